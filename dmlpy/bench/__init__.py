@@ -1,1 +1,1 @@
-"""`dmlpy bench`: measures layers and operators beside other libraries."""
+"""`dmlpy bench`: compares layers and operators with other libraries."""

@@ -1,4 +1,4 @@
-"""The body of `dmlpy bench`: from the words of the command line to a record."""
+"""The implementation of `dmlpy bench`: from the command line's options to a record."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CommandOptions:
-    """The command line's request; an empty field leaves the choice to the device, or means all.
+    """The command line's options; an empty field means the device's default, or all.
 
     Attributes:
-        device: a name, or None for a GPU if one answers, else cpu.
+        device: a name, or None for a usable GPU, else cpu.
         shapes: patterns of keys.
         peers: names; None for no peers.
         pythons: `NAME=PATH` of interpreters.
         threads: the threads of each library on the processor; 0 means all cores, None all cores, but 1 for single operators.
-        load: busy loops that the benchmark runs beside the libraries.
-        add: whether the runs of a record that is there already are kept.
-        seconds: after which no other case is begun; None for no such end.
-        operators: names of single operators to measure instead of shapes, none for all; None for shapes, and on a GPU for both.
-        references: the file of results that were made beforehand.
+        load: CPU-bound background processes during the benchmark.
+        add: whether to keep the runs of an existing record.
+        seconds: after which no new case is started; None for no limit.
+        operators: names of single operators to measure instead of shapes, empty for all; None for shapes, and on a GPU for both.
+        references: the file of precomputed results.
     """
 
     device: str | None = None
@@ -65,14 +65,14 @@ class CommandOptions:
 
 @dataclass(frozen=True)
 class Place:
-    """Where would be measured, which need not be there to tell what."""
+    """A device to list cases for, which need not exist here."""
 
     memory_kind: str
     name: str
 
 
 def place_of(device: str | None) -> Place:
-    """The place of a device's name. A GPU need not be here.
+    """The device of a name. A GPU need not exist here.
 
     Raises:
         DmlError: there is no such device.
@@ -87,7 +87,7 @@ def place_of(device: str | None) -> Place:
 
 
 def list_cases(options: CommandOptions) -> list[Table]:
-    """Lists what would be measured, and the libraries that dmlpy is compared with if they are installed."""
+    """Lists the cases that would be measured, and the libraries that dmlpy is compared with if they are installed."""
     place = place_of(options.device)
     peers = Table("Peers", ("name", "what"), tuple((peer.name, peer.help) for peer in _peers(options, place)))
     operators, layers = _operators(options, place), _layers(options, place)
@@ -103,10 +103,10 @@ def format_tables(record: Record) -> list[tuple[Table, list[str]]]:
 
 
 def cases(options: CommandOptions, place: Place) -> list[Case]:
-    """The cases that the command line requests, in the order in which they are measured.
+    """The requested cases, in the order in which they are measured.
 
     Raises:
-        DmlError: something asked for does not exist.
+        DmlError: something requested does not exist.
     """
     shapes = [*_layers(options, place), *_operators(options, place)]
     found = list(cases_of(shapes, _types(options), _select_known(options.passes, ("forward", "training"))))
@@ -116,15 +116,15 @@ def cases(options: CommandOptions, place: Place) -> list[Case]:
 
 
 def run(options: CommandOptions, save: Path | None, inform: Callable[[str], None]) -> Record:
-    """Measures what the command line requests.
+    """Measures the requested cases.
 
     Args:
         options: shapes, types, passes and libraries.
         save: the file of the record, rewritten after each case.
-        inform: takes a line for people about each step.
+        inform: receives a progress message for each step.
 
     Raises:
-        DmlError: something asked for does not exist; nothing was measured.
+        DmlError: something requested does not exist; nothing was measured.
     """
     device = dml.device(options.device)
     place = Place(device.memory_kind, device.name)
@@ -147,7 +147,7 @@ def run(options: CommandOptions, save: Path | None, inform: Callable[[str], None
 
 
 def is_complete(record: Record) -> bool:
-    """Returns whether dmlpy completed and passed all that was begun, if anything was."""
+    """Returns whether at least one case was started, and dmlpy completed and passed all that were."""
     found = [run.status for run in record.runs if run.subject == OWN.name]
     return bool(found) and set(found) == {"ok"}
 
@@ -167,7 +167,7 @@ def write_picture(record: Path, picture: Path) -> None:
 
 
 def _layers(options: CommandOptions, place: Place) -> list[Shape]:
-    """The layers and normalizations; none where single operators are asked for."""
+    """The layers and normalizations; none if single operators are requested."""
     if options.operators is not None:
         return []
     try:
@@ -198,7 +198,7 @@ def threads_of(options: CommandOptions) -> int:
 
 
 def _select_known(options: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Names in any case, in the spelling used here."""
+    """Case-insensitive names, in the spelling used here."""
     spelled = {name.lower(): name for name in known}
     return [spelled[_check_name(name.lower(), spelled)] for name in options]
 

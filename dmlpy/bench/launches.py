@@ -1,4 +1,4 @@
-"""What it takes on a GPU to start work that does next to nothing: the part of a time that no kernel can change."""
+"""The launch overhead of a GPU: the part of a time that no kernel can change."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NAMES = {
     "empty graph": "an empty graph",
     "dispatch": "a dispatch by Python",
 }
-"""What is measured: the first three by the GPU's clock, the last by the processor's, while the GPU has work."""
+"""The measured quantities: the first three by the GPU's clock, the last by the host's, while the GPU is busy."""
 LAUNCHES = 200
-"""Fewer than a stream takes before it lets the caller wait."""
+"""Fewer launches than a stream queues before the caller blocks."""
 ROUNDS = 7
 
 
@@ -69,7 +69,7 @@ def _least_us(device: CudaDevice, work: Callable[[], object]) -> float:
 
 
 def _least_host_us(device: CudaDevice, work: Callable[[], object]) -> float:
-    """The microseconds after which the caller of some work goes on."""
+    """The microseconds until the call of some work returns."""
     found = []
     for _ in range(ROUNDS):
         device.synchronize(device.current_stream())

@@ -1,4 +1,4 @@
-"""The conditions of measurements: computer, device, and two rates of the device by which times can be judged."""
+"""The conditions of measurements: computer, device, and two rates of the device, to judge times by."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ COPIED_BYTES = {"cpu": 1 << 27, "cuda": 1 << 30}
 MEASURED_S = 0.05
 MOST_COLUMNS = 1024
 MOST_STACKED, STACKED_FLOPS = 64, 1 << 23
-"""Small products are batched into one call, up to so many and so many operations, on the processor."""
+"""On the CPU, small products are batched into one call, up to these numbers of products and operations."""
 LARGE = 8192
-"""The sizes of the product by whose rate a GPU is judged."""
+"""The sizes of the product that determines a GPU's rate."""
 _DRAWN = 1 << 20
-"""Numbers drawn for a product's factors, which repeat them."""
+"""Random numbers for a product's factors, which repeat them."""
 OPERATORS_PRODUCT: Product = (512, 512, 512, "FLOAT32")
-"""The product by whose rate the floor of a single operator with matrix products is computed."""
+"""The product whose rate determines the roofline of a single operator with matrix products."""
 _QUERIED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.limit")
 
 
 def load() -> list[float]:
-    """The load averages of 1, 5 and 15 minutes; empty where the system has none."""
+    """The load averages of 1, 5 and 15 minutes; empty if the system has none."""
     return list(os.getloadavg()) if hasattr(os, "getloadavg") else []
 
 
@@ -56,12 +56,12 @@ threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).st
 while True:
     pass
 """
-"""An endless loop, which ends when its standard input is closed: at the latest when the process that started it has ended."""
+"""An endless loop that ends when its standard input is closed, at the latest when its parent process ends."""
 
 
 @contextmanager
 def busy(loops: int) -> Iterator[None]:
-    """Runs endless loops in processes of their own while the block runs: a machine on which others are at work."""
+    """Runs endless loops in separate processes during the block, to simulate a busy machine."""
     started: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(loops):
@@ -105,7 +105,7 @@ def device_facts(device: dml.Device) -> dict[str, str]:
 
 
 def gpu_facts(ordinal: int) -> dict[str, str]:
-    """nvidia-smi's report of the driver and the clocks at this moment; empty without nvidia-smi."""
+    """nvidia-smi's report of the driver and the current clocks; empty without nvidia-smi."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return {}
@@ -121,7 +121,7 @@ def gpu_facts(ordinal: int) -> dict[str, str]:
 
 
 def product_of_gpu() -> Product:
-    """The matrix product by which a GPU is judged."""
+    """The matrix product that determines a GPU's rate."""
     return LARGE, LARGE, LARGE, "FLOAT16"
 
 
@@ -143,7 +143,7 @@ def _layer_products(shape: Recurrent, layer: LayerShape) -> tuple[Product, Produ
 
 
 def product_key(product: Product) -> str:
-    """A product's name in a record: rows, terms, columns and type."""
+    """A product's key in a record: rows, terms, columns and type."""
     rows, terms, columns, dtype = product
     return f"{rows}x{terms}x{columns} {dtype}"
 
@@ -154,7 +154,7 @@ def _flops(product: Product) -> int:
 
 
 def _calls(product: Product) -> int:
-    """The number of products batched into one call of NumPy's, so that the rate excludes the call's overhead."""
+    """The number of products to batch into one NumPy call, so that the rate excludes the call's overhead."""
     return max(1, min(MOST_STACKED, STACKED_FLOPS // _flops(product)))
 
 
@@ -240,7 +240,7 @@ def _multiply(device: dml.Device, product: Product) -> Callable[[], object]:
 def floor_us(case: Case, machine: Machine) -> float | None:
     """The least time of a pass on the processor: its matrix products at their measured rates, or its bytes at a copy's rate.
 
-    In training each product has two more, of which one waits for a step too if the product itself does. None without rates.
+    In training each product has two more, one of which is sequential too if the product itself is. None without rates.
     """
     if machine.copy_gb_s is None:
         return None

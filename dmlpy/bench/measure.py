@@ -1,4 +1,4 @@
-"""Measures cases: starts a process for each library, checks its results, then lets all of them run in turn."""
+"""Measures cases: starts a process for each library, checks its results, then runs all of them in turn."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from dmlpy.bench.references import References
 
 REST_S = 0.2
-"""The pause before the next library's turn on the processor: a library's threads spin after their work, OpenBLAS's for about 0.1 s."""
+"""The pause before the next library's turn on the CPU: threads spin-wait after their work, OpenBLAS's for about 0.1 s."""
 TURN_S = {"cpu": 0.02, "cuda": 0.05}
-"""The shortest turn, if that takes no more than `MOST_REPEATS` passes."""
+"""The shortest turn, unless it takes more than `MOST_REPEATS` passes."""
 LEAST_REPEATS = {"cpu": 1, "cuda": 20}
 LONGEST_S = {"cpu": 1.0, "cuda": 0.3}
 """The longest turn, unless a single pass is longer."""
 MOST_REPEATS = 1000
 WARM_UPS = 3
-"""Passes after the check that only estimate how long one takes, each from another one."""
+"""Successive estimates of the duration of a pass, after the check."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Options:
         peers: the libraries that dmlpy is compared with.
         own: dmlpy itself.
         rounds: the number of turns of each.
-        threads: the threads of each library on the processor.
-        limit_s: seconds after which an answer is not waited for any longer.
-        slope: whether each recurrent shape is measured with twice the steps too.
+        threads: the threads of each library on the CPU.
+        limit_s: timeout per answer, in seconds.
+        slope: whether each recurrent shape is also measured with twice the steps.
         pythons: interpreters of libraries that are installed elsewhere, by name.
-        load: busy loops that run in other processes meanwhile.
-        seconds: after so many no other case is begun, and no answer waited for any longer; None for no such end.
-        references: results that were made beforehand; a case that they lack gets its own.
+        load: CPU-bound background processes.
+        seconds: total time, after which no new case is started and pending answers are abandoned; None for no limit.
+        references: precomputed results; missing ones are computed.
     """
 
     peers: Sequence[Peer] = PEERS
@@ -101,11 +101,11 @@ class Benchmark:
     Args:
         device: the device to run on.
         options: the options of the measurement.
-        inform: takes a line for people about each step.
-        before: a record of the same device and versions, whose other runs are kept. Rates that it knows are not measured again.
+        inform: receives a progress message for each step.
+        before: a record of the same device and versions, whose other runs are kept. Rates that it has are not measured again.
 
     Raises:
-        DmlError: `before` is of another device, or was made beside another load.
+        DmlError: `before` is of another device, or was made under another background load.
     """
 
     def __init__(
@@ -140,10 +140,10 @@ class Benchmark:
         self._until: float | None = None
 
     def run(self, cases: Sequence[Case], save: Path | None = None) -> Record:
-        """Measures all cases while there is time. With `save`, writes the record after each case.
+        """Measures all cases while time is left. With `save`, writes the record after each case.
 
         Raises:
-            DmlError: the references are another dmlpy's.
+            DmlError: the references are from another version of dmlpy.
         """
         seconds = self._options.seconds
         self._until = None if seconds is None else time.monotonic() + seconds
@@ -176,7 +176,7 @@ class Benchmark:
             self.record.save(save)
 
     def _measure_and_save(self, case: Case, folder: Path, save: Path | None) -> None:
-        """Measures a case and puts its runs into the record."""
+        """Measures a case and adds its runs to the record."""
         runs = self._measure(case, folder)
         if self._options.slope and isinstance(case.shape, Recurrent):
             runs = self._with_slopes(case, runs, folder)
@@ -189,7 +189,7 @@ class Benchmark:
         self._save(save)
 
     def _measure_conditions(self, folder: Path) -> None:
-        """What every figure of a GPU is judged by: versions, driver and clocks, two rates, and what starting work takes."""
+        """The conditions of all GPU results: versions, driver and clocks, two rates, and the launch overhead."""
         known, large, own = self.record.machine, machine.COPIED_BYTES["cuda"], self._options.own
         worker: Worker | None = None
         try:
@@ -210,9 +210,9 @@ class Benchmark:
             self._inform(line)
 
     def _measure_rates(self, case: Case, worker: Worker) -> None:
-        """Measures the rates that a case's floor needs and that are not known yet. If that fails, the case has no floor.
+        """Measures the rates that a case's roofline needs and that are not known yet. If that fails, the case has no roofline.
 
-        On a GPU, whose floors are the model's, `_measure_conditions` has measured all.
+        On a GPU, whose rooflines come from the cost model, `_measure_conditions` has measured all.
         """
         if self._kind == "cuda":
             return
@@ -233,7 +233,7 @@ class Benchmark:
         known.gemm_gflops |= found["products"]
 
     def _with_slopes(self, case: Case, runs: list[Measurement], folder: Path) -> list[Measurement]:
-        """Adds to the runs the time of one more step, from as many runs with twice the steps."""
+        """Adds the time of one more step to the runs, from the corresponding runs with twice the steps."""
         shape = replace(case.shape, steps=2 * case.shape.steps)
         try:
             longer = {(run.subject, run.mode): run for run in self._measure(replace(case, shape=shape), folder)}
@@ -273,7 +273,7 @@ class Benchmark:
         return sorted(runs, key=lambda run: (places[run.subject], run.mode))
 
     def _keep(self, workers: Mapping[str, Worker]) -> None:
-        """Keeps processes for the next case, which shall not lack the memory that they needed for this one."""
+        """Keeps processes for the next case, and frees the memory that they needed for this one."""
         for worker in workers.values():
             worker.send("release")
         for name, worker in workers.items():
@@ -284,7 +284,7 @@ class Benchmark:
                 worker.close()
 
     def _worker(self, peer: Peer, folder: Path) -> Worker:
-        """A library's process: a newly started one, or one that has served a case before."""
+        """A library's process: a new one, or one that has run a case before."""
         worker = self._idle.pop(peer.name, None)
         if worker is None:
             options = self._options
@@ -296,7 +296,7 @@ class Benchmark:
         return worker
 
     def _measure_with(self, case: Case, peers: Sequence[Peer], workers: Mapping[str, Worker], folder: Path) -> list[Measurement]:
-        """Measures a run of each library's modes, whose processes were told to open the case."""
+        """Measures a run of each library's modes, in processes that are opening the case."""
         runs: list[Measurement] = []
         work = case.work()
         reference, origin = self._reference(case, work)
@@ -322,7 +322,7 @@ class Benchmark:
         return runs
 
     def _reference(self, case: Case, work: Work) -> tuple[Mapping[str, Array], str]:
-        """What a case's results are compared with, and what a record says of it."""
+        """The reference of a case's results, and its description in a record."""
         references = self._options.references
         found = None if references is None else references.of(case)
         if references is None or found is None:
@@ -330,7 +330,7 @@ class Benchmark:
         return found, f"float64, from {references.name}: {work.checked}"
 
     def _too_large(self, case: Case, libraries: int) -> str | None:
-        """The reason why a case cannot be measured: all libraries hold it in memory at the same time."""
+        """The reason why a case does not fit in memory, where all libraries hold it at the same time."""
         modes = 2 if self._kind == "cuda" and not isinstance(case.shape, LargeShape) else 1
         needed = case.needed_bytes(SETS[self._kind]) * libraries * modes
         available = self._device.available_memory()
@@ -342,7 +342,7 @@ class Benchmark:
         )
 
     def _open(self, case: Case, peer: Peer, worker: Worker) -> tuple[list[_Entry], list[Measurement]]:
-        """Opens a library's modes: those that can be measured, and runs with the reason for the others."""
+        """Opens a library's modes: returns those that can be measured, and adds runs with the reason for the others."""
         entries, runs = [], []
         try:
             if peer.name not in self._started:
@@ -375,7 +375,7 @@ class Benchmark:
             self.record.versions[name] = version
 
     def _told(self, case: Case, entry: _Entry, runs: list[Measurement], act: Callable[[_Entry], str | None]) -> bool:
-        """Returns whether an act succeeded; if not, adds a run with the reason. `act` returns why its results are wrong, or None."""
+        """Returns whether an action succeeded; if not, adds a run with the reason. `act` returns why its results are wrong, or None."""
         try:
             wrong = act(entry)
         except (AbsentError, FailedError) as error:
@@ -396,7 +396,7 @@ class Benchmark:
         return f"{name} is off by {entry.error:.2g} of its norm; {case.tolerance:g} are allowed for {case.dtype}"
 
     def _warm_up(self, case: Case, entry: _Entry) -> None:
-        """Finds how many passes make a turn, and how long packing takes."""
+        """Determines the number of passes per turn, and the time of packing."""
         found = [entry.worker.ask("time", mode=entry.mode, repeats=1) for _ in range(WARM_UPS)]
         seconds = max(min(found) / 1e6, 1e-9)
         least, turn_s = case.shape.least_repeats or LEAST_REPEATS[self._kind], case.shape.turn_s or TURN_S[self._kind]
@@ -411,13 +411,13 @@ class Benchmark:
         entry.times.append(entry.worker.ask("time", mode=entry.mode, repeats=entry.repeats))
 
     def _failure(self, case: Case, peer: Peer, mode: str, error: Exception, entry: _Entry | None = None) -> Measurement:
-        """Makes a run that failed. A case for which dmlpy itself had no time left is left out: nothing of it is wrong."""
+        """Creates a failed run. A case for which dmlpy itself ran out of time is skipped: it is no failure."""
         if isinstance(error, LateError) and peer is self._options.own:
             raise TimeOverError from error
         return self._run(case, peer.name, mode, "failed", str(error), entry)
 
     def _run(self, case: Case, subject: str, mode: str, status: Any, reason: str, entry: _Entry | None = None) -> Measurement:
-        """Makes a run without figures."""
+        """Creates a run without results."""
         more: dict[str, Any] = {}
         if entry is not None:
             more = {"plan": entry.plan, "sets": entry.sets, "relative_error": entry.error if np.isfinite(entry.error) else None}
@@ -455,7 +455,7 @@ class Benchmark:
 
 
 def _amounts(case: Case) -> dict[str, Any]:
-    """What a run of a single operator tells of its work."""
+    """The amount of work in a run of a single operator."""
     shape = case.shape
     if not isinstance(shape, OperatorShape | LargeShape):
         return {}

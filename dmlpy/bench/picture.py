@@ -1,7 +1,7 @@
-"""A record as an SVG picture: the time of each step against the model's floor.
+"""A record as an SVG picture: the time of each step against the cost model's roofline.
 
-Both axes are logarithmic. Diagonal lines show the floor itself and its multiples: how far a marker lies above the lowest line is what is
-left to gain. Nothing in the file depends on when or where it was drawn; it carries the SHA-256 of its record.
+Both axes are logarithmic. Diagonal lines show the roofline and its multiples: the distance of a marker above the lowest line is the
+possible gain. The file does not depend on when or where it was drawn; it contains the SHA-256 of its record.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ SIZE = (10.0, 8.0)
 STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "dmlpy",  # names of elements are the same in each run
+    "svg.fonttype": "none",  # keep text as text
+    "svg.hashsalt": "dmlpy",  # reproducible element ids
 }
 
 
 @dataclass(frozen=True)
 class Point:
-    """One run: its shape's key, type, pass and column, and the microseconds per step of the floor and as measured."""
+    """One run: its shape's key, type, pass and column, and its roofline and measured microseconds per step."""
 
     shape: str
     dtype: str
@@ -51,7 +51,7 @@ class Point:
 
 
 def points(record: Record) -> list[Point]:
-    """The points of all recurrent runs that have both figures, in the record's order."""
+    """The points of all recurrent runs that have both times, in the record's order."""
     found = []
     for run in record.runs:
         shape = SHAPES.get(run.shape)
@@ -66,7 +66,7 @@ def draw(record: Record, sha256: str) -> str:
 
     Raises:
         ModuleNotFoundError: matplotlib is missing.
-        ValueError: No run has a time and a floor.
+        ValueError: No run has a time and a roofline.
     """
     try:
         import matplotlib
@@ -100,7 +100,7 @@ def _fill(figure: Figure, record: Record, found: list[Point]) -> None:
 
 
 def _lines(axes: Axes, found: list[Point]) -> None:
-    """Draws the floor and its multiples, over a range that holds all points."""
+    """Draws the roofline and its multiples, over a range that includes all points."""
     left, right = min(point.floor_us for point in found) / 1.6, max(point.floor_us for point in found) * 1.6
     top = max(max(point.measured_us for point in found) * 1.6, MULTIPLES[-1] * right * 1.6)
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(min(left, min(point.measured_us for point in found) / 1.6), top))
@@ -141,7 +141,7 @@ def _markers(axes: Axes, record: Record, found: list[Point]) -> None:
 
 
 def _labels(axes: Axes, found: list[Point]) -> None:
-    """Writes the shapes above the axes, each over its floor, spaced as needed. If there are too many, training is left unnamed."""
+    """Writes the shapes above the axes, each over its roofline, spaced as needed. If there are too many, training is not labelled."""
     places = {(point.shape, point.dtype, point.which): point.floor_us for point in found}
     if len(places) > MOST_LABELS:
         places = {name: floor for name, floor in places.items() if name[2] == "forward"}
@@ -165,7 +165,7 @@ def _labels(axes: Axes, found: list[Point]) -> None:
 
 
 def _apart(places: list[float], gap: float) -> list[float]:
-    """Moves rising places as little as possible until they have at least this gap; neighbours that touch share the displacement."""
+    """Moves ascending positions as little as possible until they have at least this gap; adjacent ones share the displacement."""
     groups: list[tuple[float, int]] = []  # the mean of place - index * gap, and how many share it
     for index, place in enumerate(places):
         mean, count = place - index * gap, 1
@@ -183,6 +183,6 @@ def record_hash(path: Path) -> str:
 
 
 def hash_in(svg: str) -> str | None:
-    """The hash of the record that a picture was drawn from; None if it carries none."""
+    """The hash of the record that a picture was drawn from; None if it has none."""
     found = re.search(r"<dc:source>\s*sha256:([0-9a-f]{64})\s*</dc:source>", svg)
     return found[1] if found else None

@@ -1,8 +1,8 @@
 """The model's predictions for the benchmark's recurrent shapes on a GPU: `python -m dmlpy.bench.predictions [--check] [--add TITLE]`.
 
-Writes what the model of this dmlpy says into records/predictions.json, in place of the last model's predictions there, or with `--add`
-after them: the others stay, so that a measurement can judge each. With `--check` nothing is written: the exit status tells whether the
-last ones are this model's. No GPU is needed, and nothing is measured.
+Writes the predictions of this version's cost model to records/predictions.json, replacing the last ones there, or with `--add`
+after them: earlier ones are kept, so that each can be compared with measurements. With `--check` nothing is written: the exit status
+is 0 if the last ones are this model's. No GPU is needed, and nothing is measured.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Prediction(BaseModel):
     """The prediction for one shape, pass and data type, without the products over all steps.
 
     Attributes:
-        strategies: the strategies of kernels that the operators use, one operator a layer and then its gradient.
+        strategies: the operators' kernel strategies, one operator per layer and then its gradient.
         step_us: microseconds of a step of each, with its share of the work before the first one.
         us: microseconds of all operators' steps.
     """
@@ -47,11 +47,11 @@ class Prediction(BaseModel):
 
 
 class Model(BaseModel):
-    """One version of the model.
+    """One version of the cost model.
 
     Attributes:
         title: the model's title.
-        date: when it said this.
+        date: the date of the predictions.
         predictions: by `SHAPE PASS TYPE`.
     """
 

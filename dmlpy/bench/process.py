@@ -1,4 +1,4 @@
-"""The libraries' processes, as the measuring process sees them, and work of its own that has an end."""
+"""The libraries' processes, as used by the measuring process, and functions with a time limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
-# The package is found by its file, so this dmlpy runs whatever the library's interpreter has in its path.
+# The package is located by its file, so this dmlpy runs regardless of the interpreter's path.
 _BOOT = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("dmlpy", sys.argv[1])
@@ -34,7 +34,7 @@ main()
 
 
 class AbsentError(Exception):
-    """A library does not take part; `everywhere` says whether in any case."""
+    """A library cannot be measured; `everywhere` is true if this holds for all cases."""
 
     def __init__(self, reason: str, *, everywhere: bool) -> None:
         super().__init__(reason)
@@ -46,21 +46,21 @@ class FailedError(Exception):
 
 
 class LateError(FailedError):
-    """A worker had no answer at the last moment."""
+    """A worker had not answered when the total time was over."""
 
 
 class TimeOverError(Exception):
-    """There is no time for another case, or for what one needs."""
+    """No time is left for another case, or for a part of one."""
 
 
 Result = TypeVar("Result")
 
 
 def in_time(compute: Callable[[], Result], until: float | None) -> Result:
-    """What a function gives. At the moment `until` it is left to itself: some references take longer than all else.
+    """Returns a function's result. It is abandoned at the time `until`: some references take longer than everything else.
 
     Raises:
-        TimeOverError: it did not come to an end by then.
+        TimeOverError: it had not finished by then.
     """
     if until is None:
         return compute()
@@ -86,11 +86,11 @@ def _raise(error: BaseException) -> NoReturn:
 
 
 class Worker:
-    """A process of `dmlpy.bench.worker`, for a with statement, whose end terminates the process.
+    """A process of `dmlpy.bench.worker`, as a context manager that terminates the process.
 
     Attributes:
-        limit_s: seconds after which an answer is not waited for any longer.
-        until: the moment, by the monotonic clock, after which none is; None for no such moment.
+        limit_s: timeout per answer, in seconds.
+        until: the time, by the monotonic clock, at which waiting ends; None for no limit.
 
     Args:
         name: the library's name, for the file of its output.
@@ -98,7 +98,7 @@ class Worker:
         python: the interpreter.
         threads: the number of threads that the libraries below may use.
         limit_s: the limit.
-        until: the moment.
+        until: the time at which waiting ends.
     """
 
     def __init__(self, name: str, folder: Path, *, python: str, threads: int, limit_s: float, until: float | None = None) -> None:
@@ -133,15 +133,15 @@ class Worker:
     def send(self, request: str, **arguments: Any) -> None:
         """Sends a request; the answer must then be received."""
         assert self.process.stdin is not None
-        with suppress(OSError, ValueError):  # it has ended, or its pipe was closed with it, which `receive` tells
+        with suppress(OSError, ValueError):  # it has ended, or its pipe was closed with it, which `receive` reports
             print(encode(request, **arguments), file=self.process.stdin, flush=True)
 
     def receive(self) -> Any:
         """Receives the answer to the previous request.
 
         Raises:
-            AbsentError: the library is missing, or does not do this.
-            LateError: it had none at the moment `until`, and is killed.
+            AbsentError: the library is missing, or does not support this.
+            LateError: it had not answered at the time `until`, and is killed.
             FailedError: it failed, the process died, or it took too long: then it is killed.
         """
         if self._over is None:

@@ -1,9 +1,9 @@
-"""Writes figures and pictures of records into README files: `python -m dmlpy.bench.readme [--check] [FILE ...]`.
+"""Writes the results and pictures of records into README files: `python -m dmlpy.bench.readme [--check] [FILE ...]`.
 
-What stands between `<!-- bench: NAME -->` and `<!-- end -->` is written from records/NAME.json, and records/NAME.svg is drawn anew where it
-is another record's. `<!-- bench: NAME goals -->` tells in which rows the goal is met, and what the model predicts is named `predictions`.
-None of it is typed. With `--check` nothing is written: the exit status tells whether all is up to date. The files are, if none is named,
-the README.md of this folder and the one beside the records.
+The text between `<!-- bench: NAME -->` and `<!-- end -->` is generated from records/NAME.json, and records/NAME.svg is redrawn if it shows
+another record. `<!-- bench: NAME goals -->` lists the rows that meet the goal, and `predictions` is the name of the cost model's
+predictions. With `--check` nothing is written: the exit status is 0 if all is up to date. The default files are
+the README.md of this folder and the one in the records' folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMANDS = {
     "cuda": "--device cuda ",
     "operators": "--operators --device cpu ",
 }
-"""What a command that makes a record asks for, by the record's name."""
+"""The options of the command that makes a record, by the record's name."""
 EXPLAINED = (
     "Medians, in parentheses the 10th and 90th percentile of the rounds; n× is the time over dmlpy's for the same work, above 1 where "
     "dmlpy is faster."
@@ -80,7 +80,7 @@ def goals(name: str, records: Path) -> str:
 
 
 def _conditions(record: Record) -> str:
-    """What a reader of least times wants to know."""
+    """The conditions of the least times."""
     if record.device.get("kind") == "cuda":
         return f"Least times of {_rounds(record)} rounds."
     before, after = (
@@ -108,7 +108,7 @@ def rewritten(text: str, records: Path) -> str:
     """The text with its blocks updated from the records.
 
     Raises:
-        ValueError: A block is not ended, or none is there.
+        ValueError: A block is not closed, or there is none.
     """
     opened, found = text.count(START), list(BLOCK.finditer(text))
     if not found or opened != len(found) or any(START in block["text"] for block in found):

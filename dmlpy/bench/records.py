@@ -1,4 +1,4 @@
-"""The results of a benchmark as a JSON file: the machine, the versions, and each library's figures for each piece of work."""
+"""The results of a benchmark as a JSON file: the machine, the versions, and each library's results for each case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Status = Literal["ok", "wrong", "absent", "failed"]
-"""Measured; computed wrong results, so without figures; not installed, or unsupported; crashed, timed out or ran out of memory."""
+"""Measured; wrong results, so no times; not installed, or unsupported; crashed, timed out or out of memory."""
 
 
 class _Part(BaseModel):
@@ -27,10 +27,10 @@ class Host(_Part):
 
     Attributes:
         cores: the cores that this process may use.
-        threads: the threads that each library was limited to on the processor.
-        busy_loops: the endless loops that the benchmark ran beside the libraries, each on a processor of its own if there is one.
-        load: averages of 1, 5 and 15 minutes before and after the measurements; empty where the system has none.
-        clock_mhz: the processor's clock, as far as the system tells.
+        threads: the threads that each library was limited to on the CPU.
+        busy_loops: the CPU-bound background processes of the benchmark, each on a separate core if possible.
+        load: averages of 1, 5 and 15 minutes before and after the measurements; empty if the system has none.
+        clock_mhz: the CPU's clock, if the system reports it.
     """
 
     processor: str
@@ -48,9 +48,9 @@ class Machine(_Part):
 
     Attributes:
         copy_gb_s: bytes read and written in one second by a copy within the device's memory, in 1e9.
-        cached_copy_gb_s: the same of copies of so many bytes, which the processor's caches may hold.
-        gemm_gflops: 1e9 operations in one second by sizes and type of a matrix product, `1024x256x16 FLOAT32`: rows, sum, columns.
-        launch_us: on a GPU the microseconds of starting next to nothing, by the names of `launches.NAMES`.
+        cached_copy_gb_s: the same for copies of this many bytes, which may fit the CPU's caches.
+        gemm_gflops: 1e9 operations per second by sizes and type of a matrix product, `1024x256x16 FLOAT32`: rows, sum, columns.
+        launch_us: on a GPU the launch overhead in microseconds, by the names of `launches.NAMES`.
     """
 
     copy_gb_s: float | None = None
@@ -60,29 +60,29 @@ class Machine(_Part):
 
 
 class Measurement(_Part):
-    """One library on one piece of work. Without the status `ok` there are no figures, and `reason` gives the reason.
+    """One library's result for one case. Without the status `ok` there are no times, and `reason` gives the reason.
 
     Attributes:
         shape: the key.
         subject: the library.
-        mode: `eager`, or `graph` where everything was captured in a CUDA graph before. A further word, `graph flash`, names the kernels
-            that the library was told to use.
+        mode: `eager`, or `graph` if the pass was captured in a CUDA graph. A second word, `graph flash`, names the kernels
+            that the library had to use.
         median_us: the median of the rounds, in microseconds of a pass; likewise the 10th and 90th percentile and the least.
         rounds: the number of turns.
-        repeats: passes that a round's figure is the mean of.
+        repeats: passes per round, whose mean is the round's time.
         per_step_us: median_us by the number of steps.
-        slope_us: the time of one more step, from a second run with twice the steps, if asked for.
-        packing_us: median of what preparing the parameters takes once, where a library does that beforehand.
+        slope_us: the time of one more step, from a second run with twice the steps, if requested.
+        packing_us: the median time of packing the parameters once, if the library packs them in advance.
         relative_error: the largest of the checked results.
         peak_bytes: the peak of one pass, beyond inputs and parameters.
         plan: the library's description of what it runs.
-        floor_us: the least time of a pass by the device's model.
-        estimate_us: the model's prediction for the kernels that ran, where the library has one; not measured.
-        estimate_step_us: the same of a step, which `slope_us` measures.
-        tensor: of a single operator the type and sizes of its largest input.
-        flops: the operations of its matrix products; `bytes` those of all its tensors.
-        sets: the inputs that were used in turn, so that none was found in a cache.
-        reference: what the results were compared with, and where it came from.
+        floor_us: the roofline time of a pass.
+        estimate_us: the cost model's prediction for the kernels that ran, if the library has one; not measured.
+        estimate_step_us: the same per step; `slope_us` is its measurement.
+        tensor: for a single operator, the type and sizes of its largest input.
+        flops: the operations of its matrix products; `bytes` are those of all its tensors.
+        sets: the input sets that were used in turn, so that none was cached.
+        reference: what the results were compared with, and its origin.
     """
 
     shape: str
@@ -121,7 +121,7 @@ class Record(_Part):
         date: when it began, ISO 8601 with the time zone.
         device: the device's description of itself, with driver and clocks on a GPU.
         versions: by library.
-        left_out: the cases that were asked for and are not measured, because the time was over or the benchmark was ended.
+        left_out: the requested cases that were not measured, because the time was over or the benchmark was stopped.
     """
 
     format: Literal[1] = 1
@@ -135,13 +135,13 @@ class Record(_Part):
 
     @property
     def device_name(self) -> str:
-        """The GPU's name, or the processor's if it is the device."""
+        """The GPU's name, or the CPU's if it is the device."""
         return self.device["name"] if self.device.get("kind") == "cuda" else self.host.processor
 
     def save(self, path: Path) -> None:
-        """Writes the file, a line for each run and without the figures that it does not have, replacing an older one atomically."""
+        """Writes the file, one line per run and without missing values; replaces an existing one atomically."""
         try:
-            # As JSON first, where what is no number is null.
+            # Serialized first, so that NaN becomes null.
             data = json.loads(self.model_dump_json(by_alias=True, exclude_none=True))
             write_text(path, lay_out(data, row_depth=2))
         except OSError as error:
@@ -152,7 +152,7 @@ class Record(_Part):
         """Reads a file.
 
         Raises:
-            DmlError: it cannot be read, or is no such record.
+            DmlError: it cannot be read, or is not a record.
         """
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))

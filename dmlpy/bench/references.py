@@ -1,13 +1,13 @@
-"""Float64 results made beforehand, so that no GPU waits for them: `python -m dmlpy.bench.references FILE [CASE ...]`.
+"""Precomputed float64 results, so that no GPU waits for them: `python -m dmlpy.bench.references FILE [CASE ...]`.
 
-FILE holds what `dmlpy bench --references FILE` compares the results of layers with: of a few samples y, the last states, and in training
-the gradients, rounded to FLOAT32. A case is named as in a record's lines, `"lstm-256-b64-t150 FLOAT16 training"`; without names those are
-made that `dmlpy bench --device cuda` measures first.
+FILE holds the references of `dmlpy bench --references FILE` for layers: for a few samples y, the last states, and in training
+the gradients, rounded to FLOAT32. A case is named as in a record's lines, `"lstm-256-b64-t150 FLOAT16 training"`; the default are the
+cases that `dmlpy bench --device cuda` measures first.
 
-Each case has a checksum of all that its results depend on: the desc, the numbers that are drawn, and the code that defines the results. A
-file of another dmlpy is refused.
+Each case has a checksum of everything that its results depend on: the desc, the random inputs, and the code that defines the results. A
+file of another version of dmlpy is rejected.
 
-The file is a line of JSON, which names the results with their sizes, and then their numbers, one result after the other.
+The file is a line of JSON with the results' names and sizes, followed by their numbers, one result after another.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dmlpy.bench.work import Case
 
 _PROBED = 64
-"""Numbers drawn for a checksum, in case another NumPy draws others."""
+"""The number of random numbers in a checksum, in case another NumPy draws others."""
 _STORED = np.dtype("<f4")
 _Sizes = Annotated[list[Annotated[int, Field(ge=0, lt=1 << 40)]], Field(max_length=8)]
 
@@ -61,7 +61,7 @@ class _Index(BaseModel):
 
 
 def checksum(case: Case) -> str:
-    """A hash of all that a case's reference depends on."""
+    """A hash of everything that a case's reference depends on."""
     made = hashlib.sha256(f"{case.name} {work.CHECKED} {work._SEED}".encode())
     for desc in case.shape.descs(case.which, case.dtype):
         made.update(desc.to_json().encode())
@@ -98,13 +98,13 @@ class References:
         """Reads a file.
 
         Raises:
-            DmlError: it cannot be read, or is no such file.
+            DmlError: it cannot be read, or is not a file of references.
         """
 
         def wrong(why: object) -> DmlError:
             return DmlError(f"{path} is not a file of `python -m dmlpy.bench.references`: {why}")
 
-        if path.exists() and not path.is_file():  # a pipe would never end
+        if path.exists() and not path.is_file():  # reading a pipe might never end
             raise wrong("it is no file")
         try:
             line, _, data = path.read_bytes().partition(b"\n")
@@ -125,10 +125,10 @@ class References:
         return cls(path.name, {name: case.checksum for name, case in index.cases.items()}, results)
 
     def check(self, cases: Iterable[Case]) -> None:
-        """Compares the checksums of those of these cases that the file has.
+        """Compares the checksums of these cases, as far as the file has them.
 
         Raises:
-            DmlError: a case's results are of another dmlpy.
+            DmlError: a case's results are from another version of dmlpy.
         """
         stale = [case.name for case in cases if case.name in self._checksums and self._checksums[case.name] != checksum(case)]
         if stale:
@@ -141,7 +141,7 @@ class References:
         """A case's results, or None where the file has none.
 
         Raises:
-            DmlError: they are of another dmlpy.
+            DmlError: they are from another version of dmlpy.
         """
         self.check([case])
         return self._results.get(case.name)

@@ -1,8 +1,8 @@
 """The work that `dmlpy bench` measures: layers of known models, sizes for comparison on a CPU, and batch normalization.
 
 Letters: T steps, B batch, I input size, H hidden size, G gates (RNN 1, GRU 3, LSTM 4), D directions, P projection, S entries of h
-(P with a projection, else H). Tensors are time-major. A shape's key is made of its sizes: records refer to shapes by key, so a change of
-sizes is another shape.
+(P with a projection, else H). Tensors are time-major. A shape's key consists of its sizes: records refer to shapes by key, so other
+sizes are another shape.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Cell = Literal["RNN", "GRU", "LSTM"]
 Direction = Literal["FORWARD", "BACKWARD", "BIDIRECTIONAL"]
 DataType = Literal["FLOAT32", "FLOAT16"]
 Pass = Literal["forward", "training"]
-"""A training pass is the forward pass that keeps the gradient's values, followed by all gradients."""
+"""A training pass is the forward pass that saves values for the gradient, followed by all gradients."""
 Lengths = Literal["full", "ragged", "resets"]
-"""All sequences of T steps; spread evenly from T down to T / 2; episodes of which 3% end at each step, at most T long."""
+"""All sequences of T steps; evenly spaced from T down to T / 2; episodes of which 3% end at each step, at most T long."""
 Layout = Literal["NCHW", "NHWC"]
 Suite = Literal["cpu", "batch_norm", "models", "batch_norm_gpu", "operators"]
 
@@ -33,7 +33,7 @@ GATES: dict[Cell, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ITEM_BYTES: dict[DataType, int] = {"FLOAT32": 4, "FLOAT16": 2}
 BOTH: tuple[DataType, ...] = ("FLOAT32", "FLOAT16")
 DEFAULT_SUITES: dict[str, tuple[Suite, ...]] = {"cpu": ("cpu", "batch_norm"), "cuda": ("models", "batch_norm_gpu")}
-"""The suites that are measured if no shape is given, by the kind of the device's memory."""
+"""The default suites, by the kind of the device's memory."""
 LAYOUTS: tuple[Layout, ...] = ("NCHW", "NHWC")
 RESETS = 0.03
 
@@ -54,14 +54,14 @@ class Shape(ABC):
     steps: int = 1
     """T, which divides a time to give the time per step; 1 if there are no steps."""
     least_repeats: ClassVar[int | None] = None
-    """Passes that are timed together, at least; None for as many as are usual on the device."""
+    """The least number of passes that are timed together; None for the device's default."""
     turn_s: ClassVar[float | None] = None
-    """Seconds that they shall take, at least; None for as many as are usual on the device."""
+    """The least seconds that they take; None for the device's default."""
 
     @property
     @abstractmethod
     def key(self) -> str:
-        """A unique key made of the sizes: lstm-256-b16-t100."""
+        """A unique key that consists of the sizes: lstm-256-b16-t100."""
 
     @abstractmethod
     def flops(self, which: Pass) -> int:
@@ -69,7 +69,7 @@ class Shape(ABC):
 
     @abstractmethod
     def bytes(self, which: Pass, dtype: DataType) -> int:
-        """The bytes that must cross the memory at least once: inputs, parameters and results, without values kept for the gradient."""
+        """The bytes that must be transferred at least once: inputs, parameters and results, without values saved for backward."""
 
     @abstractmethod
     def descs(self, which: Pass, dtype: DataType) -> list[dml.OperatorDesc]:
@@ -87,7 +87,7 @@ class LayerShape:
     Attributes:
         cell: RNN is the one with tanh.
         projection: P, where an LSTM's h is P products with the cell's output; 0 without.
-        linear_before_reset: whether GRU's reset gate acts on the recurrent product (as cuDNN has it), or on h before it.
+        linear_before_reset: whether GRU's reset gate applies to the recurrent product, as in cuDNN, or to h before it.
     """
 
     cell: Cell
@@ -175,7 +175,7 @@ class Recurrent(Shape):
         ranks = [index / max(self.batch - 1, 1) for index in range(self.batch)]
         if self.lengths == "ragged":
             return [self.steps - round(rank * self.steps / 2) for rank in ranks]
-        # Quantiles of how long an episode lasts.
+        # Quantiles of the episodes' lengths.
         episodes = [math.ceil(math.log((index + 0.5) / self.batch) / math.log(1 - RESETS)) for index in range(self.batch)]
         return [min(max(length, 1), self.steps) for length in episodes]
 
@@ -243,7 +243,7 @@ class Recurrent(Shape):
 class BatchNorm(Shape):
     """Batch normalization in training: y and the batch's statistics, then the gradients of x, scale and offset.
 
-    Scale, offset and statistics are FLOAT32 for FLOAT16 data too, as PyTorch has them.
+    Scale, offset and statistics are FLOAT32 also for FLOAT16 data, as in PyTorch.
     """
 
     sizes: tuple[int, int, int, int]
@@ -310,7 +310,7 @@ def _cpu_suite() -> Iterable[Shape]:
 
 
 def _models() -> Iterable[Shape]:
-    """The layers of known models. The title says where this project chose T or B."""
+    """The layers of known models. The title mentions a T or B that this project chose."""
 
     def model(number: int, title: str, source: str, layers: tuple[LayerShape, ...], batch: int, steps: int, **more: Any) -> Recurrent:
         return Recurrent(number=number, title=title, source=source, layers=layers, batch=batch, steps=steps, suite="models", **more)
@@ -397,7 +397,7 @@ SHAPES: dict[str, Shape] = {shape.key: shape for shape in (*_cpu_suite(), *_mode
 
 
 def select(patterns: Sequence[str], memory_kind: str) -> list[Shape]:
-    """The shapes whose keys match a file-name pattern, in the order of `SHAPES`; without patterns the device's suites.
+    """The shapes whose keys match a glob pattern, in the order of `SHAPES`; without patterns the device's suites.
 
     Raises:
         ValueError: A pattern matches no key.

@@ -1,7 +1,7 @@
 """A record as tables: for the terminal, and as Markdown for the pages.
 
-A row is a shape, a pass and a type; a column is a library and how it was run. A cell shows the median with the 10th and 90th percentile
-of the rounds, and beside other libraries than dmlpy the ratio of the medians: theirs over dmlpy's, above 1 where dmlpy is faster.
+A row is a shape, a pass and a type; a column is a library and its mode. A cell shows the median with the 10th and 90th percentile
+of the rounds, and for other libraries the ratio of the medians: theirs over dmlpy's, above 1 where dmlpy is faster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OWN = "dmlpy"
 ONE_THREAD = "dmlpy-one-thread"
 MOST_OVER_ONE_THREAD = 1.1
-"""The goal for the time on all threads over that on one, where other programs keep the processors busy."""
+"""The goal for the time on all threads over that on one, under background load."""
 NAMES = {
     OWN: "dmlpy",
     "dmlpy-numpy": "dmlpy on NumPy",
@@ -47,30 +47,30 @@ class Row:
     runs: dict[Column, Measurement]
 
     def own(self, mode: str) -> Measurement | None:
-        """The dmlpy run that a peer's run in this mode is compared with: in the same mode, or in the only one there is.
+        """The dmlpy run that a peer's run in this mode is compared with: in the same mode, or in dmlpy's only one.
 
-        Which kernels a peer was told to use, the words after the first, is no mode of dmlpy's.
+        The words after the first, which name a peer's kernels, are ignored.
         """
         found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.status == "ok"]
         same = [run for run in found if run.mode == mode.partition(" ")[0]]
         return same[0] if same else found[0] if len(found) == 1 else None
 
     def ratio(self, column: Column) -> float | None:
-        """A peer's median over dmlpy's; None for dmlpy itself, and where either has no figures."""
+        """A peer's median over dmlpy's; None for dmlpy itself, and if either has no time."""
         run, own = self.runs.get(column), self.own(column[1])
         if column[0] == OWN or run is None or own is None or run.median_us is None or own.median_us is None:
             return None
         return run.median_us / own.median_us
 
     def over_floor(self) -> float | None:
-        """Dmlpy's least median over the floor of the work."""
+        """dmlpy's least median over the roofline."""
         found = [run for (subject, _), run in self.runs.items() if subject == OWN]
         medians = [run.median_us for run in found if run.median_us is not None]
         floors = [run.floor_us for run in found if run.floor_us is not None]
         return min(medians) / floors[0] if medians and floors else None
 
     def over_estimate(self) -> float | None:
-        """Dmlpy's least median over what its model predicted for it."""
+        """dmlpy's least median over its cost model's prediction."""
         found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.estimate_us is not None]
         ratios = [run.median_us / run.estimate_us for run in found if run.median_us is not None and run.estimate_us]
         return min(ratios, default=None)
@@ -103,7 +103,7 @@ def library_name(record: Record, subject: str) -> str:
 
 
 def headings(record: Record) -> list[str]:
-    """The headings of the columns, with the mode where there are several."""
+    """The headings of the columns, with the mode if there are several."""
     shown = columns(record)
     several = len({mode for _, mode in shown}) > 1
     return [library_name(record, subject) + (f", {mode}" if several else "") for subject, mode in shown]
@@ -118,7 +118,7 @@ def time_text(us: float, unit_of: float | None = None) -> str:
 
 
 def cell(row: Row, column: Column, notes: dict[str, int]) -> str:
-    """The text of a run's cell. The reason for missing figures is added to `notes`, which numbers the reasons."""
+    """The text of a run's cell. The reason for a missing time is added to `notes`, which numbers the reasons."""
     run = row.runs.get(column)
     if run is None:
         return ""
@@ -167,7 +167,7 @@ def table(record: Record) -> Table:
 
 
 def reasons(record: Record) -> list[str]:
-    """The notes below the table: why cells have no figures and columns are missing."""
+    """The notes below the table: why times and columns are missing."""
     return _cells(record)[2]
 
 
@@ -197,9 +197,9 @@ def _peak(row: Row, column: Column) -> str:
 
 
 def goals_text(record: Record) -> str:
-    """In how many rows dmlpy takes at most the time of the fastest other library, and which take more; empty without another library.
+    """In how many rows dmlpy is at least as fast as the fastest other library, and the other rows; empty without another library.
 
-    Where it was measured on one thread, too: in how many it takes at most a tenth more on all threads.
+    If it was also measured on one thread: in how many rows all threads take at most a tenth more.
     """
     found = rows(record)
     fastest = {row.work: beside for row in found if (beside := _beside_fastest(row)) is not None}
@@ -222,7 +222,7 @@ def _goal_text(ratios: dict[Work, tuple[float, str]], most: float, which: str, g
 
 
 def _beside_fastest(row: Row) -> tuple[float, str] | None:
-    """dmlpy's median over that of the fastest other library, and its name; None where no other one has figures."""
+    """dmlpy's median over that of the fastest other library, and its name; None if no other one has a time."""
     found = [(1 / ratio, subject) for subject, mode in row.runs if not subject.startswith(OWN) and (ratio := row.ratio((subject, mode)))]
     return max(found, default=None)
 
@@ -233,7 +233,7 @@ def _slower_text(found: tuple[float, str, Work]) -> str:
 
 
 def conditions(record: Record) -> list[str]:
-    """What a GPU's figures are judged by: the card and its clocks, its rates, and what starting work takes."""
+    """The conditions of GPU results: the card and its clocks, its rates, and the launch overhead."""
     device, machine = record.device, record.machine
     driver = device.get("driver_version") or device.get("CUDA driver, runtime", "").partition(",")[0]
     clocks = [f"{device[key]} {text}" for key, text in (("clocks.sm", "at work"), ("clocks.max.sm", "at most")) if key in device]

@@ -1,7 +1,7 @@
-"""The arrays of a piece of work, the same in every process, and the float64 results that check a library's.
+"""The arrays of a piece of work, the same in every process, and the float64 results to compare a library's with.
 
-A batch's samples do not depend on each other, nor do batch normalization's channels: so every one has separate random numbers, and the
-reference is computed for a few of them. Gradients of parameters are sums over the batch: where they are checked, the upstream gradient is
+A batch's samples are independent, and so are batch normalization's channels: each has separate random numbers, and the
+reference is computed for a few of them. Gradients of parameters are sums over the batch: to check them, the upstream gradient is
 zero for all other samples.
 
 Parameters are those of cuDNN and PyTorch, in their order of gates: for layer l `w<l>` [D, G H, I], `r<l>` [D, G H, S], `b<l>` [D, 2, G H]
@@ -31,7 +31,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 CHECKED = 3
 """The number of samples or channels that are compared with the reference."""
 TOLERANCES: dict[DataType, float] = {"FLOAT32": 1e-4, "FLOAT16": 2e-2}
-"""The largest norm of the error of any result, relative to that of the result. TF32 and BFLOAT16 products do not pass as FLOAT32."""
+"""The largest allowed relative error, in norms, of any result. TF32 and BFLOAT16 products do not pass as FLOAT32."""
 
 _SEED = 1
 _INPUT, _UPSTREAM, _PARAMETERS = range(3)
@@ -56,7 +56,7 @@ class Case:
 
     @property
     def tolerance(self) -> float:
-        """The largest error of any result, of `TOLERANCES`. A factor in TF32 has as many digits as one in FLOAT16."""
+        """The largest allowed error of any result, from `TOLERANCES`. TF32 has as many significant digits as FLOAT16."""
         rounded = isinstance(self.shape, LargeShape) and self.shape.operator_case.half_precision
         return TOLERANCES["FLOAT16" if rounded else self.dtype]
 
@@ -64,7 +64,7 @@ class Case:
         """The arrays of the case.
 
         Raises:
-            TypeError: no such kind of shape.
+            TypeError: the kind of shape is unknown.
         """
         if isinstance(self.shape, Recurrent):
             return RecurrentWork(self, self.shape)
@@ -94,19 +94,19 @@ class Work(ABC):
 
     @abstractmethod
     def reference(self) -> dict[str, Array]:
-        """The float64 results of what is checked."""
+        """The float64 results of the checked parts."""
 
     def select(self, results: Mapping[str, Array]) -> dict[str, Array]:
         """Selects the parts of a library's results that the reference has."""
         return dict(results)
 
     def compared(self, subject: str, reference: Mapping[str, Array]) -> Mapping[str, Array]:
-        """The results that a library must have: of the reference all but those that it is known to lack."""
+        """The results that a library must have: the reference's, except those that it is known to lack."""
         return reference
 
     @property
     def checked(self) -> str:
-        """What of the results is compared, for a record."""
+        """A description of the compared results, for a record."""
         return "all results"
 
 
@@ -143,10 +143,10 @@ class OperatorWork(Work):
 
 
 class LargeWork(Work):
-    """One operator at a size that fills a GPU, of which a part is checked. Results are named by the fields of the outputs.
+    """One operator at a size that fills a GPU, a part of which is checked. Results are named by the fields of the outputs.
 
     Attributes:
-        sets: the number of inputs that are used in turn. They are copies of the same.
+        sets: the number of input sets that are used in turn. They are identical copies.
     """
 
     def __init__(self, case: Case, shape: LargeShape) -> None:
@@ -155,7 +155,7 @@ class LargeWork(Work):
         self.desc, self.sets = shape.desc(case.dtype), shape.operator_case.sets(case.dtype)
 
     def arrays(self) -> dict[str, Array]:
-        """The inputs by field, anew with each call: they are too large to be kept."""
+        """The inputs by field, created by each call: they are too large to keep."""
         return self.operator_case.arrays(self.case.dtype)
 
     def reference(self) -> dict[str, Array]:
@@ -177,7 +177,7 @@ class LargeWork(Work):
 
 
 class SampledWork(Work):
-    """Samples or channels that do not depend on each other, of which a few are checked.
+    """Independent samples or channels, a few of which are checked.
 
     Attributes:
         chosen: which samples or channels are checked.
@@ -222,9 +222,9 @@ class SampledWork(Work):
 
 
 def relative_error(found: Mapping[str, Array], expected: Mapping[str, Array]) -> tuple[float, str]:
-    """The largest norm of an error relative to the result's norm, and which result that is.
+    """The largest norm of an error relative to the result's norm, and the name of that result.
 
-    Results that are missing, of other sizes or not finite are infinitely far off.
+    The error of missing, wrongly sized or non-finite results is infinite.
     """
     errors = {}
     for name, wanted in expected.items():
@@ -261,7 +261,7 @@ class RecurrentWork(SampledWork):
         return array
 
     def parameters(self) -> dict[str, Array]:
-        """Draws uniformly within the root of 1 / H, as PyTorch starts: states neither vanish nor saturate."""
+        """Draws uniformly within the root of 1 / H, as PyTorch initializes: states neither vanish nor saturate."""
         arrays: dict[str, Array] = {}
         for number, layer in enumerate(self.shape.layers):
             rng = np.random.default_rng([_SEED, _PARAMETERS, number])
@@ -327,7 +327,7 @@ class RecurrentWork(SampledWork):
 
 
 def upstream_of_y_alone(gradient: Any, forward: Any) -> Any:
-    """A layer's upstream gradients for one of y only, in y's memory layout, without those of the last states."""
+    """A layer's upstream gradients if only y has one, in y's memory layout, without those of the last states."""
     names = ("output_single_gradient_tensor", "output_cell_single_gradient_tensor")
     members: dict[str, Any] = {name: None for name in names if name in gradient.tensors()}
     return gradient.replace(output_sequence_gradient_tensor=forward.output_sequence_tensor, **members)

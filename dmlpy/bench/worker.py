@@ -1,7 +1,7 @@
-"""The process of one library: it executes the requests on standard input and answers each with a line of JSON.
+"""The process of one library: executes the requests on standard input and answers each with a line of JSON.
 
-A request is a call of `Session`, pickled. Libraries may print: what they write goes to standard error, answers use a separate channel.
-The process ends when its standard input does, so none outlives the one that started it. What Ctrl-C means is for that one to say.
+A request is a pickled call of `Session`. Libraries may print: their output goes to standard error, answers use a separate channel.
+The process ends when its standard input does, so it does not outlive its parent, which also handles Ctrl-C.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PACKINGS = 5
 MODELLED = ("floor_us", "estimate_us", "estimate_step_us")
-"""A library's model estimate of a pass, by its name in runners and runs."""
+"""A library's estimates of a pass, by their names in runners and runs."""
 
 
 def encode(name: str, **arguments: Any) -> str:
@@ -56,7 +56,7 @@ class Session:
         return {"versions": self.library.versions(), "reusable": self.library.reusable}
 
     def open(self, case: Case) -> dict[str, Any]:
-        """Builds a case in every mode and runs each once: plan and peak memory by mode, or the reason why a mode is missing."""
+        """Builds a case in every mode and runs each once. Returns plan and peak memory by mode, or the reason why a mode is missing."""
         if self._work is not None:
             self.release()
         self._work = case.work()
@@ -71,20 +71,20 @@ class Session:
                 found[mode] = {"plan": list(runner.plan), "packs": runner.packs, "peak_bytes": peak, "sets": sets, **model}
             except UnsupportedError as error:
                 found[mode] = {"absent": str(error)}
-            except Exception as error:  # one mode's failure is told, and the other is measured all the same
+            except Exception as error:  # one mode's failure is reported, and the others are still measured
                 traceback.print_exc()
                 found[mode] = {"failed": describe_error(error)}
         return found
 
     def release(self) -> None:
-        """Gives all memory of the last case back."""
+        """Frees all memory of the last case."""
         self._runners.clear()
         self._work = None
         gc.collect()
         self.library.release()
 
     def check(self, mode: Mode, file: str) -> None:
-        """Writes the results that the reference has to a file of NumPy's."""
+        """Writes the results that the reference has to a NumPy file."""
         assert self._work is not None, "open comes first"
         runner = self._runners[mode]
         trained = self._work if isinstance(self._work, SampledWork) and self._work.case.trains else None
@@ -117,13 +117,13 @@ class Session:
         return [self.library.microseconds(runner.pack, 1) for _ in range(PACKINGS)]
 
     def rates(self, device: str, products: list[tuple[int, int, int, str]], copies: list[int]) -> dict[str, Any]:
-        """The device's rates, for which no library is started."""
+        """The device's rates, without starting a library."""
         from dmlpy.bench.machine import rates
 
         return rates(device, products, copies)
 
     def launches(self, device: str) -> dict[str, float]:
-        """The microseconds of starting next to nothing on a GPU."""
+        """The launch overhead of a GPU in microseconds."""
         from dmlpy.bench.launches import launches
 
         return launches(device)
@@ -144,7 +144,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
             answer = {"value": getattr(session, name)(**arguments)}
         except (NotInstalledError, UnsupportedError) as error:
             answer = {"not installed" if isinstance(error, NotInstalledError) else "absent": str(error)}
-        except Exception as error:  # whatever a library raises is an answer; the traceback is on standard error
+        except Exception as error:  # any library error is an answer; the traceback goes to standard error
             traceback.print_exc()
             answer = {"failed": describe_error(error)}
         print(json.dumps(answer), file=answers, flush=True)

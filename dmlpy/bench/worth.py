@@ -1,4 +1,4 @@
-"""The cases of a GPU in the order of what they tell: who runs out of time has measured what matters most."""
+"""The GPU cases by importance, so that a benchmark that runs out of time has measured what matters most."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FIRST_LAYERS = (
     "lstm-2048-1024x3-b32-t100 FLOAT16 forward",
     "gru-512-b32-t1375 FLOAT32 forward",
 )
-"""A layer of each kind and limit: exchange between blocks, the L2 cache, products; the two whose references take longest come last."""
+"""A layer of each kind and bottleneck: inter-block exchange, the L2 cache, products; the two whose references take longest come last."""
 FIRST_AT_ONCE = 6
-"""So many of them come before the first operators."""
+"""The number of them that precede the operators."""
 
 
 def order_by_worth(cases: Iterable[Case]) -> list[Case]:
-    """The cases in the order of worth: the first layers, the operators in FLOAT16, other layers, the operators in FLOAT32, all else."""
+    """The cases by importance: the first layers, the operators in FLOAT16, other layers, the operators in FLOAT32, all others."""
     given = list(cases)
     first = [case for name in FIRST_LAYERS for case in given if case.name == name]
     operators = [case for case in given if isinstance(case.shape, LargeShape)]
@@ -53,7 +53,7 @@ def case_of(name: str) -> Case:
     """A case by its name: a shape's key, its type and its pass.
 
     Raises:
-        DmlError: there is none.
+        DmlError: there is no such case.
     """
     known = {case.name: case for case in every_case()}
     if name not in known:

@@ -1,6 +1,6 @@
 """The `dmlpy` command: runs and checks files, explains operators, and shows what this machine can run.
 
-What a command needs is imported when it runs, so that help is quick.
+A command imports its dependencies when it runs, so that help is fast.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ app = typer.Typer(
     help="DirectML's operators on any machine: check descriptors, run DxDispatch models.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    # Options are spelled as DxDispatch does; dashes for underscores are taken too.
+    # Options are spelled as DxDispatch does; dashes are also accepted for underscores.
     context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: name.replace("-", "_")},
 )
 
@@ -75,7 +75,7 @@ class Barriers(StrEnum):
 
 
 class RunCommand(TyperCommand):
-    """Explains why an option of DxDispatch is refused, instead of calling it unknown."""
+    """Explains why an option of DxDispatch is rejected, instead of calling it unknown."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for argument in args:
@@ -95,11 +95,11 @@ def main() -> None:
     try:
         app()
     except OSError as error:
-        # Of the files that a command reads and writes, dmlpy's errors tell: this is what it prints, on a full disk.
+        # dmlpy's errors report the files that a command reads and writes: this is its output, on a full disk.
         reason = error.strerror or error
         with suppress(OSError):
             typer.echo(f"{error.filename}: {reason}" if error.filename else f"the output cannot be written: {reason}", err=True)
-        with suppress(OSError):  # what is still held would fail again when the process ends
+        with suppress(OSError):  # a non-empty buffer would fail again when the process ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(UNWRITTEN)
 
@@ -118,7 +118,7 @@ def _options(
 
 
 ModelFile = Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="The model; or an ONNX model.", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of the model's data files.")]
 
@@ -127,7 +127,7 @@ InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=Fals
 def run(
     model: ModelFile = None,
     model_option: Annotated[Path | None, typer.Option("--model", "-m", help="The model, as an option.", show_default=False)] = None,
-    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a GPU that answers, else cpu.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a usable GPU, else cpu.")] = None,
     adapter: Annotated[str, typer.Option("--adapter", "-a", help="Part of the device's name, instead of --device.")] = "",
     show_adapters: Annotated[bool, typer.Option("--show_adapters", "-s", help="List the devices and stop.")] = False,
     show_dependencies: Annotated[bool, typer.Option("--show_dependencies", "-S", help="List versions and stop.")] = False,
@@ -135,49 +135,49 @@ def run(
     repeat: Annotated[int, typer.Option("--dispatch_repeat", "-r", min=1, help="Dispatches in each iteration.")] = 1,
     milliseconds: Annotated[
         float | None,
-        typer.Option("--milliseconds_to_run", "-t", min=0, help="Run each dispatch so long, whatever -i says."),
+        typer.Option("--milliseconds_to_run", "-t", min=0, help="Run each dispatch for this long; overrides -i."),
     ] = None,
     interval: Annotated[
         float,
-        typer.Option("--dispatch_interval", "-I", min=0, help="Least milliseconds between iterations."),
+        typer.Option("--dispatch_interval", "-I", min=0, help="Minimum milliseconds between starts of iterations."),
     ] = 0,
-    warmup: Annotated[int, typer.Option("--warmup_samples", "-w", min=0, help="Iterations that are timed apart, as cold.")] = 1,
+    warmup: Annotated[int, typer.Option("--warmup_samples", "-w", min=0, help="Warm-up iterations, reported separately.")] = 1,
     verbosity: Annotated[
         int,
-        typer.Option("--timing_verbosity", "-v", min=0, max=2, help="0 a line, 1 statistics, 2 every iteration."),
+        typer.Option("--timing_verbosity", "-v", min=0, max=2, help="0: one line, 1: statistics, 2: every iteration."),
     ] = 0,
     max_gpu_samples: Annotated[
         int,
-        typer.Option("--max_gpu_time_measurements", min=0, help="GPU timings that are kept; 0 does not time the GPU."),
+        typer.Option("--max_gpu_time_measurements", min=0, help="Maximum number of GPU timings; 0 disables GPU timing."),
     ] = 8192,
     debug: Annotated[bool, typer.Option("--debug", "-d", help="Check each dispatch for NaN and for bytes written out of bounds.")] = False,
     input_path: InputOption = None,
-    output_path: Annotated[
-        Path | None, typer.Option("--output_path", file_okay=False, help="Folder below which files are written.")
-    ] = None,
-    print_commands: Annotated[bool, typer.Option("--print_commands", help="Show commands' start and end.")] = False,
+    output_path: Annotated[Path | None, typer.Option("--output_path", file_okay=False, help="Folder for output files.")] = None,
+    print_commands: Annotated[bool, typer.Option("--print_commands", help="Show the start and end of each command.")] = False,
     feature_level: Annotated[
         str, typer.Option("--dml_feature_level", "--feature-level", metavar="LEVEL", help="Highest feature level.")
     ] = "6_4",
     free_names: Annotated[
         list[str] | None,
-        typer.Option("--onnx_free_dim_name_override", "-f", metavar="NAME:SIZE", help="ONNX models: the size of a name; repeatable."),
+        typer.Option(
+            "--onnx_free_dim_name_override", "-f", metavar="NAME:SIZE", help="ONNX models: size of a named dimension; repeatable."
+        ),
     ] = None,
     free_denotations: Annotated[
         list[str] | None,
         typer.Option(
-            "--onnx_free_dim_denotation_override", "-F", metavar="DENOTATION:SIZE", help="The same by denotation, as DATA_BATCH:3."
+            "--onnx_free_dim_denotation_override", "-F", metavar="DENOTATION:SIZE", help="The same by denotation, like DATA_BATCH:3."
         ),
     ] = None,
     shapes: Annotated[
         list[str] | None,
-        typer.Option("--binding_shape", "-b", metavar="NAME:SIZES", help="ONNX models: the shape of an input or output, as x:2,3."),
+        typer.Option("--binding_shape", "-b", metavar="NAME:SIZES", help="ONNX models: the shape of an input or output, like x:2,3."),
     ] = None,
     barriers: Annotated[
         Barriers, typer.Option("--post_dispatch_barriers", help="Accepted and ignored: streams order the work.")
     ] = Barriers.UAV,
     queue_type: Annotated[
-        str | None, typer.Option("--queue_type", "-q", metavar="TYPE", help="Ignored: there are no queues of Direct3D.", show_default=False)
+        str | None, typer.Option("--queue_type", "-q", metavar="TYPE", help="Ignored: there are no Direct3D queues.", show_default=False)
     ] = None,
 ) -> None:
     """Run a DxDispatch model: upload its resources, compile its operators, then its commands in order."""
@@ -235,14 +235,14 @@ def _adapter(part: str) -> Device:
 def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, single descs, graphs, serialized graphs, ONNX models.")],
     feature_level: LevelOption = "6_4",
-    strict: Annotated[bool, typer.Option("--strict", help="Also DirectML's rules for buffers (a model is always checked so).")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Also check DirectML's buffer rules (always on for models).")] = False,
     lenient: Annotated[
         bool,
-        typer.Option("--lenient", help="Let edges of graphs join data types, and inputs feed nothing (a dump is always checked so)."),
+        typer.Option("--lenient", help="Allow graph edges between data types, and unused inputs (always on for dumps)."),
     ] = False,
     input_path: InputOption = None,
     output_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif, for code scanning; github, annotations in a workflow.")
+        str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif (code scanning); github (workflow annotations).")
     ] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
 ) -> None:
@@ -331,11 +331,11 @@ def explain(
 def ops(
     family: Annotated[str | None, typer.Option("--family", metavar="F", help="Only this family.", show_default=False)] = None,
     feature_level: Annotated[
-        str | None, typer.Option("--feature-level", metavar="LEVEL", help="Only what this level has.", show_default=False)
+        str | None, typer.Option("--feature-level", metavar="LEVEL", help="Only operators of this level.", show_default=False)
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the operators: family, feature level, the kinds of devices that run them, and whose results the tests compare theirs with."""
+    """List the operators: family, feature level, the devices that run them, and the libraries that tests compare their results with."""
     from dmlpy.inspection import catalog
     from dmlpy.validation.checking import parse_level
 
@@ -353,7 +353,7 @@ def levels(
     level: Annotated[str | None, typer.Argument(metavar="LEVEL", help="Like 5_0 or 5.0.", show_default=False)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what each feature level brought, or all about one of them."""
+    """Show the additions of each feature level, or details of one."""
     from dmlpy.inspection import catalog
     from dmlpy.validation.checking import parse_level
 
@@ -379,7 +379,7 @@ def warmup(
         typer.Option(
             "--for",
             metavar="GPU",
-            help="With cuda: compile for an architecture or a GPU that need not be there: sm_90, H200. Needs CuPy and NVRTC alone.",
+            help="With cuda: compile for an architecture or a GPU, present or not: sm_90, H200. Needs only CuPy and NVRTC.",
             show_default=False,
         ),
     ] = None,
@@ -390,7 +390,7 @@ def warmup(
     dtype: Annotated[str, typer.Option("--dtype", help="float32 or float16.")] = "float32",
     training: Annotated[bool, typer.Option("--training", help="Recurrent layers' training forms and gradients instead.")] = False,
 ) -> None:
-    """Compile kernels ahead, and keep them for later processes, or for another machine."""
+    """Compile kernels ahead of time and cache them for later processes, or for another machine."""
     from dmlpy.cli import warmup as work
 
     unknown = [name for name in names or () if name.lower() not in work.WORK]
@@ -425,43 +425,42 @@ def info(as_json: JsonOption = False) -> None:
 @app.command()
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[OPERATOR]...", help="With --operators: which; default: all.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="[OPERATOR]...", help="With --operators: names; default: all.", show_default=False),
     ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a GPU that answers, else cpu.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a usable GPU, else cpu.")] = None,
     shapes: Annotated[
-        list[str] | None, typer.Option("--shape", metavar="GLOB", help="Keys of shapes; repeatable.", show_default=False)
+        list[str] | None, typer.Option("--shape", metavar="GLOB", help="Shapes to measure, by key; repeatable.", show_default=False)
     ] = None,
     dtypes: Annotated[list[str] | None, typer.Option("--dtype", help="float32 or float16; default: all of a shape's.")] = None,
     passes: Annotated[list[str] | None, typer.Option("--pass", help="forward or training; default: all of a shape's.")] = None,
     peers: Annotated[list[str] | None, typer.Option("--peer", metavar="NAME", help="Only these other libraries; repeatable.")] = None,
-    no_peers: Annotated[bool, typer.Option("--no-peers", help="dmlpy alone.")] = False,
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Measure only dmlpy.")] = False,
     pythons: Annotated[
         list[str] | None, typer.Option("--python", metavar="NAME=PATH", help="The Python that a library is installed for; repeatable.")
     ] = None,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often it is each library's turn.")] = 15,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of rounds per library.")] = 15,
     threads: Annotated[
         int | None,
-        typer.Option(
-            "--threads", min=0, help="Of each library on the processor; 0, all cores; default: 0, or 1 for operators.", show_default=False
-        ),
+        typer.Option("--threads", min=0, help="CPU threads per library; 0: all cores; default: 0, or 1 for operators.", show_default=False),
     ] = None,
-    limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Seconds that a library's answer is waited for.")] = 300,
-    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="No case is begun after so many seconds.")] = None,
+    limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Timeout per library, in seconds.")] = 300,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="Start no new case after this many seconds.")] = None,
     references: Annotated[
         Path | None,
-        typer.Option("--references", dir_okay=False, help="Results that dmlpy.bench.references made beforehand.", show_default=False),
+        typer.Option("--references", dir_okay=False, help="Reference results precomputed by dmlpy.bench.references.", show_default=False),
     ] = None,
-    slope: Annotated[bool, typer.Option("--slope", help="Also what a step more takes, from twice as many steps.")] = False,
-    load: Annotated[int, typer.Option("--load", min=0, help="Busy loops that run beside the libraries, in other processes.")] = 0,
-    save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="Where the record is written.", show_default=False)] = None,
-    add: Annotated[bool, typer.Option("--add", help="Keep the other runs of the record that is there.")] = False,
+    slope: Annotated[bool, typer.Option("--slope", help="Also measure the time per additional step, from twice as many steps.")] = False,
+    load: Annotated[int, typer.Option("--load", min=0, help="Number of CPU-bound background processes.")] = 0,
+    save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="File to write the record to.", show_default=False)] = None,
+    add: Annotated[bool, typer.Option("--add", help="Keep the other runs of the existing record.")] = False,
     picture: Annotated[
-        Path | None, typer.Option("--picture", dir_okay=False, help="Where the saved record is drawn, as SVG.", show_default=False)
+        Path | None, typer.Option("--picture", dir_okay=False, help="SVG file to draw the saved record to.", show_default=False)
     ] = None,
-    operators: Annotated[bool, typer.Option("--operators", help="Single operators, all or those named.")] = False,
-    list_shapes: Annotated[bool, typer.Option("--list", help="List what would be measured, and stop.")] = False,
+    operators: Annotated[bool, typer.Option("--operators", help="Measure single operators: all, or the named ones.")] = False,
+    list_shapes: Annotated[bool, typer.Option("--list", help="List the cases without measuring.")] = False,
 ) -> None:
-    """Measure layers of known models, and on a GPU or with --operators single operators, beside the other libraries that are installed."""
+    """Measure layers of known models, and on a GPU or with --operators single operators; compare with other installed libraries."""
     from dmlpy.bench import command
 
     if no_peers and peers:
@@ -511,12 +510,13 @@ def bench(
 def docs(
     output: Annotated[Path, typer.Option("--output", file_okay=False, help="Folder of the site.")] = Path("site"),
     sources: Annotated[
-        Path | None, typer.Option("--sources", file_okay=False, help="Keep the Markdown that the site is made of.", show_default=False)
+        Path | None,
+        typer.Option("--sources", file_okay=False, help="Folder for the Markdown; default: temporary.", show_default=False),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="The exit status is 1 if Sphinx has warnings.")] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: one for each core.", show_default=False)] = None,
 ) -> None:
-    """Build the site: this project's pages, and a page for each operator. It needs the extra `docs`."""
+    """Build the site: this project's pages, and a page for each operator. Needs the extra `docs`."""
     from dmlpy import docs
 
     with report_errors():
@@ -533,8 +533,8 @@ def docs(
 @app.command()
 def schemas(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; the exit status is 1 if a file is out of date.")] = False,
-    bundle: Annotated[bool, typer.Option("--bundle", help="Put all definitions into each schema, for tools that take one file.")] = False,
-    folder: Annotated[Path, typer.Option("--folder", file_okay=False, help="Where the files are.")] = Path("schemas"),
+    bundle: Annotated[bool, typer.Option("--bundle", help="Include all definitions in each schema, for single-file tools.")] = False,
+    folder: Annotated[Path, typer.Option("--folder", file_okay=False, help="Folder of the files.")] = Path("schemas"),
 ) -> None:
     """Write the JSON Schemas and support tables that follow from the classes."""
     from dmlpy.inspection import schemas as generator

@@ -17,11 +17,11 @@ app = typer.Typer(name="onnx", help="ONNX models: which nodes run on DirectML, r
 
 SizeOption = Annotated[
     list[str] | None,
-    typer.Option("--size", metavar="NAME=SIZE", help="What the file leaves open: batch=1, or all sizes of an input: x=1,3,224,224."),
+    typer.Option("--size", metavar="NAME=SIZE", help="Sizes of dynamic dimensions: batch=1, or all sizes of an input: x=1,3,224,224."),
 ]
 LimitOption = Annotated[
     list[str] | None,
-    typer.Option("--limit", metavar="NAME=NUMBER", help="What a model that you trust may take, as dmlpy.onnx.Limits has it: nodes=20000."),
+    typer.Option("--limit", metavar="NAME=NUMBER", help="Raise a limit of dmlpy.onnx.Limits for a trusted model: nodes=20000."),
 ]
 
 
@@ -32,16 +32,16 @@ def check(
     sizes: SizeOption = None,
     limits: LimitOption = None,
     like: Annotated[
-        str, typer.Option("--like", metavar="WHOM", help="dmlpy; onnxruntime: what its DirectML provider is predicted to do.")
+        str, typer.Option("--like", metavar="WHOM", help="dmlpy; onnxruntime: the predicted placement by its DirectML provider.")
     ] = "dmlpy",
     output_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif, for code scanning; github, annotations in a workflow.")
+        str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif (code scanning); github (workflow annotations).")
     ] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
 ) -> None:
     """Show which nodes run on DirectML, and why others do not.
 
-    The exit status is 0 if all do, 1 if any does not or a model is refused, 2 if a file cannot be read.
+    The exit status is 0 if all do, 1 if any does not or a model is rejected, 2 if a file cannot be read.
     """
     from dmlpy.dxdispatch import onnx_models
     from dmlpy.dxdispatch.formats import FORMATS, Format, exit_status
@@ -75,10 +75,8 @@ def check(
 def run(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model.")],
     inputs: Annotated[list[str] | None, typer.Option("--input", metavar="NAME=FILE.npy", help="An input; repeatable.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", file_okay=False, help="Folder that the outputs are written to.", show_default=False)
-    ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a GPU that answers, else cpu.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", file_okay=False, help="Folder for the outputs.", show_default=False)] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a usable GPU, else cpu.")] = None,
     feature_level: LevelOption = "6_4",
     sizes: SizeOption = None,
     limits: LimitOption = None,
@@ -104,15 +102,16 @@ def run(
 
 @app.command()
 def export(
-    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph in JSON, or one that ONNX Runtime serialized.")],
+    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph in JSON, or one serialized by ONNX Runtime.")],
     output: Annotated[
-        Path | None, typer.Option("--output", dir_okay=False, help="The model; default: the graph's file with .onnx.", show_default=False)
+        Path | None,
+        typer.Option("--output", dir_okay=False, help="The model; default: the graph's name with .onnx.", show_default=False),
     ] = None,
     input_path: Annotated[
         Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of a serialized graph's constants.")
     ] = None,
 ) -> None:
-    """Write a graph of DirectML's operators as an ONNX model, or tell which nodes ONNX does not say, and why."""
+    """Write a graph of DirectML's operators as an ONNX model, or report which nodes cannot be expressed in ONNX, and why."""
     from dmlpy.dxdispatch.onnx_models import export_graph
 
     target = graph.with_suffix(".onnx") if output is None else output

@@ -1,4 +1,4 @@
-"""What the `dmlpy` commands print, and options that several of them have."""
+"""Output of the `dmlpy` commands, and shared options."""
 
 from __future__ import annotations
 

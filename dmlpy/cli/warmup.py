@@ -1,4 +1,4 @@
-"""Compiles kernels of the devices `cpu` and `cuda` ahead, for the processes that come later: what `dmlpy warmup` does."""
+"""`dmlpy warmup`: compiles kernels of the devices `cpu` and `cuda` ahead of time, for later processes."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _SIZES = ((1, 64), (16, 256))
 
 @dataclass(frozen=True)
 class Warmed:
-    """What was done for one kind of work.
+    """The result of one kind of work.
 
     Attributes:
         work: the work.
-        outcome: how many kernels were compiled and how many were there already, or why there are none.
+        outcome: how many kernels were compiled and how many already existed, or why there are none.
         seconds: how long it took.
     """
 
@@ -53,9 +53,9 @@ def _tensor(dtype: str, *sizes: int) -> TensorDesc:
 
 
 def _layers(cell: str, dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    """A cell's layers as frameworks have them by default, forward or in training with all gradients.
+    """A cell's layers with the frameworks' defaults, forward or in training with all gradients.
 
-    Layers of sequences of several lengths take all kernels of the others, and a few more.
+    Layers with several sequence lengths use all kernels of the others, and a few more.
     """
     forward: dict[str, type[Any]] = {"RNN": RNNDesc, "GRU": GRUDesc, "LSTM": LSTMDesc}
     trained: dict[str, type[Any]] = {"RNN": RNNTrainingDesc, "GRU": GRUTrainingDesc, "LSTM": LSTMTrainingDesc}
@@ -122,14 +122,14 @@ WORK: Mapping[str, Callable[[str, bool], Iterable[tuple[str, OperatorDesc]]]] = 
     "pooling": _poolings,
     "elements": _elements,
 }
-"""The work that kernels can be compiled for ahead, by name: what it is called and an operator that needs the kernels."""
+"""The kinds of work that kernels can be compiled for, by name: a title and an operator that needs the kernels."""
 
 
 def ahead(name: str) -> Device:
-    """A GPU that need not be there, by its name or its architecture.
+    """A GPU by its name or architecture; it need not be present.
 
     Raises:
-        DeviceError: there is none of this name.
+        DeviceError: the name is unknown.
     """
     from dmlpy.devices.cuda.ahead import device_ahead
 
@@ -137,13 +137,13 @@ def ahead(name: str) -> Device:
 
 
 def warm_up(names: Sequence[str] = (), *, device: Device | str = "cpu", dtype: str = "FLOAT32", training: bool = False) -> Iterator[Warmed]:
-    """Compiles kernels for a device, and tells of each kind of work when it is done.
+    """Compiles kernels for a device, and reports each kind of work when it is done.
 
     Args:
         names: names in `WORK`; none for all.
-        device: `cpu`, a GPU, or a GPU that need not be there (`devices.cuda.ahead`).
+        device: `cpu`, a GPU, or an absent GPU (`devices.cuda.ahead`).
         dtype: FLOAT32 or FLOAT16.
-        training: the training forms of recurrent layers with their gradients, in place of the forward ones.
+        training: whether to compile the training forms of recurrent layers with their gradients instead of the forward ones.
 
     Raises:
         DeviceError: there is no such device, or it cannot compile.
@@ -183,7 +183,7 @@ def _library(device: Device) -> KernelLibrary:
 
 
 def warmed_table(found: Sequence[Warmed], device: Device | str = "cpu") -> Table:
-    """What was done, as a table."""
+    """The results as a table."""
     rows = tuple((item.work, item.outcome, f"{item.seconds:.2f} s") for item in found)
     on = find_device(device)
     name = f"device {on.name}" if on.memory_kind == "cpu" else f"{on.describe()['name']}"
@@ -191,16 +191,16 @@ def warmed_table(found: Sequence[Warmed], device: Device | str = "cpu") -> Table
 
 
 def place() -> str:
-    """Where the kernels are kept."""
+    """Where the kernels are cached."""
     kept = ImageStore.open() is not None
     return f"kept in {cache_directory()}" if kept else "kept nowhere: there is no folder that only the user can write to"
 
 
 def pack(device: Device, file: Path) -> str:
-    """Writes all kernels that this process has for a GPU into a file, to be unpacked into another machine's folder of kernels.
+    """Writes this process's kernels for a GPU to a file, to be unpacked into another machine's kernel cache.
 
     Raises:
-        DeviceError: kernels are kept nowhere, or the file cannot be written.
+        DeviceError: kernels are not cached, or the file cannot be written.
     """
     store = ImageStore.open()
     if store is None:

@@ -3,8 +3,8 @@
     pip install 'dmlpy[dask]'
 
 Chunks are NumPy's or CuPy's arrays; any of Dask's schedulers runs them, `dask.distributed` with one thread for each GPU. A chunk's result
-depends on its inputs, the desc and the kind of processor or GPU that computes it, not on the worker: workers that are alike give the same
-bits, so a task that Dask repeats elsewhere changes nothing.
+depends on its inputs, the desc and the kind of CPU or GPU that computes it, not on the worker: results of identical workers are
+bit-identical, so a task that Dask repeats elsewhere changes nothing.
 """
 
 from dmlpy.dask.mapping import map_blocks

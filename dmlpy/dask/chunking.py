@@ -1,4 +1,4 @@
-"""Which axes of an operator's tensors are cut into chunks together, and what is wrong with the arrays that are given for them."""
+"""Finds the axes of an operator's tensors that are chunked together, and problems of their arrays."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ BATCH = frozenset(("batch", "batch_size", "batch_count"))
 
 @dataclass(frozen=True)
 class Group:
-    """Axes of several tensors that are cut alike.
+    """Axes of several tensors that are chunked alike.
 
     Attributes:
-        name: what messages call it: the symbol of an operator's sizes, or `axis 1 of x`.
-        first: the input that told it.
+        name: its name in messages: the symbol of an operator's sizes, or `axis 1 of x`.
+        first: the input that determined it.
         axes: the axis of each input and output that has one, by name.
         chunks: the sizes of the chunks.
         uses: the operators that the axes reach.
@@ -68,7 +68,7 @@ class Chunk:
 
 
 def all_chunks(groups: Sequence[Group]) -> Iterator[Chunk]:
-    """Every combination of the groups' chunks, in job."""
+    """Every combination of the groups' chunks, in order."""
     for index in product(*(range(len(group.chunks)) for group in groups)):
         bounds = [group.bounds[at] for group, at in zip(groups, index, strict=True)]
         words = [f"{group.name} {start} to {stop - 1}" for group, (start, stop) in zip(groups, bounds, strict=True)]
@@ -85,13 +85,13 @@ def resize_to(described: Described, groups: Sequence[Group], sizes: Sequence[int
 
 
 class AxisGrouping:
-    """Finds the groups of axes in which arrays are cut.
+    """Finds the groups of axes along which arrays are chunked.
 
     Args:
         described: a valid desc or graph.
-        arrays: the array for each: Dask's, or NumPy's or CuPy's for what is not cut.
-        named: the axes that the caller lets be cut, by input.
-        carry: whether recurrent layers may be cut along time.
+        arrays: the array for each: Dask's, or NumPy's or CuPy's for inputs that are not chunked.
+        named: the axes that the caller allows to be chunked, by input.
+        carry: whether recurrent layers may be chunked along time.
     """
 
     def __init__(self, described: Described, arrays: Mapping[str, Any], named: Mapping[str, Sequence[int]], *, carry: bool) -> None:
@@ -101,7 +101,7 @@ class AxisGrouping:
         self.problems: list[Problem] = []
 
     def groups(self) -> list[Group]:
-        """The groups, in the order of the inputs; what is wrong with the arrays is added to `problems`."""
+        """The groups, in the order of the inputs; problems of the arrays are added to `problems`."""
         self._check_forms()
         if self.problems:
             return []
@@ -148,7 +148,7 @@ class AxisGrouping:
                 self.problems += _chunk_problems(name, axis, _chunks(array, axis))
 
     def _group(self, name: str, axis: int) -> Group | None:
-        """The axes that are cut with an input's; None where they may not be."""
+        """The axes that are chunked with an input's; None if this is not allowed."""
         size = self._inputs[name].sizes[axis]
         doubled = resize(self._described, {name: {axis: 2 * size}})
         tensors = {**doubled.inputs, **doubled.outputs}
@@ -185,7 +185,7 @@ class AxisGrouping:
                 array = self._arrays[name]
                 whole = not hasattr(array, "chunks")
                 known.setdefault((array.shape[axis],) if whole else _chunks(array, axis), f"{name} along axis {axis}")
-        # An array in one piece is cut as the others are.
+        # An array in one chunk is split like the others.
         pieces = {chunks: place for chunks, place in known.items() if len(chunks) > 1} or known
         lengths = {sum(chunks) for chunks in known}
         if len(pieces) > 1 or len(lengths) > 1:
@@ -196,7 +196,7 @@ class AxisGrouping:
         return replace(group, chunks=next(iter(pieces)))
 
     def _dependent(self, name: str, axis: int, use: Use) -> Problem:
-        """The problem of an input that is cut along an axis whose entries may depend on each other."""
+        """The problem of an input that is chunked along an axis whose entries may depend on each other."""
         array, size = self._arrays[name], self._inputs[name].sizes[axis]
         pieces = len(_chunks(array, axis))
         ways = [f"give it in one piece of this size (array.rechunk({{{axis}: -1}}))"] if pieces > 1 else []
@@ -208,7 +208,7 @@ class AxisGrouping:
 
 
 def _is_independent(use: Use) -> bool:
-    """Whether an operator computes the entries along an axis each for itself."""
+    """Whether an operator computes the entries along an axis independently."""
     symbol = use.symbol.partition("[")[0]
     if getattr(use.desc, "dropout", 0):
         return False  # a mask depends on an element's place
@@ -218,7 +218,7 @@ def _is_independent(use: Use) -> bool:
 
 
 def _is_recurrent(use: Use) -> bool:
-    """Whether an operator runs along an axis with a state."""
+    """Whether an operator has a recurrence along an axis."""
     return isinstance(use.desc, LayerDesc) and use.symbol == "seq_length"
 
 

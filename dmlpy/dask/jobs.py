@@ -37,11 +37,11 @@ LESS_MEMORY = "smaller chunks (array.rechunk) or fewer threads of a worker need 
 
 @dataclass(frozen=True)
 class Steps:
-    """How state goes from one chunk of time to the next.
+    """How state is passed from one chunk of time to the next.
 
     Attributes:
         later: the desc of every chunk but the first that runs: it takes the state.
-        states: the input that takes each state, by the output that gives it.
+        states: the input of each state, by the output that computes it.
         axis: which of the groups is time.
         lengths: the name of the sequences' lengths, or None.
         total: the steps of all chunks.
@@ -58,7 +58,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Job:
-    """What a call of `map_blocks` asks for, all but its arrays.
+    """The arguments of a call of `map_blocks`, without its arrays.
 
     Attributes:
         described: the desc or graph, with outputs described.
@@ -66,12 +66,12 @@ class Job:
         feature_level: the cap for checks.
         flags: the execution flags.
         fuse: as for `compile`.
-        groups: the axes that are cut.
-        cut: the inputs that are cut, in the order in which `run` takes their chunks.
+        groups: the axes that are chunked.
+        cut: the inputs that are chunked, in the order in which `run` takes their chunks.
         awaited: the constants that are arrays of Dask, in the order in which `Task.with_constants` takes them.
-        outputs: the outputs to return, in job.
+        outputs: the outputs to return, in order.
         dimensions: the number of dimensions of each.
-        steps: how state is carried; None where it is not.
+        steps: how state is passed; None if it is not.
     """
 
     described: Described
@@ -89,9 +89,9 @@ class Job:
 
 @dataclass(frozen=True)
 class PickledJob:
-    """A pickled job, which is read by the task that needs it: what it raises then is the task's error.
+    """A pickled job, which the task unpickles, so that an exception becomes the task's error.
 
-    A worker of `distributed` that fails to read a message loses its connection and tells nobody why.
+    A worker of `distributed` that fails to unpickle a message loses its connection without reporting why.
 
     Attributes:
         pickled: the version of dmlpy, then the job.
@@ -111,7 +111,7 @@ class PickledJob:
 
 
 class Task:
-    """A job with its constants. Dask sends it to each worker once; what is packed from it stays in the worker's process beside it.
+    """A job with its constants. Dask sends it to each worker once; the constants packed from it are cached in the worker's process.
 
     Args:
         job: what is computed.
@@ -133,11 +133,11 @@ class Task:
         return self._sent.opened() if isinstance(self._sent, PickledJob) else self._sent
 
     def with_constants(self, *arrays: Any) -> Task:
-        """The task with the constants that were computed."""
+        """The task with its computed constants."""
         return Task(self.job, self.constants | dict(zip(self.job.awaited, arrays, strict=True)))
 
     def ready(self, chunk: Chunk, *, continued: bool, device: Device) -> CompiledTask:
-        """What runs chunks of these sizes on a device; made once."""
+        """The compiled task for chunks of these sizes on a device; cached."""
         key = chunk.sizes, continued, device.name
         with self._lock:
             if key not in self._ready:
@@ -181,14 +181,14 @@ class CompiledTask:
         return self.device.from_host(array) if isinstance(array, np.ndarray) and self.device.memory_kind != "cpu" else array
 
     def _laid_out(self, name: str, array: Any) -> Any:
-        """The array in the layout of its desc; one of the host that a GPU gets takes it there."""
+        """The array in the layout of its desc; a host array for a GPU gets it when it is copied."""
         tensor = self.inputs[name]
         if isinstance(array, np.ndarray) and self.device.memory_kind != "cpu":
             return array
         return lay_out(self.device, tensor, array)
 
     def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs of a chunk, by name, in memory of the kind that the chunks are in."""
+        """The outputs of a chunk, by name, in the chunks' kind of memory."""
         on_host = all(isinstance(array, np.ndarray) for array in arrays.values())
         given = {name: self._laid_out(name, array) for name, array in arrays.items()}
         results = self._run(copy=on_host and self.device.memory_kind != "cpu", **self._constants, **given).as_dict()
@@ -202,7 +202,7 @@ class CompiledTask:
 def lay_out(device: Device, tensor: TensorDesc, array: Any) -> Any:
     """An array of the device's memory in the layout of a desc: itself, or a copy.
 
-    Arrays that came over a network begin anywhere, and an operator needs aligned memory. What does not fit the desc is left to binding.
+    Arrays received over a network may be misaligned, and an operator needs aligned memory. Binding reports arrays that do not fit the desc.
     """
     if array.shape != tensor.sizes or array.dtype != tensor.data_type.numpy:
         return array
@@ -235,10 +235,10 @@ def run(task: Task, chunk: Chunk, *arrays: Any) -> Any:
 
 
 def run_step(task: Task, chunk: Chunk, state: tuple[Any, ...] | None, *arrays: Any) -> tuple[Any, ...]:
-    """Computes one chunk of time from the state that the chunk before it left; arguments and errors as for `run`.
+    """Computes one chunk of time from the previous chunk's final state; arguments and errors as for `run`.
 
     Returns:
-        The outputs in job, then the state as a tuple.
+        The outputs in order, then the state as a tuple.
     """
     with _name_chunk(chunk):
         steps = task.job.steps
@@ -254,7 +254,7 @@ def run_step(task: Task, chunk: Chunk, state: tuple[Any, ...] | None, *arrays: A
 
 
 def _remaining_lengths(lengths: Any, start: int, count: int, steps: Steps) -> Any:
-    """How many of a chunk's steps each sequence has, from the steps that it has in all."""
+    """The steps of each sequence within a chunk, from its total steps."""
     if isinstance(lengths, np.ndarray) and lengths.size and lengths.max() > steps.total:
         raise BindError("map_blocks", value_problems(steps.lengths or "", lengths, steps.total, "the steps of all chunks"))
     return (lengths.astype(np.int64) - start).clip(0, count).astype(lengths.dtype)
@@ -270,7 +270,7 @@ def _run_chunk(task: Task, chunk: Chunk, arrays: Mapping[str, Any], *, continued
 
 
 def _no_array_problem(name: str, array: Any) -> Problem:
-    """The problem of a chunk that is none, as a task makes it that returns nothing."""
+    """The problem of a chunk that is not an array, such as the result of a task that returns nothing."""
     return Problem("array.kind", name, brief(array), "an array", ("a chunk is what the task returns that makes it",))
 
 
@@ -282,7 +282,7 @@ def _device_of(arrays: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _name_chunk(chunk: Chunk) -> Iterator[None]:
-    """Adds the chunk and the worker to what an error says."""
+    """Adds the chunk and the worker to an error."""
     try:
         try:
             yield
@@ -298,7 +298,7 @@ def _name_chunk(chunk: Chunk) -> Iterator[None]:
 
 
 def _worker() -> str:
-    """Which worker of a cluster this is, for messages."""
+    """The name of this cluster worker, for messages."""
     if "distributed" not in sys.modules:
         return ""
     from distributed import get_worker
@@ -310,7 +310,7 @@ def _worker() -> str:
 
 
 def chunk_problems(chunk: Chunk, problems: Sequence[Problem]) -> list[Problem]:
-    """A chunk's problems, each of which says which chunk it is."""
+    """A chunk's problems, each of which names the chunk."""
     return [
         Problem(problem.code, problem.path, problem.found, problem.expected, (chunk.label, *problem.why), problem.remedy)
         for problem in problems

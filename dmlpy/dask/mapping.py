@@ -53,10 +53,10 @@ def map_blocks(
 ) -> Outputs:
     """Computes an operator or graph over arrays of Dask, chunk by chunk, when Dask computes the result.
 
-    The desc describes any one size. For each chunk its sizes are replaced, along the axes that the operators call batch, and those of all
-    tensors that share them, the outputs' included. Every kind of chunk is checked now; nothing runs before Dask is asked to.
+    The desc may have any sizes. For each chunk, its sizes along batch axes are replaced, and those of all tensors that share them,
+    including outputs. Every kind of chunk is checked now; nothing runs until Dask computes the result.
 
-    Inputs that are not cut are constants. They are sent to each worker once, and packed there once for each size of chunks.
+    Inputs that are not chunked are constants. They are sent to each worker once, and packed there once per chunk size.
 
     Args:
         described: a desc with outputs, or a graph.
@@ -65,9 +65,9 @@ def map_blocks(
             CPU for NumPy's arrays, the GPU that holds them for CuPy's. NumPy's chunks are copied to a GPU and back.
         feature_level: a cap, as for `check`.
         flags: as for `compile`.
-        axes: further axes that may be cut, by input: the caller knows that chunks along them do not depend on each other.
-        carry: whether an RNN, LSTM or GRU of one direction is cut along time too: each chunk begins with the state in which the one before
-            it ended.
+        axes: further axes that may be chunked, by input: the caller guarantees that chunks along them are independent.
+        carry: whether an RNN, LSTM or GRU of one direction is also chunked along time: each chunk starts with the final state of the
+            previous one.
         fuse: as for `compile`.
         tensors: the inputs by name in either spelling: arrays of Dask, or NumPy's and CuPy's, which are cut where those that share an axis
             are; a list for an array of tensors.
@@ -77,7 +77,7 @@ def map_blocks(
 
     Raises:
         CompileError: the desc breaks rules, as given or with the sizes of a chunk, which is named.
-        DescError: an array does not fit, or is cut along an axis that may not be cut.
+        DescError: an array does not fit, or is chunked along an axis that must not be chunked.
         DeviceError: the device has no such name. Whether a worker has it, the worker tells.
 
     What goes wrong on a worker is raised by Dask as dmlpy's error, with the chunk and the worker in its text.
@@ -103,7 +103,7 @@ def _make_job(
     carry: bool,
     fuse: bool,
 ) -> tuple[Job, dict[str, Any]]:
-    """Checks all that can be checked without running anything; the arrays by name are cut alike."""
+    """Checks everything possible without running, and chunks the arrays of each group alike."""
     if not isinstance(described, OperatorDesc | Graph):
         expected = "an operator's desc, like LSTMDesc(...), or a Graph"
         raise DescError("map_blocks", [Problem("field.form", "described", brief(described), expected)])
@@ -151,7 +151,7 @@ def _name(described: OperatorDesc | Graph) -> str:
 
 
 def _name_arrays(described: OperatorDesc | Graph, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """The arrays by the names of the inputs; what has no shape becomes an array of NumPy."""
+    """The arrays by the names of the inputs; values without a shape become NumPy arrays."""
     if isinstance(described, Graph):
         found, problems = named(values, "input")
     else:
@@ -162,7 +162,7 @@ def _name_arrays(described: OperatorDesc | Graph, values: Mapping[str, Any]) -> 
 
 
 def _check_device(device: str | None) -> str | None:
-    """The device's name, if there could be one of this name on a worker."""
+    """The device's name, if a worker could have such a device."""
     if isinstance(device, Device):
         device = device.name
     if device is not None:
@@ -175,7 +175,7 @@ def _check_device(device: str | None) -> str | None:
 
 
 def _without_axis(group: Group, outputs: Mapping[str, TensorDesc]) -> list[Problem]:
-    """Problems of outputs that all chunks along a group would give."""
+    """Problems of outputs that do not have a group's axis, so that all chunks would compute them."""
     why = ("each chunk gives its own, of which none is that of the whole",)
     return [
         Problem("dask.axis", name, f"without an axis for {group.name}", "an axis that is cut like the inputs", why, "leave the output out")

@@ -1,6 +1,6 @@
-"""Descs and graphs with other sizes along some axes: what a chunk of the arrays is computed with.
+"""Resizes descs and graphs along some axes, to compute a chunk of the arrays.
 
-A new size spreads through the operator by the symbols of its tensors' sizes, and through a graph along its edges, until nothing changes.
+A new size propagates through an operator by the symbols of its tensors' sizes, and through a graph along its edges, to a fixed point.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ End = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class Use:
-    """A symbol of an operator's sizes that takes another value.
+    """A symbol of an operator's sizes that changes its value.
 
     Attributes:
         label: the node in a graph, for messages; empty for a desc.
@@ -50,8 +50,8 @@ class Resizing:
     Attributes:
         described: it.
         inputs: the tensors to bind, by name.
-        outputs: the tensors that it gives, by name.
-        uses: the operators that the change reaches.
+        outputs: its output tensors, by name.
+        uses: the operators that the change affects.
     """
 
     described: Described
@@ -61,14 +61,14 @@ class Resizing:
 
 
 def resize(described: Described, sizes: Mapping[str, Mapping[int, int]]) -> Resizing:
-    """Returns a desc or graph with other sizes of inputs; what shares them, and the outputs, follow.
+    """Returns a desc or graph with other sizes of inputs; tensors that share them, and the outputs, are resized too.
 
     Args:
         described: a valid desc or graph.
         sizes: the new sizes by axis, by input.
 
     Raises:
-        DescError: an axis cannot take the size, or it cannot be told which axis of another tensor follows.
+        DescError: an axis cannot have the size, or the corresponding axis of another tensor cannot be determined.
     """
     changes = _Changes(described)
     for name, axes in sizes.items():
@@ -79,14 +79,14 @@ def resize(described: Described, sizes: Mapping[str, Mapping[int, int]]) -> Resi
 
 
 def resize_tensor(tensor: TensorDesc, sizes: Mapping[int, int]) -> TensorDesc:
-    """A tensor with other sizes: the order of its axes in memory, its gaps between entries and its broadcast axes stay."""
+    """A tensor with other sizes: the order of its axes in memory, its gaps between entries and its broadcast axes are preserved."""
     given = tuple(sizes.get(axis, size) for axis, size in enumerate(tensor.sizes))
     if tensor.strides is None:
         return tensor.replace(sizes=given, total_tensor_size_in_bytes=None)
     before = tensor.strides
     strides = list(before)
     old_run = new_run = 1
-    # Axes of one entry may have any stride, so they go where a packed tensor has them.
+    # Axes of one entry may have any stride, so they are placed as in a packed tensor.
     for axis in sorted(range(len(given)), key=lambda axis: (before[axis], -axis)):
         if before[axis] == 0:
             continue
@@ -176,7 +176,7 @@ class _Changes:
             self._waiting.append((end, axis))
 
     def spread(self) -> None:
-        """Carries the changes to all that they reach."""
+        """Propagates the changes to all affected tensors."""
         while self._waiting:
             touched = set()
             while self._waiting:
@@ -190,7 +190,7 @@ class _Changes:
                 self._spread_derived(node)
 
     def _axis_there(self, end: End, axis: int, other: End) -> int:
-        """The axis of another view of the same memory that is the given one: entries of the same number and distance."""
+        """The corresponding axis of another view of the same memory: the one with the same size and stride."""
         here, there = self.tensors[end], self.tensors[other]
         size, stride = here.sizes[axis], here.element_strides[axis]
         if (here.sizes, here.element_strides) == (there.sizes, there.element_strides):
@@ -224,7 +224,7 @@ class _Changes:
                     self.set(("node", node, slot.place), index, other.factor * size // term.factor)
 
     def _spread_derived(self, node: int) -> None:
-        """Sizes that follow from others by a formula."""
+        """Propagates sizes that a formula derives from others."""
         desc = self._desc(node)
         known, derived = desc.sizes(), desc.derived_sizes()
         for slot in desc.slots():
@@ -282,5 +282,5 @@ class _Changes:
 
 
 def describe_uses(uses: Iterable[Use]) -> tuple[str, ...]:
-    """What the operators call the axes, for messages."""
+    """The operators' names of the axes, for messages."""
     return tuple(dict.fromkeys(f"{use.label or use.desc.c_name} calls the axis {use.symbol}" for use in uses))

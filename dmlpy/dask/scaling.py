@@ -1,7 +1,7 @@
 """Measures how `map_blocks` scales with Dask's workers: `python -m dmlpy.dask.scaling [--save FILE] [--chunks N] [--rounds N]`.
 
-Starts clusters of one and two processes of one thread each, and writes what it measures as JSON; the tables of README.md are made from
-scaling.json beside this file. Run it on a machine that does nothing else: times are the least of a few rounds, by the clock.
+Starts clusters of one and two single-threaded processes, and writes the measurements as JSON; the tables of README.md are generated from
+scaling.json in this folder. Run it on an idle machine: times are the least wall-clock times of a few rounds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RECORD = Path(__file__).with_name("scaling.json")
 STEPS, INPUTS, UNITS, BATCH = 24, 64, 128, 256
 """T, I, H and the utterances of a chunk."""
 TINY = 400
-"""The chunks by which the overhead of a task is measured."""
+"""The number of chunks for measuring the overhead of a task."""
 
 
 def _tensor(*sizes: int) -> TensorDesc:
@@ -43,7 +43,7 @@ def _tensor(*sizes: int) -> TensorDesc:
 
 
 def layer() -> LSTMDesc:
-    """A bidirectional LSTM whose last states are asked for."""
+    """A bidirectional LSTM that outputs its last states."""
     return LSTMDesc(
         input_tensor=_tensor(1, STEPS, BATCH, INPUTS),
         weight_tensor=_tensor(1, 2, 4 * UNITS, INPUTS),
@@ -93,12 +93,12 @@ class Measurement:
             wait(made)
             seconds.append(time.perf_counter() - start)
             del made
-            while self._client.run_on_scheduler(_known) > before:  # what is still held would not be computed again
+            while self._client.run_on_scheduler(_known) > before:  # cached results would not be computed again
                 time.sleep(0.01)
         return min(seconds)
 
     def layer(self, chunks: int) -> dict[str, float]:
-        """Seconds for chunks of utterances that lie on the workers, and the bytes that go between workers."""
+        """Seconds for chunks of utterances in the workers' memory, and the bytes sent between workers."""
         from distributed import wait
 
         x = da.random.default_rng(1).standard_normal((1, STEPS, chunks * BATCH, INPUTS), chunks=(1, STEPS, BATCH, INPUTS), dtype=np.float32)
@@ -122,7 +122,7 @@ class Measurement:
 
 
 def alone(rounds: int, device: str) -> float:
-    """The least seconds of this process's processor for one chunk, prepared, without Dask."""
+    """The least CPU seconds of this process for one chunk, prepared, without Dask."""
     rng, weights = np.random.default_rng(2), constants()
     prepared = compiler.compile(layer(), device).prepare(**weights)
     x = rng.standard_normal((1, STEPS, BATCH, INPUTS), np.float32)
@@ -135,7 +135,7 @@ def alone(rounds: int, device: str) -> float:
 
 
 def sent_bytes() -> dict[str, float]:
-    """The bytes that the caller sends: of the constants once, and of each task."""
+    """The bytes that the caller sends: the constants once, and each task."""
     x = da.ones((1, STEPS, 64 * BATCH, INPUTS), chunks=(1, STEPS, BATCH, INPUTS), dtype=np.float32)
     graph = dict(map_blocks(layer(), device="cpu", input_tensor=x, **constants()).output_single_tensor.__dask_graph__())
     sizes = {str(key): len(cloudpickle.dumps(task)) for key, task in graph.items()}
@@ -145,7 +145,7 @@ def sent_bytes() -> dict[str, float]:
 
 
 def measured(chunks: int, rounds: int, device: str) -> dict[str, Any]:
-    """Everything, as the record holds it."""
+    """All measurements, in the record's form."""
     from distributed import Client, LocalCluster
 
     loads = [list(os.getloadavg())]

@@ -1,4 +1,4 @@
-"""The project's site: a page for each operator, written from the classes, beside the pages of the checkout."""
+"""The project's site: a page for each operator, generated from the classes, and the pages of the checkout."""
 
 from dmlpy.docs.build import Built, build
 

@@ -1,4 +1,4 @@
-"""Builds the site: writes its sources, and lets Sphinx make HTML of them."""
+"""Builds the site: writes its sources, and converts them to HTML with Sphinx."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Built:
 
     Attributes:
         pages: its HTML pages.
-        missing: pages of a checkout that are not in it, as dmlpy was installed without them.
-        warnings: Sphinx's warnings, a line each.
+        missing: pages of a checkout that are not in it, since dmlpy was installed without them.
+        warnings: Sphinx's warnings, one line each.
     """
 
     pages: int
@@ -39,7 +39,7 @@ def build(output: Path, *, sources: Path | None = None, jobs: int | None = None)
 
     Args:
         output: the folder, which need not exist.
-        sources: the folder for the Markdown that the site is made from; None means a temporary one.
+        sources: the folder for the generated Markdown; None means a temporary one.
         jobs: processes that Sphinx uses; None, one for each core.
 
     Raises:
@@ -55,7 +55,7 @@ def build(output: Path, *, sources: Path | None = None, jobs: int | None = None)
 
 
 def settings() -> dict[str, Any]:
-    """The settings that a conf.py of Sphinx would hold."""
+    """The settings of Sphinx, as in a conf.py."""
     return {
         "project": "dmlpy",
         "author": "the dmlpy developers",
@@ -78,7 +78,7 @@ def settings() -> dict[str, Any]:
         "python_maximum_signature_line_length": 100,
         "napoleon_use_ivar": True,
         "napoleon_numpy_docstring": False,
-        # Cells of the members' tables name objects beside the directives of their structs.
+        # Cells of the members' tables define targets in addition to the directives of their structs.
         "toc_object_entries": False,
     }
 

@@ -56,7 +56,7 @@ def errors_page(broken: Broken) -> str:
     """Writes the page.
 
     Raises:
-        RuntimeError: an example does not give the error that it is one of.
+        RuntimeError: an example does not raise the error that it illustrates.
     """
     entries = {section: dict(sorted(_entries(section, broken).items())) for section in SECTIONS}
     intro = (
@@ -82,7 +82,7 @@ def code_link(name: str, document: str = error_document()) -> str:
 
 
 def _entries(section: str, broken: Broken) -> dict[str, str]:
-    """A section's entries by code. A code with an example is not searched for among the mistakes."""
+    """A section's entries by code. Mistakes are not searched for codes with an example."""
     shown = {name: _of_example(name, example) for example in examples() if example.section == section for name in example.codes}
     known = {name for example in examples() for name in example.codes}
     if section in ("rules", "descs"):

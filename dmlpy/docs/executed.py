@@ -29,7 +29,7 @@ class ExecutedExample:
 
     Attributes:
         code: the Python code.
-        inputs: the arrays that it made, by place.
+        inputs: the arrays that it creates, by place.
         outputs: the operator's results on the NumPy device, by place: arrays, and a training form's `Reserve`.
     """
 
@@ -39,10 +39,10 @@ class ExecutedExample:
 
 
 def run_example(kind: type[OperatorDesc]) -> ExecutedExample | None:
-    """Runs an operator's sample with random inputs on the NumPy device; None if that does not run it.
+    """Runs an operator's sample with random inputs on the NumPy device; None if it cannot.
 
-    Of several kinds of inputs the first is taken that every step accepts and that gives finite results: a logarithm wants positive numbers,
-    indices want to be small.
+    Uses the first kind of inputs that every step accepts and that yields finite results: a logarithm needs positive numbers,
+    indices must be small.
     """
     if not device("numpy").runs(kind):
         return None
@@ -68,7 +68,7 @@ def run_example(kind: type[OperatorDesc]) -> ExecutedExample | None:
 
 
 def show_value(name: str, value: Any) -> str:
-    """Formats an input or output for a page: a small array whole, of a large one the first matrix, abbreviated with dots."""
+    """Formats an input or output for a page: a small array in full, the first matrix of a large one abbreviated with dots."""
     if isinstance(value, Reserve):
         return f"{name}: a Reserve of {value.array.nbytes} bytes, for the gradient"
     heading = f"{name}: {value.dtype} {list(value.shape)}"

@@ -38,7 +38,7 @@ class MemberRole(SphinxRole):
 def _as_rest(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Converts Markdown code spans in docstrings to reStructuredText, which uses two backticks and interprets single ones.
 
-    Of a struct only the text above its members is left: a table on the page has these.
+    For a struct, removes the members, which a table on the page shows.
     """
     if isinstance(obj, type) and issubclass(obj, Struct):
         lines[:] = obj.description().splitlines()
@@ -51,7 +51,7 @@ def _as_rest(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
 
 
 def _contents_of(env: BuildEnvironment, builder: Builder, document: str) -> str:
-    """The contents beside a page: every family, and the operators of the page's family only."""
+    """The sidebar of a page: every family, and the operators of the page's family only."""
     found = []
     for tree in env.get_doctree(env.config.root_doc).findall(addnodes.toctree):
         found.append(f'<p class="caption" role="heading"><span class="caption-text">{html.escape(tree["caption"])}</span></p>')
@@ -74,14 +74,14 @@ def _listed(env: BuildEnvironment, builder: Builder, document: str, entries: Ite
 
 
 def _give_contents(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Supplies the theme's contents. Sphinx's function copies every operator's entry for every page, which doubles a build's time."""
+    """Supplies the theme's sidebar. Sphinx's function copies every operator's entry for every page, which doubles the build time."""
     context["toctree"] = lambda **options: _contents_of(app.env, app.builder, pagename)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Registers the extension; Sphinx calls this."""
     app.add_role("dml-member", MemberRole())
-    # Before napoleon, which takes the sections apart.
+    # Before napoleon, which parses the sections.
     app.connect("autodoc-process-docstring", _as_rest, priority=100)
     app.connect("html-page-context", _give_contents, priority=100)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -33,7 +33,7 @@ def between(document: str, other: str) -> str:
 
 
 def links_from(document: str) -> Callable[[str], str | None]:
-    """Makes a function that returns the address of a name's page relative to a document; None if there is no page but the document."""
+    """Makes a function that returns the relative address of a name's page; None if it has no page, or is on this document."""
 
     def link(name: str) -> str | None:
         kind = _named().get(name)
@@ -65,5 +65,5 @@ def error_document() -> str:
 
 
 def error_anchor(code: str) -> str:
-    """The anchor of a code on that page: what GitHub makes of the heading, which every MyST resolves."""
+    """The anchor of a code on that page: GitHub's slug of the heading, which every MyST resolves."""
     return re.sub(r"[^\w-]", "", code)

@@ -31,7 +31,7 @@ def prose(text: str, link: Callable[[str], str | None] = lambda name: None) -> s
 
     Args:
         text: the sentences; an empty line separates paragraphs.
-        link: gives the address of what a name in backticks stands for.
+        link: returns the address for a name in backticks.
     """
     paragraphs = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
@@ -91,5 +91,5 @@ def toctree(entries: Iterable[str], *, caption: str = "", hidden: bool = False, 
 
 
 def page(title: str, *parts: str) -> str:
-    """Joins a whole page; empty parts are left out."""
+    """Joins a whole page; empty parts are omitted."""
     return "\n\n".join([f"# {title}", *filter(None, parts)]) + "\n"

@@ -1,4 +1,4 @@
-"""The project's pages on the site: README and those of its rooms, with links adapted to the site's documents."""
+"""The project's pages on the site: README and those of its packages, with links adapted to the site's documents."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Page:
     Attributes:
         path: the file, relative to the checkout's root.
         document: the document's name on the site.
-        text: its Markdown, with links as the site has them.
-        images: the files that it shows, by the name that they have in the sources' folder.
+        text: its Markdown, with the site's links.
+        images: the files that it shows, by their names in the sources' folder.
     """
 
     path: str
@@ -77,7 +77,7 @@ class Page:
 def read_pages(root: Path = ROOT) -> tuple[list[Page], list[str]]:
     """Reads the existing pages and lists the missing paths: an installed wheel has only those in the package.
 
-    README of a wheel is the text that its metadata hold.
+    The README of a wheel is the text in its metadata.
     """
     texts = {path: (root / path).read_text(encoding="utf-8") for path in PAGES if (root / path).is_file()}
     if "README.md" not in texts and (readme := _installed_readme()):
@@ -110,7 +110,7 @@ def _page(path: str, text: str, known: Iterable[str], root: Path) -> Page:
             name = f"images/{file.replace('/', '-')}"
             images[name] = root / file
             return f"![{label}]({posixpath.relpath(name, posixpath.dirname(document) or '.')})"
-        # A file of the checkout that the site has no page for: its name, which the label often is.
+        # A file of the checkout without a page on the site: show its name, which is often the label.
         return label if file in label else f"{label} ({code(file)})"
 
     return Page(path, document, _MERMAID.sub(_drawn, _outside_fences(text, relinked)), images)

@@ -36,12 +36,12 @@ API: Mapping[str, tuple[str, str]] = {
     "comparison": ("Comparing devices", "Names the first node of a graph where two devices part."),
     "reference": ("Definitions", "What an operator should give, computed plainly; every device is held to it."),
 }
-"""The rooms that have public names in `dmlpy`, each with its page's title and first sentence."""
+"""The packages with public names in `dmlpy`, each with its page's title and first sentence."""
 MODULES: Mapping[str, str] = {"x": "dmlpy.x", "pydirectml": "dmlpy.pydirectml", "keras": "dmlpy.keras", "torch": "dmlpy.torch"}
 """Packages with separate public names, by the name of their page."""
 
 UNINDEXED = ("dmlpy.pydirectml",)
-"""Packages that repeat names of others."""
+"""Packages that re-export names of others."""
 
 _LAYOUTS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Packed": ("The usual layout: the elements lie one after the other, the last axis fastest.", {"sizes": [2, 3, 4]}),
@@ -74,7 +74,7 @@ def reference_pages() -> Iterator[tuple[str, str]]:
 
 
 def layouts_page() -> str:
-    """The page on how sizes and strides place a tensor's elements."""
+    """The page on how sizes and strides define a tensor's layout."""
     text = (
         "A `TensorDesc` has sizes and, unless it is packed, strides: the elements from one entry to the next along each axis. The element "
         "at the index `[i, j]` lies `i * strides[0] + j * strides[1]` elements behind the tensor's address. In the pictures each cell "
@@ -131,7 +131,7 @@ def enumerations_page() -> str:
 
 
 def _by_room() -> dict[str, list[str]]:
-    """The public names that other pages lack, by the room that defines them."""
+    """The public names that other pages lack, by the package that defines them."""
     found: dict[str, list[str]] = {}
     described = set(OPERATORS.values())
     for name in sorted(vars(dmlpy)["__all__"], key=str.lower):

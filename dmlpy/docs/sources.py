@@ -1,4 +1,4 @@
-"""Writes the site's sources: a folder of Markdown that Sphinx makes the site of."""
+"""Writes the site's sources: a folder of Markdown for Sphinx."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_sources(folder: Path) -> list[str]:
     """Writes every document, below a folder.
 
     Returns:
-        The paths of pages of a checkout that are not there: a wheel has not all of them.
+        The paths of missing pages of a checkout: a wheel does not have all of them.
     """
     pages, missing = read_pages()
     for item in pages:

@@ -44,7 +44,7 @@ class BindPoint(NamedTuple):
         member: the name in Python.
         slots: the places for its tensors; empty where the desc cannot be read.
         takes: the number of resources; None if it is unknown.
-        optional: whether it may be left out although it has a tensor.
+        optional: whether it may be omitted although it has a tensor.
     """
 
     name: str
@@ -108,7 +108,7 @@ class GraphDispatchable(Dispatchable):
     """A graph of operators as one dispatchable.
 
     Attributes:
-        loaded: a valid graph, and the inputs whose contents lie in files beside the graph's.
+        loaded: a valid graph, and the inputs whose contents are in files in its folder.
     """
 
     loaded: SerializedGraph
@@ -144,7 +144,7 @@ def resolve(
     *,
     initialisation: bool = False,
 ) -> tuple[dict[str, Range], list[Problem]]:
-    """The resources of a dispatchable's tensors, by place, and the problems with them.
+    """The resources of a dispatchable's tensors, by place, and their problems.
 
     Args:
         dispatchable: the dispatchable that runs.
@@ -306,7 +306,7 @@ def _unbound(name: str, point: BindPoint, *, initialisation: bool) -> Iterator[P
 
 
 def _hazards(desc: OperatorDesc, found: Mapping[str, Range]) -> list[Problem]:
-    # Addresses that stand for the resources: all that counts is which ranges overlap.
+    # Placeholder addresses of the resources: only overlaps of ranges matter.
     starts: dict[str, int] = {}
     free = 1
     for place in found.values():

@@ -33,9 +33,9 @@ class Report:
         path: the file.
         kind: the kind of content; None if it is unknown.
         feature_level: the cap that it was checked against.
-        lowest_feature_level: the lowest level that takes everything in it; None if it has problems.
+        lowest_feature_level: the lowest level that supports everything in it; None if it has problems.
         findings: problems by part of the file; empty when it is valid.
-        warnings: the parts of the file that have no meaning.
+        warnings: the parts of the file that are ignored.
     """
 
     path: Path
@@ -58,7 +58,7 @@ class Report:
         return sum(len(finding.problems) for finding in self.findings)
 
     def text(self) -> str:
-        """The problems as text, or one line that says that there are none."""
+        """The problems as text, or one line if there are none."""
         if self.findings:
             return printable(str(ModelError(self.path, self.findings)))
         level = self.lowest_feature_level
@@ -85,7 +85,7 @@ def check_file(
         path: a DxDispatch model; a single desc, nested or flat; a `Graph` in JSON; or a graph that ONNX Runtime serialized.
         feature_level: a cap, as for `dmlpy.check`.
         strict: as for `dmlpy.check`; models are always checked so.
-        lenient: as for `Graph.check`; what ONNX Runtime wrote is always checked so, for it reads bytes as other types on purpose.
+        lenient: as for `Graph.check`; files from ONNX Runtime are always checked leniently, since it reinterprets bytes on purpose.
         input_path: folder of the files that a model or a serialized graph names, instead of the file's folder.
     """
     try:

@@ -1,4 +1,4 @@
-"""The commands of a model as they run, and what the resources that they print and write have to be."""
+"""The commands of a model, and requirements on the resources that they print and write."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _check_readable(resource: Resource, verb: str) -> None:
 
 def _check_fitting(dimensions: tuple[int, ...], resource: Resource, suffix: str) -> None:
     if len(dimensions) > MAX_DIMENSIONS:
-        # The number of elements of so many sizes has no use, and may have millions of digits.
+        # The number of elements of too many sizes is not needed, and may have millions of digits.
         problem = Problem("command.dimensions", "dimensions", f"{len(dimensions)} of them", f"at most {MAX_DIMENSIONS}")
         raise DescError("command", [problem])
     problems = []

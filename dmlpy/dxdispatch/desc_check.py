@@ -71,10 +71,10 @@ def check_desc(data: Mapping[str, Any], feature_level: FeatureLevel = LATEST, *,
 def _check_in_parts(
     kind: type[OperatorDesc], members: Mapping[str, Any], problems: Sequence[Problem], level: FeatureLevel, strict: bool
 ) -> DescCheck:
-    """The rules' problems although some members cannot be read.
+    """The rules' problems of a desc with unreadable members.
 
-    Several values stand in, one after the other, for what cannot be read. A problem counts if it is there whatever stands in: then it
-    does not come from the stand-in. A misspelt member is read as the one that it resembles most.
+    Several placeholder values replace an unreadable member in turn. A problem counts if it occurs with all of them: then the placeholder
+    is not its cause. A misspelt member is read as the most similar one.
     """
     named = {name: value for spelling, value in members.items() if (name := kind.member_named(spelling)) is not None}
     for problem in problems:

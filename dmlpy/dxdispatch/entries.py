@@ -76,12 +76,12 @@ def _as_bindings(value: Any) -> Any:
     return value
 
 
-# The first entry of a list that cannot be read is told: a list of millions would be a list of millions of problems.
+# Only the first unreadable entry of a list is reported: a list of millions would have millions of problems.
 Bindings = Annotated[dict[str, Annotated[tuple[SourceEntry, ...], FailFast(), BeforeValidator(_as_sources)]], BeforeValidator(_as_bindings)]
 
 
 def as_lower(value: Any) -> Any:
-    """Converts text to lower case; other values are left to be refused."""
+    """Converts text to lower case; other values are rejected later."""
     return value.lower() if isinstance(value, str) else value
 
 
@@ -129,7 +129,7 @@ class DispatchableEntry(ModelEntry):
 
 
 class OperatorEntry(DispatchableEntry):
-    """The members of a DirectML operator's dispatchable, beside its desc."""
+    """The members of a DirectML operator's dispatchable, without its desc."""
 
     dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
 
@@ -145,7 +145,7 @@ FreeSizes = Annotated[dict[str, Annotated[int, Field(strict=True, ge=1, lt=2**32
 
 
 class OnnxEntry(ModelEntry):
-    """The dispatchable of an ONNX model. DxDispatch runs it by ONNX Runtime, which some members configure."""
+    """The dispatchable of an ONNX model. DxDispatch runs it with ONNX Runtime, which some members configure."""
 
     type: Annotated[Any, Field(validation_alias=AliasChoices("type", "Type"))]
     source_path: Annotated[str, Field(min_length=1)]
@@ -156,7 +156,7 @@ class OnnxEntry(ModelEntry):
     logging_level: Literal[0, 1, 2, 3, 4] = 2
 
     FOR_ONNX_RUNTIME: ClassVar[tuple[str, ...]] = ("sessionOptionsConfigEntries", "graphOptimizationLevel", "loggingLevel")
-    """Members that configure ONNX Runtime and nothing else."""
+    """Members that only configure ONNX Runtime."""
 
 
 def form_problems(error: ValidationError) -> list[Problem]:
@@ -186,5 +186,5 @@ def unknown_members(kind: type[ModelEntry], data: dict[str, Any]) -> list[Proble
 
 
 def ignored_problem(key: str, expected: str, remedy: str | None = None) -> Problem:
-    """The problem of a member that has no meaning in its place."""
+    """The problem of a member that is ignored in its place."""
     return Problem("member.ignored", key, "without meaning here", expected, remedy=remedy)

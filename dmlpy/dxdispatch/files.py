@@ -27,7 +27,7 @@ class Folders:
     """The folders of a model's files.
 
     Attributes:
-        inputs: looked through in this order: the model's folder (or the given one), then the current directory.
+        inputs: searched in this order: the model's folder (or the given one), then the current directory.
         output: the folder below which files are written.
     """
 
@@ -44,7 +44,7 @@ class Folders:
         """The file that a `sourcePath` names; `member` is that member's path in its part.
 
         Raises:
-            DescError: there is none, it cannot be looked at, or it lies outside the input folders (links are followed first).
+            DescError: it does not exist, cannot be accessed, or is outside the input folders (after following links).
         """
         roots = [folder.resolve() for folder in self.inputs]
         looked: list[Path] = []
@@ -64,7 +64,7 @@ class Folders:
         """The file that `targetPath` names; its folders are not created yet.
 
         Raises:
-            DescError: it lies outside the output folder, or names what is not a regular file: a folder, a pipe, a device.
+            DescError: it is outside the output folder, or is not a regular file: a folder, a pipe, a device.
         """
         root = self.output.resolve()
         path = _below(root, name, "targetPath")
@@ -95,6 +95,6 @@ def _is_file(path: Path, name: str, member: str) -> bool:
 
 
 def write_npy(path: Path, array: Array) -> None:
-    """Writes an array as a .npy file, whole or not at all: little-endian, C order."""
+    """Writes an array as a .npy file atomically: little-endian, C order."""
     with replacing(path) as file:
         np.lib.format.write_array(file, array.astype(array.dtype.newbyteorder("<")), version=(1, 0), allow_pickle=False)

@@ -82,7 +82,7 @@ def as_sarif(reports: Sequence[Report]) -> str:
 
 
 def as_github(reports: Sequence[Report]) -> str:
-    """GitHub's workflow commands: each line is an annotation that GitHub shows beside the changes of a pull request."""
+    """GitHub's workflow commands: each line is an annotation that GitHub shows in the changes of a pull request."""
     lines = []
     for report in reports:
         path = _relative(report.path) or report.path

@@ -51,7 +51,7 @@ class Model:
         resources: the resources by name.
         dispatchables: the dispatchables by name.
         commands: the commands in order.
-        warnings: the parts of the file that have no meaning.
+        warnings: the parts of the file that are ignored.
     """
 
     path: Path
@@ -72,8 +72,8 @@ def load(
     """Reads a model and checks it.
 
     Args:
-        path: the model's file; one that ends in `.onnx` is an ONNX model, which the model dispatches once, with zeros.
-        folders: the folders of the files that it names; None is beside the model, and the current directory.
+        path: the model's file; a file that ends in `.onnx` is an ONNX model, which is dispatched once, with zeros.
+        folders: the folders of the files that it names; None: the model's folder, and the current directory.
         feature_level: a cap for its operators, as for `dmlpy.check`.
         onnx_options: sizes for its ONNX models.
 
@@ -120,7 +120,7 @@ def from_document(
 
 
 class _Loader(ProblemCollector):
-    """Reads the parts one by one and gathers the problems of each. An invalid part becomes None."""
+    """Reads the parts one by one and collects the problems of each. An invalid part becomes None."""
 
     def __init__(self, folders: Folders, level: FeatureLevel, options: OnnxOptions) -> None:
         super().__init__()
@@ -131,12 +131,12 @@ class _Loader(ProblemCollector):
         self.models: dict[Path, OnnxModel] = {}
         """The ONNX models: a file may name one many times."""
         self.allocated: set[str] = set()
-        """The deferred resources that dispatches have given memory so far."""
+        """The deferred resources that dispatches have allocated so far."""
         self.unused = {*options.names, *options.denotations, *options.shapes}
-        """The names of the command line that no ONNX model has had so far."""
+        """The names in the command line that no ONNX model has used so far."""
 
     def end(self) -> None:
-        """Reports it if the file was not read to its end, and what of the command line had no use."""
+        """Reports a file that was not read to its end, and unused options of the command line."""
         expected = "a name that an ONNX model of the file has"
         self.warn(Place(), [ignored_problem(name, expected) for name in sorted(self.unused)])
         if self.full:
@@ -287,7 +287,7 @@ class _Loader(ProblemCollector):
         flags = self._execution_flags(place, entry)
         from dmlpy.graphs.serialized import load_serialized  # needs flatbuffers
 
-        # The problems' paths are places in the graph: in the model they stand where the graph is named.
+        # The problems' paths are places in the graph; in the model they are reported where the graph is named.
         named = place.below("sourcePath")
         try:
             path = self.folders.source(entry.source_path, "")

@@ -1,7 +1,7 @@
 """NumPy's .npy files, read with nothing but the header's grammar: NumPy evaluates headers as Python and maps what they claim.
 
 A header is a line like `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`. Its element type has to be one that tensors have, and
-its sizes have to fill no more than the file; both are known before any memory is taken.
+its sizes must not exceed the file; both are checked before any memory is allocated.
 """
 
 from __future__ import annotations

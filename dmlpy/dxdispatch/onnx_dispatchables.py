@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 MAX_SIZED = 100
-"""The most sizes in which a file's dispatches run one ONNX model: each is compiled on its own, which takes far longer than reading it."""
+"""The most sizes for which a file's dispatches run one ONNX model: each is compiled separately, which takes far longer than reading it."""
 MAX_SIZED_NODES = 20_000
-"""The most nodes that these make of the model in all: sizes times nodes of its file."""
+"""The most nodes of all these: sizes times nodes of the model's file."""
 
 
 @dataclass(frozen=True)
 class OnnxOptions:
-    """What a command line says of all ONNX models of a file; it comes before what the file says.
+    """The command line's settings for all ONNX models of a file, which override the file's.
 
     Attributes:
         names: sizes by the names of open dimensions.
@@ -44,7 +44,7 @@ class OnnxOptions:
 
 
 def parse_shapes(option: str, texts: Sequence[str], *, single: bool = False) -> dict[str, Shape]:
-    """The sizes that an option of the command line gives to names, as `x:2,3`; of a name that is given twice the last counts.
+    """The sizes by name from a command-line option, as `x:2,3`; for repeated names the last counts.
 
     Raises:
         DescError: a text has another form, or with `single` more than one size.
@@ -64,7 +64,7 @@ class OnnxDispatchable(Dispatchable):
     """An ONNX model as one dispatchable.
 
     Attributes:
-        model: the model as its file has it.
+        model: the model in its file.
         level: the highest feature level that it may use.
         names: sizes by the names of open dimensions.
         denotations: sizes by the denotations of open dimensions.
@@ -104,7 +104,7 @@ class OnnxDispatchable(Dispatchable):
         return self.sized[key]
 
     def free_sizes(self, name: str) -> Shape | None:
-        """The sizes of an input where a dispatch gives none: an open one is 1 if nothing says otherwise; None if the rank is unknown."""
+        """The default sizes of an input in a dispatch: a dynamic one is 1 unless set otherwise; None if the rank is unknown."""
         sizes = self.model.inputs[name].sizes
         if sizes is None:
             return None
@@ -127,7 +127,7 @@ class OnnxDispatch:
         dispatchable: the model.
         sized: the model with the sizes of this dispatch.
         inputs: the resources of inputs; the others are zeros.
-        outputs: the resources of outputs, with the sizes that each has to have; None for those that are known after the run.
+        outputs: the resources of outputs, with their required sizes; None for sizes known only after the run.
     """
 
     dispatchable: OnnxDispatchable
@@ -149,7 +149,7 @@ class OnnxDispatch:
 def resolve_onnx(
     dispatchable: OnnxDispatchable, sources: Sources, resources: Mapping[str, Resource | None], near: Callable[..., str | None]
 ) -> tuple[OnnxDispatch | None, list[Problem]]:
-    """The dispatch of an ONNX model, and the problems with it.
+    """The dispatch of an ONNX model, and its problems.
 
     Args:
         dispatchable: the model.
@@ -200,7 +200,7 @@ def nbytes(value: Value, sizes: Shape) -> int:
 
 
 def data_type_in_buffer(value: Value) -> DataType | None:
-    """The type as which a buffer has the elements of a model's value; None if DirectML has none, as for sequences and strings."""
+    """The type of a model's value in a buffer; None if DirectML has none, as for sequences and strings."""
     from dmlpy.onnx.loading.elements import data_type_of  # needs the package onnx
 
     return data_type_of(value.element or 0) if value.kind == "tensor" else None
@@ -263,7 +263,7 @@ def _size_problems(path: str, value: Value, place: Range, shape: Shape) -> list[
 
 
 def _overlaps(outputs: Mapping[str, Value], places: Mapping[str, tuple[Range, Shape | None]]) -> Iterator[Problem]:
-    """Outputs that share memory: of one resource, the last would be left."""
+    """Outputs that share memory: the last would overwrite the others."""
     taken: dict[str, list[tuple[int, int, str]]] = {}
     for name, (place, shape) in places.items():
         end = place.resource.size if shape is None else place.offset + nbytes(outputs[name], shape)

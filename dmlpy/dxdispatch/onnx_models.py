@@ -1,4 +1,4 @@
-"""ONNX models on the command line: checked as files, run from .npy files, and made of files of graphs."""
+"""ONNX models on the command line: checks files, runs models on .npy files, and exports graphs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_onnx(
     try:
         found = onnx.load(path, sizes=sizes, limits=limits).report(level, like=like)
     except DescError as error:
-        # What cannot be read at all has codes of files.
+        # Unreadable files have codes of files.
         problems = tuple(
             replace(problem, code="file.unreadable", path="file") if problem.code in _UNREADABLE else problem for problem in error.problems
         )
@@ -71,7 +71,7 @@ def as_json(outcomes: Sequence[tuple[Report, ModelReport | None]]) -> str:
 
 
 def parse_sizes(texts: Sequence[str]) -> dict[str, int | Sequence[int]]:
-    """Sizes as the command line has them: `batch=1` for a symbol, `x=1,3,224,224` for an input.
+    """Parses sizes from the command line: `batch=1` for a symbol, `x=1,3,224,224` for an input.
 
     Raises:
         DescError: a text is neither.
@@ -88,7 +88,7 @@ def parse_sizes(texts: Sequence[str]) -> dict[str, int | Sequence[int]]:
 
 
 def parse_limits(texts: Sequence[str]) -> Limits:
-    """Limits as the command line has them: `nodes=20000`.
+    """Parses limits from the command line: `nodes=20000`.
 
     Raises:
         DescError: a text is none.
@@ -127,11 +127,11 @@ def run_onnx(
         device: where it runs.
         level: the highest feature level that may be used.
         sizes: as for `dmlpy.onnx.load`.
-        inform: takes each line of the output.
+        inform: receives each line of the output.
         limits: as for `dmlpy.onnx.load`.
 
     Raises:
-        DmlError: the model, a file or an input is refused, or the run fails.
+        DmlError: the model, a file or an input is rejected, or the run fails.
     """
     from dmlpy import onnx  # needs the package onnx
 
@@ -176,7 +176,7 @@ def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tu
         The numbers of nodes of the graph and of the model.
 
     Raises:
-        DmlError: the file is refused, ONNX does not say the graph, or the model cannot be written.
+        DmlError: the file is rejected, ONNX cannot express the graph, or the model cannot be written.
     """
     from dmlpy import onnx  # needs the package onnx
 
@@ -202,5 +202,5 @@ def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tu
 
 
 def _file_name(name: str) -> str:
-    """A name of the model as that of a file: names may have slashes and anything else."""
+    """A file name for a name of the model, which may contain slashes and other characters."""
     return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII).lstrip(".")[:100] or "output"

@@ -1,4 +1,4 @@
-"""What is found wrong with a model while it is read, part by part."""
+"""Collects the problems of a model's parts while it is read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ProblemCollector:
 
     Attributes:
         findings: the problems.
-        warnings: what has no meaning.
+        warnings: the ignored parts.
         warned: how many warnings there were.
         remedies: the number of further names that are compared with those of the file: comparing takes longer than reading.
     """
@@ -44,7 +44,7 @@ class ProblemCollector:
         return did_you_mean(name, candidates, show) if self.remedies >= 0 else None
 
     def each(self, parts: Iterable[PartT]) -> Iterator[PartT]:
-        """Yields the parts one by one, until there are more problems than anybody reads."""
+        """Yields the parts one by one, until there are too many problems."""
         for part in islice(parts, MAX_ENTRIES):
             if self.full:
                 return
@@ -52,7 +52,7 @@ class ProblemCollector:
 
     @property
     def full(self) -> bool:
-        """Whether so many problems were found that the rest of the file is not read."""
+        """Whether too many problems were found to read the rest of the file."""
         return sum(len(finding.problems) for finding in self.findings) >= MAX_PROBLEMS
 
     def report(self, place: Place, problems: list[Problem]) -> None:
@@ -61,7 +61,7 @@ class ProblemCollector:
             self.findings.append(Finding(place.words, tuple(problems), location=place.location))
 
     def warn(self, place: Place, problems: list[Problem]) -> None:
-        """Adds what has no meaning in a part, if there is anything."""
+        """Adds warnings of a part, if there are any."""
         self.warned += len(problems)
         if problems and self.warned <= MAX_PROBLEMS:
             self.warnings.append(Finding(place.words, tuple(problems), location=place.location, severity="warning"))

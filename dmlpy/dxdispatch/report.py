@@ -51,7 +51,7 @@ class Finding:
         members: names that the problems' texts spell in Python; empty if they are those of the struct.
         location: keys and indices from the root of the file's JSON to where the problems' paths begin.
         positions: the position of each problem in the file's text; empty if unknown.
-        severity: `warning` where the file can be used all the same.
+        severity: `warning` if the file can still be used.
     """
 
     place: str

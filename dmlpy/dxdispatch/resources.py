@@ -1,7 +1,7 @@
 """Resources: buffers with their initial contents, in all the forms that a model may use.
 
 Reading a model counts the bytes of the contents and checks their values; memory for what the file does not spell out, such as a value that
-is repeated or an array in another file, is taken only when a buffer is filled.
+is repeated or an array in another file, is allocated only when a buffer is filled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_WRONG_VALUES = 10
 
 
 class ResourceEntry(ModelEntry):
-    """A member of `resources` as it stands in the file."""
+    """A member of `resources` in the file."""
 
     type: Annotated[Literal["buffer"], BeforeValidator(as_lower)] = "buffer"
     initial_values_data_type: Annotated[DataType, BeforeValidator(type_or_unknown)] = DataType.UNKNOWN
@@ -51,7 +51,7 @@ class Contents:
         data_type: their type; None for a struct of mixed values.
         count: the number of values.
         nbytes: the bytes that they take.
-        make: gives these bytes.
+        make: returns these bytes.
     """
 
     data_type: DataType | None
@@ -125,7 +125,7 @@ class Resource:
 
 
 def with_memory(resource: Resource, data_type: DataType, count: int, read: Callable[[], Array]) -> Resource:
-    """A deferred resource that an output of an ONNX model has given memory; `read` gives the output's bytes."""
+    """A deferred resource with memory from an output of an ONNX model; `read` returns the output's bytes."""
     contents = Contents(data_type, count, _nbytes(count, data_type), read)
     return replace(resource, contents=contents, size=contents.nbytes)
 
@@ -135,7 +135,7 @@ def build(name: str, entry: ResourceEntry, folders: Folders, available: int) -> 
 
     Args:
         name: its name in the file.
-        entry: the file's words.
+        entry: its entry in the file.
         folders: the folders of files.
         available: bytes of memory that it may take.
 

@@ -51,11 +51,11 @@ class RunOptions:
     Attributes:
         iterations: the number of times that a dispatch command binds and runs.
         repeat: dispatches in each iteration.
-        milliseconds: run for so long instead of so many iterations.
+        milliseconds: the duration to run for, instead of a number of iterations.
         interval: milliseconds from one iteration's start to the next, at least.
-        warmup: iterations that count as cold.
+        warmup: warm-up iterations, reported separately.
         verbosity: 0 a line for each dispatch, 1 statistics, 2 every iteration.
-        max_gpu_samples: the GPU's samples that are kept; 0 does not time the GPU.
+        max_gpu_samples: the number of GPU timings to store; 0 does not time the GPU.
         debug: whether each dispatch is checked for NaN and for bytes written outside the described elements.
         print_commands: whether commands are shown as they start and end.
     """
@@ -91,12 +91,12 @@ def run(
         device: the device to run on.
         options: how dispatches are repeated and timed.
         feature_level: a cap, as for `dmlpy.compile`.
-        inform: takes each line of the output.
-        warn: takes each warning.
+        inform: receives each line of the output.
+        warn: receives each warning.
 
     Raises:
-        CompileError: the operators that do not compile for the device, all of them.
-        RunError: a command failed; the rest was not run.
+        CompileError: operators that do not compile for the device; all of them at once.
+        RunError: a command failed; the remaining ones were not run.
         DeviceError: no memory for the resources.
     """
     run_ = _ModelRun(model, device, options, feature_level, inform, warn)
@@ -130,7 +130,7 @@ class _ModelRun:
         self.models: dict[SizedModel, CompiledModel] = {}
         """The ONNX models, for the sizes of each dispatch."""
         self.constants: dict[str, dict[str, Memory]] = {}
-        """What serialized graphs have in files, by dispatchable and graph input."""
+        """The file contents of serialized graphs' inputs, by dispatchable and graph input."""
 
     def compile_all(self) -> None:
         problems: list[Problem] = []
@@ -198,7 +198,7 @@ class _ModelRun:
                 failed = DeviceError("the host has no memory left for it", hresult=HResult.E_OUTOFMEMORY)
             told = str(failed)
             if failed.problems and isinstance(command.action, Dispatch):
-                # As the file spells its members.
+                # Uses the file's spelling of members.
                 compiled = self.compiled[command.action.dispatchable.name]
                 struct = compiled.desc.c_name if isinstance(compiled, CompiledOperator) else None
                 told = Finding("", failed.problems, struct).text()
@@ -241,7 +241,7 @@ class _ModelRun:
         buffers |= {place: self.buffer(memory) for place, memory in {**action.dispatchable.owned, **action.bindings}.items()}
         inputs = {place: buffer for place, buffer in buffers.items() if place not in outputs}
         if isinstance(compiled, CompiledGraph):
-            # A graph's input that feeds no node may be bound, to no effect.
+            # An unused input of a graph may be bound; it has no effect.
             inputs = {place: buffer for place, buffer in inputs.items() if place in compiled.inputs}
             owned = {place: inputs.pop(place) for place in compiled.prepared_inputs if place in inputs}
             if compiled.prepared_inputs:
@@ -271,7 +271,7 @@ class _ModelRun:
         return _since(start) / repeat, gpu
 
     def contents(self) -> dict[str, bytes]:
-        # What has no memory before a run cannot be written out of bounds.
+        # Resources allocated by the run cannot be written out of bounds.
         return {name: self.read(resource) for name, resource in self.model.resources.items() if not resource.deferred}
 
     def examine(self, action: Dispatch | OnnxDispatch, before: Mapping[str, bytes]) -> None:

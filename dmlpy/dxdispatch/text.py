@@ -1,4 +1,4 @@
-"""The text of a model file: JSON with comments and trailing commas, followed by anything at all."""
+"""The text of a model file: JSON with comments and trailing commas; trailing text is ignored."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Document:
     Attributes:
         path: the file, for messages.
         text: its text, with blanks in place of comments and trailing commas.
-        data: the object; of a key that is given twice the last one counts.
+        data: the object; for repeated keys the last one counts.
         repeats: whether one of its objects has a key twice.
     """
 
@@ -88,7 +88,7 @@ def read(path: Path) -> Document:
     """Reads the object in a file.
 
     Raises:
-        ModelError: the file cannot be read or is no JSON object; a syntax error is told with its place and the text around it.
+        ModelError: the file cannot be read or is not a JSON object; a syntax error is reported with its place and context.
     """
     return decode(read_bytes(path), path)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Timings:
-    """The milliseconds of each iteration. The GPU's samples are a ring buffer: the first ones are lost when it is full."""
+    """The milliseconds of each iteration. The GPU's samples are a ring buffer that overwrites the oldest."""
 
     warmup: int
     capacity: int

@@ -1,4 +1,4 @@
-"""Keras-style recurrent layers over dmlpy's descs: SimpleRNN, GRU, LSTM, what they need around them, and a model to train them in.
+"""Keras-style recurrent layers over dmlpy's descs: SimpleRNN, GRU and LSTM, the layers around them, and a model to train them.
 
     from dmlpy.keras import LSTM, Dense, Embedding, Sequential
 
@@ -9,8 +9,8 @@
     model.compile(optimizer="adam", loss="binary_crossentropy")
 
 Arguments have the names and defaults of Keras 1. A layer computes nothing itself: it describes its tensors and runs operators, and
-`layer.descs` shows those of its last pass. It is a thin layer, not a framework: what a model needs beyond this, people train with PyTorch
-through `dmlpy.torch`. float32 only.
+`layer.descs` shows those of its last pass. This is a thin layer, not a framework: for anything more, use PyTorch through `dmlpy.torch`.
+float32 only.
 """
 
 from dmlpy.keras.backup import BackupAndRestore

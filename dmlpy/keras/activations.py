@@ -1,4 +1,4 @@
-"""Activations by Keras's names, as the descs that compute them."""
+"""Keras's activation names and the descs that compute them."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ ACTIVATIONS: dict[str, ActivationDesc] = {
 
 
 def activation(value: ActivationDesc | str | None) -> ActivationDesc:
-    """An activation desc, or the one of Keras's name; None is `linear`.
+    """Returns the activation desc for a Keras name, or the given desc; None means `linear`.
 
-    Any element-wise activation desc can stand in a name's place: `ActivationLeakyReluDesc(alpha=0.1)`.
+    Any element-wise activation desc can be given instead of a name: `ActivationLeakyReluDesc(alpha=0.1)`.
 
     Raises:
-        DescError: no such name.
+        DescError: the name is unknown.
     """
     if isinstance(value, ActivationDesc):
         return value
@@ -59,5 +59,5 @@ def activation(value: ActivationDesc | str | None) -> ActivationDesc:
 
 @lru_cache(maxsize=256)
 def of_rows(desc: ActivationDesc, sizes: tuple[int, ...]) -> ActivationDesc:
-    """An activation with its tensors, packed float32 of these sizes. A training step asks for the same ones again and again."""
+    """An activation with packed float32 tensors of these sizes. Cached, since every training step needs the same ones."""
     return desc.replace(input_tensor=TensorDesc(data_type=DataType.FLOAT32, sizes=sizes)).with_outputs()

@@ -1,4 +1,4 @@
-"""Checks of constructors' arguments that find all problems together."""
+"""Checks of constructor arguments that report all problems at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def found_argument(find: Callable[[Any], Any], value: Any, argument: str, proble
 def found_array(
     read: Callable[[Any], np.ndarray[Any, Any]], value: Any, argument: str, problems: list[Problem], remedy: str | None = None
 ) -> np.ndarray[Any, Any] | None:
-    """An array of numbers as `read` gives it; what is wrong with it is added to the problems, and the result is None."""
+    """Reads an array of numbers with `read`; if it is wrong, a problem is added and the result is None."""
     try:
         array = read(value)
     except (TypeError, ValueError) as error:
@@ -38,10 +38,10 @@ def found_array(
 
 
 def found_arrays(read: Callable[[Any], np.ndarray[Any, Any]], values: Iterable[Any], argument: str) -> list[np.ndarray[Any, Any]]:
-    """The arrays of a list, as `found_array` finds each.
+    """Reads each array of a list, as `found_array` does.
 
     Raises:
-        DescError: no list, or entries that are no arrays of numbers.
+        DescError: the value is not a list, or an entry is not an array of numbers.
     """
     if not isinstance(values, Iterable):
         raise DescError(argument, [Problem("data.form", argument, brief(values), "a list of arrays")])
@@ -53,7 +53,7 @@ def found_arrays(read: Callable[[Any], np.ndarray[Any, Any]], values: Iterable[A
 
 
 def size_problems(**sizes: Any) -> list[Problem]:
-    """The problems of sizes that are not whole numbers of at least 1."""
+    """Problems of sizes that are not integers of at least 1."""
     return [
         Problem("field.form", name, brief(size), "an integer of at least 1")
         for name, size in sizes.items()
@@ -62,7 +62,7 @@ def size_problems(**sizes: Any) -> list[Problem]:
 
 
 def dropout_problems(**rates: Any) -> list[Problem]:
-    """The problems of shares that are not numbers of at least 0, below 1."""
+    """Problems of rates that are not numbers of at least 0 and below 1."""
     return [
         Problem("dropout_range", name, brief(rate), "a number of at least 0, below 1")
         for name, rate in rates.items()

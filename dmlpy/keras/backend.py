@@ -49,7 +49,7 @@ class Backend:
         self._set(find_device(state["device"]), state["random"])
 
     def current(self) -> AbstractContextManager[Any]:
-        """Makes the device the one on which `xp` allocates and computes within the block, and restores the previous GPU."""
+        """Makes `xp` allocate and compute on the device within the block, and restores the previous GPU."""
         if self.device.memory_kind == "cpu":
             return nullcontext()
         device: AbstractContextManager[Any] = self.xp.cuda.Device(int(self.device.name.partition(":")[2]))
@@ -73,7 +73,7 @@ class Backend:
         return self.device.to_host(array)
 
     def values(self, values: Any) -> np.ndarray[Any, Any]:
-        """Converts anything that NumPy reads, or an array in the device's memory, to values in host memory."""
+        """Converts anything that NumPy accepts, or an array in the device's memory, to values in host memory."""
         return self.host(values) if isinstance(values, self.xp.ndarray) else np.asarray(values)
 
     def run(self, desc: OperatorDesc, **tensors: Array) -> Outputs:

@@ -1,4 +1,4 @@
-"""`BackupAndRestore`: a run that was killed goes on where its last backup was, bit for bit."""
+"""`BackupAndRestore`: resumes a killed run from its last backup, with bit-identical results."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 class BackupAndRestore(Callback):
-    """Keeps a backup of a run, from which the same call of `fit` goes on in another process.
+    """Saves a backup of a run, from which the same call of `fit` resumes in another process.
 
     A backup has the weights, the optimizer's moments, count and rate, the generator of dropout and shuffling, the states of stateful
-    layers, the place in the epoch with its figures so far, the history, and what the other callbacks know. A resumed run ends with the same
-    bits as one that was never interrupted, on the same device with as many threads.
+    layers, the position in the epoch with its metrics so far, the history, and the state of the other callbacks. The results of a resumed
+    run are bit-identical to those of an uninterrupted one on the same device with the same number of threads.
 
-    The program has to make the same model and give the same data. Arrays need nothing else. Of an iterable the batches that were trained on
-    are read again and left out, so it has to give the same batches in the same order when the program begins anew; one that has
-    `set_epoch` (or whose `sampler` has it) is asked for the current epoch only.
+    The program must create the same model and pass the same data. Arrays need nothing else. From an iterable, the batches already trained
+    on are read again and skipped, so it must yield the same batches in the same order when the program restarts; one that has
+    `set_epoch` (or whose `sampler` has it) is iterated for the current epoch only.
 
     Args:
-        backup_dir: the folder of the backup, which is made where it is missing.
+        backup_dir: the folder of the backup; created if it is missing.
         save_freq: `epoch`, or the number of batches after which the backup is replaced.
-        delete_checkpoint: whether the backup goes when the run has ended.
+        delete_checkpoint: whether to delete the backup when the run has ended.
 
     Raises:
-        DescError: no such `save_freq`. While a run begins: a damaged backup, or one of another model or other callbacks.
+        DescError: `save_freq` is invalid. When a run begins: the backup is damaged, or of another model or other callbacks.
     """
 
     saves_run = True
@@ -63,7 +63,7 @@ class BackupAndRestore(Callback):
         self._resumed = None
         if self.path.exists():
             arrays, text = read_arrays(self.path, _HEADER)
-            # The file may hold anything; what is missing in it or of another kind is told as damage.
+            # The file may hold anything; missing entries and wrong types are reported as damage.
             try:
                 self._resumed = json.loads(text), arrays
                 self._restore()

@@ -24,19 +24,19 @@ _MODES = ("concat", "sum", "mul", "ave")
 
 
 class Bidirectional(Layer):
-    """A recurrent layer like the given one for each direction, merged into one output, by one desc of direction BIDIRECTIONAL.
+    """Runs a copy of a recurrent layer in each direction, as one desc of direction BIDIRECTIONAL, and merges the outputs.
 
-    The backward layer reads the last step first; its output is merged in the order of time. Without `return_sequences` each gives the
-    output of the step that it reads last. Weights are listed forward, then backward. Masks pass as through the layer.
+    The backward layer reads the last step first; its output is merged in time order. Without `return_sequences` each returns the
+    output of the step that it reads last. Weights are listed forward, then backward. Masks pass through as in the layer.
 
     Args:
-        layer: SimpleRNN, GRU or LSTM with the arguments of both; the wrapper copies them, and takes its input's shape.
+        layer: SimpleRNN, GRU or LSTM with the arguments of both directions; the wrapper copies them and the input shape.
         merge_mode: `concat`: [..., 2 H], forward first; `sum`, `mul` or `ave`: of the two, element by element.
-        weights: first values: Keras 1's list of the forward layer, then that of the backward one.
-        input_dim: see `Layer`, as what is not told here.
+        weights: initial values: Keras 1's list of the forward layer, then that of the backward one.
+        input_dim: see `Layer`, also for the other arguments.
 
     Raises:
-        DescError: arguments that the layer cannot have, all of them together.
+        DescError: invalid arguments; all problems at once.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Bidirectional(Layer):
         self.merge_mode = merge_mode
         self.layer = type(layer)(**layer.arguments() | {"weights": weights, "name": self.name})
         self.layer.direction = RecurrentDirection.BIDIRECTIONAL
-        # As in later versions of Keras, which alone have this argument.
+        # As in later versions of Keras; Keras 1 does not have this argument.
         self.layer.zero_output_for_mask = layer.zero_output_for_mask and layer.return_sequences
         self.stateful = layer.stateful
         self.return_state = layer.return_state
@@ -114,7 +114,7 @@ class Bidirectional(Layer):
         return self.layer.fitted_weights(weights, order)
 
     def begin_with(self, weights: Sequence[Any], order: GateLayout = "keras1") -> None:
-        """Makes an unbuilt layer begin with these weights, as `Recurrent.begin_with` does."""
+        """Sets the initial weights of an unbuilt layer, as `Recurrent.begin_with` does."""
         self.layer.begin_with(weights, order)
 
     # passes

@@ -28,7 +28,7 @@ FilePath = str | os.PathLike[str]
 
 
 class TrainedModel(Protocol):
-    """What callbacks and the loops use of the model that is trained, which is a `Sequential`."""
+    """The part of the trained model, a `Sequential`, that callbacks and loops use."""
 
     layers: list[Layer]
     backend: Backend
@@ -75,7 +75,7 @@ class TrainedModel(Protocol):
 
 
 class TrainingRun(Protocol):
-    """Where a run of `fit` is; see `Run`, which is one."""
+    """The position of a run of `fit`; `Run` implements it."""
 
     epochs: int
     verbose: int
@@ -92,14 +92,14 @@ class TrainingRun(Protocol):
 class Callback:
     """The base of all callbacks; a subclass overrides what it needs.
 
-    `logs` are the figures by name: averages over the epoch's batches so far, at an epoch's end with those of the validation data. All
-    callbacks are given the same dict at an epoch's end, and the history records what it holds after them.
+    `logs` has the metrics by name: averages over the epoch's batches so far, and at an epoch's end also those of the validation data. All
+    callbacks receive the same dict at an epoch's end; the history records its contents after the last callback.
 
     Attributes:
         model: the model that is trained.
         params: `epochs`, `steps` of an epoch (None where unknown) and `verbose` of the run.
         run: the run that calls it; None outside of one.
-        saves_run: whether it is called after all others, since it stores what they know.
+        saves_run: whether it is called after all others, since it stores their state.
     """
 
     model: TrainedModel
@@ -110,49 +110,49 @@ class Callback:
         self.run: TrainingRun | None = None
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Is told the run's parameters."""
+        """Receives the run's parameters."""
         self.params = params
 
     def set_model(self, model: TrainedModel) -> None:
-        """Is told the model."""
+        """Receives the model."""
         self.model = model
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Is called before the first epoch."""
+        """Called before the first epoch."""
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        """Is called after the last epoch."""
+        """Called after the last epoch."""
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        """Is called before an epoch, and again where one is resumed in its middle."""
+        """Called before an epoch, and again when one is resumed in the middle."""
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Is called after an epoch, counted from 0, and its evaluation."""
+        """Called after an epoch, counted from 0, and its evaluation."""
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
-        """Is called before a batch, counted from 0 in each epoch."""
+        """Called before a batch, counted from 0 in each epoch."""
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Is called after the update by a batch."""
+        """Called after a batch's update."""
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
-        """Is called before the validation data are evaluated."""
+        """Called before the validation data are evaluated."""
 
     def on_test_end(self, logs: Logs | None = None) -> None:
-        """Is called after the validation data were evaluated."""
+        """Called after the validation data were evaluated."""
 
     def on_test_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
-        """Is called before a batch of the validation data is evaluated, counted from 0."""
+        """Called before a batch of the validation data, counted from 0, is evaluated."""
 
     def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Is called after it, with the averages over the batches so far."""
+        """Called after a batch of the validation data, with the averages over the batches so far."""
 
     def state(self) -> dict[str, Any]:
-        """What the callback has to know where a run is resumed: what JSON can hold, and lists of arrays."""
+        """The state that the callback needs to resume a run: JSON values, and lists of arrays."""
         return {}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state` gave."""
+        """Restores the state that `state` returned."""
 
 
 @dataclass
@@ -161,8 +161,8 @@ class History(Callback):
 
     Attributes:
         epoch: the epochs' numbers, from 0.
-        history: a list of one figure for each epoch, by name: `loss`, `acc`, `val_loss`, `val_acc` of the validation data, and what
-            callbacks add. Loss and accuracy of an epoch are averages over its batches, each taken before the batch's update; losses include
+        history: a list with one value per epoch, by metric name: `loss`, `acc`, `val_loss`, `val_acc` of the validation data, and what
+            callbacks add. Loss and accuracy of an epoch are averages over its batches, each before the batch's update; losses include
             the regularizers.
     """
 
@@ -189,10 +189,10 @@ class LambdaCallback(Callback):
     """Calls functions: `LambdaCallback(on_epoch_end=lambda epoch, logs: ...)`.
 
     Args:
-        **functions: by the names of `Callback`'s methods.
+        **functions: functions by the names of `Callback`'s methods.
 
     Raises:
-        DescError: a name that there is not.
+        DescError: a name is unknown.
     """
 
     def __init__(self, **functions: Callable[..., Any]) -> None:
@@ -210,7 +210,7 @@ class LambdaCallback(Callback):
 
 
 class TerminateOnNaN(Callback):
-    """Ends the run after a batch whose loss is not finite."""
+    """Stops the run after a batch whose loss is not finite."""
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         if logs is not None and not math.isfinite(logs["loss"]):
@@ -219,12 +219,12 @@ class TerminateOnNaN(Callback):
 
 
 class CSVLogger(Callback):
-    """Writes the figures of each epoch to a file, with their names in its first line.
+    """Writes the metrics of each epoch to a file, with their names in its first line.
 
     Args:
         filename: the file.
-        separator: what stands between values.
-        append: whether lines are added to a file that there is; else it begins anew.
+        separator: the text between values.
+        append: whether to append to an existing file instead of replacing it.
     """
 
     def __init__(self, filename: FilePath, separator: str = ",", append: bool = False) -> None:
@@ -243,7 +243,7 @@ class CSVLogger(Callback):
         if self._length is None:  # the first epoch of the run
             with self.filename.open("a" if self.append else "w", encoding="utf-8", newline="") as file:
                 self._length = file.tell()
-        else:  # what a run wrote that was interrupted after its last backup is written again
+        else:  # lines that an interrupted run wrote after its last backup are written again
             os.truncate(self.filename, self._length)
         with self.filename.open("a", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, delimiter=self.separator)
@@ -266,7 +266,7 @@ class LearningRateScheduler(Callback):
     """Sets the optimizer's `lr` before each epoch.
 
     Args:
-        schedule: a function of the epoch, from 0, or of the epoch and the rate so far, that gives the rate.
+        schedule: a function of the epoch, from 0, or of the epoch and the current rate, that returns the rate.
         verbose: 1 to print it.
     """
 

@@ -1,4 +1,4 @@
-"""Where the batches of an epoch come from: arrays that are cut and shuffled, or anything that gives batches."""
+"""Sources of an epoch's batches: arrays that are split and shuffled, or any iterable of batches."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ class DataSource(Protocol):
     """The batches of a run.
 
     Attributes:
-        steps: the batches of an epoch, where that is known.
-        ended: whether an iterator has no more batches, which ends the run.
+        steps: the number of batches of an epoch, if known.
+        ended: whether an iterator is exhausted, which ends the run.
     """
 
     steps: int | None
     ended: bool
 
     def epoch(self, number: int, skipped: int = 0) -> Iterator[Data]:
-        """The batches of an epoch after the first `skipped`; epochs are asked for in their order. What is random is drawn at once."""
+        """The batches of an epoch after the first `skipped`; call it for epochs in order. Random numbers are drawn immediately."""
         ...
 
     def forward(self, epochs: range) -> None:
-        """Passes over the batches of whole epochs, of a run that is resumed after them."""
+        """Skips the batches of the epochs that a resumed run has completed."""
         ...
 
 
 class ArraySource:
-    """Samples that are cut into batches, the last of which may be smaller.
+    """Samples that are split into batches, the last of which may be smaller.
 
     Args:
         data: all samples.
         batch_size: samples of a batch.
-        random: the generator that orders the samples anew in each epoch; None: they stay in order.
+        random: the generator that shuffles the samples in each epoch; None keeps their order.
     """
 
     def __init__(self, data: Data, batch_size: int, random: np.random.Generator | None = None) -> None:
@@ -63,16 +63,16 @@ class ArraySource:
 
 
 class BatchSource:
-    """Batches from an iterable: (x, y) or (x, y, sample_weight), arrays or what NumPy reads, PyTorch's tensors among them.
+    """Batches from an iterable: (x, y) or (x, y, sample_weight), arrays or what NumPy accepts, including PyTorch tensors.
 
-    Without `steps` an epoch is one pass over the iterable. With it an epoch is that many batches; the next epoch goes on from there, and an
-    iterable that can begin anew does so at its end. Before an epoch the iterable's `set_epoch(number)` is called, or that of its `sampler`,
-    as PyTorch's distributed samplers have it, and after it its `on_epoch_end()`, as Keras's sequences have it.
+    Without `steps` an epoch is one pass over the iterable. With it an epoch is that many batches; the next epoch continues from there,
+    and an iterable that can be restarted is restarted at its end. Before an epoch, `set_epoch(number)` of the iterable or its `sampler` is
+    called, as for PyTorch's distributed samplers, and after it `on_epoch_end()`, as for Keras's sequences.
 
     Args:
         model: the model that takes them.
         given: the iterable, or an object with a length and items.
-        steps: the batches of an epoch.
+        steps: the number of batches of an epoch.
         method: the model's method, for messages.
         path: the argument's name, for messages.
     """
@@ -89,7 +89,7 @@ class BatchSource:
 
     @staticmethod
     def problems(given: Any, steps: Any, epochs: int, path: str) -> Iterator[Problem]:
-        """The problems of an argument that should give the batches of a number of epochs."""
+        """Problems of an argument that should supply the batches of a number of epochs."""
         if steps is None and epochs > 1 and isinstance(given, Iterator):
             why = ("an iterator is read once, so nothing tells where an epoch of it ends",)
             remedy = "give the batches of an epoch, or an iterable that begins anew in each: a list, a DataLoader, a class with __iter__"
@@ -97,7 +97,7 @@ class BatchSource:
 
     @staticmethod
     def gives(value: Any) -> bool:
-        """Whether a value is something that gives batches, and no array."""
+        """Whether a value is an iterable of batches, not an array."""
         if hasattr(value, "__array__") or isinstance(value, str | bytes | dict):
             return False
         return isinstance(value, Iterable) or (hasattr(value, "__getitem__") and hasattr(value, "__len__"))
@@ -114,7 +114,7 @@ class BatchSource:
 
     def forward(self, epochs: range) -> None:
         if self._setter() is not None and self._whole:
-            return  # the epoch's number decides what it holds
+            return  # the epoch's number determines its contents
         for number in epochs:
             for _ in self._of_epoch(number):
                 pass
@@ -147,7 +147,7 @@ class BatchSource:
                 yield batch
             if wanted:
                 self._current = None
-                # An iterator that has ended gives nothing more; nor does an iterable without any batch.
+                # An exhausted iterator yields nothing more; nor does an iterable without any batch.
                 if self._once or (begins and wanted == before):
                     self.ended = True
                     return

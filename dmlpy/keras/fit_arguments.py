@@ -1,4 +1,4 @@
-"""The arguments of `Sequential.fit`, checked together, as the sources of its batches."""
+"""Checks the arguments of `Sequential.fit` together and makes its data sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FitArguments(NamedTuple):
-    """What `Sequential.fit` is given, by the names of its arguments."""
+    """The arguments of `Sequential.fit`, by name."""
 
     x: Any
     y: Any
@@ -39,10 +39,10 @@ class FitArguments(NamedTuple):
 
         Args:
             model: the model that is trained.
-            epochs_name: the name under which `epochs` was given.
+            epochs_name: the name by which `epochs` was passed.
 
         Raises:
-            DescError: arguments that do not fit; all problems together.
+            DescError: invalid arguments; all problems at once.
         """
         reader = DataReader(model, "fit")
         self._check_numbers(reader, epochs_name)
@@ -85,7 +85,7 @@ class FitArguments(NamedTuple):
         return BatchSource(reader.model, self.x, self.steps_per_epoch, "fit", "x")
 
     def _split(self, reader: DataReader, data: Data | None) -> tuple[Data | None, Data | None]:
-        """The samples that are trained on, and those that are kept back."""
+        """Splits the samples into those to train on and those held out for validation."""
         if self.validation_data is not None:
             return data, None
         if not isinstance(self.validation_split, Real) or not 0 <= self.validation_split < 1:

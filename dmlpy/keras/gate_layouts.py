@@ -1,6 +1,6 @@
-"""The orders in which versions of Keras list a recurrent layer's weights, and their conversion to and from DirectML's.
+"""The orders in which Keras versions list a recurrent layer's weights, and their conversion to and from DirectML's order.
 
-Keras 1 lists W, U and b of one gate after the other: LSTM i, c, f, o; GRU z, r, h. Later versions list three arrays whose last axis holds
+Keras 1 lists W, U and b gate by gate: LSTM i, c, f, o; GRU z, r, h. Later versions list three arrays whose last axis holds
 all gates: LSTM i, f, c, o; GRU z, r, h (as Keras 1 does with `consume_less="gpu"`). Matrices are [in, out], DirectML's [out, in].
 """
 
@@ -48,7 +48,7 @@ class WeightList:
         cell: whose gates they are.
         input_dim: I.
         output_dim: H.
-        bias_parts: biases of each gate: 1; 2 where those of x and of h are apart, as in a GRU that resets after the product.
+        bias_parts: biases of each gate: 1; 2 where those of x and of h are separate, as in a GRU that resets after the product.
         directions: 1; 2 for the list of the forward direction, then that of the backward one.
     """
 
@@ -107,7 +107,7 @@ class WeightList:
         return [self._arrays(arrays[start : start + count], order) for start in range(0, len(arrays), count)]
 
     def _bias_remedy(self, name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
-        """What makes a bias of both products, as layers of cuDNN have it, one of this layer's; None if it is not one."""
+        """The remedy for a two-part bias, as in cuDNN's layers, given to a layer with one bias; None if the bias is not such a one."""
         width = wanted[-1]
         if given not in ((2 * width,), (2, width)):
             return None

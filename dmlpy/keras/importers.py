@@ -1,6 +1,6 @@
 """Recurrent layers of Keras 3 and PyTorch as layers of this package; neither library is imported.
 
-What cannot be expressed is refused by name. The layers come unbuilt, with the weights that they will begin with: add them to a model, or
+Options that cannot be expressed are rejected by name. The layers are unbuilt and hold their initial weights: add them to a model, or
 call them.
 """
 
@@ -74,7 +74,7 @@ def from_keras(layer: Any) -> Recurrent | Bidirectional | TimeDistributed:
         layer: a live layer; its config and weights are read.
 
     Raises:
-        DescError: a layer of another kind, one that is not built, or options that cannot be expressed, all of them together.
+        DescError: a layer of another kind, one that is not built, or options that cannot be expressed; all problems at once.
     """
     if type(layer).__name__ == "TimeDistributed" and hasattr(layer, "layer"):
         try:
@@ -108,7 +108,7 @@ def from_keras(layer: Any) -> Recurrent | Bidirectional | TimeDistributed:
 
 
 def _keras_weights(layer: Any) -> list[Any]:
-    """A layer's kernel, recurrent kernel and bias; zeros for a bias that it does not have."""
+    """A layer's kernel, recurrent kernel and bias; zeros if it has no bias."""
     weights = list(layer.get_weights())
     config = layer.get_config()
     if not config.get("use_bias", True):
@@ -118,7 +118,7 @@ def _keras_weights(layer: Any) -> list[Any]:
 
 
 def _keras_arguments(layer: Any) -> tuple[dict[str, Any], list[Problem]]:
-    """The arguments of the layer for one of Keras's, and the problems with it."""
+    """The arguments that reproduce a Keras layer, and the problems with it."""
     name = type(layer).__name__
     if name not in _CELLS or not hasattr(layer, "get_config"):
         return {}, [Problem("import.kind", "", f"a {name}", f"a layer of Keras 3: {', '.join(_CELLS)}, Bidirectional or TimeDistributed")]
@@ -162,7 +162,7 @@ def _floats(config: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _backward_problems(forward: Mapping[str, Any], backward: Mapping[str, Any]) -> Iterator[Problem]:
-    """The problems that keep two layers from being the two directions of one layer."""
+    """Problems that prevent two layers from being the directions of one layer."""
     if forward["go_backwards"]:
         yield Problem("import.option", "forward_layer.go_backwards", "True", "False", remedy="exchange the layers")
     for name in {**forward, **backward}:
@@ -184,22 +184,22 @@ def from_torch(
     stateful: bool = False,
     batch_size: int | None = None,
 ) -> Recurrent | Bidirectional:
-    """Creates a layer like one of PyTorch's nn.RNN, nn.GRU and nn.LSTM, with its parameters; a bidirectional one becomes Bidirectional.
+    """Creates a layer from PyTorch's nn.RNN, nn.GRU or nn.LSTM, with its parameters; a bidirectional one becomes Bidirectional.
 
     PyTorch's GRU is one with `reset_after`; the two biases of the others become their sum. A module without biases becomes a layer whose
     biases are zeros, which training changes. Input and output are batch first here.
 
     Args:
         source: the module, or a state dict that holds its parameters.
-        layer: which of stacked layers, from 0; None where there is one. Dropout between layers is not carried over.
+        layer: which of the stacked layers, from 0; None if there is only one. Dropout between layers is not imported.
         prefix: the prefix of the module's entries in a state dict: `"encoder."`.
         nonlinearity: the activation of an RNN in a state dict, which does not hold it: `tanh` or `relu`.
-        return_sequences: whether the output has all steps, as PyTorch's.
-        stateful: as of the layer; needs `batch_size`.
-        batch_size: B where it is fixed.
+        return_sequences: whether the output has all steps, as in PyTorch.
+        stateful: as for the layer; needs `batch_size`.
+        batch_size: B, if it is fixed.
 
     Raises:
-        DescError: another module, entries that are missing, or options that cannot be expressed.
+        DescError: an unsupported module, missing entries, or options that cannot be expressed.
     """
     if hasattr(source, "state_dict"):
         entries = {str(name): value for name, value in source.state_dict().items()}

@@ -1,6 +1,6 @@
 """Initializers of weights, by Keras's names. An initializer takes a shape and a random generator, and returns float32 values.
 
-Of a matrix [in, out], fan_in is `in` and fan_out is `out`. Other shapes count the square root of their elements for both, as Keras 1 does.
+For a matrix [in, out], fan_in is `in` and fan_out is `out`. For other shapes both are the square root of the size, as in Keras 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dmlpy.messages.problems import DescError, Problem
 
 Values = np.ndarray[Any, np.dtype[np.float32]]
 Initializer = Callable[[tuple[int, ...], np.random.Generator], Any]
-"""Computes the initial values of a weight of a shape; arrays of other types are converted to float32."""
+"""Computes the initial values of a weight of a given shape; arrays of other types are converted to float32."""
 
 
 def fans(shape: tuple[int, ...]) -> tuple[float, float]:
@@ -79,7 +79,7 @@ def orthogonal(shape: tuple[int, ...], random: np.random.Generator, scale: float
     Keras 1 has a scale of 1.1, later versions 1: `functools.partial(orthogonal, scale=1.1)` gives the former.
 
     Raises:
-        DescError: the weight is no matrix.
+        DescError: the weight is not a matrix.
     """
     rows, columns = _matrix(shape, "orthogonal")
     drawn = random.standard_normal((max(rows, columns), min(rows, columns)))
@@ -93,7 +93,7 @@ def identity(shape: tuple[int, ...], random: np.random.Generator, scale: float =
     """Returns `scale` times the identity.
 
     Raises:
-        DescError: the weight is no square matrix.
+        DescError: the weight is not a square matrix.
     """
     rows, columns = _matrix(shape, "identity")
     if rows != columns:
@@ -129,7 +129,7 @@ def initializer(value: Initializer | str) -> Initializer:
     """Returns an initializer as it is, or the one of a Keras name.
 
     Raises:
-        DescError: no such name.
+        DescError: the name is unknown.
     """
     if callable(value):
         return value
@@ -140,10 +140,10 @@ def initializer(value: Initializer | str) -> Initializer:
 
 
 def initial(made: Initializer, shape: tuple[int, ...], random: np.random.Generator) -> Values:
-    """The float32 values that an initializer gives.
+    """The float32 values that an initializer returns.
 
     Raises:
-        DescError: it gives values of another shape.
+        DescError: it returns values of another shape.
     """
     values = np.array(made(shape, random), np.float32)  # a copy: training changes it in place
     if values.shape != shape:

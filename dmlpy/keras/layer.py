@@ -1,4 +1,4 @@
-"""`Layer`, the base of every layer: weights, a forward pass, and a backward pass that leaves gradients with the weights."""
+"""`Layer`, the base of every layer: weights, a forward pass, and a backward pass that stores gradients with the weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmlpy.keras.regularizers import Regularizer
 
 Shape = tuple[int | None, ...]
-"""Sizes of an array, the batch first; None for a size that calls may choose."""
+"""Sizes of an array, the batch first; None for a size that may differ between calls."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Weight:
         name: `W`, `U`, `b`, ...
         value: float32, in the device's memory; optimizers change it in place.
         gradient: the gradient of the loss, like `value`; None before the first backward pass.
-        regularizer: its part of the loss; None adds nothing.
+        regularizer: its term of the loss; None adds nothing.
     """
 
     name: str
@@ -52,22 +52,22 @@ class Layer(ABC):
         input_dim: the input's last size.
         input_length: steps of each sample.
         input_shape: sizes of a sample; in place of the two above.
-        batch_input_shape: sizes of the input, the batch among them, each None where calls may choose.
+        batch_input_shape: sizes of the input including the batch, each None if it may differ between calls.
         name: the layer's name; by default its class and a number.
 
     Raises:
-        DescError: sizes of the input that are none.
+        DescError: invalid sizes of the input.
 
     Attributes:
         name: the layer's name.
-        input_shape: sizes of the input; None until the layer is built, unless the constructor was told.
+        input_shape: sizes of the input; None until the layer is built, unless the constructor received them.
         output_shape: sizes of the output; None until the layer is built.
         weights: the trained arrays.
         input_type: type of the input's elements in the device's memory.
-        stateful: whether the last state of a sample starts the sample at its place in the next batch.
-        return_state: whether a call gives states beside the output.
-        input_gradient: whether `backward` gives the input's gradient; a model needs none of its first layer's.
-        initializes: whether the weights begin as their initializers say; else with zeros, as those of a model that is loaded from a file.
+        stateful: whether sample i of a batch starts from the last state of sample i of the previous batch.
+        return_state: whether a call also returns states.
+        input_gradient: whether `backward` computes the input's gradient; a model's first layer needs none.
+        initializes: whether initializers set the weights; else they start as zeros, as in a model that is loaded from a file.
     """
 
     input_type: ClassVar[type[np.generic]] = np.float32
@@ -115,7 +115,7 @@ class Layer(ABC):
         input_shape: Sequence[int | None] | None,
         batch_input_shape: Sequence[int | None] | None,
     ) -> Shape | None:
-        """The input's shape as far as the constructor's arguments give it; layers over sequences put `input_length` before `input_dim`."""
+        """The input's shape as far as the constructor's arguments determine it; sequence layers put `input_length` before `input_dim`."""
         if batch_input_shape is not None:
             return tuple(batch_input_shape)
         if input_shape is not None:
@@ -135,10 +135,10 @@ class Layer(ABC):
         return ()
 
     def build(self, input_shape: Shape, backend: Backend) -> None:
-        """Makes the weights for an input of this shape on a device; sets `input_shape` and `output_shape`.
+        """Creates the weights for an input of this shape on a device; sets `input_shape` and `output_shape`.
 
         Raises:
-            DescError: the layer cannot have such an input; the problem says what it can have.
+            DescError: the layer does not accept such an input; the problem names what it accepts.
         """
         self.output_shape, told = self.compute_output_shape(input_shape), self.input_shape
         self.input_shape, self.backend = input_shape, backend
@@ -151,16 +151,16 @@ class Layer(ABC):
 
     @abstractmethod
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        """The output's shape for an input shape. Raises DescError for an input that the layer cannot have."""
+        """The output's shape for an input shape. Raises DescError for an input that the layer does not accept."""
 
     def make_weights(self, backend: Backend) -> None:
         """Fills `weights`, once `input_shape` is known."""
         return
 
     def weight_shapes(self, input_shape: Shape) -> dict[str, tuple[int, ...]] | None:
-        """The shapes by name of the weights that the layer will have for an input of this shape.
+        """The shapes, by name, of the layer's weights for an input of this shape.
 
-        None where only `make_weights` knows: in a custom layer without this method.
+        None if only `make_weights` determines them: in a custom layer without this method.
         """
         return {} if type(self).make_weights is Layer.make_weights else None
 
@@ -175,14 +175,14 @@ class Layer(ABC):
         Args:
             x: an array in the device's memory, of the shape that the layer was built for.
             mask: the mask of the steps of x.
-            training: whether dropout acts, and what `backward` needs is kept.
+            training: whether dropout is applied and the values that `backward` needs are saved.
         """
 
     @abstractmethod
     def backward(self, dy: Array) -> Array | None:
-        """Computes the last training pass's input gradient from its output gradient; sets the weights' gradients.
+        """Computes the input gradient of the last training pass from its output gradient; sets the weights' gradients.
 
-        None where the input has none (symbols of an Embedding), or where `input_gradient` is False.
+        Returns None if the input has no gradient (class indices of an Embedding), or if `input_gradient` is False.
         """
 
     def not_trained(self) -> DescError:
@@ -191,12 +191,12 @@ class Layer(ABC):
         return DescError(self.name, [Problem("layer.not_trained", "dy", "given before a training pass", expected)])
 
     def reset_states(self) -> None:
-        """Forgets what a stateful layer carried from batch to batch."""
+        """Clears the states that a stateful layer carries from batch to batch."""
         return
 
     @property
     def states(self) -> Mapping[str, Array]:
-        """The states that a stateful layer carries to the next batch, by name; empty before the first. A pass changes no array of it."""
+        """The states that a stateful layer carries to the next batch, by name; empty before the first. Passes do not modify them."""
         return {}
 
     @states.setter
@@ -215,14 +215,14 @@ class Layer(ABC):
             raise DescError(self.name, problems)
 
     def arguments(self) -> dict[str, Any]:
-        """The constructor's arguments by parameter; an equal layer is made from them."""
+        """The constructor's arguments by parameter; they create an equal layer."""
         args, kwargs = self._arguments
         given = dict(signature(type(self)).bind(*args, **kwargs).arguments)
         more = given.pop("kwargs", {})
         return {**given, **more}
 
     def input_problems(self, x: Any) -> list[Problem]:
-        """The problems of a model's input values if this is the first layer."""
+        """Problems of a model's input values if this is the first layer."""
         return []
 
     def get_weights(self) -> list[np.ndarray[Any, Any]]:
@@ -268,7 +268,7 @@ class Layer(ABC):
 
     @property
     def head(self) -> Layer:
-        """The layer whose backward pass a loss may begin with its logits: this one, or what it applies to each step."""
+        """The layer whose backward pass a loss may start from the logits: this one, or the one that it applies to each step."""
         return self
 
     def __call__(self, x: Any, mask: Any = None, *, training: bool = False, **more: Any) -> Array:
@@ -277,11 +277,11 @@ class Layer(ABC):
         Args:
             x: an array of the shape that the layer was built for.
             mask: the mask of its steps.
-            training: whether dropout acts, and what `backward` needs is kept.
-            **more: what layers of one kind take beside: the `initial_state` of recurrent ones.
+            training: whether dropout is applied and the values that `backward` needs are saved.
+            **more: further arguments of some layers, such as the `initial_state` of recurrent ones.
 
         Raises:
-            DescError: an input that the layer cannot have.
+            DescError: an input that the layer does not accept.
         """
         backend = self.backend or Backend()
         problems: list[Problem] = []

@@ -1,4 +1,4 @@
-"""The loops over batches and epochs: what `fit` and `evaluate` do with checked data."""
+"""The loops over batches and epochs: `fit` and `evaluate` after the data were checked."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Averages:
         self.samples = 0
 
     def add(self, values: Sequence[float], samples: int) -> None:
-        """Adds a batch's figures."""
+        """Adds a batch's metrics."""
         self.sums = [total + value * samples for total, value in zip(self.sums, values, strict=True)]
         self.samples += samples
 
     def restore(self, names: Sequence[str], sums: Sequence[float], samples: int) -> None:
-        """Goes on from earlier sums."""
+        """Restores earlier sums."""
         self._names, self.sums, self.samples = names, list(sums), samples
 
     def values(self) -> dict[str, float]:
@@ -40,7 +40,7 @@ class Averages:
 
 @dataclass
 class Run:
-    """A run of `fit`, from which callbacks read where it is.
+    """A run of `fit`, from which callbacks read its position.
 
     Attributes:
         model: the model that is trained.
@@ -50,9 +50,9 @@ class Run:
         verbose: as for `fit`.
         epoch: the current epoch's number, from 0.
         batch: batches of the epoch that were trained on.
-        averages: the epoch's figures so far.
+        averages: the epoch's metrics so far.
         drawn: the state of the model's generator when the epoch began.
-        history: the figures of the epochs before.
+        history: the metrics of the previous epochs.
         callbacks: all callbacks, in the order in which they are called.
     """
 
@@ -71,7 +71,7 @@ class Run:
     def train(self, callbacks: Iterable[Callback]) -> History:
         """Trains until the last epoch, or until a callback sets the model's `stop_training`."""
         given = list(callbacks)
-        # A backup comes last: it holds what the others know after the batch or the epoch.
+        # A backup comes last: it stores the other callbacks' state after the batch or the epoch.
         self.callbacks = [*(each for each in given if not each.saves_run), self.history, *(each for each in given if each.saves_run)]
         self.model.stop_training = False
         first = self.epoch
@@ -99,7 +99,7 @@ class Run:
         random = model.backend.random.bit_generator
         if not self.batch:
             self.averages, self.drawn = Averages(names), dict(random.state)
-        # In an epoch that is resumed, the samples' order is drawn as when it began; then comes what was drawn since.
+        # In a resumed epoch, the order of the samples is drawn from the state at its start; then the later state is restored.
         since, random.state = random.state, self.drawn
         batches = self.source.epoch(self.epoch, self.batch)
         if self.batch:
@@ -134,7 +134,7 @@ class Run:
 
 
 def evaluate(model: TrainedModel, source: DataSource, epoch: int = 0, callbacks: Sequence[Callback] = ()) -> dict[str, float]:
-    """The loss and the metrics of a model on a pass over the batches."""
+    """The loss and the metrics of a model over the batches."""
     averages = Averages(model.objective.names)
     for callback in callbacks:
         callback.on_test_begin()

@@ -1,8 +1,8 @@
-"""Losses: a score for each sample, or each step of each sample, and the gradient of the scores' sum.
+"""Losses: a score per sample, or per step of each sample, and the gradient of the sum of the scores.
 
-A cross-entropy of a layer that ends in the matching function (softmax, or sigmoid for the binary one) is computed from the function's
-argument, the logits: exact for probabilities however small, where Keras cuts them off at 1e-7. Of any other layer's output, which may be 0
-or 1, the entries are held within [1e-7, 1 - 1e-7] as in Keras; beyond these bounds the gradient is 0.
+A cross-entropy of a layer that ends in the matching function (softmax, or sigmoid for the binary one) is computed from the logits: accurate
+for arbitrarily small probabilities, which Keras clips at 1e-7. The output of any other layer, which may be 0 or 1, is clipped to
+[1e-7, 1 - 1e-7] as in Keras; outside of these bounds the gradient is 0.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Loss(ABC):
         return output_shape
 
     def target_problems(self, targets: np.ndarray[Any, Any], output_shape: Shape) -> list[Problem]:
-        """The problems of the values of targets in host memory, of the right shape."""
+        """Problems of the values of targets in host memory that have the right shape."""
         return []
 
     @abstractmethod
@@ -59,7 +59,7 @@ class Loss(ABC):
 
 
 class Crossentropy(Loss):
-    """The base of the cross-entropies, which can be computed from their activation's argument, so that extreme values lose no accuracy.
+    """The base of the cross-entropies, which can be computed from logits, so that extreme values lose no accuracy.
 
     Attributes:
         link: the activation.
@@ -69,7 +69,7 @@ class Crossentropy(Loss):
 
     @abstractmethod
     def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
-        """The scores, and the gradient of their sum with respect to the logits, whose `link` the values are."""
+        """The scores, and the gradient of their sum with respect to the logits; the values are `link` of the logits."""
 
 
 class MeanSquaredError(Loss):
@@ -109,7 +109,7 @@ class BinaryCrossentropy(Crossentropy):
 
 
 class CategoricalCrossentropy(Crossentropy):
-    """The loss -sum(t * ln(y)) over the last axis. Values that do not come from a softmax are first divided by their sum."""
+    """The loss -sum(t * ln(y)) over the last axis. Values that are not a softmax's output are first divided by their sum."""
 
     name = "categorical_crossentropy"
     link = ActivationSoftmaxDesc
@@ -181,7 +181,7 @@ def loss(value: Loss | str) -> Loss:
     The names are `mse`, `mean_squared_error`, `binary_crossentropy`, `categorical_crossentropy` and `sparse_categorical_crossentropy`.
 
     Raises:
-        DescError: no such name.
+        DescError: the name is unknown.
     """
     if isinstance(value, Loss):
         return value
@@ -195,15 +195,15 @@ def loss(value: Loss | str) -> Loss:
 def score_weights(shape: tuple[int, ...], mask: Array | None, sample_weight: Array | None, xp: Any) -> Array:
     """The weight of each score in the loss.
 
-    A masked step counts nothing, and the others as much more that the weights' sum stays 1, over the batch and not over each sample; scores
-    are multiplied by the weights of their samples, and divided by the share of samples whose weight is not 0. Where all is masked, or
-    nothing has a weight, the loss is 0.
+    Masked steps have weight 0; the other weights are scaled so that they sum to 1 over the batch, not over each sample. Scores are
+    multiplied by the weights of their samples and divided by the share of samples whose weight is not 0. If everything is masked, or all
+    weights are 0, the loss is 0.
 
     Args:
         shape: sizes of the scores, [B] or [B, T].
         mask: like the scores.
         sample_weight: [B].
-        xp: NumPy or CuPy, whose arrays these are.
+        xp: the arrays' library, NumPy or CuPy.
     """
     weights = xp.ones(shape, xp.float32)
     if mask is not None:

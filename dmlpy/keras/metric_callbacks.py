@@ -1,4 +1,4 @@
-"""Callbacks that watch a figure: `EarlyStopping`, `ModelCheckpoint` and `ReduceLROnPlateau`."""
+"""Callbacks that monitor a metric: `EarlyStopping`, `ModelCheckpoint` and `ReduceLROnPlateau`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class _MetricCallback(Callback):
-    """The base of those that watch a figure.
+    """The base of the callbacks that monitor a metric.
 
     Args:
-        monitor: the figure's name in the logs.
-        mode: `min` or `max`, what is better; `auto`: larger for an accuracy, else smaller.
+    monitor: the metric's name in the logs.
+        mode: whether `min` or `max` is better; `auto`: larger for an accuracy, else smaller.
         min_delta: the least difference that counts as better.
         verbose: 1 to print what the callback does, 0 for nothing.
 
     Raises:
-        DescError: no such mode.
+        DescError: the mode is unknown.
     """
 
     def __init__(self, monitor: str, mode: str, min_delta: float, verbose: int) -> None:
@@ -43,11 +43,11 @@ class _MetricCallback(Callback):
         self.best = -self._sign * math.inf
 
     def better(self, value: float, than: float) -> bool:
-        """Whether a figure is better than another by `min_delta`."""
+        """Whether a value is better than another by `min_delta`."""
         return self._sign * (value - than) > self.min_delta
 
     def watched(self, logs: Logs | None) -> float | None:
-        """The figure; None, with a warning, where the logs have none of its name."""
+        """The metric's value; None, with a warning, if the logs do not have it."""
         value = (logs or {}).get(self.monitor)
         if value is None:
             names = ", ".join(logs or {})
@@ -60,22 +60,22 @@ class _MetricCallback(Callback):
 
 
 class EarlyStopping(_MetricCallback):
-    """Ends the run once a figure does not get better any more.
+    """Stops the run when a metric has stopped improving.
 
     Args:
         monitor: the figure's name.
         min_delta: the least difference that counts as better.
-        patience: epochs without a better figure after which the run ends.
+        patience: epochs without improvement after which the run ends.
         verbose: 1 to print the epoch in which the run ends.
         mode: `min`, `max` or `auto`.
-        baseline: a figure that has to be surpassed for an epoch to count as better; None for none.
-        restore_best_weights: whether the model gets the weights of its best epoch when the run ends.
-        start_from_epoch: epochs before which nothing is watched.
+        baseline: a value that an epoch must surpass to count as better; None for none.
+        restore_best_weights: whether to restore the weights of the best epoch when the run ends.
+        start_from_epoch: epochs before monitoring starts.
 
     Attributes:
-        best: the best figure.
+        best: the best value.
         best_epoch: its epoch.
-        stopped_epoch: the epoch after which the run was ended; 0 where it was not.
+        stopped_epoch: the epoch after which this callback stopped the run; 0 if it did not.
         wait: epochs since the best one.
     """
 
@@ -134,21 +134,21 @@ class EarlyStopping(_MetricCallback):
 
 
 class ModelCheckpoint(_MetricCallback):
-    """Saves the model, or its weights, after epochs or every so many batches.
+    """Saves the model, or its weights, after each epoch or after a number of batches.
 
     Args:
-        filepath: the file, in which `{epoch}`, from 1, and the figures' names stand for their values:
-            `model.{epoch:02d}-{val_loss:.2f}.safetensors`. A file is replaced at once: it is never seen half written.
-        monitor: the figure that tells the best epoch.
+        filepath: the file, in which `{epoch}`, from 1, and the metrics' names are replaced by their values:
+            `model.{epoch:02d}-{val_loss:.2f}.safetensors`. A file is replaced atomically.
+        monitor: the metric that determines the best epoch.
         verbose: 1 to print each file's name.
-        save_best_only: whether only epochs whose figure is better than all before are saved.
-        save_weights_only: whether `save_weights` writes the file in place of `save`.
+        save_best_only: whether to save only epochs that improve on all before.
+        save_weights_only: whether `save_weights` writes the file instead of `save`.
         mode: `min`, `max` or `auto`.
         save_freq: `epoch`, or the number of batches after which it saves.
-        initial_value_threshold: the figure that the first epoch has to surpass; None for none.
+        initial_value_threshold: the value that the first epoch must surpass; None for none.
 
     Raises:
-        DescError: no such mode or `save_freq`.
+        DescError: `mode` or `save_freq` is invalid.
     """
 
     def __init__(
@@ -206,20 +206,20 @@ def check_frequency(owner: str, given: Any) -> str | int:
 
 
 class ReduceLROnPlateau(_MetricCallback):
-    """Lowers the optimizer's `lr` once a figure does not get better any more.
+    """Lowers the optimizer's `lr` when a metric has stopped improving.
 
     Args:
         monitor: the figure's name.
         factor: what the rate is multiplied by, below 1.
-        patience: epochs without a better figure after which it is lowered.
+        patience: epochs without improvement after which it is lowered.
         verbose: 1 to print it.
         mode: `min`, `max` or `auto`.
         min_delta: the least difference that counts as better.
-        cooldown: epochs after a lowering in which nothing is counted.
+        cooldown: epochs after a reduction that do not count.
         min_lr: the lowest rate.
 
     Raises:
-        DescError: no such mode, or a factor that does not lower.
+        DescError: the mode is unknown, or the factor does not lower the rate.
     """
 
     def __init__(

@@ -40,20 +40,20 @@ class _Compiled(NamedTuple):
 
 
 class Sequential:
-    """A model of layers, each fed with the output of the one before.
+    """A model of layers, each of which receives the output of the previous one.
 
-    Data are NumPy arrays, or what NumPy reads, or arrays in the device's memory; they are kept in host memory and go to the device batch by
-    batch. Results are NumPy arrays.
+    Data are NumPy arrays, or what NumPy accepts, or arrays in the device's memory; they are held in host memory and copied to the device
+    batch by batch. Results are NumPy arrays.
 
     Args:
         layers: the first layers; `add` adds more.
-        device: `"cpu"`, `"numpy"`, `"cuda"`, `"cuda:1"`, a device, or None: the first GPU that answers, else `"cpu"`.
+        device: `"cpu"`, `"numpy"`, `"cuda"`, `"cuda:1"`, a device, or None: the first usable GPU, else `"cpu"`.
         seed: the seed of all randomness: initial weights, dropout and shuffling. The same seed gives the same run on a device, bit for bit.
 
     Attributes:
-        layers: the layers; `add` is the way to change them.
-        backend: the device, and what surrounds it.
-        stop_training: whether `fit` ends after the current batch; callbacks set it.
+        layers: the layers; change them with `add`.
+        backend: the device with its array operations.
+        stop_training: whether `fit` stops after the current batch; callbacks set it.
 
     Raises:
         DescError: as for `add`.
@@ -71,10 +71,10 @@ class Sequential:
     # Layers
 
     def add(self, layer: Layer) -> None:
-        """Adds a layer and makes its weights.
+        """Adds a layer and creates its weights.
 
         Raises:
-            DescError: the first layer without an input size, a layer that cannot have what the one before gives, or that is in a model.
+            DescError: the first layer has no input size, or a layer does not accept the previous one's output, or is already in a model.
         """
         if not isinstance(layer, Layer):
             raise DescError("Sequential.add", [Problem("layer.kind", "layer", f"a {type(layer).__name__}", "a layer")])
@@ -92,14 +92,14 @@ class Sequential:
 
     @property
     def input_shape(self) -> Shape:
-        """The sizes of the input, the batch first; None where calls may choose."""
+        """The sizes of the input, the batch first; None for sizes that may differ between calls."""
         shape = self._known_layers()[0].input_shape
         assert shape is not None
         return shape
 
     @property
     def output_shape(self) -> Shape:
-        """The sizes of the output, the batch first; None where calls may choose."""
+        """The sizes of the output, the batch first; None for sizes that may differ between calls."""
         shape = self._known_layers()[-1].output_shape
         assert shape is not None
         return shape
@@ -129,7 +129,7 @@ class Sequential:
             weights: arrays in the order of `get_weights`.
 
         Raises:
-            DescError: another number of arrays, or other shapes; all problems together.
+            DescError: another number of arrays, or other shapes; all problems at once.
         """
         counts = [len(layer.get_weights()) for layer in self.layers]
         given = found_arrays(self.backend.values, weights, "weights")
@@ -147,7 +147,7 @@ class Sequential:
         self.backend.fill([weight.value for weight in self.weights], fitted)
 
     def reset_states(self) -> None:
-        """Forgets what stateful layers carried from batch to batch."""
+        """Clears the states that stateful layers carry from batch to batch."""
         for layer in self.layers:
             layer.reset_states()
 
@@ -174,7 +174,7 @@ class Sequential:
             metrics: `accuracy` or nothing.
 
         Raises:
-            DescError: unknown names, all of them together.
+            DescError: unknown names; all problems at once.
         """
         problems: list[Problem] = []
         made: Optimizer = found_argument(find_optimizer, optimizer, "optimizer", problems)
@@ -213,32 +213,32 @@ class Sequential:
         steps_per_epoch: int | None = None,
         validation_steps: int | None = None,
     ) -> History:
-        """Trains for a number of epochs. A loss that is not finite does not end the run.
+        """Trains for a number of epochs. A loss that is not finite does not stop the run.
 
         Args:
             x: samples, [N, ...]; or, without y, an iterable of batches (x, y) or (x, y, sample_weight): a list, a generator, a
-                DataLoader of PyTorch's, a sequence of Keras's.
-            y: targets: of the output's shape; for the sparse cross-entropy a class in place of the last axis. A last axis of size 1 may be
-                left out.
+                PyTorch DataLoader, a Keras sequence.
+            y: targets: of the output's shape; for the sparse cross-entropy a class index in place of the last axis. A last axis of size 1
+                may be left out.
             batch_size: samples of one update; None: the model's fixed batch size, else 32. The last batch of an epoch may be smaller.
             nb_epoch: the number of the last epoch: passes over all samples, if the first epoch is 0.
             verbose: 1 for a progress bar and a line for each epoch, 2 for the lines only, 0 for nothing.
-            validation_split: share of the samples, the last ones, that are not trained on but evaluated after each epoch.
-            validation_data: x and y, and weights if need be, to evaluate in place of a share; or an iterable of batches.
-            shuffle: whether the samples of arrays come in a new order in each epoch.
+            validation_split: share of the samples, the last ones, that are held out and evaluated after each epoch.
+            validation_data: x and y, and optionally weights, to evaluate instead of a share; or an iterable of batches.
+            shuffle: whether to shuffle the samples of arrays in each epoch.
             sample_weight: [N], of each sample in the loss.
             epochs: another name of `nb_epoch`, which it overrides.
-            callbacks: what is called while the model is trained, in this order.
+            callbacks: callbacks, called in this order.
             initial_epoch: the number of the first epoch.
-            steps_per_epoch: of an iterable, the batches of an epoch; None: one pass over it. The next epoch goes on where one has ended. If
-                an iterator ends before, the run ends with a warning.
+            steps_per_epoch: for an iterable, the batches of an epoch; None: one pass over it. The next epoch continues where one has ended.
+                If an iterator is exhausted early, the run ends with a warning.
             validation_steps: the same for the validation data.
 
         A model with a fixed batch size needs a number of samples that is a multiple of it. A stateful one needs `shuffle=False`; states
         are carried from batch to batch until `reset_states`, into the validation data and the next epoch too.
 
         Raises:
-            DescError: before `compile`, or data that do not fit; all problems together, but those of a batch when it is read.
+            DescError: before `compile`, or invalid data; all problems at once, those of a batch when it is read.
         """
         self._known_layers()
         self._known_compiled()
@@ -250,7 +250,7 @@ class Sequential:
         return Run(self, source, validation, int(count), verbose, int(initial_epoch)).train(called)
 
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float | list[float]:
-        """Makes one update. Returns the batch's loss before it, in a list with any metrics. The weights keep their gradients.
+        """Makes one update. Returns the batch's loss before it, in a list with any metrics. The gradients stay in the weights.
 
         Raises:
             DescError: as for `fit`.
@@ -275,7 +275,7 @@ class Sequential:
             y: targets.
             batch_size: samples of a batch; None: the model's fixed batch size, else 32.
             sample_weight: [N], of each sample in the loss.
-            steps: of an iterable, the batches to read; None: all.
+            steps: for an iterable, the batches to read; None: all.
 
         Raises:
             DescError: as for `fit`.
@@ -297,10 +297,10 @@ class Sequential:
 
         Args:
             x: samples, [N, ...].
-            batch_size: samples that go through the model together; None: the model's fixed batch size, else 32.
+            batch_size: samples of a batch; None: the model's fixed batch size, else 32.
 
         Raises:
-            DescError: data that do not fit; all problems together.
+            DescError: invalid data; all problems at once.
         """
         reader = self._reader("predict")
         data = reader.read(x, with_targets=False)
@@ -315,14 +315,14 @@ class Sequential:
     # Files
 
     def save_weights(self, path: str | PathLike[str]) -> None:
-        """Writes the weights to a safetensors file, each named by its layer's place and kind: `0.embedding.W`, `1.gru.U`."""
+        """Writes the weights to a safetensors file, each named by its layer's index and class: `0.embedding.W`, `1.gru.U`."""
         saving.save_weights(self.layers, self.backend, path)
 
     def load_weights(self, path: str | PathLike[str]) -> None:
         """Reads weights that `save_weights` or `save` wrote; changes nothing if one does not fit.
 
         Raises:
-            DescError: no such file of safetensors, or missing, unknown or differently shaped weights; all problems together.
+            DescError: the file is not safetensors, or weights are missing, unknown or of another shape; all problems at once.
             OSError: the file cannot be read.
         """
         saving.load_weights(self.layers, self.backend, path)
@@ -331,7 +331,7 @@ class Sequential:
         """Writes the weights and the layers' arguments to a safetensors file, for `load_model`. The settings of `compile` are not saved.
 
         Raises:
-            DescError: a layer has an argument that no file can hold: a function.
+            DescError: a layer has an argument that cannot be stored: a function.
         """
         saving.save_model(self.layers, self.backend, path)
 
@@ -361,7 +361,7 @@ class Sequential:
 
     @contextmanager
     def _pass(self) -> Iterator[None]:
-        """Runs the block on the model's device; if it fails, stateful layers get their states back."""
+        """Runs the block on the model's device; if it fails, the states of stateful layers are restored."""
         before = [layer.states for layer in self.layers]
         try:
             with self.backend.current():
@@ -422,13 +422,13 @@ def load_model(path: str | PathLike[str], *, device: Device | str | None = None,
         seed: as for `Sequential`.
 
     Raises:
-        DescError: no such file of safetensors, one without a model, or a layer that cannot be made.
+        DescError: the file is not safetensors, or has no model, or a layer cannot be created.
         OSError: the file cannot be read.
         DeviceError: there is no such device.
     """
     layers = saving.load_layers(path)
     shapes, complete = _planned_shapes(path, layers)
-    saving.check_shapes(path, shapes, complete=complete)  # so that the file's size bounds the weights' memory
+    saving.check_shapes(path, shapes, complete=complete)  # so the file's size bounds the weights' memory
     for layer in layers:
         layer.initializes = False
     model = Sequential(layers, device=device, seed=seed)
@@ -437,12 +437,12 @@ def load_model(path: str | PathLike[str], *, device: Device | str | None = None,
 
 
 def _planned_shapes(path: str | PathLike[str], layers: Sequence[Layer]) -> tuple[Mapping[str, tuple[int, ...]], bool]:
-    """The shapes of the weights of a model of these layers, by their names in its file, before any is made, and whether all are known.
+    """The shapes of the weights of a model of these layers, by their names in its file, before any is created, and whether all are known.
 
-    Layers that do not say theirs have none here.
+    Layers that do not report their shapes have none here.
 
     Raises:
-        DescError: as `Sequential.add`, with the layer's place.
+        DescError: as `Sequential.add`, with the layer's index.
     """
     planned: dict[str, tuple[int, ...]] = {}
     complete = True

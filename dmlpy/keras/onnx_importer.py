@@ -1,4 +1,4 @@
-"""Imports recurrent nodes of ONNX models as layers of this package. Only tensors in onnx's form need the package onnx."""
+"""Imports recurrent nodes of ONNX models as layers of this package. Only TensorProtos need the package onnx."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 def from_onnx(
     source: Any, weights: Mapping[str, Any] | Iterable[Any] | str | None = None, *, return_sequences: bool | None = None
 ) -> Recurrent | Bidirectional:
-    """Creates a layer like a node of type RNN, GRU or LSTM, with its weights; a bidirectional node becomes Bidirectional.
+    """Creates a layer from an RNN, GRU or LSTM node, with its weights; a bidirectional node becomes Bidirectional.
 
-    The layer takes and gives [batch, steps, size], the node [steps, batch, size] or with layout 1 the same (its Y has the directions
-    apart). A node of direction
-    `reverse` becomes a layer with `go_backwards`, whose sequences are in the order of reading, ONNX's in the order of time. Both biases
-    become their sum, but for a GRU with linear_before_reset, which becomes one with `reset_after`.
+    The layer's input and output are [batch, steps, size], the node's [steps, batch, size], or with layout 1 the same (its Y has an axis
+    for the directions). A node of direction `reverse` becomes a layer with `go_backwards`, whose sequences are in reading order, ONNX's in
+    time order. The two biases are summed, except for a GRU with linear_before_reset, which becomes one with `reset_after`.
 
     Args:
         source: the node (a NodeProto), or the model or graph that holds it.
-        weights: for a node: its initializers, by name or as TensorProtos. For a model: the node's name; None where it has one such node.
-        return_sequences: whether the output has all steps; None, if the node has the output Y.
+        weights: for a node: its initializers, by name or as TensorProtos. For a model: the node's name; None if it has only one such node.
+        return_sequences: whether the output has all steps; None: true if the node has the output Y.
 
     Raises:
-        DescError: another node, weights that are missing, or options that cannot be expressed, all of them together.
+        DescError: an unsupported node, missing weights, or options that cannot be expressed; all problems at once.
     """
     node, tensors = _node_of(source, weights)
     cell: Cell = node.op_type
@@ -81,7 +80,7 @@ def from_onnx(
 
 
 def _node_of(source: Any, weights: Any) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:
-    """The node, and by name the tensors that are known before a model runs."""
+    """The node, and by name the tensors that are constant."""
     graph = getattr(source, "graph", source)
     if not hasattr(graph, "node"):
         if getattr(source, "op_type", None) not in LAYERS:
@@ -140,7 +139,7 @@ def _option_problems(cell: Cell, attributes: Mapping[str, Any], given: Mapping[s
 
 
 def _shape_problems(cell: Cell, attributes: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> list[Problem]:
-    """The problems of weights whose sizes differ from ONNX's: W [D, G H, I], R [D, G H, H], B [D, 2 G H]."""
+    """Problems of weights whose sizes differ from ONNX's: W [D, G H, I], R [D, G H, H], B [D, 2 G H]."""
     ways, gates = 2 if attributes.get("direction") == "bidirectional" else 1, len(GateOrder.DIRECTML.gates(cell))
     units = arrays["R"].shape[-1] if arrays["R"].ndim else 0
     size = arrays["W"].shape[-1] if arrays["W"].ndim else 0

@@ -1,7 +1,7 @@
 """Optimizers: the updates of weights by their gradients.
 
-Weights and moments are changed in place. Beside the moments an optimizer keeps two scratch arrays, each as large as the largest weight, so
-an update allocates nothing after the first one.
+Weights and moments are updated in place. An optimizer also holds two scratch arrays, each as large as the largest weight, so no update
+after the first one allocates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Optimizer(ABC):
     Args:
         lr: the learning rate.
         decay: the learning rate of update i, from 0 on, is lr / (1 + decay * i).
-        clipnorm: the largest norm of all gradients together; larger ones are scaled down to it. None: no limit.
+        clipnorm: the largest global norm of the gradients; larger ones are scaled down to it. None: no limit.
         clipvalue: the largest magnitude of each gradient's entries. None: no limit.
 
     Attributes:
@@ -69,7 +69,7 @@ class Optimizer(ABC):
 
     @abstractmethod
     def moments(self) -> int:
-        """The number of arrays that an update keeps for each weight."""
+        """The number of moment arrays per weight."""
 
     @abstractmethod
     def step(self, weight: Array, gradient: Array, moments: tuple[Array, ...], work: Array, rate: float, xp: Any) -> None:
@@ -86,12 +86,12 @@ class Optimizer(ABC):
     def restore(
         self, iterations: int, lr: float, moments: Sequence[tuple[Array, ...]], weights: Sequence[Weight], backend: Backend
     ) -> None:
-        """Goes on from an earlier state.
+        """Restores an earlier state.
 
         Args:
             iterations: updates so far.
             lr: the learning rate.
-            moments: as `moment_arrays` gave them.
+            moments: as `moment_arrays` returned them.
             weights: the weights that they belong to.
             backend: the device of all arrays.
         """
@@ -107,7 +107,7 @@ class Optimizer(ABC):
         self._scratch = xp.empty(largest, xp.float32), xp.empty(largest, xp.float32)
 
     def update(self, weights: Sequence[Weight], backend: Backend) -> None:
-        """Makes one update of all weights, which must be the same in each call. Their gradients stay unchanged.
+        """Makes one update of all weights, which must be the same in each call. Their gradients are not modified.
 
         Raises:
             DescError: the moments are those of another model's weights.
@@ -151,7 +151,7 @@ class SGD(Optimizer):
 
     Args:
         lr: the learning rate.
-        momentum: the share of the last step that is kept.
+        momentum: the fraction of the last step that is added.
         decay: the learning rate of update i, from 0 on, is lr / (1 + decay * i).
         nesterov: whether the step looks ahead along the momentum.
         clipnorm: the largest norm of all gradients together; None: no limit.
@@ -201,9 +201,9 @@ class Adam(Optimizer):
 
     Args:
         lr: the learning rate.
-        beta_1: how much of the first moment is kept.
-        beta_2: how much of the second moment is kept.
-        epsilon: added to the root of the second moment.
+        beta_1: the decay rate of the first moment.
+        beta_2: the decay rate of the second moment.
+        epsilon: added to the square root of the second moment.
         decay: the learning rate of update i, from 0 on, is lr / (1 + decay * i).
         clipnorm: the largest norm of all gradients together; None: no limit.
         clipvalue: the largest magnitude of each gradient's entries; None: no limit.
@@ -250,10 +250,10 @@ OPTIMIZERS: Mapping[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam}
 
 
 def optimizer(value: Optimizer | str) -> Optimizer:
-    """Returns an optimizer as it is, or a new one of a name (`sgd`, `adam`) with Keras's defaults.
+    """Returns the given optimizer, or a new one by name (`sgd`, `adam`) with Keras's defaults.
 
     Raises:
-        DescError: no such name.
+        DescError: the name is unknown.
     """
     if isinstance(value, Optimizer):
         return value

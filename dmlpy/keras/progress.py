@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(total: int | None, *, shown: bool) -> Iterator[Callable[[str], None]]:
-    """Shows a bar over `total` batches (None: not known) in a terminal or a notebook, gone when the run ends; elsewhere nothing.
+    """Shows a bar over `total` batches (None: unknown) in a terminal or a notebook, and removes it when the run ends; elsewhere nothing.
 
     Yields:
-        a function that counts one batch as done and sets the text beside the bar.
+        a function that counts one batch as done and sets the text next to the bar.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

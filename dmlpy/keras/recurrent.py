@@ -1,12 +1,12 @@
 """The abstract `Recurrent`, the base of SimpleRNN, GRU and LSTM.
 
-A layer computes nothing itself: it describes its tensors to RNN, GRU or LSTM and runs the operator. In a pass with neither mask nor dropout
-nor training that is DirectML's struct; else it is dmlpy's training form of it, followed by its gradient in `backward`. Print
-`layer.descs` after a call to see them. Arrays are [batch, steps, size], the structs' tensors [1, steps, batch, size]: the descs say so by
-strides, and nothing is transposed or copied.
+A layer computes nothing itself: it describes its tensors to RNN, GRU or LSTM and runs the operator. A pass without mask, dropout or
+training runs DirectML's struct; any other runs dmlpy's training form of it, followed by its gradient in `backward`. Print
+`layer.descs` after a call to see them. Arrays are [batch, steps, size], the structs' tensors [1, steps, batch, size]: the strides express
+this, and nothing is transposed or copied.
 
-Descs hold sizes, so each combination of batch, steps, mask and training has a separate one, which the first such pass makes and compiles
-and later passes reuse.
+Descs hold sizes, so each combination of batch, steps, mask and training has its desc, which the first such pass compiles and later
+passes reuse.
 """
 
 from __future__ import annotations
@@ -66,44 +66,44 @@ class Recurrent(Layer):
 
     Input [B, T, I]; output [B, T, H] with `return_sequences`, else the last one, [B, H]. B samples, T steps, I = input_dim, H = output_dim.
 
-    A mask [B, T] says which steps count. At a masked step a sample's state is carried and its output repeats the one before, or is zero
-    where there is none yet. With `return_sequences` the mask goes on to the next layer as it came, as in Keras (with `go_backwards` too,
-    where the output's steps are in the other order); without, there is no mask after this layer.
+    A mask [B, T] selects the steps that count. A masked step keeps a sample's state and repeats its previous output, or zero if there is
+    none. With `return_sequences` the mask is passed to the next layer unchanged, as in Keras (also with `go_backwards`, where the output's
+    steps are reversed); without, there is no mask after this layer.
 
     Args:
         output_dim: H.
         activations: the cell's activations by argument, in the order of the desc's `activation_descs`.
         init: initializer of the input's matrix of each gate, [I, H]: a Keras name, or a function of a shape and a generator.
         inner_init: initializer of the state's matrix of each gate, [H, H].
-        W_regularizer: part of the loss that depends on the input's matrices: `l2(0.01)`, a name, or None.
-        U_regularizer: part of the loss that depends on the state's matrices.
-        b_regularizer: part of the loss that depends on the biases.
-        dropout_W: share p of the inputs that is dropped in training, at least 0 and below 1; what is kept is multiplied by 1 / (1 - p).
-            The choice is made for each sample and gate and holds for all steps.
-        dropout_U: the same for the state that the products see.
-        weights: first values, as `set_weights` takes them in Keras 1's order.
+        W_regularizer: regularizer of the input's matrices: `l2(0.01)`, a name, or None.
+        U_regularizer: regularizer of the state's matrices.
+        b_regularizer: regularizer of the biases.
+        dropout_W: share p of the inputs that is dropped in training, at least 0 and below 1; the rest is multiplied by 1 / (1 - p).
+            The mask is drawn for each sample and gate and is the same for all steps.
+        dropout_U: the same for the state that enters the products.
+        weights: initial values, as `set_weights` takes them in Keras 1's order.
         return_sequences: whether the output has all steps, or the last one that runs.
-        return_state: whether a call returns the states in which it ends behind the output: [y, h], of LSTM [y, h, c], each state [B, H].
+        return_state: whether a call also returns the final states: [y, h], of LSTM [y, h, c], each state [B, H].
             A layer of a model has one output, and so no `return_state`.
-        go_backwards: whether the last step is read first; with `return_sequences` the output is in the order of reading.
-        stateful: whether sample i of a batch starts from the state in which sample i of the batch before ended. Needs a fixed batch size:
-            `batch_input_shape`. Gradients do not go back into the batch before.
-        unroll: accepted, and changes nothing: Keras unrolls its graph, here there is none.
-        consume_less: accepted; how products are cut is the device's affair and never changes the result. As in Keras, `gpu` drops the same
-            inputs and states for all gates, `cpu` and `mem` others for each.
+        go_backwards: whether the last step is read first; with `return_sequences` the output is in reading order.
+        stateful: whether sample i of a batch starts from the final state of sample i of the previous batch. Needs a fixed batch size:
+            `batch_input_shape`. Gradients do not flow into the previous batch.
+        unroll: accepted and ignored: Keras unrolls its graph; here there is none.
+        consume_less: accepted; the device decides how to split products, which never changes the result. As in Keras, `gpu` drops the same
+            inputs and states for all gates, `cpu` and `mem` different ones for each.
         zero_output_for_mask: whether outputs at masked steps are zero instead of repeated, as later versions of Keras offer.
         input_dim: I.
-        input_length: T, where it is fixed.
+        input_length: T, if it is fixed.
         input_shape: (T, I), in place of the two above.
-        batch_input_shape: (B, T, I), each but I None where calls may choose.
+        batch_input_shape: (B, T, I); B and T are None if they may differ between calls.
         name: the layer's name.
 
     Raises:
-        DescError: arguments that the layer cannot have, all of them together.
+        DescError: invalid arguments; all problems at once.
     """
 
     cell: ClassVar[Cell]
-    """The cell that steps through the sequence."""
+    """The cell of the recurrence."""
 
     forms: ClassVar[tuple[type[RecurrentDesc], type[RecurrentTrainingDesc]]]
     """The struct of DirectML and its training form."""
@@ -112,10 +112,10 @@ class Recurrent(Layer):
     """Biases of each gate."""
 
     attributes: Mapping[str, Any] = {}
-    """Attributes of the desc beside activations and direction."""
+    """Attributes of the desc other than activations and direction."""
 
     direction: RecurrentDirection
-    """The desc's direction; `Bidirectional` makes its layer run in both."""
+    """The desc's direction; `Bidirectional` sets its layer's to both."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if cls is Recurrent:
@@ -189,7 +189,7 @@ class Recurrent(Layer):
         batch_input_shape: Sequence[int | None] | None,
     ) -> Shape | None:
         given = super()._given_shape(input_dim, input_length, input_shape, batch_input_shape)
-        # A size alone leaves the number of steps to calls.
+        # With `input_dim` alone, the number of steps may differ between calls.
         return (None, None, input_dim) if given == (None, input_dim) and input_shape is None and batch_input_shape is None else given
 
     def _argument_problems(self, unknown: Mapping[str, Any]) -> list[Problem]:
@@ -207,7 +207,7 @@ class Recurrent(Layer):
 
     @property
     def has_first_weights(self) -> bool:
-        """Whether the constructor was given initial weights."""
+        """Whether the constructor received initial weights."""
         return self._first_weights is not None
 
     @property
@@ -255,7 +255,7 @@ class Recurrent(Layer):
         return ("",) if self.directions == 1 else ("forward_", "backward_")
 
     def make_weights(self, backend: Backend) -> None:
-        """Makes `weights` as parts of the desc's tensors; where a gate has one bias, Rb is not among them and stays zero."""
+        """Creates `weights` as views of the desc's tensors; if a gate has one bias, Rb is not among them and stays zero."""
         attributes = {"activation_descs": self.activations * self.directions, "direction": self.direction, **self.attributes}
         options = (self.return_sequences, self.stateful, self.return_state, self.zero_output_for_mask)
         kind = Kind(*self.forms, attributes, *options)
@@ -273,12 +273,12 @@ class Recurrent(Layer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if self._passes is not None:
-            # Copied arrays do not share memory, so the weights are made parts of the tensors again.
+            # Copied arrays do not share memory, so the weights are made views of the tensors again.
             for weight, part in zip(self.weights, self._parts(self._passes.constants), strict=True):
                 weight.value = part
 
     def _parts(self, constants: Mapping[str, Array]) -> list[Array]:
-        """The W, U and b of each direction, as packed parts of the desc's tensors or of their gradients."""
+        """The W, U and b of each direction, as packed views of the desc's tensors or of their gradients."""
         weight, recurrence, bias = (constants[name] for name in ("weight_tensor", "recurrence_tensor", "bias_tensor"))
         used = self.bias_parts * bias.shape[3] // 2
         return [part for way in range(self.directions) for part in (weight[0, way], recurrence[0, way], bias[0, 0, way, :used])]
@@ -344,7 +344,7 @@ class Recurrent(Layer):
         return [backend.array(array) for array in chain.from_iterable(directions)]
 
     def begin_with(self, weights: Sequence[Any], order: GateLayout = "keras1") -> None:
-        """Makes an unbuilt layer begin with these weights, in the form of `set_weights`; they are checked when it is built."""
+        """Sets the initial weights of an unbuilt layer, in the form of `set_weights`; they are checked when it is built."""
         self._first_weights = (weights, order)
 
     def _built_backend(self, what: str) -> Backend:
@@ -367,16 +367,16 @@ class Recurrent(Layer):
         Args:
             x: [B, T, I].
             mask: [B, T], the steps that count.
-            initial_state: the states to begin with, as `return_state` gives them: a list of one array [B, H] or of LSTM's two, or that
-                one array. None: zeros, or where a stateful layer ended.
-            training: whether dropout acts, and what `backward` needs is kept; the states have no gradients.
+            initial_state: the initial states, as `return_state` returns them: a list of one array [B, H] or of LSTM's two, or that
+                one array. None: zeros, or the last states of a stateful layer.
+            training: whether dropout is applied and the values that `backward` needs are saved; the states have no gradients.
             **more: nothing.
 
         Returns:
             The output; with `return_state` a list of it and the states.
 
         Raises:
-            DescError: an input, a mask or states that the layer cannot have.
+            DescError: an input, a mask or states that the layer does not accept.
         """
         return super().__call__(x, mask, training=training, initial_state=initial_state, **more)
 
@@ -412,12 +412,12 @@ class Recurrent(Layer):
         return passes.run(x, mask, dropout, training=training, initial=initial)
 
     def final_states(self) -> list[Array]:
-        """The states in which the last pass ended, [B, H]: h, of LSTM h and c; of two directions the forward one's first."""
+        """The final states of the last pass, [B, H]: h, of LSTM h and c; of two directions the forward one's first."""
         ended = {} if self._passes is None else self._passes.ended
         return [array[0, way].copy() for way in range(self.directions) for array in ended.values()]
 
     def _initial_states(self, given: Any, batch: int, backend: Backend) -> dict[str, Array]:
-        """The states that a call is given, [1, D, B, H] by the desc's fields.
+        """The initial states of a call, [1, D, B, H] by the desc's fields.
 
         Raises:
             DescError: another number of arrays, or other sizes.
@@ -476,7 +476,7 @@ class Recurrent(Layer):
         return problems
 
     def _dropout(self, batch: int, backend: Backend) -> dict[str, Array]:
-        """Draws the dropout multipliers of a batch: 0, or 1 / (1 - p) for kept values."""
+        """Draws the dropout multipliers of a batch: 0 for dropped values, else 1 / (1 - p)."""
         gates = len(self.forms[0].gate_names)
         drawn = 1 if self.consume_less == "gpu" else gates
         found = {}

@@ -53,7 +53,7 @@ class SimpleRNN(Recurrent):
 
 
 class GRU(Recurrent):
-    """Gated recurrent units.
+    """Gated recurrent unit layer.
 
     z and r = inner_activation(x W + h' U + b); n = activation(x W_h + (r * h') U_h + b_h); h = z * h' + (1 - z) * n.
 
@@ -62,8 +62,8 @@ class GRU(Recurrent):
         init: see `Recurrent`, as what is not told here.
         activation: the activation of n: a Keras name or an activation desc.
         inner_activation: the activation of the gates z and r.
-        reset_after: whether r multiplies the product h' U_h and its bias, as later versions of Keras have it by default, cuDNN and
-            PyTorch always: n = activation(x W_h + b_h + r * (h' U_h + c_h)). Biases are then [2, ...]: b, then c.
+        reset_after: whether r multiplies the product h' U_h and its bias, as in later versions of Keras by default, and always in cuDNN and
+        PyTorch: n = activation(x W_h + b_h + r * (h' U_h + c_h)). Biases are then [2, ...]: b, then c.
         **kwargs: `Recurrent`'s arguments by name.
     """
 
@@ -108,7 +108,7 @@ class LSTM(Recurrent):
     Args:
         output_dim: H.
         init: see `Recurrent`, as what is not told here.
-        forget_bias_init: initializer of the bias of f, [H]. Ones let the cell keep what it has until it learns when to forget.
+        forget_bias_init: initializer of the bias of f, [H]. With ones the cell keeps its state until it learns when to forget.
         activation: the activation of c's sum, and of c in h: a Keras name or an activation desc.
         inner_activation: the activation of the gates i, f and o.
         **kwargs: `Recurrent`'s arguments by name.
@@ -136,7 +136,7 @@ class LSTM(Recurrent):
         activations = {"inner_activation": inner_activation, "activation": activation}
         regularizers = (W_regularizer, U_regularizer, b_regularizer)
         super().__init__(output_dim, activations, init, inner_init, *regularizers, dropout_W, dropout_U, **kwargs)
-        # The desc's third activation is that of the cell's output.
+        # The desc's third activation applies to the cell's output.
         self.activations.append(self.activations[1])
 
     def _argument_problems(self, unknown: Mapping[str, Any]) -> list[Problem]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.training import RecurrentTrainingDesc
 
 _STATES = {"output_single_tensor": "hidden_init_tensor", "output_cell_single_tensor": "cell_mem_init_tensor"}
-"""The fields of a pass's final states, each with the initial state that the next pass of a stateful layer begins with."""
+"""The fields of a pass's final states, each with the field of the initial state of a stateful layer's next pass."""
 
 
 class Kind(NamedTuple):
@@ -28,11 +28,11 @@ class Kind(NamedTuple):
     Attributes:
         plain: DirectML's struct.
         training: its training form.
-        attributes: activations of all directions, direction, and what else the struct has.
-        return_sequences: whether all steps are wanted, or the last one only.
-        stateful: whether a pass begins with the states in which the last one ended.
-        return_state: whether the states in which a pass ends are wanted.
-        zero_output_for_mask: whether masked steps give zeros in place of the output before.
+        attributes: activations of all directions, direction, and the struct's other attributes.
+        return_sequences: whether to return all steps, or the last one only.
+        stateful: whether a pass begins with the final states of the previous one.
+        return_state: whether to return a pass's final states.
+        zero_output_for_mask: whether outputs at masked steps are zero instead of repeated.
     """
 
     plain: type[RecurrentDesc]
@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 
     @property
     def keeps_states(self) -> bool:
-        """Whether each pass gives the states in which it ends."""
+        """Whether each pass returns its final states."""
         return self.stateful or self.return_state
 
 
@@ -69,9 +69,9 @@ class RecurrentPasses:
         output_dim: H.
         constants: weights, recurrence and bias as the desc has them: [1, D, G H, I], [1, D, G H, H], [1, 1, D, 2 G H].
         descs: the descs of the last pass: the forward operator's, then, after a training step, the gradient's.
-        states: in which the last pass of a stateful layer ended, by the fields that the next one begins with; empty for zeros. Each pass
-            makes new ones.
-        ended: the states in which the last pass ended, in the same form, where they are kept.
+        states: the final states of a stateful layer's last pass, by the fields of the next one's initial states; empty for zeros. Each pass
+            creates new ones.
+        ended: the final states of the last pass, in the same form, if they are saved.
     """
 
     backend: Backend
@@ -95,7 +95,7 @@ class RecurrentPasses:
         self.constants = {name: self.backend.xp.zeros(shape, np.float32) for name, shape in shapes.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy can be trained, but not run backward through a pass of the original; its descs are made anew.
+        # A copy can be trained, but cannot run the backward pass of the original's last pass; its descs are created again.
         return vars(self) | {"_kept": None, "_known": {}, "ended": {}}
 
     @property
@@ -111,7 +111,7 @@ class RecurrentPasses:
 
     @property
     def trained(self) -> bool:
-        """Whether there was a training pass to run backward through."""
+        """Whether there was a training pass for a backward pass."""
         return self._kept is not None
 
     def run(
@@ -123,14 +123,14 @@ class RecurrentPasses:
             x: [B, T, I].
             mask: [B, T], bool; None, all steps count.
             dropout: multipliers of x and h, [D, G, B, I] and [D, G, B, H], by field.
-            training: whether `gradients` shall follow.
-            initial: the states that the pass begins with, [1, D, B, H], in the form of `states`; None: those, or zeros.
+            training: whether `gradients` will follow.
+            initial: the initial states of the pass, [1, D, B, H], in the form of `states`; None: those, or zeros.
         """
         xp = self.backend.xp
         batch, steps, _ = x.shape
         inputs = {"input_tensor": _steps_first(_packed(xp, x)), **self.constants, **dropout}
         if mask is not None:
-            # Packed, so that its strides follow from the sizes, which are the key of a desc.
+            # Packed, so that the sizes, which are a desc's key, determine the strides.
             inputs["step_mask_tensor"] = _packed(xp, mask, np.bool_).view(np.uint8).T[None, None]
         outputs, shown = self._outputs(batch, steps)
         if initial is not None:
@@ -149,7 +149,7 @@ class RecurrentPasses:
         found = self.backend.run(desc, **inputs, **outputs)
         self.descs = (desc,)
         if self.kind.keeps_states:
-            # Packed copies: the caller may write into its output.
+            # Packed copies, since the caller may write into its output.
             self.ended = {state: outputs[output].copy() for output, state in _STATES.items() if output in outputs}
             self.states = self.ended if self.kind.stateful else {}
         output_mask = None if mask is None else self._output_mask(mask, carried=self.kind.stateful or initial is not None)
@@ -160,11 +160,11 @@ class RecurrentPasses:
         return shown
 
     def gradients(self, upstream: Array, *, wants_input: bool) -> tuple[dict[str, Array], Array | None]:
-        """Computes the gradients of the constants, by field, and, if wanted, that of the last training pass's x.
+        """Computes the gradients of the constants, by field, and, if `wants_input`, that of the last training pass's x.
 
         Args:
-            upstream: the gradient of what `run` gave, of its shape.
-            wants_input: whether that of x is computed.
+            upstream: the gradient of the result of `run`, of its shape.
+            wants_input: whether to compute that of x.
         """
         assert self._kept is not None
         forward, desc, tensors, output_mask = self._kept
@@ -189,7 +189,7 @@ class RecurrentPasses:
         return constants, outputs["input_gradient_tensor"][0].swapaxes(0, 1) if wants_input else None
 
     def _outputs(self, batch: int, steps: int) -> tuple[dict[str, Array], Array]:
-        """New memory for the wanted outputs of a pass, by field, and the part of it that the layer returns."""
+        """Allocates the outputs of a pass, by field, and selects the part that the layer returns."""
         xp, ways, units = self.backend.xp, self.directions, self.output_dim
         shape = (batch, steps, ways, units) if self.kind.return_sequences else (batch, ways, units)
         shown = xp.empty(shape, np.float32)
@@ -223,7 +223,7 @@ def _gradient_of(name: str) -> str:
 
 
 def _packed(xp: Any, array: Array, dtype: Any = np.float32) -> Array:
-    """Packs the values; a packed array keeps its memory."""
+    """Packs the values; a packed array is not copied."""
     # A contiguous array may have any stride, even a negative one, along an axis of one entry; flattening normalizes them.
     return xp.ascontiguousarray(array, dtype).reshape(-1).reshape(array.shape)
 

@@ -43,7 +43,7 @@ def save_model(layers: Sequence[Layer], backend: Backend, path: FilePath) -> Non
     """Writes the weights and the arguments of a model's layers.
 
     Raises:
-        DescError: an argument that no file can hold.
+        DescError: an argument that cannot be stored.
     """
     arguments = [_encoded(layer, f"layers[{index}]") for index, layer in enumerate(layers)]
     _write(layers, backend, path, {_HEADER: json.dumps({"layers": arguments})})
@@ -87,7 +87,7 @@ def load_layers(path: FilePath) -> list[Layer]:
 
 
 def check_shapes(path: FilePath, shapes: Mapping[str, tuple[int, ...]], *, complete: bool) -> None:
-    """Raises DescError unless a file holds the weights of a model, before any of them is made.
+    """Checks that a file holds the weights of a model, before any of them is created.
 
     Args:
         path: the file.
@@ -95,7 +95,7 @@ def check_shapes(path: FilePath, shapes: Mapping[str, tuple[int, ...]], *, compl
         complete: whether the model has no other weights.
 
     Raises:
-        DescError: weights that are missing or of another shape, or that no layer has.
+        DescError: weights are missing, of another shape, or of no layer.
         OSError: the file cannot be read.
     """
     with _opened(path) as file:
@@ -108,7 +108,7 @@ def weight_name(index: int, layer: Layer, name: str) -> str:
 
 
 def _stored_problems(file: Any, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Problem]:
-    """The problems of weights of these shapes that a file does not hold."""
+    """Problems of weights of these shapes that are missing in a file."""
     stored = set(file.keys())
     for name, shape in shapes.items():
         if name not in stored:
@@ -121,7 +121,7 @@ def _stored_problems(file: Any, shapes: Mapping[str, tuple[int, ...]]) -> Iterat
 
 
 def _unknown_problems(file: Any, names: Iterable[str]) -> Iterator[Problem]:
-    """The problems of a file's tensors that are not weights of these names."""
+    """Problems of a file's tensors that are not weights of these names."""
     known = set(names)
     for name in file.keys():  # noqa: SIM118  (no dict)
         if name not in known:
@@ -149,7 +149,7 @@ def read_arrays(path: FilePath, header: str) -> tuple[dict[str, np.ndarray[Any, 
 
 
 def write_arrays(arrays: Mapping[str, np.ndarray[Any, Any]], path: FilePath, metadata: Mapping[str, str] | None) -> None:
-    """Writes arrays in host memory, by name, and texts of the header; the file that was there stays until all is written.
+    """Writes arrays in host memory, by name, and texts of the header; an existing file is replaced once all is written.
 
     Raises:
         OSError: it cannot be written.
@@ -193,7 +193,7 @@ _BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "HDF5", b"PK\x03\x04": "ZIP"}
 
 
 def _other_file(path: FilePath, reason: str) -> Problem:
-    """The problem of a file that is not of safetensors; Keras's own are known by their first bytes."""
+    """The problem of a file that is not safetensors; Keras's formats are recognized by their first bytes."""
     with Path(fspath(path)).open("rb") as file:
         begin = file.read(8)
     kind = next((name for start, name in _BEGINNINGS.items() if begin.startswith(start)), None)
@@ -274,17 +274,17 @@ def _made(value: Any, path: str) -> Any:
 
 
 def _called(make: Callable[..., Any], arguments: Mapping[str, Any], path: str) -> Any:
-    """Calls a class or function with a file's arguments. Any error that it raises is reported as the file's.
+    """Calls a class or function with a file's arguments. Any error that it raises is reported as an error of the file.
 
     Raises:
-        DescError: arguments that it does not have, or that it refuses; places begin with `path`.
+        DescError: unknown or rejected arguments; places begin with `path`.
     """
     try:
         return make(**arguments)
     except DescError as error:
         raise DescError(error.subject, [problem.under(path) for problem in error.problems]) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # Constructors, some of user-defined layers, expect what their signatures say; a file may hold anything.
+        # Constructors, including those of user-defined layers, rely on their signatures; a file may hold anything.
         name = getattr(make, "__name__", "it")
         raise DescError(
             path, [Problem("layer.argument", path, brief(arguments), f"arguments that {name} takes", (brief(str(error)),))]

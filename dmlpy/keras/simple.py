@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 _GEMM_ROWS = 512
-"""Rows of a product with a layer's weights that make it worth packing them: with fewer, packing takes more than a fifth of the time."""
+"""Rows of a product from which on packing the layer's weights pays: with fewer, packing takes more than a fifth of the time."""
 
 
 def _softmax_gradient(desc: Any, y: Array, dy: Array) -> Array:
@@ -68,17 +68,17 @@ class Dense(Layer):
     Args:
         output_dim: size of y's last axis.
         init: the initializer of W; b begins with zeros.
-        activation: a name or a desc. Training takes those whose derivative follows from their value: linear, relu, tanh, sigmoid,
+        activation: a name or a desc. Training needs one whose derivative follows from its value: linear, relu, tanh, sigmoid,
             hard_sigmoid and softmax.
-        weights: first values of W, [input_dim, output_dim], and b, [output_dim].
-        W_regularizer: of W, a regularizer or its name.
+        weights: initial values of W, [input_dim, output_dim], and b, [output_dim].
+        W_regularizer: the regularizer of W, or its name.
         b_regularizer: the regularizer of b.
-        bias: whether there is b.
+        bias: whether the layer has b.
         **kwargs: as for `Layer`.
 
     Attributes:
         activation: its desc.
-        logits: the activation's argument in the last pass, of the output's shape, where it is a softmax or sigmoid; None elsewhere.
+        logits: the activation's argument in the last pass, of the output's shape, for a softmax or sigmoid; else None.
 
     Raises:
         DescError: arguments that the layer cannot have, all of them together.
@@ -165,10 +165,10 @@ class Dense(Layer):
         return self.backend.run(desc, input_tensor=z).output_tensor
 
     def _takes_gemm(self, rows: int, multiplications: int) -> bool:
-        """Returns whether a product is worth its operator's compiled plan, which packs its matrices and ends when it is done.
+        """Returns whether a product is large enough for its operator's plan, which packs the matrices and leaves no threads spinning.
 
-        NumPy's BLAS leaves its threads spinning after a product on several of them, on the processors that the next layer needs. On one
-        thread it does not, and takes less time to call.
+        NumPy's BLAS leaves its threads spinning after a multithreaded product, on the cores that the next layer needs. On one thread it
+        does not, and its calls take less time.
         """
         assert self.backend is not None
         return self.backend.device.name == "cpu" and worth(multiplications) > 1 and rows >= _GEMM_ROWS
@@ -215,20 +215,20 @@ class Dense(Layer):
 
 
 class Embedding(Layer):
-    """A trained vector for each symbol: [B, T] whole numbers to [B, T, output_dim]. It comes first in a model.
+    """A trained vector for each class index: [B, T] integers to [B, T, output_dim]. It is the first layer of a model.
 
-    Symbols are numbers from 0 to input_dim - 1, of an integer type or floating-point numbers without a fraction; they are checked in host
-    memory. The gradient of a row is summed in a fixed order, pairwise.
+    Indices are from 0 to input_dim - 1, of an integer type or floating-point numbers without a fraction; they are checked in host memory.
+    The gradient of a row is summed pairwise in a fixed order.
 
     Args:
-        input_dim: the number of symbols.
-        output_dim: numbers of each.
+        input_dim: the number of classes.
+        output_dim: elements of each vector.
         init: the initializer of the rows.
-        input_length: steps of each sample; None where calls may choose.
-        W_regularizer: of all rows, a regularizer or its name.
-        mask_zero: whether symbol 0 stands for a step to be skipped.
-        weights: first values of the rows, [input_dim, output_dim], in a list.
-        dropout: share of the symbols whose rows count as zeros in a training pass, the others being scaled up by 1 / (1 - dropout).
+        input_length: steps of each sample; None if it may differ between calls.
+        W_regularizer: the regularizer of all rows, or its name.
+        mask_zero: whether index 0 marks a step to be skipped.
+        weights: initial values of the rows, [input_dim, output_dim], in a list.
+        dropout: share of the classes whose rows are zero in a training pass; the others are scaled by 1 / (1 - dropout).
         **kwargs: as for `Layer`.
 
     Raises:
@@ -367,18 +367,18 @@ class Masking(Layer):
 
 
 def sum_by_symbol(rows: Array, symbols: Array, count: int, xp: Any) -> Array:
-    """Sums the rows of each symbol, [count, D], in an order that depends on the symbols alone.
+    """Sums the rows of each class, [count, D], in an order that depends on the indices alone.
 
     Args:
         rows: [N, D].
-        symbols: [N], each less than count.
-        count: the number of symbols.
+        symbols: class indices, [N], each less than count.
+        count: the number of classes.
         xp: the arrays' library.
     """
     order = xp.argsort(symbols, kind="stable")
     symbols, rows = symbols[order], rows[order]
-    # Each symbol's rows now follow one another, from `start` to `end`. They are summed as a tree: neighbours first, then every second row
-    # with the next second one, and so on. No row is written by two others, so no sum needs atomics.
+    # Each class's rows are now consecutive, from `start` to `end`. They are summed as a tree: adjacent rows first, then every second row
+    # with the next second one, and so on. No row is written twice in a round, so the sums need no atomics.
     place = xp.arange(symbols.size)
     start = xp.searchsorted(symbols, symbols, side="left")
     end = xp.searchsorted(symbols, symbols, side="right")

@@ -1,4 +1,4 @@
-"""`TimeDistributed`: a layer that is applied to each step by itself."""
+"""`TimeDistributed`: a layer that is applied to each step separately."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class TimeDistributed(Layer):
-    """A layer applied to each step of [B, T, ...] by itself, with the same weights: output [B, T, ...].
+    """Applies a layer to each step of [B, T, ...] separately, with the same weights: output [B, T, ...].
 
-    All steps go through the layer together, as a batch of B T samples. Masks pass through.
+    The layer runs once, on all steps as a batch of B T samples. Masks pass through.
 
     Args:
-        layer: a layer of samples without steps, or of sequences where each step is one. It becomes part of this layer.
-        input_dim: see `Layer`, as what is not told here.
+        layer: a layer of samples without steps, or of sequences if each step is a sequence. It becomes part of this layer.
+        input_dim: see `Layer`, also for the other arguments.
 
     Raises:
-        DescError: a layer that is built, that carries states, or that returns them; all problems together.
+        DescError: the layer is built, carries states, or returns them; all problems at once.
     """
 
     def __init__(

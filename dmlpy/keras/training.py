@@ -30,11 +30,11 @@ _METRICS = {"accuracy": "acc", "acc": "acc"}
 
 
 class Measured(NamedTuple):
-    """A batch's figures.
+    """A batch's metrics.
 
     Attributes:
         values: the loss without regularizers, then the metrics.
-        backward: runs the last layer's backward pass and gives the gradient of its input.
+        backward: runs the last layer's backward pass and returns the gradient of its input.
     """
 
     values: list[float]
@@ -42,11 +42,11 @@ class Measured(NamedTuple):
 
 
 class Objective:
-    """A loss, and the metrics that are tracked beside it.
+    """A loss, and further metrics.
 
     Attributes:
         loss: the loss to minimize.
-        names: the names of the figures: `loss`, and `acc` for the accuracy.
+        names: the names of the metrics: `loss`, and `acc` for the accuracy.
     """
 
     def __init__(self, loss: Loss, metrics: Sequence[str] = ()) -> None:
@@ -58,7 +58,7 @@ class Objective:
         """The names under which metrics are reported: `acc` for `accuracy`.
 
         Raises:
-            DescError: a metric that there is not.
+            DescError: a metric is unknown.
         """
         problems = [
             Problem("metric.unknown", f"[{index}]", brief(metric), "accuracy", remedy=did_you_mean(metric, _METRICS))
@@ -72,10 +72,10 @@ class Objective:
     def measure(
         self, last: Layer, values: Array, mask: Array | None, targets: Array, sample_weight: Array | None, backend: Backend
     ) -> Measured:
-        """The figures of a batch.
+        """Computes the metrics of a batch.
 
         Args:
-            last: the layer that gave the values, of which it remembers the logits.
+            last: the layer that computed the values; it holds their logits.
             values: the model's output.
             mask: the mask of the output's steps.
             targets: the targets, of the shape of `Loss.target_shape`.
@@ -165,16 +165,16 @@ class Model(Protocol):
     def objective(self) -> Objective: ...
 
     def train_step(self, batch: Data) -> list[float]:
-        """Updates the weights by a batch; returns its figures before that."""
+        """Updates the weights by a batch; returns its metrics before that."""
         ...
 
     def test_step(self, batch: Data) -> list[float]:
-        """Returns a batch's figures."""
+        """Returns a batch's metrics."""
         ...
 
 
 class DataReader:
-    """Reads the data given to a model's method and collects all problems.
+    """Reads the data passed to a model's method and collects all problems.
 
     Args:
         model: whose data it is.
@@ -224,14 +224,14 @@ class DataReader:
         return int(given)
 
     def whole_batches(self, data: Data | None, path: str = "x") -> None:
-        """Requires that no batch is smaller than a fixed batch size."""
+        """Reports a number of samples that leaves a batch smaller than a fixed batch size."""
         fixed = self.model.input_shape[0]
         if data is not None and fixed is not None and len(data) % fixed:
             why = (f"the model was built for batches of {fixed}: batch_input_shape",)
             self.problems.append(Problem("data.length", path, f"of {plural(len(data), 'sample')}", f"a multiple of {fixed}", why))
 
     def whole_batch(self, data: Data | None, path: str) -> None:
-        """Requires that a batch is of a fixed batch size."""
+        """Reports a batch of another size than a fixed batch size."""
         fixed = self.model.input_shape[0]
         if data is not None and fixed is not None and len(data) != fixed:
             why = (f"the model was built for batches of {fixed}: batch_input_shape",)
@@ -266,7 +266,7 @@ class DataReader:
         return array
 
     def _check_shape(self, array: Values, expected: Shape, path: str, why: str) -> None:
-        # The method that cuts batches checks the batch size.
+        # The method that splits batches checks the batch size.
         sizes = (None, *expected[1:])
         if len(array.shape) != len(sizes) or any(size not in (None, own) for size, own in zip(sizes, array.shape, strict=True)):
             self.problems.append(_shape_problem(path, array.shape, sizes, why))

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 class DmlpyRep(BackendRep):
-    """A model that was prepared."""
+    """A prepared model."""
 
     def __init__(self, compiled: CompiledModel) -> None:
         self.compiled = compiled
 
     def run(self, inputs: Any, **kwargs: Any) -> Any:
-        """The outputs, as a tuple that their names index, too.
+        """The outputs, as a tuple that can also be indexed by their names.
 
         Args:
             inputs: arrays in the order of the model's inputs, by their names, or one array.
-            **kwargs: taken, and without meaning here.
+            **kwargs: ignored.
         """
         names = [*self.compiled.model.inputs]
         if not isinstance(inputs, Mapping):
@@ -68,7 +68,7 @@ class DmlpyBackend(Backend):
             **kwargs: for `dmlpy.onnx.Model.compile`.
 
         Raises:
-            DmlError: the model is refused, or there is no such device.
+            DmlError: the model is rejected, or there is no such device.
         """
         return DmlpyRep(load(model).compile(_name(device), **kwargs))
 
@@ -85,7 +85,7 @@ class DmlpyBackend(Backend):
             node: the node.
             inputs: its inputs in order.
             device: as for `prepare`.
-            outputs_info: taken, and without meaning here.
+            outputs_info: ignored.
             **kwargs: `opset_version`, the version of ONNX's operators; the others are for `prepare`.
         """
         opset = kwargs.pop("opset_version", defs.onnx_opset_version())
@@ -103,7 +103,7 @@ class DmlpyBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether there is a device: `CPU`, or `CUDA` where a GPU answers."""
+        """Whether a device is available: `CPU`, or `CUDA` with a usable GPU."""
         try:
             name = _name(device)
         except ValueError:
@@ -112,7 +112,7 @@ class DmlpyBackend(Backend):
 
 
 def _name(device: str) -> str:
-    """A device of ONNX as dmlpy names it."""
+    """dmlpy's name of an ONNX device."""
     try:
         found = Device(device)
     except (AttributeError, ValueError):

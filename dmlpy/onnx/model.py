@@ -1,4 +1,4 @@
-"""`load` and `Model`: an ONNX model, what becomes of its nodes, and the graphs that it becomes."""
+"""`load` and `Model`: an ONNX model, its lowering, and its graphs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def load(
 
     Args:
         source: a path, the bytes of a file, or a `ModelProto`. External data is read from below the file's folder.
-        sizes: what the file leaves open: sizes by the name of a symbol, or all sizes of an input by its name.
+        sizes: sizes of dynamic dimensions: by the name of a symbol, or all sizes of an input by its name.
         constants: inputs whose elements are known before the model runs, by name.
-        limits: the most that the model may take while it is loaded, reported on and compiled; None for the usual limits.
+        limits: the most that the model may take while it is loaded, reported on and compiled; None for the default limits.
 
     Raises:
-        DescError: no such file, no valid model in it, one beyond the limits, or sizes and constants that do not fit; all problems are told.
+        DescError: the file is missing, not a valid model, or beyond the limits, or sizes or constants do not fit; all problems at once.
     """
     return Model(load_model(source, limits), dict(sizes or {}), {name: np.asarray(array) for name, array in (constants or {}).items()})
 
@@ -51,7 +51,7 @@ class Model(LoweredModel):
     Attributes:
         name: what messages call it.
         inputs: the inputs by name, without those that are constants.
-        given: all inputs by name, with their elements where they are constants.
+        given: all inputs by name, with the elements of those that are constants.
         outputs: the outputs by name.
     """
 
@@ -59,7 +59,7 @@ class Model(LoweredModel):
         super().__init__(loaded, inputs_of(loaded, sizes, constants))
 
     def report(self, feature_level: FeatureLevel | str | int = LATEST, *, like: Like = "dmlpy") -> Report:
-        """What becomes of each node, and why some do not run on DirectML.
+        """Reports where each node runs, and why some do not run on DirectML.
 
         Args:
             feature_level: the highest feature level that may be used.
@@ -83,17 +83,17 @@ class Model(LoweredModel):
         fuse: bool = True,
         keep_bytes: int = 1 << 28,
     ) -> CompiledModel:
-        """Compiles the model; where sizes are open, for those of the inputs that it is called with.
+        """Compiles the model; dynamic sizes are compiled for the inputs of each call.
 
         Args:
             device: as for `dmlpy.compile`.
             feature_level: as for `dmlpy.compile`: nodes that need a higher level run on the host.
             flags: as for `dmlpy.compile`.
             fuse: as for `dmlpy.compile`.
-            keep_bytes: how many bytes of what is compiled for sizes of the inputs are kept; what was used last is in any case.
+            keep_bytes: the bytes of compiled forms for input sizes to cache; the last used one is always kept.
 
         Raises:
-            CompileError: nodes that nothing runs; all of them are told.
+            CompileError: nodes that nothing can run; all of them at once.
             DeviceError: there is no such device.
         """
         from dmlpy.onnx.runtime.compiled import CompiledModel

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from dmlpy.x.producers import TensorRef
 
 _chosen: str | None = None
-"""The device that `python -m dmlpy.pydirectml --device` chooses, whatever the script asks for."""
+"""The device that `python -m dmlpy.pydirectml --device` selects, which overrides the script's."""
 
 
 def choose_device(name: str | None) -> None:
-    """Makes every `Device` that is made from now on one of this name, like `numpy` or `cuda`; None lets the script choose.
+    """Sets the device of every `Device` created from now on, like `numpy` or `cuda`; None lets the script choose.
 
     Raises:
         DeviceError: there is none.
@@ -47,8 +47,8 @@ class Binding:
 
     Args:
         expr: what `input_tensor` gave.
-        data: an array of any sizes. Its elements are cast to float32 in C order; only the number of bytes must be the tensor's, so that
-            [8, 1, 1] is bound to sizes [1, 8, 28, 28] with strides [8, 1, 0, 0].
+        data: an array of any sizes. Its elements are cast to float32 in C order; only the number of bytes must be the tensor's, so
+            [8, 1, 1] can be bound to sizes [1, 8, 28, 28] with strides [8, 1, 0, 0].
     """
 
     def __init__(self, expr: Expression, data: Any) -> None:
@@ -57,14 +57,14 @@ class Binding:
 
 
 class GraphBuilder:
-    """What the inputs of a graph belong to. `device` is where its models run."""
+    """A graph under construction, to which inputs belong. `device` runs its models."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self._inputs: dict[int, Expression] = {}
 
     def build(self, flags: Flags | Sequence[Flags], outputs: Sequence[Expression]) -> Model:
-        """Compiles the expressions. What they do not need is left out.
+        """Compiles the expressions. Unused parts are removed.
 
         Raises:
             CompileError: operators that break rules, with the lines of the script that made them.
@@ -96,8 +96,8 @@ class Device:
     """Where models run.
 
     Args:
-        use_gpu: the first GPU that answers, else `cpu`; without it `cpu`. `python -m dmlpy.pydirectml --device` overrides it.
-        use_debug_layer: has no effect: everything is checked in any case.
+        use_gpu: whether to use the first usable GPU, else `cpu`. `python -m dmlpy.pydirectml --device` overrides it.
+        use_debug_layer: no effect: everything is always checked.
     """
 
     def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
@@ -121,7 +121,7 @@ class Device:
         stream = self.device.current_stream()
         memory = {name: self.device.upload(data, stream) for name, data in self._bytes(model, inputs).items()}
         given = {name: Buffer(item.pointer, item.size) for name, item in memory.items()}
-        # What DirectML owns is given with each call, too, so that an initialisation comes before each dispatch.
+        # Each call also passes the inputs that DirectML owns, so each dispatch is preceded by an initialization.
         owned = {name: given.pop(name) for name in model.compiled.prepared_inputs}
         run = model.compiled.prepare(owned, stream=stream) if owned else model.compiled
         found = run(stream=stream, **given)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Expression(expressions.Expression):
     """The tensor that an input or an operator gives. `Expression()` stands for none.
 
-    `+ - * / %` take expressions, and but for `%` numbers on either side. The remainder has the sign of the dividend, as in C.
+    `+ - * / %` accept expressions and, except for `%`, numbers on either side. The remainder has the sign of the dividend, as in C.
     """
 
     def __init__(self, ref: TensorRef | None = None) -> None:

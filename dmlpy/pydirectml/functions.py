@@ -59,7 +59,7 @@ class FusedActivation:
         """The activation's desc; None for none.
 
         Raises:
-            DescError: the operator is no activation that others can hold.
+            DescError: the operator is not an activation that can be fused.
         """
         name = getattr(self.activation, "name", self.activation)
         if name == "INVALID":
@@ -254,7 +254,7 @@ def reinterpret(input: Expression, new_type: DataType, new_size: Ints, new_strid
     """The same bytes under another desc; without strides it is packed.
 
     Raises:
-        DescError: the desc reaches farther than the bytes.
+        DescError: the desc's extent exceeds the bytes.
     """
     desc = Desc(data_type=new_type, sizes=new_size, strides=new_strides or None, flags=input.tensor.flags)
     problems = desc.problems(output=False)
@@ -283,7 +283,7 @@ def gru(
     linear_before_reset: bool = True,
     output_options: OutputOptions = OutputOptions.Both,
 ) -> GRUOutputs:
-    """GRU. `output_options` says which outputs there are."""
+    """GRU. `output_options` selects the outputs."""
     tensors = {"input_tensor": input, "weight_tensor": weight, "recurrence_tensor": recurrence, "bias_tensor": bias}
     tensors |= {"hidden_init_tensor": hidden_init, "sequence_lengths_tensor": sequence_lengths}
     members: dict[str, Any] = {"direction": direction, "linear_before_reset": bool(linear_before_reset)}

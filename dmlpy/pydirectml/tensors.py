@@ -17,14 +17,14 @@ Sizes = Sequence[int]
 
 
 class TensorDesc:
-    """A tensor's layout, in each of pydirectml's forms.
+    """A tensor's layout, with each of pydirectml's signatures.
 
     `TensorDesc(data_type, sizes, tensor_policy)`, `TensorDesc(data_type, flags, sizes, tensor_policy)`,
     `TensorDesc(data_type, sizes, strides)`, and `TensorDesc(data_type, flags, sizes, strides, total_tensor_size_in_bytes,
     guaranteed_base_offset_alignment)`.
 
     Raises:
-        DescError: arguments of another form.
+        DescError: the arguments match no signature.
     """
 
     def __init__(self, data_type: Any, *arguments: Any, **named: Any) -> None:
@@ -85,8 +85,8 @@ def _last(rest: Sequence[Any]) -> tuple[str, ...]:
 class TensorData(np.ndarray[Any, Any]):
     """The elements of a tensor, as an array that other libraries read by the buffer protocol.
 
-    Of an array, its elements are cast to float32 in C order. What `Device.compute` returns has the sizes and strides of the output's desc,
-    and its bytes as float32; elements of other sizes than 4 bytes keep their type.
+    An array's elements are cast to float32 in C order. A result of `Device.compute` has the sizes and strides of the output's desc,
+    and its bytes as float32; elements that are not 4 bytes large keep their type.
     """
 
     def __new__(cls, data: Any) -> TensorData:
@@ -95,15 +95,15 @@ class TensorData(np.ndarray[Any, Any]):
 
     @classmethod
     def of(cls, array: np.ndarray[Any, Any]) -> TensorData:
-        """What `Device.compute` returns for an array that the graph wrote."""
+        """The result of `Device.compute` for an array that the graph wrote."""
         return (array.view(np.float32) if array.dtype.itemsize == 4 else array).view(cls)
 
 
 def as_float32(data: Any, what: str) -> np.ndarray[Any, Any]:
-    """Any array as pydirectml takes it: its elements cast to float32, in C order.
+    """Converts any array as pydirectml does: elements cast to float32, in C order.
 
     Raises:
-        DescError: no array of numbers.
+        DescError: the value is not an array of numbers.
     """
     try:
         return np.array(data, np.float32, order="C")

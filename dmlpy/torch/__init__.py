@@ -3,15 +3,15 @@
     pip install 'dmlpy[torch]'
 
 Tensors on the CPU are handled by the device `cpu`, tensors on a GPU by the CUDA device of their index, on PyTorch's current stream.
-Tensors cross as they are, strides included, without copies.
+Tensors are passed without copies, strides included.
 
 Differences from torch.nn:
 
 - float32 and float16 only; float16 is summed in float32. Within torch.autocast for bfloat16 the input and the results are bfloat16.
-- A module has one parameter, `params`, laid out as `ParamsLayout` tells. `weight_ih_l0` and the rest are views of it, and
-  `state_dict` has torch.nn's entries. Gradients lie in `params.grad`; `module.views(module.params.grad)` names its parts.
+- A module has one parameter, `params`, in the layout that `ParamsLayout` describes. `weight_ih_l0` and the rest are views of it, and
+`state_dict` has torch.nn's entries. Gradients are in `params.grad`; `module.views(module.params.grad)` names its parts.
 - Dropout draws its masks from PyTorch's generator, so `torch.manual_seed` repeats them, but they are not the masks of torch.nn.
-  A dropout of 1 is refused.
+  A dropout of 1 is rejected.
 - The gradient can be taken in evaluation mode on a GPU too; it cannot itself be differentiated, here not on the CPU either.
 - A module sharded by `fully_shard` has the one entry `params` in its `state_dict`, a DTensor; a module that is not sharded loads it.
 - torch.compile and torch.export see a network as one operator, `torch.ops.dmlpy.cudnn_rnn`.

@@ -39,20 +39,20 @@ def cudnn_rnn(
 
     T steps, B batch, I input size, L layers, D directions, H units, S entries of h: num_proj with a projection, else H.
 
-    Within torch.autocast the tensors are converted as `Mixed` tells.
+    Within torch.autocast the tensors are converted as `Mixed` describes.
 
     Args:
         input: x, [T, B, I], float32 or float16; any strides.
         input_h: h of every layer and direction before the first step, [L D, B, S].
         input_c: the same for c, [L D, B, H]; None unless rnn_mode is lstm.
-        params: all matrices and biases, [ParamsLayout.size], laid out as `dmlpy.operators.recurrent.params` tells.
-        sequence_lengths: steps of each sample that count, [B], integers of 0 to T; None, all.
+        params: all matrices and biases, [ParamsLayout.size], in the layout of `dmlpy.operators.recurrent.params`.
+        sequence_lengths: the number of valid steps of each sample, [B], integers from 0 to T; None: T for all.
         rnn_mode: `rnn_relu`, `rnn_tanh`, `lstm` or `gru`.
         input_mode: `linear_input`, `skip_input` or `auto_select`.
         direction: `unidirectional` or `bidirectional`.
-        dropout: the share of each layer's output, but the last's, that is set to zero if `training`; at least 0, below 1.
+        dropout: the share of each layer's output, except the last's, that is set to zero if `training`; at least 0 and below 1.
         num_proj: entries of the LSTM's projected h; 0 for no projection.
-        training: whether there is dropout. Its masks follow from a number drawn from PyTorch's generator of the input's device.
+        training: whether dropout is applied. Its masks derive from a number drawn from PyTorch's generator of the input's device.
 
     Returns:
         output [T, B, D S], zero past a sample's end; output_h and output_c after each sample's last step, like input_h and input_c.
@@ -83,11 +83,11 @@ def _is_integral(value: Any) -> bool:
 
 
 def type_problems(params: Any, tensors: Mapping[str, Any], owner: str = "params") -> list[Problem]:
-    """The problems with the types and devices of a network's tensors, which must all be those of `params`.
+    """Problems of the types and devices of a network's tensors, which must all be those of `params`.
 
     Args:
         params: the network's parameters.
-        tensors: its other tensors, by the names that the caller knows them by.
+        tensors: its other tensors, by the caller's names.
         owner: the name for `params` in messages.
     """
     if not isinstance(params, torch.Tensor):
@@ -119,7 +119,7 @@ def _type_problem(name: str, dtype: torch.dtype) -> Problem:
 
 
 def is_sharded(tensor: Any) -> bool:
-    """Whether a tensor is a DTensor, which has its elements on several processes."""
+    """Whether a tensor is a DTensor, whose elements are distributed over processes."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter):
         return False
     module = sys.modules.get("torch.distributed.tensor")  # imported wherever there is a DTensor
@@ -132,10 +132,10 @@ def _shard_problem(name: str, tensor: torch.Tensor) -> Problem:
 
 
 class Mixed(NamedTuple):
-    """What torch.autocast asks of a network.
+    """The types that torch.autocast requires of a network.
 
-    float16 is computed as it is asked for, in float16 summed in float32. bfloat16 is a type of the input and the results alone: the network
-    runs in float32, which is exact for what it reads.
+    float16 is computed in float16 with sums in float32. bfloat16 is the type of the input and the results only: the network
+    runs in float32, which represents the inputs exactly.
 
     Attributes:
         computed: the type in which the network runs.
@@ -154,7 +154,7 @@ class Mixed(NamedTuple):
         return cls(result if result in FLOATS else torch.float32, result)
 
     def converted(self, tensor: Any) -> Any:
-        """A tensor as the network reads it. As everywhere within torch.autocast, float64 stays what it is."""
+        """Converts a tensor to the network's type. As everywhere within torch.autocast, float64 is unchanged."""
         types = (*FLOATS, torch.bfloat16)
         return tensor.to(self.computed) if isinstance(tensor, torch.Tensor) and tensor.dtype in types else tensor
 
@@ -181,17 +181,17 @@ def run(
         input_c: [layers D, B, H], the initial cell state of an LSTM; None for others.
         params: all weights and biases, flat.
         sequence_lengths: [B]; None where all sequences have T steps.
-        training: whether gradients will be asked for, and dropout applies.
-        batch_first: whether the output, [T, B, D S] all the same, lies in memory as [B, T, D S].
-        tail: the number of the buffer's last elements that `params` leaves out: they lie behind it in memory, and have no gradient.
-        mixed: the types that torch.autocast asks for; None for results of the input's type.
+        training: whether gradients are needed, and dropout applies.
+        batch_first: whether the memory order of the output, whose sizes are [T, B, D S], is [B, T, D S].
+        tail: the number of the buffer's last elements that `params` excludes: they follow it in memory, and have no gradient.
+        mixed: the types that torch.autocast requires; None for results of the input's type.
     """
     drops = training and network.dropout != 0
     if not drops:
         network = network._replace(dropout=0.0)
     if sequence_lengths is not None:
         sequence_lengths = sequence_lengths.to(input.device, torch.int32)
-    # Drawn in each call, not counted: then a checkpoint that restores the generator and runs a segment again has the same masks.
+    # Drawn in each call, not counted: checkpointing, which restores the generator and reruns a segment, then has the same masks.
     offset = torch.randint(2**63 - 1, (1,), device=input.device) if drops else None
     tensors = (input, input_h, input_c, params)
     differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
@@ -236,7 +236,7 @@ class CudnnRNNFunction(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
         *tensors, _, rnn_mode, input_mode, direction, dropout, num_proj, tail, _, _ = inputs
-        # The reserve is saved as a tensor, so that it goes when the graph does.
+        # The reserve is saved as a tensor, so that it is freed with the graph.
         ctx.save_for_backward(*tensors, output[3])
         ctx.mark_non_differentiable(output[3])
         ctx.attributes = (rnn_mode, input_mode, direction, dropout, num_proj, tail)
@@ -279,7 +279,7 @@ class _Gradients(torch.autograd.Function):
 
 
 class _WithoutTangents:
-    """What torch.compile cannot trace: the answer of its functions to differentiation in forward mode."""
+    """The error for forward-mode differentiation, which torch.compile cannot trace."""
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:

@@ -32,7 +32,7 @@ def _shard_problems(flat: torch.Tensor) -> Iterator[Problem]:
 
 
 class _Call(NamedTuple):
-    """What a call takes from outside its arguments: the parameter, converted if torch.autocast asks for it, and its types."""
+    """The parameter of a call, converted if torch.autocast requires it, and the types."""
 
     params: torch.Tensor
     mixed: Mixed | None
@@ -47,7 +47,7 @@ class RNNBase(nn.Module):
         mode: `RNN_TANH`, `RNN_RELU`, `LSTM` or `GRU`, as torch.nn names them.
 
     The other attributes are the constructor's arguments. `weight_ih_l0`, `bias_hh_l1_reverse` and so on are views of `params`: autograd
-    follows them, and what is written into them under `torch.no_grad()`, or assigned, is written into `params`.
+    tracks them, and writing to them under `torch.no_grad()`, or assigning them, writes to `params`.
     """
 
     torch_class: ClassVar[type[nn.RNNBase]]
@@ -168,7 +168,7 @@ class RNNBase(nn.Module):
         return sorted({*super().__dir__(), *self._blocks})
 
     def _lay_tail(self) -> None:
-        """Without biases, places the matrices at the start of a buffer that ends with as many zeros as there would be biases."""
+        """Without biases, places the matrices at the start of a buffer that has zeros in place of the biases."""
         tail, own = self.layout.size - self.params.numel(), self.params
         if not tail or is_sharded(own) or self._tail_lies():
             return
@@ -179,7 +179,7 @@ class RNNBase(nn.Module):
         self._whole = own, whole
 
     def _tail_lies(self) -> bool:
-        """Whether the zeros lie behind `params`: not while another tensor stands in its place, nor once its memory was replaced."""
+        """Whether the zeros follow `params` in memory: not if another tensor substitutes it, nor after its memory was replaced."""
         if self._whole is None or self._whole[0] is not self.params:
             return False
         own, whole = self._whole
@@ -201,7 +201,7 @@ class RNNBase(nn.Module):
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        if is_sharded(self.params):  # no part of it is a DTensor of its own
+        if is_sharded(self.params):  # its parts are not separate DTensors
             return
         for name, part in self.views(destination.pop(f"{prefix}params")).items():
             destination[prefix + name] = part
@@ -287,7 +287,7 @@ class RNNBase(nn.Module):
             The output in the input's form, with D S entries; the last state in hx's form.
 
         Raises:
-            DescError: wrong types, sizes or devices, all of which are told.
+            DescError: wrong types, sizes or devices; all problems at once.
         """
         states, params = self._states_given(hx), self.params
         mixed = Mixed.of(params)
@@ -310,7 +310,7 @@ class RNNBase(nn.Module):
         return output, self._states_shown(last)
 
     def _packed(self, call: _Call, input: PackedSequence, states: _States | None) -> tuple[PackedSequence, Any]:
-        # Padded in the order of their lengths, in which they lie in the packed data; the states follow.
+        # Padded in the order of lengths, as in the packed data; the states are permuted likewise.
         padded, lengths = pad_packed_sequence(PackedSequence(input.data, input.batch_sizes))
         if states and input.sorted_indices is not None:
             states = tuple(state.index_select(1, input.sorted_indices) for state in states)
@@ -327,7 +327,7 @@ class RNNBase(nn.Module):
             states = tuple(input.new_zeros(sizes) for sizes in self._state_sizes(input.shape[1]))
         params = call.params
         tail = self.layout.size - params.numel()
-        # `params` was converted, or replaced by functional_call for one; and what is traced knows nothing of memory behind a tensor.
+        # `params` was converted, or replaced, for example by functional_call; and tracing does not model memory beyond a tensor.
         if tail and (torch.compiler.is_compiling() or params is not self.params or not self._tail_lies()):
             params, tail = torch.cat([params, params.new_zeros(tail)]), 0
         network = Network(

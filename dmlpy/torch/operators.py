@@ -1,8 +1,8 @@
 """`dmlpy::cudnn_rnn` and `dmlpy::cudnn_rnn_backprop`: the network and its gradient as operators of PyTorch's dispatcher.
 
-What traces PyTorch (torch.compile, torch.export, fake tensors) records them by name and learns sizes and strides from a function without
-data; torch.vmap runs them once for each entry of the mapped axis. A result that is absent is a new tensor without elements: an operator's
-results are tensors always, and no two of them may be the same.
+Tracers of PyTorch (torch.compile, torch.export, fake tensors) record them by name and infer sizes and strides with a function without
+data; torch.vmap runs them once for each entry of the mapped axis. An absent result is a new tensor without elements: an operator's
+results are always tensors, and must not alias.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Network(NamedTuple):
     num_proj: int = 0
 
 
-# What they compute
+# Implementations
 
 
 def _run_network(
@@ -90,14 +90,14 @@ def _run_network(
         input_c: [L D, B, H]; None unless rnn_mode is lstm.
         params: [ParamsLayout.size - tail].
         sequence_lengths: int32 [B], or None.
-        dropout_offset: int64 [1]; None where nothing is dropped.
+        dropout_offset: int64 [1]; None without dropout.
         rnn_mode: as in CudnnRNNV3Desc, like the four after it.
         input_mode: of the first layer.
         direction: of all layers.
         dropout: between the layers.
         num_proj: 0 for none.
-        tail: the number of the buffer's last elements that `params` leaves out: they lie behind it in memory, and have no gradient.
-        batch_first: whether the output, [T, B, D S] all the same, lies in memory as [B, T, D S].
+        tail: the number of the buffer's last elements that `params` excludes: they follow it in memory, and have no gradient.
+        batch_first: whether the memory order of the output, whose sizes are [T, B, D S], is [B, T, D S].
         training: whether there is a reserve.
     """
     network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
@@ -105,7 +105,7 @@ def _run_network(
     if dropout_offset is not None:
         named["dropout_offset"] = dropout_offset.view(torch.uint64)
     if _is_empty(input, input_h, input_c):
-        # Compiled for one sample, so that what else is wrong is refused; no tensor of DirectML is empty, so that nothing runs.
+        # Compiled for one sample, so that other errors are reported; DirectML has no empty tensors, so nothing runs.
         _network_call(network, input.device, batch_first, training, _key(_of_one_sample(named)))
         attributes = (rnn_mode, input_mode, direction, dropout, num_proj, tail, batch_first, training)
         *results, reserve = _network_sizes(input, input_h, input_c, params, sequence_lengths, dropout_offset, *attributes)
@@ -155,7 +155,7 @@ for _kind in ("CPU", "CUDA"):
     _library.impl("cudnn_rnn_backprop", _run_gradient, _kind)
 
 
-# What tracing and mapping know of them
+# Rules for tracing and mapping
 
 
 @torch.library.register_fake("dmlpy::cudnn_rnn", lib=_library)
@@ -251,7 +251,7 @@ torch.library.register_vmap("dmlpy::cudnn_rnn_backprop", _map(gradient_op), lib=
 
 
 def _is_empty(*tensors: torch.Tensor | None) -> bool:
-    """Whether a batch has no samples, as the last one of a data set may; a sequence without steps is refused, as by PyTorch."""
+    """Whether a batch has no samples, as the last one of a data set may; a sequence without steps is rejected, as in PyTorch."""
     return all(tensor.dim() == 3 and tensor.shape[1] == 0 for tensor in tensors if tensor is not None)
 
 
@@ -300,8 +300,8 @@ def _key(tensors: Mapping[str, torch.Tensor]) -> tuple[_Layout, ...]:
 class _Call:
     """A compiled operator with the memory that its calls allocate. Equal calls share one.
 
-    All of it, scratch too, comes from PyTorch: so one allocator has the GPU's memory, and what is allocated while PyTorch captures a CUDA
-    graph comes from the graph's own pool, which nobody else is given as long as the graph exists.
+    PyTorch allocates all of it, scratch too, so that one allocator manages the GPU's memory, and allocations during the capture of a CUDA
+    graph come from the graph's private pool, which is reserved as long as the graph exists.
     """
 
     def __init__(self, desc: CudnnRNNV3Desc | CudnnRNNBackpropV3Desc, device: torch.device) -> None:
@@ -324,7 +324,7 @@ class _Call:
         temporary = None if scratch is None else Buffer(scratch.data_ptr(), self._scratch)
         arguments: dict[str, Any] = {**tensors, **outputs}
         self._operator(stream=stream, temporary=temporary, **arguments)
-        return outputs  # the scratch goes back to PyTorch, which gives it to later work of this stream alone
+        return outputs  # frees the scratch to PyTorch, which reuses it only for later work in this stream
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The libraries that `dmlpy bench` measures: a module for each, and the interface that they offer to the worker."""
+"""The libraries that `dmlpy bench` measures: a module for each, and their interface to the worker."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from dmlpy.bench.work import Array, Case, Work
 
 Mode = str
-"""`eager`, or `graph` where all is captured in a CUDA graph before; a further word tells which kernels the library is told to use."""
+"""`eager`, or `graph` if the pass is captured in a CUDA graph; a second word names the kernels that the library must use."""
 EAGER: tuple[Mode, ...] = ("eager",)
 BOTH_MODES: tuple[Mode, ...] = ("eager", "graph")
 SETS = {"cpu": 1, "cuda": 3}
-"""The number of inputs used in turn, by the kind of the device's memory: a GPU must not find the last pass's input in its cache."""
+"""The number of input sets used in turn, by the device's memory kind: a GPU must not find the last pass's input in its cache."""
 
 
 class NotInstalledError(Exception):
-    """The library, or one that it needs, is missing: it takes part in nothing. The text says how to install it."""
+    """The library, or one that it needs, is missing, so it is not measured. The text says how to install it."""
 
 
 class UnsupportedError(Exception):
-    """The library does not do this work. The text says what it lacks."""
+    """The library does not support this work. The text says what it lacks."""
 
 
 class Runner(ABC):
@@ -34,10 +34,10 @@ class Runner(ABC):
 
     Attributes:
         plan: the library's description of what it runs.
-        floor_us: the least microseconds of a pass by a model of the device, if the library has one.
-        estimate_us: the model's estimate for the library's kernels; `estimate_step_us` of one step more.
-        packs: whether parameters are prepared before the passes.
-        sets: the number of inputs that are used in turn; None for the library's.
+        floor_us: the roofline time of a pass in microseconds, if the library has a cost model of the device.
+        estimate_us: the cost model's estimate for the library's kernels; `estimate_step_us` for one more step.
+        packs: whether parameters are packed before the passes.
+        sets: the number of input sets that are used in turn; None for the library's default.
     """
 
     plan: tuple[str, ...] = ()
@@ -85,12 +85,12 @@ class Library(ABC):
 
     @property
     def sets(self) -> int:
-        """The number of inputs that are used in turn, unless a runner has another."""
+        """The number of input sets that are used in turn, unless a runner has another."""
         return SETS["cuda" if self.on_gpu else "cpu"]
 
     @property
     def reusable(self) -> bool:
-        """Whether one process may do one case after the other: `release` gives all memory back, and `peak_bytes` is that of each case."""
+        """Whether one process may run several cases: `release` frees all memory, and `peak_bytes` is measured per case."""
         return False
 
     def release(self) -> None:
@@ -102,15 +102,15 @@ class Library(ABC):
         """The versions of the library, under the library's name, and of the libraries that its speed depends on."""
 
     def modes(self, work: Work) -> tuple[Mode, ...]:
-        """The modes in which it can run its passes here."""
+        """The modes in which it can run passes here."""
         return BOTH_MODES if self.on_gpu else EAGER
 
     @abstractmethod
     def build(self, work: Work, mode: Mode) -> Runner:
-        """Prepares everything outside a pass. `mark` is called once inputs and parameters are in place.
+        """Prepares everything outside a pass. Calls `mark` once inputs and parameters are in place.
 
         Raises:
-            UnsupportedError: the library does not do this.
+            UnsupportedError: the library does not support the work.
         """
 
     def microseconds(self, issue: Callable[[], None], repeats: int) -> float:
@@ -121,7 +121,7 @@ class Library(ABC):
         return 1e6 * (self.clock() - start) / repeats
 
     def clock(self) -> float:
-        """The seconds by which work on the processor is timed."""
+        """The clock that times work on the CPU, in seconds."""
         return time.perf_counter()
 
     def mark(self) -> None:
@@ -129,7 +129,7 @@ class Library(ABC):
         self._before = resident_bytes(peak=True, reset=True)
 
     def peak_bytes(self) -> int | None:
-        """The most memory in use since `mark`, beyond that in use then; None if the system does not tell."""
+        """The peak memory since `mark`, minus that in use then; None if the system does not report it."""
         peak = resident_bytes(peak=True)
         return None if peak is None or self._before is None else max(peak - self._before, 0)
 
@@ -149,7 +149,7 @@ def resident_bytes(*, peak: bool = False, reset: bool = False) -> int | None:
 
 
 class Place(Protocol):
-    """Where is measured: a device, or what is known of one that is not here."""
+    """The device to measure on, or the description of one that is not here."""
 
     @property
     def memory_kind(self) -> str: ...
@@ -166,9 +166,9 @@ class Peer:
         target: module and class of its library.
         help: a description, with what must be installed.
         kinds: the kinds of device memory that it can run on.
-        works: the kinds of shapes that it is asked for.
-        device: if it is dmlpy on another device, which: it is not put beside itself.
-        threads: how many it gets on the processor, if not as many as the others. It is then measured beside busy loops only.
+        works: the kinds of shapes that it is measured with.
+        device: the device, if it is dmlpy on another one; it is not compared with itself.
+        threads: its number of threads on the CPU, if it differs from the others'. It is then measured under background load only.
     """
 
     name: str
@@ -180,11 +180,11 @@ class Peer:
     threads: int | None = None
 
     def stands_beside(self, device: Place, load: int = 0) -> bool:
-        """Returns whether it can be measured where dmlpy runs on this device, beside so many busy loops."""
+        """Returns whether it can be compared with dmlpy on this device, under this background load."""
         return device.memory_kind in self.kinds and device.name != self.device and (load > 0 or self.threads is None)
 
     def applies(self, case: Case) -> bool:
-        """Returns whether it takes part in this case."""
+        """Returns whether it is measured in this case."""
         return type(case.shape).__name__ in self.works
 
 
@@ -240,6 +240,6 @@ OPERATORS_PEERS = tuple(
     for peer in PEERS
     if peer.name == name
 )
-"""The same for `--operators`. Their processes stay from case to case, and measure layers, too."""
+"""The same for `--operators`. Their processes are reused for all cases, and measure layers, too."""
 GPU_PEERS = (*OPERATORS_PEERS, *(peer for peer in PEERS if peer.name not in {own.name for own in OPERATORS_PEERS}))
-"""The libraries beside layers and operators on a GPU, where a process takes seconds to start."""
+"""The libraries for layers and operators on a GPU, where a process takes seconds to start."""

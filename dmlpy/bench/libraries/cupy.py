@@ -18,7 +18,7 @@ Fuse = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def free_cached() -> None:
-    """Gives the memory back that CuPy's pool keeps for later."""
+    """Frees the memory that CuPy's pool caches."""
     import cupy
 
     cupy.get_default_memory_pool().free_all_blocks()
@@ -73,7 +73,7 @@ class PlainCupy(Library):
         self._before = int(pool.total_bytes())
 
     def peak_bytes(self) -> int | None:
-        """The bytes that the pool has taken since `mark`; it keeps memory that a pass has freed."""
+        """The bytes that the pool has allocated since `mark`; it caches memory that a pass has freed."""
         return None if self._before is None else int(self.xp.get_default_memory_pool().total_bytes()) - self._before
 
 
@@ -82,10 +82,10 @@ class LoopRunner(Runner):
 
     Args:
         xp: CuPy, or NumPy.
-        fuse: makes one kernel of an element-wise function.
+        fuse: compiles an element-wise function to one kernel.
         work: the work to do.
         sets: the number of inputs used in turn.
-        mark: is called where inputs and parameters are in place.
+        mark: called once inputs and parameters are in place.
     """
 
     plan = ("input product over all steps; each step a product and fused element-wise functions",)
@@ -115,13 +115,13 @@ class LoopRunner(Runner):
         self._kept["y"] = flowing
 
     def _run_direction(self, place: int, layer: LayerShape, direction: int, x: Any, backwards: bool) -> tuple[Any, Any, Any]:
-        """Runs one direction of a layer: its sequence [T, B, S], and h and c at its end."""
+        """Runs one direction of a layer: returns its sequence [T, B, S] and the last h and c."""
         xp, shape = self._xp, self._work.shape
         w, r, b = (self._parameters[f"{name}{place}"][direction] for name in "wrb")
         projection = self._parameters[f"p{place}"][direction].T if layer.projection else None
         hidden = layer.hidden_size
         resets_last = layer.cell == "GRU" and layer.linear_before_reset
-        # The state's bias of a gate that is reset stays with the state's product.
+        # The recurrent bias of a gate with reset must be added to the recurrent product.
         bias = b[0] + b[1]
         if resets_last:
             bias[2 * hidden :] = b[0, 2 * hidden :]

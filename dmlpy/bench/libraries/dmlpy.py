@@ -33,7 +33,7 @@ class Dmlpy(Library):
 
     Args:
         device: its name, or the device.
-        threads: the number of threads that it may use on the processor; the environment has told the libraries below.
+        threads: the number of threads that it may use on the CPU; the environment has set it for the libraries below.
     """
 
     def __init__(self, device: str | dml.Device, threads: int) -> None:
@@ -66,7 +66,7 @@ class Dmlpy(Library):
 
     def microseconds(self, issue: Callable[[], None], repeats: int) -> float:
         stop = self.place.start_timer(self.place.current_stream())
-        if stop is None:  # no clock of its own, and nothing runs beside the caller
+        if stop is None:  # the device has no clock, and runs in the calling thread
             return super().microseconds(issue, repeats)
         for _ in range(repeats):
             issue()
@@ -86,7 +86,7 @@ class Dmlpy(Library):
 
 
 class OnNumpy(Dmlpy):
-    """dmlpy's device that needs NumPy alone, beside the measured one."""
+    """dmlpy's NumPy device, compared with the measured one."""
 
     def __init__(self, device: str, threads: int) -> None:
         super().__init__("numpy", threads)
@@ -96,7 +96,7 @@ class OnNumpy(Dmlpy):
 
 
 class OnOneThread(Dmlpy):
-    """dmlpy on the measured device, in a process that has one thread for it."""
+    """dmlpy on the measured device, in a process with one thread for it."""
 
     def versions(self) -> dict[str, str]:
         return {"dmlpy-one-thread": dml.__version__}
@@ -115,7 +115,7 @@ class DmlpyRunner(Runner):
         sets = self.sets or library.sets
         self._place(sets)
         library.mark()
-        # Kept, since a graph does not keep the scratch that belongs to its dispatches.
+        # Referenced here, since a graph does not own its dispatches' scratch.
         self._dispatches, operators = self._bind(sets)
         self.plan = tuple(line for number, one in enumerate(operators) for line in _numbered(number, one.plan, len(operators)))
         report = total("a pass", self._device.name, [one.explain_plan() for one in operators])
@@ -143,7 +143,7 @@ class DmlpyRunner(Runner):
 
         if not isinstance(self._device, CudaDevice):
             raise UnsupportedError(f"{self._device.name} has no graphs")
-        issue(stream)  # what a first launch sets up is not allowed while a stream captures
+        issue(stream)  # the setup of a first launch is not allowed during stream capture
         seam, ordinal = self._device.seam, self._device.ordinal
         self._device.synchronize(stream)
         graph = seam.capture(ordinal, issue)
@@ -152,7 +152,7 @@ class DmlpyRunner(Runner):
     # memory
 
     def _put(self, name: str, array: Array) -> None:
-        """Copies an array to the device's memory, keeping its layout."""
+        """Copies an array to the device's memory, preserving its layout."""
         packed = np.ascontiguousarray(array if array.flags.c_contiguous else np.moveaxis(array, 1, -1))
         self._memory[name] = self._device.upload(packed, self._stream)
         self._sizes[name] = packed.shape, packed.dtype
@@ -282,7 +282,7 @@ class ForwardRunner(_LayersRunner):
 
 
 class TrainingRunner(_LayersRunner):
-    """The forward pass that keeps the gradient's values, then all gradients; parameters are packed in each pass."""
+    """The forward pass that saves values for the gradient, then all gradients; parameters are packed in each pass."""
 
     def _bind(self, sets: int) -> tuple[list[Dispatches], list[dml.CompiledOperator]]:
         layers = len(self._descs) // 2

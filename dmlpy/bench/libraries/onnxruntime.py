@@ -40,14 +40,14 @@ class OnnxRuntime(Library):
 
     @property
     def place(self) -> tuple[str, int]:
-        """Kind and number of the device, as the runtime's values take them."""
+        """Kind and index of the device, as the runtime expects them."""
         return ("cuda", int(self.device.partition(":")[2] or 0)) if self.on_gpu else ("cpu", 0)
 
     def session(self, model: Any) -> Any:
         """A session of a model.
 
         Raises:
-            UnsupportedError: the runtime refuses it.
+            UnsupportedError: the runtime rejects it.
         """
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = self.threads

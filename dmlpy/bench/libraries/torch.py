@@ -49,7 +49,7 @@ class Torch(Library):
         return self.device if self.on_gpu else "cpu"
 
     def allow_tf32(self, allowed: bool) -> None:
-        """Lets products of FLOAT32 round their factors to TF32, or forbids it."""
+        """Allows or forbids TF32 in FLOAT32 products."""
         self.torch.backends.cudnn.allow_tf32 = self.torch.backends.cuda.matmul.allow_tf32 = allowed
 
     @property
@@ -105,7 +105,7 @@ class TorchNative(Torch):
 
 
 class TorchRunner(Runner):
-    """Calls a function of a set's number that returns PyTorch's results, or captures it in a graph for each set."""
+    """Calls a function of a set's index that returns PyTorch's results, or captures it in a graph for each set."""
 
     _work: Work
 
@@ -175,7 +175,7 @@ class _SampledRunner(TorchRunner):
 
 
 class RecurrentRunner(_SampledRunner):
-    """A module for each run of layers that fits one module; the sequence is passed from module to module."""
+    """A module for each group of consecutive layers that fits one module; the sequence is passed from module to module."""
 
     _work: RecurrentWork
 
@@ -196,7 +196,7 @@ class RecurrentRunner(_SampledRunner):
                             stack.set(name, number, direction, block if half is None else block[half])
             stack.finish()
             self._leaves |= stack.leaves(self._work.case.trains)
-        # A ragged batch is packed in each pass: it is given as padded, and its result is.
+        # A ragged batch is packed in each pass: its input and output are padded.
         self._lengths = torch.from_numpy(self._work.lengths()) if shape.ragged else None
         names = ", ".join(f"{type(stack.module).__name__} of {stack.module.num_layers} layer(s)" for stack in self._modules)
         self.plan = (f"torch.nn: {names}" + (", packed sequences" if shape.ragged else ""),)
@@ -234,15 +234,15 @@ _BLOCKS: dict[str, tuple[str, int | None]] = {
     "bias_hh": ("b", 1),
     "weight_hr": ("p", None),
 }
-"""PyTorch's parameters: the array of the work that holds one per direction, and the part of it."""
+"""PyTorch's parameters: the work's array with one per direction, and the part of it."""
 
 
 def _runs(layers: tuple[LayerShape, ...]) -> Iterator[list[tuple[int, LayerShape]]]:
-    """The numbers of consecutive layers that differ in the input size alone."""
+    """The indices of consecutive layers that differ in the input size only."""
     for _, run in groupby(enumerate(layers), lambda item: (item[1].cell, item[1].hidden_size, item[1].direction, item[1].projection)):
         found = list(run)
         if found[0][1].direction == "BACKWARD":
-            yield from ([one] for one in found)  # between them the sequence turns round
+            yield from ([one] for one in found)  # between them the sequence is reversed
         else:
             yield found
 
@@ -321,7 +321,7 @@ class _Stack:
 
 
 class NormalizationRunner(_SampledRunner):
-    """`torch.nn.functional.batch_norm` of the batch's statistics. NHWC is `channels_last`, which PyTorch sees from the strides."""
+    """`torch.nn.functional.batch_norm` with the batch's statistics. NHWC is `channels_last`, which PyTorch infers from the strides."""
 
     _work: BatchNormWork
 

@@ -1,1 +1,1 @@
-"""`dmlpy bench --operators`: every operator of DirectML at one size, beside its equivalents."""
+"""`dmlpy bench --operators`: every DirectML operator at one size, compared with its equivalents."""

@@ -20,7 +20,7 @@ def _of_one(operator: str, onnx: str, torch: Torch | None, members: dict[str, An
 
 
 def _of_elements() -> Iterator[OperatorCase]:
-    old: dict[str, Any] = {"opset": 7}  # no longer in the standard; ONNX Runtime keeps them for models of old versions
+    old: dict[str, Any] = {"opset": 7}  # no longer in the standard; ONNX Runtime has them for models of old versions
     yield _of_one("CELU", "Celu <alpha=1.5>", lambda t, x: t.nn.functional.celu(x.input_tensor, 1.5), {"alpha": 1.5})
     yield _of_one("ELU", "Elu <alpha=1.5>", lambda t, x: t.nn.functional.elu(x.input_tensor, 1.5), {"alpha": 1.5})
     yield _of_one("GELU", "Gelu", lambda t, x: t.nn.functional.gelu(x.input_tensor))

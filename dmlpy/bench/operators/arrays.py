@@ -152,12 +152,12 @@ def _gathers() -> Iterator[OperatorCase]:
 
 
 def _unique(sizes: Sequence[int], among: int) -> Draw:
-    """Indices below a number, of which no two in a column are equal: [count, columns]."""
+    """Indices below a number, distinct within each column: [count, columns]."""
     return lambda rng: np.argsort(rng.random((among, sizes[1])), axis=0)[: sizes[0]].astype(_I64)
 
 
 def _places(rng: np.random.Generator) -> Array:
-    """4,096 different places of an image of 128 by 128."""
+    """4,096 distinct positions of an image of 128 by 128."""
     return np.stack(np.divmod(rng.permutation(128 * 128)[:4096], 128), axis=-1).astype(_I64)[np.newaxis]
 
 

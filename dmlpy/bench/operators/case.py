@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Draw = Callable[[np.random.Generator], Array]
 """Draws an array from a case's generator."""
 Given = Array | tuple[str, Callable[[Array], Array]]
-"""What an equivalent takes beside the operator's own inputs: a constant, or a function of one of them."""
+"""A further input of an equivalent: a constant, or a function of one of the operator's inputs."""
 Torch = Callable[[Any, Any], Any]
 """PyTorch's equivalent: a function of the module and of the inputs as attributes, which returns the outputs in the desc's order."""
 
@@ -34,15 +34,15 @@ class OperatorCase:
         inputs: what draws each input, by field; a tuple for an array of tensors.
         members: the desc's members that are not tensors.
         outputs: sizes and type of outputs that the inputs do not determine, by field; a list for an array of tensors.
-        onnx: ONNX's nodes, one a line, with DirectML's fields as names; empty where it has no equivalent. `input_tensors0` is the
+        onnx: ONNX's nodes, one per line, with DirectML's fields as names; empty if it has no equivalent. `input_tensors0` is the
             first of an array of tensors.
         given: further inputs of the nodes. Constants are initializers, those in `fed` inputs of the model.
-        fed: the names of constants that a model could not take as initializers without being computed beforehand.
+        fed: the names of constants that, as initializers, would cause the model to be constant-folded.
         opset: the version of ONNX's operators.
         torch: PyTorch's equivalent, or None.
         products: the multiplications of matrix products, 0 for operators that have none.
         lacking: the outputs that an equivalent does not have, by library.
-        form: what sets the case apart from the operator's first one.
+        form: the difference from the operator's first case.
     """
 
     operator: str
@@ -70,12 +70,12 @@ def normal(*sizes: int) -> Draw:
 
 
 def uniform(low: float, high: float, *sizes: int) -> Draw:
-    """Numbers spread evenly over a range."""
+    """Uniformly distributed numbers."""
     return lambda rng: (low + (high - low) * rng.random(sizes or SIZES, np.float32)).astype(np.float32)
 
 
 def whole(low: int, high: int, *sizes: int, dtype: DTypeLike = np.int32) -> Draw:
-    """Whole numbers from `low` up to, and without, `high`."""
+    """Integers from `low` to `high`, exclusive."""
     return lambda rng: rng.integers(low, high, sizes or SIZES).astype(dtype)
 
 

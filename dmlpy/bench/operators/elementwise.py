@@ -59,7 +59,7 @@ def _functions() -> Iterator[OperatorCase]:
 
 
 def _some(value: float) -> Draw:
-    """Normal numbers of which one in eight is another one."""
+    """Normal numbers, one in eight of which is replaced."""
 
     def draw(rng: np.random.Generator) -> Any:
         found = rng.standard_normal(SIZES, np.float32)
@@ -184,7 +184,7 @@ def _shift(direction: str) -> Torch:
 
 
 def _quantize() -> Iterator[OperatorCase]:
-    # A power of two, so that what is half way between two integers is so whatever the order of the operations.
+    # A power of two, so that ties between two integers do not depend on the order of the operations.
     scale, point = broadcast(constant(0.03125, 1, 1, 1, 1)), broadcast(constant(128, 1, 1, 1, 1, dtype=_U8))
     parameters = {"scale": scalar("scale_tensor"), "point": scalar("zero_point_tensor")}
     yield OperatorCase(

@@ -1,7 +1,7 @@
-"""A case of the GPU's operators: an operator at a size that fills a GPU, of which a part of the results is checked.
+"""A GPU case: an operator at a size that fills a GPU, with a part of the results checked.
 
 The inputs are drawn on the host, the same for every library. They are so large that drawing each element would take longer than measuring,
-so a block of them is drawn and repeated; its length is prime to the sizes, so no two rows are alike.
+so a block of them is drawn and repeated; its length is coprime to the sizes, so no two rows are equal.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SEED = 2
 BLOCK = (1 << 20) + 7
 """Elements that are drawn of an input; a prime."""
 CYCLED_BYTES = 256 << 20
-"""Inputs are used in turn, together at least so large: twice what the L2 cache of any GPU holds, so none is found there."""
+"""The least total size of the input sets that are used in turn: twice the L2 cache of any GPU, so none is cached."""
 
 Variant = Callable[[Any], AbstractContextManager[Any]]
-"""Given PyTorch's module, what tells it within a block which of its kernels to use."""
+"""Given PyTorch's module, returns a context that selects its kernels."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Tensor:
     Attributes:
         sizes: in the desc's order.
         order: the axes from the outermost in memory to the innermost; empty for the desc's order.
-        repeated: axes along which the same elements are met again, by a stride of 0.
+        repeated: axes of stride 0.
         data_type: None for that of the case.
     """
 
@@ -59,7 +59,7 @@ class Tensor:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Where each axis of the desc is among those in memory."""
+        """The position of each of the desc's axes among those in memory."""
         return tuple(self._order.index(axis) for axis in range(len(self.sizes)))
 
     def desc(self, dtype: DataType) -> dml.TensorDesc:
@@ -73,7 +73,7 @@ class Tensor:
         return dml.TensorDesc(data_type=self.data_type or dtype, sizes=self.sizes, strides=None if packed else strides)
 
     def array(self, rng: np.random.Generator, dtype: DataType) -> Array:
-        """Standard normal numbers, laid out as the desc says."""
+        """Standard normal numbers in the desc's layout."""
         block = rng.standard_normal(min(BLOCK, prod(self._stored)), np.float32).astype(dtype.lower())
         return self.from_memory(np.resize(block, self._stored))
 
@@ -90,18 +90,18 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Sample:
-    """A part of the work that does not depend on the rest: some rows, images or channels.
+    """An independent part of the work: some rows, images or channels.
 
     Attributes:
-        axes: the axis of each tensor along which they lie, by field. Tensors that all of them need are not named.
-        count: how many are checked.
+        axes: the axis of each tensor along which they lie, by field. Tensors that all of them need are not listed.
+        count: the number that is checked.
     """
 
     axes: Mapping[str, int]
     count: int
 
     def chosen(self, size: int) -> list[int]:
-        """Which are checked: the first, the last, and those between in even steps, at another place in each block of a power of two."""
+        """The checked indices: the first, the last, and evenly spaced ones between, at different offsets in power-of-two blocks."""
         if self.count == 1:
             return [size - 1]
         return sorted({place * (size - 1) // (self.count - 1) for place in range(self.count)})
@@ -113,13 +113,13 @@ class LargeCase:
 
     Attributes:
         operator: its short name, as in `dmlpy ops`.
-        form: what sets the case apart from the operator's others.
+        form: the difference from the operator's other cases.
         inputs: by field; outputs likewise.
         samples: the parts that are compared with float64.
         torch: PyTorch's equivalent, as in `Row`.
         members: the desc's members that are not tensors.
         products: the multiplications of matrix products, 0 for operators that have none.
-        variants: kernels that PyTorch is told to use in FLOAT16, one after the other, by name; without being told, it chooses.
+        variants: kernels that PyTorch must use in FLOAT16, by name, each measured; if empty, PyTorch chooses.
         half_precision: whether products of FLOAT32 may be rounded to TF32, in every library.
         lacking: the outputs that PyTorch does not have.
     """
@@ -164,7 +164,7 @@ class LargeCase:
         return found
 
     def sampled_text(self) -> str:
-        """How much of the results is checked: 32 of 4096 in axis 2."""
+        """The checked part of the results as text: 32 of 4096 in axis 2."""
         parts = []
         for sample in self.samples:
             for name in sample.axes.keys() & self.outputs.keys():
@@ -178,7 +178,7 @@ class LargeCase:
         return {name: tensor.array(rng, dtype) for name, tensor in self.inputs.items()}
 
     def sets(self, dtype: DataType) -> int:
-        """The number of inputs that are used in turn."""
+        """The number of input sets that are used in turn."""
         stored = sum(tensor.desc(dtype).extent_in_bytes for tensor in self.inputs.values())
         return math.ceil(CYCLED_BYTES / stored)
 

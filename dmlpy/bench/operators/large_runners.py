@@ -1,4 +1,4 @@
-"""Operators at sizes that fill a GPU, by dmlpy and PyTorch: each over as many inputs in turn as no cache holds, in CUDA graphs."""
+"""Operators at sizes that fill a GPU, by dmlpy and PyTorch: in CUDA graphs, over more input sets in turn than caches hold."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 GRAPH = "graph"
 NO_KERNEL = ("No available kernel", "No viable backend")
-"""How PyTorch's errors begin where the attention that it is told to use does not take the tensors."""
+"""The start of PyTorch's error if the selected attention kernel does not support the tensors."""
 _UNWRITTEN = 0xFF
 """The byte that outputs are filled with: a NaN, wherever no kernel writes."""
 
 
 def modes(work: LargeWork) -> tuple[Mode, ...]:
-    """PyTorch's modes: what it chooses by itself, and in FLOAT16 whatever it can be told to use."""
+    """PyTorch's modes: its own choice, and in FLOAT16 each selectable kernel."""
     variants = work.operator_case.variants if work.case.dtype == "FLOAT16" else ()
     return (GRAPH, *(f"{GRAPH} {name}" for name in variants))
 
@@ -65,7 +65,7 @@ class LargeDmlpyRunner(DmlpyRunner):
         operator = dml.compile(self._work.desc, self._device, flags=flags)
         found: list[Dispatches] = []
         scratch: dml.Buffer | None = None
-        if size := operator.binding_properties.temporary_resource_size:  # one for all, since none runs beside another
+        if size := operator.binding_properties.temporary_resource_size:  # one for all, since they run one at a time
             self._memory["scratch"] = self._device.allocate(size, self._stream, "scratch")
             scratch = self._buffer("scratch")
         for number in range(sets):
@@ -82,7 +82,7 @@ def _name(field: str, number: int) -> str:
 
 
 class LargeTorchRunner(TorchRunner):
-    """Calls the case's function, told which kernels to use or left to choose. Its modes share the inputs."""
+    """Calls the case's function with selected or default kernels. Its modes share the inputs."""
 
     _work: LargeWork
 

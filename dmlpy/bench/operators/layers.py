@@ -67,7 +67,7 @@ def _convolutions() -> Iterator[OperatorCase]:
         torch=lambda t, x: t.conv2d(x.input_tensor, x.filter_tensor, padding=1),
         products=count,
     )
-    # What MobileNet is made of.
+    # The convolutions of MobileNet.
     alone: dict[str, Any] = members | {"group_count": 64}
     yield OperatorCase(
         *("CONVOLUTION", {"input_tensor": normal(2, 64, 56, 56), "filter_tensor": normal(64, 1, 3, 3)}, alone | forward),
@@ -149,7 +149,7 @@ def _maximum(x: dict[str, Draw], members: dict[str, Any], dilated: dict[str, Any
         onnx=f"output_tensor = MaxPool <{theirs}> (input_tensor)",
         torch=lambda t, x: t.nn.functional.max_pool2d(x.input_tensor, 3, 2, 1),
     )
-    # ONNX counts indices through the whole tensor, as DirectML does, and PyTorch within an image: those are not compared.
+    # ONNX counts indices over the whole tensor, as DirectML does, PyTorch within an image; PyTorch's are not compared.
     both = f"output_tensor, output_indices_tensor = MaxPool <{theirs}> (input_tensor)"
 
     def indexed(t: Any, x: Any) -> Any:
@@ -245,7 +245,7 @@ def _resampling() -> Iterator[OperatorCase]:
         outputs=halved,
         onnx='output_tensor = Resize <mode="linear", antialias=1> (input_tensor, , scales)',
         given={"scales": np.array((1.0, 1.0, 0.5, 0.5), np.float32)},
-        # PyTorch weighs the elements at the edges in another way.
+        # PyTorch weights the elements at the edges differently.
     )
     back: dict[str, Draw] = {"input_gradient_tensor": normal(*_IMAGES)}
     out = {"output_gradient_tensor": (_SMALL, np.float32)}

@@ -1,4 +1,4 @@
-"""Single operators by dmlpy, ONNX Runtime and PyTorch. One process of each serves all operators, and layers too where they are measured."""
+"""Single operators by dmlpy, ONNX Runtime and PyTorch. One process of each runs all operators, and also layers if they are measured."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ MICROSOFT = "com.microsoft"
 
 
 class _OperatorLibrary(Library):
-    """A library of which one process serves all operators."""
+    """A library with one process for all operators."""
 
     @property
     def reusable(self) -> bool:
         return True
 
     def clock(self) -> float:
-        """Processor time for a single thread, which other processes prolong least."""
+        """CPU time for a single thread, which other processes affect least."""
         return time.process_time() if self.threads == 1 else super().clock()
 
 
@@ -41,7 +41,7 @@ class DmlpyOperators(_OperatorLibrary, Dmlpy):
     """dmlpy."""
 
     def release(self) -> None:
-        """Other libraries' processes need what CuPy's pool holds for later."""
+        """Frees CuPy's pool, since other libraries' processes need the memory."""
         if self.on_gpu:
             from dmlpy.bench.libraries.cupy import free_cached
             from dmlpy.devices.cuda.cupy_seam import CupySeam
@@ -59,7 +59,7 @@ class DmlpyOperators(_OperatorLibrary, Dmlpy):
 
 
 class _OperatorRunner(DmlpyRunner):
-    """One dispatch, which all sets share: an operator's tensors are small, and stay in the caches."""
+    """One dispatch, shared by all sets: an operator's tensors are small and stay in the caches."""
 
     _work: OperatorWork
 
@@ -153,7 +153,7 @@ class TorchOperators(_OperatorLibrary, pytorch.Torch):
     def build(self, work: Work, mode: Mode) -> Runner:
         if isinstance(work, LargeWork):
             self.allow_tf32(work.operator_case.half_precision)
-            self.torch.backends.cudnn.benchmark = True  # of several ways to convolve it takes the fastest
+            self.torch.backends.cudnn.benchmark = True  # selects the fastest convolution algorithm
             if self._placed is None or self._placed[0] is not work:
                 self._placed = work, large_runners.place_inputs(self, work)
             return large_runners.LargeTorchRunner(self, work, mode, self._placed[1])
@@ -166,7 +166,7 @@ class TorchOperators(_OperatorLibrary, pytorch.Torch):
 
 
 class _TorchRunner(pytorch.TorchRunner):
-    """Calls the case's function. PyTorch allocates its results, from memory that it keeps."""
+    """Calls the case's function. PyTorch allocates its results from its cache."""
 
     _work: OperatorWork
 

@@ -51,12 +51,12 @@ def _batch() -> Iterator[OperatorCase]:
 
     given = {"input_tensor": x, "input_gradient_tensor": normal(*_SIZES), **statistics, **scale}
     yield OperatorCase("BATCH_NORMALIZATION_GRAD", given, members, torch=backward(False))
-    # PyTorch's gradient takes the mean that it is given, DirectML's computes it: both must be that of the input.
+    # PyTorch's gradient uses the given mean, DirectML's computes it: the given one must be the input's mean.
     yield OperatorCase("BATCH_NORMALIZATION_TRAINING_GRAD", given | _own_statistics(), members, torch=backward(True))
 
 
 def _own_statistics() -> dict[str, Draw]:
-    """An input of 4,096 numbers a channel with a mean of 0 and a variance of 1, but for rounding, and these."""
+    """An input of 4,096 numbers per channel with mean 0 and variance 1, up to rounding, and these statistics."""
 
     def draw(rng: np.random.Generator) -> Any:
         x = rng.standard_normal(_SIZES)

@@ -1,6 +1,6 @@
 """A record of single operators as a table: for the terminal, and as Markdown for the page.
 
-Cells show the least time of all rounds, which other work on the machine prolongs least.
+Cells show the least time of all rounds, which other load on the machine affects least.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 GOAL_PEER = "onnxruntime"
 GOAL = 8.0
-"""The goal for a device of the processor, its time over ONNX Runtime's, for a single thread and 100,000 elements or more."""
+"""The goal for a CPU device: its time over ONNX Runtime's, for a single thread and at least 100,000 elements."""
 
 
 def _is_operator(run: Measurement) -> bool:
@@ -63,7 +63,7 @@ def _cell(run: Measurement | None, notes: dict[str, int]) -> str:
 
 
 def _rate(run: Measurement | None) -> str:
-    """The operations or bytes in a second, of which the one or the other bounds an operator on a GPU."""
+    """The operations or bytes per second, whichever bounds an operator on a GPU."""
     least = _least(run)
     if run is None or least is None:
         return ""
@@ -88,7 +88,7 @@ def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
     several = len({mode for _, mode in shown}) > 1
     names = [f"dmlpy / {NAMES.get(subject, subject)}" + (f", {mode}" if several else "") for subject, mode in peers]
     typed = len({row.work[2] for row in found}) > 1
-    modelled = record.device.get("kind") == "cuda"  # the processor's floor is a copy's rate, which says little of tensors in its caches
+    modelled = record.device.get("kind") == "cuda"  # the CPU's roofline is a copy's rate, which is not meaningful for cached tensors
     judged = ["dmlpy / floor", "dmlpy's rate"] if modelled else []
     head = ["operator", *(["type"] if typed else []), "tensor", *headings(record), *names, *judged]
     body = []
@@ -103,7 +103,7 @@ def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
 
 
 def goal_text(record: Record) -> str:
-    """How many operators reach the goal beside ONNX Runtime, and which do not; empty unless both were measured."""
+    """How many operators reach the goal relative to ONNX Runtime, and which do not; empty unless both were measured."""
     peer = [column for column in columns(record) if column[0] == GOAL_PEER]
     ratios = {row.work[0]: ratio for row in rows(record) if peer and (ratio := _ratio(row, peer[0])) is not None}
     if not ratios:

@@ -101,7 +101,7 @@ def _arrays(operator: str, dtype: DataType) -> dict[str, Any]:
 
 
 def _of_type(array: Array, dtype: DataType) -> Array:
-    """An array with FLOAT32 converted to the type; what repeats by strides of 0 does so afterwards."""
+    """An array with FLOAT32 converted to the type; strides of 0 are preserved."""
     if array.dtype != np.float32 or dtype == "FLOAT32":
         return array
     from dmlpy.bench.operators.case import once
@@ -136,13 +136,13 @@ def tensor_text(desc: dml.OperatorDesc) -> str:
 
 
 def select(names: Sequence[str], dtypes: Sequence[DataType], memory_kind: str = "cpu") -> list[OperatorShape | LargeShape]:
-    """The operators of these names in any case, in all their forms, or one form: `CONVOLUTION:DEPTHWISE`.
+    """The operators of these case-insensitive names, in all their forms, or one form: `CONVOLUTION:DEPTHWISE`.
 
-    `ADD` stands for `ELEMENT_WISE_ADD` too. Without names, all on the processor, and on a GPU those of `suite`. A name means the large
-    cases on a GPU if it has some.
+    `ADD` also means `ELEMENT_WISE_ADD`. Without names, all on the CPU, and on a GPU those of `suite`. On a GPU a name means its large
+    cases, if it has any.
 
     Raises:
-        ValueError: a name is no operator's.
+        ValueError: a name is not an operator.
     """
     tables: list[Mapping[str, OperatorCase | LargeCase]] = [suite.CASES, CASES] if memory_kind == "cuda" else [CASES]
     chosen = dict.fromkeys([known for name in names for known in _find_cases(name, tables)] or tables[0])

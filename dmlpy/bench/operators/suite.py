@@ -1,6 +1,6 @@
-"""The operators whose speed on a GPU decides something, at the sizes of models, in the order of what they tell.
+"""The operators that matter most for speed on a GPU, at the sizes of models, the most informative first.
 
-Products, convolutions and attention are those of transformers and of ResNet-50; the others move as many bytes as tell a memory's rate.
+Products, convolutions and attention are those of transformers and of ResNet-50; the others move enough bytes to measure memory bandwidth.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Sizes:
         rows: rows and columns of what works on each element or row.
         side: rows and columns of a transpose.
         pooled: as `images`, of pooling.
-        lists: their number, length, and how many of the largest elements are sought.
+        lists: their number, length, and the k of top-k.
     """
 
     matrix: int = 4096
@@ -46,7 +46,7 @@ class Sizes:
 
 
 NHWC = (0, 2, 3, 1)
-"""The order in memory of a tensor of NCHW whose channels lie together."""
+"""The memory order of an NCHW tensor with channels last."""
 
 
 def _backend(name: str) -> Variant:
@@ -54,7 +54,7 @@ def _backend(name: str) -> Variant:
 
 
 def _along(axis: int, count: int, *names: str) -> Sample:
-    """So many places along the same axis of these tensors."""
+    """A number of samples along the same axis of these tensors."""
     return Sample({f"{name}_tensor": axis for name in names}, count)
 
 
@@ -64,7 +64,7 @@ BACKENDS = {
     "efficient": _backend("EFFICIENT_ATTENTION"),
     "math": _backend("MATH"),
 }
-"""What computes PyTorch's attention."""
+"""PyTorch's attention function."""
 
 
 def _attention(sizes: Sizes) -> Iterator[LargeCase]:
@@ -76,7 +76,7 @@ def _attention(sizes: Sizes) -> Iterator[LargeCase]:
 
 
 def _attended(form: str, samples: int, counts: tuple[int, int], heads: int, size: int) -> LargeCase:
-    """Attention of so many queries to so many keys."""
+    """Attention of a number of queries to a number of keys."""
     (queries, keys), width = counts, heads * size
     query, key = Tensor((samples, queries, width)), Tensor((samples, keys, width))
 
@@ -198,12 +198,12 @@ def _moves(sizes: Sizes) -> Iterator[LargeCase]:
         (_along(2, 32, "input", "output_value", "output_index"),),
         lambda t, x: t.topk(x.input_tensor, count, 3)[0],
         {"axis": 3, "k": count},
-        lacking=("output_index_tensor",),  # PyTorch does not say which of equal elements it takes
+        lacking=("output_index_tensor",),  # PyTorch does not specify which of equal elements it selects
     )
 
 
 def cases(sizes: Sizes) -> Iterator[LargeCase]:
-    """The cases. Those whose products TF32 would speed up come a second time, with it allowed."""
+    """The cases. Those whose products TF32 speeds up are repeated with TF32 allowed."""
     found = [row for part in (_attention, _convolutions, _matrices, _by_rows, _sums, _moves) for row in part(sizes)]
     yield from found
     yield from (replace(row, form=f"{row.form}-TF32", half_precision=True, variants={}) for row in found if row.products)

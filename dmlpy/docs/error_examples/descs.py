@@ -88,7 +88,7 @@ def operator_unknown() -> Any:
 
 
 class _Empty(NumpyDevice):
-    """A device of one's own, which has no plans yet."""
+    """A user-defined device, which has no plans yet."""
 
     name = "mine"
 

@@ -1,4 +1,4 @@
-"""Examples of errors: how they run, and the code that is shown of them."""
+"""Examples of errors: how they run, and which code is shown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Example:
     """An example of one or more codes.
 
     Attributes:
-        codes: the codes that it is an example of.
+        codes: the codes that it illustrates.
         act: the function. It raises a `DmlError`, or returns the problems that something has.
     """
 
@@ -55,10 +55,10 @@ class Example:
         return "\n".join([*_definitions(module, tree), shown])
 
     def message(self) -> tuple[tuple[str, ...], str]:
-        """The codes of the problems that the example gives, and the error as printed. It runs in an empty temporary folder.
+        """The codes of the example's problems, and the error as printed. It runs in an empty temporary folder.
 
         Raises:
-            RuntimeError: it gives none.
+            RuntimeError: it has none.
         """
         with _empty_folder():
             try:

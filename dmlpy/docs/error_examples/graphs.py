@@ -1,4 +1,4 @@
-"""Errors of graphs: those that cannot be built or read, and those that a graph's check finds."""
+"""Errors of graphs: of building and reading them, and those that a graph's check finds."""
 
 from __future__ import annotations
 

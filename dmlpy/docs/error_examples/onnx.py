@@ -1,4 +1,4 @@
-"""Errors of ONNX models: those that are refused, and the reasons why a node does not run on DirectML."""
+"""Errors of ONNX models: rejected models, and the reasons why a node does not run on DirectML."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def made_of(*nodes: NodeProto, types: Mapping[str, int] | None = None, opset: in
 
 
 def reasons(model: ModelProto, like: Any = "dmlpy") -> list[dml.Problem]:
-    """Why nodes of a model do not run on DirectML, or outside of its graphs."""
+    """Why nodes of a model do not run on DirectML, or are not fused into its graphs."""
     return [problem for node in onnx.load(model).report(like=like).nodes for problem in (*node.problems, *node.alone)]
 
 

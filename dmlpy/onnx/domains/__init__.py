@@ -1,4 +1,4 @@
-"""Operators of other domains than ONNX's own: definitions by ONNX's operators, and functions that compute them on the host.
+"""Operators of domains other than ONNX's: definitions in terms of ONNX's operators, and functions that compute them on the host.
 
 Imports `loading` and `nodes`.
 """

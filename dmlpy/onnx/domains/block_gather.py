@@ -22,7 +22,7 @@ _BYTE = 8
 
 
 def _bits(node: Node) -> int:
-    """The bits of a number that bytes hold; those of other types have an element each."""
+    """The bits of a number that is packed into bytes; numbers of other types have an element each."""
     if node.value(_DATA).element != TensorProto.UINT8:
         return _BYTE
     bits = int(node.attribute("bits", 4))
@@ -56,7 +56,7 @@ def _describe_outputs(node: Node) -> Sequence[OutputType]:
 
 @register_host_operator("GatherBlockQuantized", _describe_outputs)
 def gather_blocks(node: Node) -> Sequence[Array]:
-    """The rows at the indices, less their zero points, times the scales of their blocks; an index out of range gives zeros."""
+    """Dequantizes the rows at the indices: less their zero points, times the scales of their blocks; an index out of range gives zeros."""
     axis, quantized = _axes(node)
     bits, data, scales = _bits(node), node.array(_DATA), node.array(_SCALES)
     count, indices = data.shape[axis], node.array(_INDICES).astype(np.int64)
@@ -92,7 +92,7 @@ def gather_blocks(node: Node) -> Sequence[Array]:
 
 
 def _unpack(table: Array, bits: int) -> Array:
-    """The numbers that bytes hold along the last axis, those of the low bits first."""
+    """Unpacks the numbers in bytes along the last axis, the low bits first."""
     if bits == _BYTE:
         return table
     shifts = np.arange(0, _BYTE, bits, dtype=np.uint8)

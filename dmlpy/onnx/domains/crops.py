@@ -1,4 +1,4 @@
-"""CropAndResize (com.microsoft): boxes of images, brought to one size."""
+"""CropAndResize (com.microsoft): boxes of images, resized to one size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _describe_outputs(node: Node) -> Sequence[OutputType]:
 
 @register_host_operator("CropAndResize", _describe_outputs)
 def crop_and_resize(node: Node) -> Sequence[Array]:
-    """The crops [boxes, C, height, width]; corners of a box lie on corners of its crop, and what lies outside an image is filled."""
+    """The crops [boxes, C, height, width]; corners of a box map to corners of its crop, and positions outside an image are filled."""
     mode = node.attribute("mode", "bilinear")
     if mode not in ("bilinear", "nearest"):
         raise node.invalid("mode", "bilinear", "nearest")
@@ -44,7 +44,7 @@ def crop_and_resize(node: Node) -> Sequence[Array]:
 
 
 def _positions(start: np.float32, end: np.float32, size: int, count: int) -> Array:
-    """Where the elements of a crop lie along an axis of an image, in elements."""
+    """The positions of a crop's elements along an axis of an image, in elements."""
     most = np.float32(size - 1)
     if count == 1:
         return np.asarray([np.float32(0.5) * (start + end) * most], np.float32)
@@ -69,6 +69,6 @@ def _crop(image: Array, rows: Array, columns: Array, fill: np.float32, *, neares
 
 
 def _round(positions: Array) -> Array:
-    """The nearest element; of two, the one further from 0."""
+    """Rounds to the nearest element; ties away from 0."""
     found: Array = np.floor(positions + np.float32(0.5)).astype(int)
     return found

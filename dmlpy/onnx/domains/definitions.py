@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that are nodes of ONNX in another form. Those take the operator's place, as the bodies of functions do."""
+"""Operators of com.microsoft that ONNX nodes can express. These nodes replace the operator, as the body of a function does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEFINITIONS: dict[str, Definition] = {}
 
 
 def find_definition(node: Node) -> FunctionProto | None:
-    """The nodes that an operator of com.microsoft stands for; None if there are none.
+    """The nodes that replace an operator of com.microsoft; None if it has no definition.
 
     Raises:
         NotLowered: attributes or inputs that the operator does not have.
@@ -58,7 +58,7 @@ def _integers(name: str, *numbers: int) -> NodeProto:
 
 
 def _scalar(node: Node, index: int, given: str) -> tuple[str, list[NodeProto]]:
-    """The name of an input of one element, whatever its number of dimensions, as a scalar; and the nodes that make it one."""
+    """The name of an input of one element as a scalar, and the nodes that reshape it."""
     if not node.has(index):
         return "", []
     if node.value(index).sizes == ():
@@ -89,7 +89,7 @@ def _same(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]
 
 @_defines("Range")
 def _range(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
-    """ONNX's Range; com.microsoft also takes vectors of one number, and leaves a step of 1 out."""
+    """ONNX's Range; com.microsoft also accepts vectors of one number, and the step is optional."""
     names = ("start", "limit", "delta")
     scalars = [_scalar(node, index, name) for index, name in enumerate(names)]
     nodes = [part for _, parts in scalars for part in parts]
@@ -103,7 +103,7 @@ def _range(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto
 
 @_defines("Unique")
 def _unique(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
-    """The values of a vector in the order of their first places; com.microsoft leaves those places out."""
+    """The unique values of a vector in order of first occurrence; com.microsoft has no output for the positions."""
     return ("x",), ("y", "idx", "counts"), [helper.make_node("Unique", ["x"], ["y", "", "idx", "counts"], sorted=0)]
 
 
@@ -120,7 +120,7 @@ def _expand_dims(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[Nod
 
 @_defines("CDist")
 def _distances(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
-    """The distances of all rows of one matrix to all rows of the other, from the differences, whose squares do not cancel."""
+    """The distances of all rows of one matrix to all rows of the other, computed from the differences, to avoid cancellation."""
     metric = node.attribute("metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):
         raise node.unsupported("metric", "euclidean", "sqeuclidean")
@@ -166,7 +166,7 @@ def _transpose(node: Node, index: int, given: str, name: str, *, back: bool = Fa
 
 @_defines("QLinearAveragePool")
 def _average(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
-    """DequantizeLinear, AveragePool and QuantizeLinear, for what no pooling of quantized numbers expresses."""
+    """DequantizeLinear, AveragePool and QuantizeLinear, where no quantized pooling is equivalent."""
     last = bool(node.attribute("channels_last", 0))
     pool = helper.make_node("AveragePool", ["planes" if last else "numbers"], ["means" if last else "found"])
     own = {name: value for name, value in node.attributes.items() if name not in ("channels_last", *_COUNTED)}
@@ -189,7 +189,7 @@ def _attributes(node: Node, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _count(node: Node) -> dict[str, Any]:
-    """Windows cut off at the end count all their elements, as ONNX Runtime's kernel has it: they lie in a wider padding."""
+    """Widens the padding so that windows cut off at the end count all their elements, as in ONNX Runtime's kernel."""
     sizes = node.sizes(0)
     spatial = sizes[1:-1] if node.attribute("channels_last", 0) else sizes[2:]
     pads: list[int] = []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dmlpy.x.expressions import Expression
 
     Computes: TypeAlias = Callable[[Node], Sequence[Array | None]]
-    """Gives the outputs of a node whose inputs are all known."""
+    """Computes the outputs of a node whose inputs are all known."""
     OutputType: TypeAlias = "tuple[int | None, Sizes | None]"
     """The element type and the sizes of an output, as far as they are known."""
     Describes: TypeAlias = Callable[[Node], Sequence[OutputType]]
@@ -38,8 +38,8 @@ class HostOperator:
     """An operator on the host.
 
     Attributes:
-        computes: gives the outputs of a node whose inputs are known.
-        describes: tells their types and sizes before the model runs.
+        computes: computes the outputs of a node whose inputs are known.
+        describes: infers their types and sizes before the model runs.
     """
 
     computes: Computes
@@ -54,7 +54,7 @@ def register_host_operator(op_type: str, describes: Describes, *, domain: str = 
 
     Args:
         op_type: the operator's name.
-        describes: tells the types and the sizes of its outputs; of a node whose inputs contradict them nothing.
+        describes: infers the types and the sizes of its outputs; nothing if the node's inputs are invalid.
         domain: the operator's domain.
     """
 
@@ -66,20 +66,20 @@ def register_host_operator(op_type: str, describes: Describes, *, domain: str = 
 
 
 def find_host_operator(op_type: str, domain: str) -> HostOperator | None:
-    """What runs an operator of another domain on the host; None if nothing does."""
+    """The host operator for an operator of another domain; None if there is none."""
     for family in _FAMILIES:
         import_module(f"dmlpy.onnx.domains.{family}")
     return _OPERATORS.get((domain, op_type))
 
 
 def describe_outputs(node: Node) -> Sequence[OutputType]:
-    """The types and the sizes of a node's outputs, as far as they are known; none if nobody knows them."""
+    """The types and the sizes of a node's outputs, as far as they are known."""
     found = find_host_operator(node.op_type, node.domain)
     if found is None:
         return ()
     try:
         return found.describes(node)
-    except NotLowered:  # what is wrong with the node, its run says
+    except NotLowered:  # running the node reports the problem
         return ()
     except (ArithmeticError, LookupError, TypeError, ValueError):
         if ErrorPolicy.propagate_unexpected:
@@ -95,7 +95,7 @@ def compute_node(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str,
         domain: the domain of its operator.
         opset: the version of that domain.
         arrays: its inputs by name.
-        budget: what is left of the model's limits.
+        budget: the remainder of the model's limits.
 
     Raises:
         CompileError: inputs or attributes contradict the operator.

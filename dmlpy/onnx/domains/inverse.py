@@ -23,7 +23,7 @@ def _like_input(node: Node) -> Sequence[OutputType]:
 
 @register_host_operator("Inverse", _like_input)
 def inverse(node: Node) -> Sequence[Array]:
-    """The inverse of each matrix `[*batch, n, n]`; of halves it is computed in FLOAT32."""
+    """The inverse of each matrix `[*batch, n, n]`; FLOAT16 is computed in FLOAT32."""
     data, sizes = node.array(0), node.sizes(0)
     if len(sizes) < 2 or sizes[-1] != sizes[-2]:
         raise node.refusal("onnx.invalid", "input 0 'X'", listed(sizes), "square matrices: the last two sizes alike")
@@ -35,7 +35,7 @@ def inverse(node: Node) -> Sequence[Array]:
 
 
 def _one_by_one(matrices: Array) -> Array:
-    """The inverses where some matrices have none: theirs are NaN."""
+    """The inverses if some matrices are singular: theirs are NaN."""
     found = np.full_like(matrices, np.nan)
     for place in np.ndindex(*matrices.shape[:-2]):
         try:

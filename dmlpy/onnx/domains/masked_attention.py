@@ -1,4 +1,4 @@
-"""DecoderMaskedMultiHeadAttention (com.microsoft): one token of a decoder attends to the keys that caches keep."""
+"""DecoderMaskedMultiHeadAttention (com.microsoft): one token of a decoder attends to the cached keys."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _parts(node: Node) -> tuple[Array, Array, Array]:
 
 
 def _kept(node: Node, index: int, new: Array) -> tuple[Array, int]:
-    """The cache with the new token behind those before it, and how many tokens count."""
+    """The cache with the new token appended, and the number of valid tokens."""
     past = node.array(index)
     if not node.attribute("past_present_share_buffer", 0):
         return np.concatenate([past, new], axis=2), past.shape[2] + 1
@@ -102,12 +102,12 @@ def _kept(node: Node, index: int, new: Array) -> tuple[Array, int]:
 
 
 def _by_beam(node: Node, cache: Array) -> Array:
-    """The cache as each beam sees it: its earlier tokens come from the beams that it descends from."""
+    """The cache of each beam: its earlier tokens come from the beams that it descends from."""
     if not node.has(_ORIGINS) or not node.has(_PAST_KEY):
         return cache
     origins = node.array(_ORIGINS)
     groups, beams, _ = origins.shape
     rows = (origins + np.arange(groups)[:, None, None] * beams).reshape(groups * beams, -1)[:, : cache.shape[2]].copy()
-    rows[:, -1] = np.arange(len(rows))  # the newest is each beam's own
+    rows[:, -1] = np.arange(len(rows))  # the newest token belongs to the beam itself
     found: Array = cache[rows[:, None, :], np.arange(cache.shape[1])[:, None], np.arange(cache.shape[2])]
     return found

@@ -33,8 +33,8 @@ class Weights:
     """The matrix of one direction as bytes.
 
     Attributes:
-        numbers: the bytes less their zero points, whole numbers in FLOAT64 [K, 4 H]: products of them are exact.
-        scales: for each column or for all, FLOAT32.
+        numbers: the bytes less their zero points, integers in FLOAT64 [K, 4 H], whose products are exact.
+        scales: per column or for all, FLOAT32.
     """
 
     numbers: Array
@@ -42,7 +42,7 @@ class Weights:
 
     @classmethod
     def of(cls, node: Node, index: int, direction: int) -> Weights:
-        """The weights that are input `index`; scale and zero point are among the inputs behind the LSTM's own."""
+        """The weights at input `index`; scale and zero point are among the inputs after the LSTM's."""
         place = _SCALES + 2 * (index - _W)
         matrix, scales = node.array(index)[direction], node.array(place)
         zeros = node.array(place + 1) if node.has(place + 1) else np.zeros(len(scales), matrix.dtype)
@@ -63,7 +63,7 @@ class Weights:
 
 
 class _Summed(Parameters):
-    """Parameters of a step whose products with the state are in the sums already."""
+    """Parameters of a step whose sums already include the products with the state."""
 
     def from_h(self, h: Array, gates: slice = slice(None)) -> Array:
         return np.zeros_like(h)
@@ -102,7 +102,7 @@ class _Direction:
             projection=False,
         )
         parameters = self._parameters(units)
-        # ONNX Runtime's order: a row that runs backward begins at its own last step, and what ranges cover follows from that.
+        # ONNX Runtime's order: a row that runs backward begins at its last valid step, which determines what ranges cover.
         longest = int(self.lengths.max(initial=0))
         steps_taken, rows = np.arange(longest)[:, None], np.arange(batch)
         within = steps_taken < self.lengths
@@ -151,7 +151,7 @@ def _describe_outputs(node: Node) -> Sequence[OutputType]:
 
 @register_host_operator("DynamicQuantizeLSTM", _describe_outputs)
 def quantized_lstm(node: Node) -> Sequence[Array]:
-    """The LSTM; the bytes of its input have one scale for all steps, those of a state one for the batch."""
+    """The LSTM; the quantized input has one scale for all steps, a quantized state one for the batch."""
     x = node.array(_X)
     steps, batch = x.shape[:2]
     direction = node.attribute("direction", "forward")
@@ -170,7 +170,7 @@ def quantized_lstm(node: Node) -> Sequence[Array]:
 
 
 def _check(node: Node, directions: int) -> None:
-    """Refuses inputs whose sizes contradict each other."""
+    """Rejects inputs whose sizes contradict each other."""
     (steps, batch, width), units = node.sizes(_X), node.sizes(_R)[1]
     gates = _GATES * units
     wanted = {

@@ -1,4 +1,4 @@
-"""TreeEnsembleRegressor (ai.onnx.ml), the older form of TreeEnsemble: leaves are nodes, and nodes are found by ids."""
+"""TreeEnsembleRegressor (ai.onnx.ml), the older form of TreeEnsemble: leaves are nodes, and nodes are identified by ids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEAF = _MODES["LEAF"]
 
 
 class _Ids:
-    """The nodes of all trees by the number of their tree and their own.
+    """The nodes of all trees by tree number and node number.
 
     Args:
         trees: the tree of each node.
@@ -40,14 +40,14 @@ class _Ids:
         self.are_unique = bool((np.diff(self._sorted) > 0).all())
 
     def find(self, trees: Array, nodes: Array) -> Array:
-        """The places of nodes; -1 for those that are not there."""
+        """The indices of nodes; -1 for missing ones."""
         keys = self._keys(trees, nodes)
         places = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
         found: Array = np.where((keys >= 0) & (self._sorted[places] == keys), self._order[places], -1)
         return found
 
     def _keys(self, trees: Array, nodes: Array) -> Array:
-        """A number for each pair; -1 for those of a tree or a number that no node has."""
+        """A number for each pair; -1 for a tree or a number that no node has."""
         found = np.zeros(len(trees), np.int64)
         known = np.ones(len(trees), bool)
         for kinds, given in ((self._trees, trees), (self._nodes, nodes)):
@@ -64,11 +64,11 @@ class _Nodes:
     Attributes:
         tree_ids: the number of each node's tree.
         node_ids: its number there.
-        modes: how it compares, or that it is a leaf.
-        features: the column of the input that it looks at.
-        splits: what it compares with.
-        tracks: whether NaN goes the way of what holds.
-        children: the numbers of the nodes where it goes on: if the comparison fails, and if it holds.
+        modes: its comparison, or leaf.
+        features: the column of the input that it reads.
+        splits: the threshold.
+        tracks: whether NaN follows the true branch.
+        children: the numbers of its child nodes: of the false branch, then of the true branch.
     """
 
     tree_ids: Array
@@ -101,7 +101,7 @@ class _Nodes:
         return found
 
     def roots(self, node: Node, ways: Array) -> Array:
-        """The place of each tree's root, to which no other node leads."""
+        """The index of each tree's root, which is no node's child."""
         roots = np.flatnonzero(~np.isin(np.arange(len(self.modes)), ways))
         trees = np.unique(self.tree_ids)
         if len(roots) != len(trees) or len(np.unique(self.tree_ids[roots])) != len(trees):
@@ -122,7 +122,7 @@ class _Nodes:
 
 @dataclass(frozen=True)
 class _Forest:
-    """The trees of a node, and what their leaves give.
+    """The trees of a node, and the weights of their leaves.
 
     Attributes:
         trees: the trees.
@@ -148,7 +148,7 @@ class _Forest:
             raise node.refusal("onnx.invalid", "nodes_truenodeids", "a number that no node of the tree has", "the number of a node")
         roots = nodes.roots(node, ways)
         numbers = np.where(is_leaf, is_leaf.cumsum(), (~is_leaf).cumsum()) - 1
-        # A tree of one leaf gets a node in front, both of whose ways lead there.
+        # A tree of one leaf gets a root, both of whose branches lead to the leaf.
         alone = roots[is_leaf[roots]]
         starts = numbers[roots]
         starts[is_leaf[roots]] = len(inner) + np.arange(len(alone))
@@ -167,7 +167,7 @@ class _Forest:
         return cls(trees, *_leaf_weights(node, targets, ids, numbers, is_leaf))
 
     def combine(self, x: Array, function: Any, first: float) -> tuple[Array, Array]:
-        """For each row and target the weights of its leaves, put together from `first` on, and whether there were any."""
+        """Combines the weights of each row's leaves by target, starting from `first`, and returns whether there were any."""
         leaves = self.trees.leaves(x)
         total = np.full((len(x), self.weights.shape[1]), first)
         given = np.zeros(total.shape, bool)
@@ -179,7 +179,7 @@ class _Forest:
 
 
 def _leaf_weights(node: Node, targets: int, ids: _Ids, numbers: Array, is_leaf: Array) -> tuple[Array, Array]:
-    """The weights of the leaves by target, and which of them there are."""
+    """The weights of the leaves by target, and which of them exist."""
     tree_ids, node_ids, places = (required_integers(node, f"target_{name}") for name in ("treeids", "nodeids", "ids"))
     given = _numbers(node, "target_weights").astype(np.float64)
     if not len(tree_ids) == len(node_ids) == len(places) == len(given):
@@ -221,7 +221,7 @@ def _describe_regressor(node: Node) -> Sequence[OutputType]:
 
 @register_host_operator("TreeEnsembleRegressor", _describe_regressor, domain=LEARNING)
 def tree_regressor(node: Node) -> Sequence[Array]:
-    """The weights of the leaves that a row comes to, put together by target: [rows, n_targets]. Sums are in FLOAT64."""
+    """The weights of each row's leaves, combined by target: [rows, n_targets]. Sums are in FLOAT64."""
     targets = int(node.attribute("n_targets", 1))
     forest = _Forest.of(node, targets)
     x, how = _rows(node, forest), node.attribute("aggregate_function", "SUM")
@@ -233,13 +233,13 @@ def tree_regressor(node: Node) -> Sequence[Array]:
     total, given = forest.combine(x, *functions[how])
     total = np.where(given, total, 0.0)
     total = total / len(forest.trees.roots) if how == "AVERAGE" else total
-    # ONNX Runtime transforms the scores of several targets only, and adds no base value to those of them that no leaf scores.
+    # ONNX Runtime transforms scores only if there are several targets, and adds no base value to targets that no leaf scores.
     total = total + np.where(given | (targets == 1), _base(node, targets), 0.0)
     return [(transform_scores(total, transform) if targets > 1 else total).astype(np.float32)]
 
 
 def _numbers(node: Node, name: str, *, required: bool = True) -> Array:
-    """Numbers that are floats, or a tensor in another attribute."""
+    """Numbers from an attribute of floats, or from a tensor in another attribute."""
     tensor = node.attribute(f"{name}_as_tensor")
     if tensor is not None:
         return np.ravel(numpy_helper.to_array(tensor))

@@ -29,25 +29,25 @@ _COMPARISONS: Mapping[int, Callable[[Array, Array], Array]] = {
     4: np.equal,
     5: np.not_equal,
 }
-"""By the number of a node's mode."""
+"""Comparisons by the number of a node's mode."""
 _MEMBER = 6
 _AVERAGE, _SUM, _MIN, _MAX = range(4)
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
-"""What scores go through in the end, by number."""
+"""The final transforms of scores, by number."""
 
 
 @dataclass(frozen=True)
 class Trees:
-    """The nodes of all trees, each with two ways on, to another node or to a leaf.
+    """The nodes of all trees, each with two branches, to another node or to a leaf.
 
     Attributes:
-        features: the column of the input that each node looks at.
-        modes: how it compares: a key of `_COMPARISONS`, or 6 for a set.
-        splits: what it compares with.
-        ways: where it goes on, [2, nodes]: if the comparison fails, and if it holds.
-        ends: whether that is a leaf.
-        tracks: whether NaN goes the way of what holds.
-        members: for each node of mode 6 its set.
+        features: the column of the input that each node reads.
+        modes: its comparison: a key of `_COMPARISONS`, or 6 for set membership.
+        splits: the threshold.
+        ways: the children, [2, nodes]: of the false branch, then of the true branch.
+        ends: whether a child is a leaf.
+        tracks: whether NaN follows the true branch.
+        members: the set of each node of mode 6.
         roots: the first node of each tree.
     """
 
@@ -112,7 +112,7 @@ def _describe_ensemble(node: Node) -> Sequence[OutputType]:
 
 @register_host_operator("TreeEnsemble", _describe_ensemble, domain=LEARNING)
 def tree_ensemble(node: Node) -> Sequence[Array]:
-    """The weights of the leaves that a row comes to, put together by target: [rows, n_targets]. Sums are in FLOAT64."""
+    """The weights of each row's leaves, combined by target: [rows, n_targets]. Sums are in FLOAT64."""
     x, targets = node.array(0), int(node.attribute("n_targets", 1))
     trees = Trees.of(node)
     if x.ndim != 2 or trees.features.min(initial=0) < 0 or trees.features.max(initial=0) >= x.shape[1]:
@@ -135,7 +135,7 @@ def tree_ensemble(node: Node) -> Sequence[Array]:
 
 
 def transform_scores(scores: Array, transform: str) -> Array:
-    """The scores by a post_transform, one of `TRANSFORMS`."""
+    """The scores after a post_transform, one of `TRANSFORMS`."""
     if transform == "NONE":
         return scores
     if transform == "LOGISTIC":
@@ -146,7 +146,7 @@ def transform_scores(scores: Array, transform: str) -> Array:
 
 
 def _members(node: Node, modes: Array) -> dict[int, Array]:
-    """The sets of the nodes of mode 6, which lie one behind the other with NaN behind each."""
+    """The sets of the nodes of mode 6, which are concatenated, each terminated by NaN."""
     places = np.flatnonzero(modes == _MEMBER)
     if not len(places):
         return {}
@@ -159,7 +159,7 @@ def _members(node: Node, modes: Array) -> dict[int, Array]:
 
 
 def required_integers(node: Node, name: str, default: Sequence[int] | None = None) -> Array:
-    """An attribute of integers that a node has to have if there is no default."""
+    """An attribute of integers; required if there is no default."""
     given = node.attribute(name, default)
     if given is None:
         raise node.refusal("onnx.missing", name, "left out", "an attribute that the operator requires")

@@ -1,4 +1,4 @@
-"""Graphs of DirectML's operators as ONNX models: a rule in `rules` makes nodes of an operator.
+"""Exports graphs of DirectML's operators as ONNX models: a rule in `rules` writes the nodes of an operator.
 
-Imports `loading` alone, for element types and names.
+Imports only `loading`, for element types and names.
 """

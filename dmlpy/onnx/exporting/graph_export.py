@@ -1,4 +1,4 @@
-"""`export`: a graph of DirectML's operators as an ONNX model, where ONNX can say it, so that other programs can run it, too."""
+"""`export`: writes a graph of DirectML's operators as an ONNX model, so that other programs can run it."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 
 def export(graph: Graph, constants: Mapping[str, Any] | None = None) -> ModelProto:
-    """A graph as an ONNX model with the same inputs and outputs by name.
+    """Exports a graph as an ONNX model with the same inputs and outputs by name.
 
-    The model gives what the graph gives. Where ONNX has no operator with the same members, several nodes say it; fused activations are
-    nodes behind their operator; views by strides are Reshape, Slice, Transpose, Expand, or Gather.
+    The model computes what the graph computes. An operator without an equivalent in ONNX becomes several nodes; a fused activation becomes
+    a node after its operator; strided views become Reshape, Slice, Transpose, Expand, or Gather.
 
     Args:
         graph: a valid graph.
-        constants: the elements of inputs that are stored in the model, such as weights, by name: arrays of the described sizes and types,
-            or the bytes of the buffers that they are bound to. These inputs are none of the model's.
+        constants: the elements of inputs to store in the model, such as weights, by name: arrays of the described sizes and types,
+            or the bytes of the buffers that they are bound to. The model does not have these inputs.
 
     Returns:
-        ModelProto: of opset 21, with every output's sizes and type. Truth values are UINT8, as in the graph.
+        ModelProto: of opset 21, with every output's sizes and type. Booleans are UINT8, as in the graph.
 
     Raises:
-        CompileError: the graph breaks rules, a constant does not fit, or ONNX's operators do not say a node or a view; all are told.
+        CompileError: the graph breaks rules, a constant does not fit, or ONNX cannot express a node or a view; all problems at once.
     """
     if problems := graph.check(lenient=True):
         raise CompileError("onnx.export", problems)
@@ -79,7 +79,7 @@ class _Export:
             except Refusal as refusal:
                 self.problems.append(replace(refusal.problem, path=f"output {name}"))
             except KeyError:
-                continue  # its node is refused
+                continue  # its node was rejected
         if self.problems:
             raise CompileError("onnx.export", self.problems)
         bound = self.wiring.bound_outputs
@@ -101,7 +101,7 @@ class _Export:
                 self.problems.append(replace(problem, remedy=did_you_mean(name, known)))
 
     def _store_constants(self, name: str, desc: TensorDesc) -> np.ndarray[Any, Any] | None:
-        """The elements of an input that is stored in the model, with size 1 along the dimensions that its strides repeat."""
+        """Stores an input's elements in the model, with size 1 along the dimensions that its strides repeat."""
         given = self.constants[name]
         if isinstance(given, bytes):
             if len(given) >= desc.extent_in_bytes:
@@ -116,7 +116,7 @@ class _Export:
         return None
 
     def _name_outputs(self, named: Mapping[str, Value]) -> None:
-        """Gives the values that are outputs their names: inputs, constants, and values that are several outputs by Identity."""
+        """Names the outputs; inputs, constants, and values that are several outputs are copied by Identity."""
         made = {output for node in self.writer.nodes for output in node.output}
         renamed: dict[str, str] = {}
         for name, value in named.items():
@@ -138,7 +138,7 @@ class _Export:
             return
         slots = list(desc.input_slots())
         if any(slot.tensor is not None and not self._is_known(self.wiring.reads[index, slot.place]) for slot in slots):
-            return  # a node before it is refused
+            return  # a node before it was rejected
         self.writer.label = self.wiring.graph.nodes[index].name or f"{desc.short_name().lower()}_{index}"
 
         def read(use: str) -> Value:
@@ -157,7 +157,7 @@ class _Export:
             self.problems.append(replace(problem, path=where, why=(f"of {desc.short_name()}", *problem.why)))
 
     def _store(self, index: int, desc: OperatorDesc, node: Node, results: Value | Mapping[str, Value]) -> None:
-        """Keeps what a node gives, as its outputs' types."""
+        """Stores a node's outputs in the described types."""
         described = [(at, slot.place, slot.tensor) for at, slot in enumerate(desc.output_slots()) if slot.tensor is not None]
         by_place = {described[0][1]: results} if isinstance(results, Value) else dict(results)
         if (fused := getattr(desc, "fused_activation", None)) is not None:
@@ -178,7 +178,7 @@ class _Export:
             raise Refusal(replace(refusal.problem, path=use)) from None
 
     def _seen(self, source: Source, seen: TensorDesc) -> Value:
-        """A value as an output of the graph is bound."""
+        """A value in the layout of a graph's output."""
         if not self._is_known(source):
             raise KeyError(source)
         value = self._once(source, seen, "")

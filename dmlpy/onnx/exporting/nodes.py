@@ -1,4 +1,4 @@
-"""`Node`: a node of a graph as the rules that say it in ONNX see it."""
+"""`Node`: a node of a graph, as export rules read it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
 
 Read = Callable[[str], Value]
-"""The value at an input of a node, with size 1 along the dimensions that its strides repeat."""
+"""Reads the value at an input of a node, with size 1 along the dimensions that its strides repeat."""
 
 
 class Node:
@@ -28,8 +28,8 @@ class Node:
         desc: its operator.
         writer: writes the model.
         read: reads its inputs.
-        known: the elements of its inputs that are constants, by place, as `read` gives them.
-        wide: whether FLOAT16 is read as FLOAT32.
+        known: the elements of its constant inputs, by place, as `read` returns them.
+        wide: whether to read FLOAT16 as FLOAT32.
     """
 
     def __init__(self, desc: Any, writer: Writer, read: Read, known: Callable[[str], np.ndarray[Any, Any] | None], *, wide: bool) -> None:
@@ -76,7 +76,7 @@ class Node:
         return self.x(place) if self.has(place) else None
 
     def together(self, *places: str) -> list[Value]:
-        """Inputs of equal sizes for a node that broadcasts them to these."""
+        """Inputs of equal described sizes, for a node that broadcasts them to these."""
         kept = [once(self._tensors[place]) for place in places]
         whole = list(self.sizes(places[0]))
         fills = [max(sizes) for sizes in zip(*kept, strict=True)] == whole

@@ -1,4 +1,4 @@
-"""`Writer` and `Value`: ONNX's nodes, written one by one, and what they give."""
+"""`Writer` and `Value`: writes ONNX nodes one by one, and represents their outputs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _WIDER: Mapping[int, tuple[int, ...]] = {
     TensorProto.INT32: (TensorProto.INT64,),
     TensorProto.UINT32: (TensorProto.INT64, TensorProto.UINT64),
 }
-"""The types that hold all numbers of a type, for operators that do not take it. Sums and products wrap around when they are cast back."""
+"""Wider types for operators that do not support a type. Sums and products wrap around when they are cast back."""
 
 
 class Refusal(Exception):  # noqa: N818 - not an error: what becomes of it is told with all others
-    """ONNX cannot say a node."""
+    """ONNX cannot express a node."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -46,7 +46,7 @@ class Refusal(Exception):  # noqa: N818 - not an error: what becomes of it is to
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """What a node of the model gives, an input, or a constant. Python's operators write nodes; numbers take the value's type.
+    """An output of a node of the model, an input, or a constant. Python's operators write nodes; numbers take the value's type.
 
     Attributes:
         writer: writes the nodes that read it.
@@ -112,11 +112,11 @@ class Value:
         return self.writer.add("Equal", self, self.like(other))
 
     def like(self, other: Value | float) -> Value:
-        """A number as a constant of the value's type; other values stay."""
+        """A number as a constant of the value's type; other values are returned unchanged."""
         return other if isinstance(other, Value) else self.writer.constant(np.asarray(other, dtype_of(self.element)))
 
     def cast(self, element: int | DataType) -> Value:
-        """The value in another type, ONNX's or DirectML's: floats are cut to integers, and integers wrap around in smaller ones."""
+        """The value in another type, ONNX's or DirectML's: floats are truncated to integers, and integers wrap around in smaller ones."""
         wanted = element_of(element) if isinstance(element, DataType) else element
         return self if wanted == self.element else self.writer.add("Cast", self, element=wanted, to=wanted)
 
@@ -129,11 +129,11 @@ class Value:
         return self.cast(TensorProto.FLOAT) if self.element == TensorProto.FLOAT16 else self
 
     def apply(self, op_type: str, *others: Value, **attributes: Any) -> Value:
-        """The operator of this value and others."""
+        """Applies an operator to this value and others."""
         return self.writer.add(op_type, self, *others, **attributes)
 
     def where(self, a: Value, b: Value | float) -> Value:
-        """`a` where this truth value is set, else `b`."""
+        """`a` where this boolean is true, else `b`."""
         return self.writer.add("Where", self, a, a.like(b))
 
     def at_least(self, other: Value | float) -> Value:
@@ -145,7 +145,7 @@ class Value:
         return self.writer.add("Min", self, self.like(other))
 
     def reshape(self, sizes: Sequence[int]) -> Value:
-        """The same elements in other sizes. A constant is stored so, and what was reshaped before is read as it was."""
+        """The same elements in other sizes. A constant is stored in them, and consecutive reshapes become one."""
         if (array := self.writer.constants.get(self.name)) is not None:
             return self.writer.constant(array.reshape(sizes))
         return self.writer.reshape(self, sizes)
@@ -160,7 +160,7 @@ class Value:
         return self if same else self.writer.add("Transpose", self, perm=[int(axis) for axis in order])
 
     def reduce(self, op_type: str, axes: Sequence[int]) -> Value:
-        """A reduction that keeps the dimensions with size 1."""
+        """A reduction that keeps dimensions, with size 1."""
         return self.writer.add(op_type, self, self.writer.integers(sorted(set(axes))), keepdims=1)
 
     def pad(self, start: Sequence[int], end: Sequence[int], value: float = 0, mode: str = "constant") -> Value:
@@ -171,18 +171,18 @@ class Value:
         return self.writer.add("Pad", self, pads, *([self.like(value)] if mode == "constant" else []), mode=mode)
 
     def take(self, indices: Any, axis: int) -> Value:
-        """The elements at known places along an axis."""
+        """The elements at constant positions along an axis."""
         return self.writer.add("Gather", self, self.writer.integers(indices), axis=axis)
 
     def part(self, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int] | None = None) -> Value:
-        """A slice along some axes; ends and steps as ONNX counts them."""
+        """A slice along some axes; ends and steps as in ONNX."""
         given = [self.writer.integers(numbers) for numbers in (starts, ends, axes, steps or [1] * len(axes))]
         return self.writer.add("Slice", self, *given)
 
 
 @cache
 def _formals(op_type: str) -> tuple[list[str], list[str], Mapping[str, frozenset[str]]]:
-    """The types of an operator's inputs and outputs, variables or themselves, and what the variables stand for."""
+    """The types of an operator's inputs and outputs, as type variables or types, and the types of each variable."""
     schema = defs.get_schema(op_type, OPSET, "")
     inputs = [item.type_str for item in schema.inputs]
     if schema.inputs and schema.inputs[-1].option is defs.OpSchema.FormalParameterOption.Variadic:
@@ -216,9 +216,9 @@ class Writer:
 
         Args:
             op_type: an operator of ONNX.
-            *inputs: its inputs, None for those that are left out. Types that it does not take are cast to wider ones, and back.
-            element: the type of the output, if the inputs' types do not tell.
-            **attributes: its attributes; those that are None are left out.
+            *inputs: its inputs, None for omitted ones. Unsupported types are cast to wider ones, and back.
+            element: the type of the output, if the inputs' types do not determine it.
+            **attributes: its attributes; those that are None are omitted.
         """
         return self.several(op_type, *inputs, count=1, element=element, **attributes)[0]
 
@@ -249,14 +249,14 @@ class Writer:
         return found
 
     def reshape(self, value: Value, sizes: Sequence[int]) -> Value:
-        """Writes a Reshape, of the value before it where the value is one."""
+        """Writes a Reshape; of a reshaped value, reshapes the original."""
         source = self._sources.get(value.name, value)
         found = self.add("Reshape", source, self.integers(sizes))
         self._sources[found.name] = source
         return found
 
     def prune(self, outputs: Sequence[str]) -> list[NodeProto]:
-        """The nodes that outputs need, and drops the constants that none of these reads."""
+        """Returns the nodes that outputs need, and removes the constants that none of these reads."""
         needed, kept = set(outputs), []
         for node in reversed(self.nodes):
             if needed.intersection(node.output):

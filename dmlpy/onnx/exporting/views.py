@@ -1,4 +1,4 @@
-"""Views by strides, said by ONNX's Reshape, Slice, Transpose and Gather."""
+"""Strided views as ONNX's Reshape, Slice, Transpose and Gather."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
 
 Axis = tuple[int, int, int]
-"""A dimension of several elements: stride, size, and its place."""
+"""A dimension of several elements: stride, size, and index."""
 
 
 def apply_view(value: Value, own: TensorDesc, seen: TensorDesc) -> Value:
-    """A value as a reader's desc sees its memory, with size 1 along the dimensions that its strides repeat.
+    """A value as viewed by a reader's desc, with size 1 along the dimensions that its strides repeat.
 
     Args:
         value: has the elements of `own`, in its sizes.
-        own: how the value lies in memory.
-        seen: how the memory is read.
+        own: the value's layout in memory.
+        seen: the layout in which it is read.
 
     Raises:
-        Refusal: the view reads bits as those of another type, or memory that holds no element.
+        Refusal: the view reinterprets bits as another type, or reads memory without an element.
     """
     strides = list(seen.element_strides)
     if own.data_type is not seen.data_type:
@@ -55,7 +55,7 @@ def once(desc: TensorDesc) -> list[int]:
 
 
 def apply_constant_view(data: bytes, seen: TensorDesc) -> np.ndarray[Any, Any]:
-    """The elements of a constant as a reader sees them, with size 1 along the dimensions that its strides repeat."""
+    """The elements of a constant as viewed by a reader, with size 1 along the dimensions that its strides repeat."""
     if seen.data_type.bits == 4:
         unpacked = unpack_tensor(np.frombuffer(data, np.uint8), seen)
         return unpacked[tuple(slice(size) for size in once(seen))]
@@ -64,7 +64,7 @@ def apply_constant_view(data: bytes, seen: TensorDesc) -> np.ndarray[Any, Any]:
 
 
 def _in_elements(own: TensorDesc, seen: TensorDesc) -> list[int]:
-    """A reader's strides in elements of the type that is written, where a cast gives what the reader sees."""
+    """A reader's strides in elements of the written type, if a cast yields what the reader sees."""
     times, rest = divmod(own.data_type.bits, seen.data_type.bits)
     whole = all(desc.data_type.bits >= 8 and desc.data_type.numpy.kind in "iu" for desc in (own, seen))
     axes = zip(seen.sizes, seen.element_strides, strict=True)
@@ -96,7 +96,7 @@ def _apply_strides(value: Value, own: TensorDesc, kept: list[int], strides: list
     value = value.reshape(counts)
     if cut := [at for at, (count, size) in enumerate(parts) if count != size]:
         value = value.part([0] * len(cut), [taken[at] for at in cut], cut)
-    # The dimensions that are read are those of several elements that remain, by falling strides.
+    # The dimensions to read: the remaining ones of several elements, by descending stride.
     remaining = [at for at, size in enumerate(taken) if size > 1]
     places = {axis: at for at, (_, _, axis) in zip(remaining, read, strict=True)}
     wanted = [places[axis] for axis in sorted(places)]
@@ -107,7 +107,7 @@ def _apply_strides(value: Value, own: TensorDesc, kept: list[int], strides: list
 
 
 def _parts(lying: list[Axis], read: list[Axis]) -> list[tuple[int, int]] | None:
-    """The sizes into which the dimensions are split, and how many elements of each are read; None if the view is not made so."""
+    """The sizes into which the dimensions are split, and how many elements of each are read; None if this cannot express the view."""
     blocks: list[list[int]] = []
     for stride, size, _ in lying:
         if blocks and blocks[-1][0] < stride * size:
@@ -134,7 +134,7 @@ def _parts(lying: list[Axis], read: list[Axis]) -> list[tuple[int, int]] | None:
 
 
 def _gather(value: Value, own: TensorDesc, kept: list[int], strides: list[int]) -> Value:
-    """The elements by their places in memory."""
+    """Gathers the elements by their offsets in memory."""
     numbers = np.full(own.span, -1, np.int64)
     numbers[_offsets(own.sizes, own.element_strides)] = np.arange(own.element_count).reshape(own.sizes)
     offsets = _offsets(kept, strides)

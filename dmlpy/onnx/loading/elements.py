@@ -1,4 +1,4 @@
-"""ONNX's element types beside DirectML's."""
+"""ONNX's element types and their DirectML equivalents."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def dtype_of(element: int) -> np.dtype[Any]:
 
 
 def sizes_problem(path: str, sizes: Sequence[int], element: int) -> Problem | None:
-    """What is wrong with sizes that no array can have, with elements or without; None if NumPy has such arrays.
+    """The problem with sizes that no NumPy array can have; None if they are possible.
 
     Args:
         path: the place of the sizes.
         sizes: the sizes, each 0 or more.
-        element: ONNX's type of the elements; 0 where it is not known.
+        element: ONNX's type of the elements; 0 if unknown.
     """
     if len(sizes) > MAX_DIMENSIONS:
         return Problem("onnx.size", path, f"{len(sizes)} dimensions", f"at most {MAX_DIMENSIONS}")
@@ -80,7 +80,7 @@ def element_of_dtype(dtype: np.dtype[Any]) -> int:
 
 
 def element_name(element: int | None) -> str:
-    """The name as ONNX's type strings have it: `float16`, `int64`; `unknown` for None and undefined."""
+    """The name as in ONNX's type strings: `float16`, `int64`; `unknown` for None and undefined."""
     if not element:
         return "unknown"
     name = str(TensorProto.DataType.Name(element)).lower()

@@ -29,7 +29,7 @@ def inputs_of(loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], con
         DescError: sizes or constants do not fit.
     """
     graph = loaded.proto.graph
-    # An input that has an initializer is a default: a constant takes its place.
+    # The initializer of an input is a default, which a constant replaces.
     initializers = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
     initializers -= constants.keys()
     declared = {item.name: value_from_proto(item.name, item.type) for item in graph.input if item.name not in initializers}

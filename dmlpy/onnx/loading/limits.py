@@ -1,4 +1,4 @@
-"""`Limits` and `Budget`: how much work and memory a model takes before it runs. Models come from anywhere; a short one can ask for much."""
+"""`Limits` and `Budget`: bounds the work and memory that a model takes before it runs. Models are untrusted; small ones can be costly."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_NAME = 4096
-"""The most characters of a name: each place below it repeats it."""
+"""The most characters of a name, which every nested place repeats."""
 OPERANDS = 16
-"""So many inputs and outputs are those of one node; a node with more counts as several."""
+"""Inputs and outputs per counted node; a node with more counts as several."""
 _NODES, _NODES_FOR_EACH, _MOST_NODES = 2048, 8, 10_000
 _BYTES, _BYTES_FOR_EACH = 1 << 26, 4
 _ELEMENTS, _ELEMENTS_FOR_EACH = 1 << 28, 16
@@ -23,19 +23,19 @@ _ELEMENTS, _ELEMENTS_FOR_EACH = 1 << 28, 16
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a model may take while it is loaded, checked, reported on and compiled. Each number that is given replaces the default.
+    """The most that a model may take while it is loaded, checked, reported on and compiled. A given number replaces the default.
 
     Attributes:
-        nodes: nodes that are looked at, those of the model's functions and of ONNX's definitions of operators included: 2048 and 8 for each
-            node that the file has, in all at most 10,000. A model with more is refused.
-        unrolled: nodes that all loops together become, each as often as the operators that it takes. A loop for which no room is left runs
+        nodes: nodes that are processed, including those of the model's functions and of ONNX's operator definitions: 2048 plus 8 for each
+            node in the file, at most 10,000. A model with more is rejected.
+        unrolled: nodes that all loops are unrolled to, each counted once per operator that it becomes. A loop beyond the limit runs
             step by step when the model runs.
-        elements: elements that are computed ahead, weighed by what they cost: 2**28 and 16 for each byte of the model's tensors. What costs
-            more is computed when the model runs.
-        bytes: what is held beside the model's own tensors: 64 MiB and 4 for each byte of these. A constant for which no room is left is
-            computed when the model runs; functions, sparse tensors and holes in files of external data that need more are refused.
-        characters: characters of names that are made. A model with more is refused.
-        messages: messages in a file's protobuf. A file with more is refused before it is read.
+        elements: elements that are computed ahead of time, weighted by cost: 2**28 plus 16 for each byte of the model's tensors. Anything
+            beyond is computed when the model runs.
+        bytes: memory in addition to the model's tensors: 64 MiB plus 4 for each byte of these. A constant beyond the limit is
+            computed when the model runs; functions, sparse tensors and holes in files of external data that need more are rejected.
+        characters: characters of generated names. A model with more is rejected.
+        messages: messages in a file's protobuf. A file with more is rejected before it is read.
     """
 
     nodes: int | None = None
@@ -49,7 +49,7 @@ class Limits:
         """Checks the numbers.
 
         Raises:
-            DescError: one is no number, or below 0.
+            DescError: a limit is not a number, or is below 0.
         """
         problems = []
         for item in fields(self):
@@ -62,11 +62,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """What a file itself holds: the defaults of limits grow with it.
+    """The contents of a file, with which the default limits grow.
 
     Attributes:
         nodes: the nodes of its graph, of their subgraphs and of its functions, each once.
-        bytes: the bytes of its tensors, with those that files of external data really hold.
+        bytes: the bytes of its tensors, including those that files of external data really contain.
     """
 
     nodes: int = 0
@@ -74,30 +74,30 @@ class ModelSize:
 
 
 def limit_problem(limit: str, path: str, found: str, allowed: int, what: str) -> Problem:
-    """The problem that a limit is exceeded.
+    """The problem of an exceeded limit.
 
     Args:
         limit: the name of the limit.
         path: the place.
-        found: what was reached.
+        found: the number that was reached.
         allowed: the most that the limit allows.
-        what: what is counted.
+        what: the counted items.
     """
     remedy = f"if you trust the model, load it with more: limits=dmlpy.onnx.Limits({limit}=...) of dmlpy.onnx.load, or --limit {limit}=..."
     return Problem("onnx.limit", path, found, f"at most {allowed} {what}", (f"limit {limit!r} of dmlpy.onnx.Limits",), remedy)
 
 
 class Budget:
-    """What is left of a model's limits during one lowering.
+    """The remainder of a model's limits during one lowering.
 
     Args:
         name: what messages call the model.
         limits: the limits.
-        size: what the model's file holds.
+        size: the size of the model's file.
 
     Attributes:
-        nodes: the most nodes that are looked at.
-        unrolled: the most nodes that loops become.
+        nodes: the most nodes that are processed.
+        unrolled: the most nodes that loops are unrolled to.
         elements: the most elements that are computed.
         bytes: the most bytes that are held.
         characters: the most characters of names.
@@ -113,13 +113,13 @@ class Budget:
         self._seen = self._unrolled = self._computed = self._held = self._written = 0
         self._loops = 0
 
-    # What a model cannot do without: beyond the limit it is refused
+    # Indispensable: beyond the limit the model is rejected
 
     def count_nodes(self, place: str, count: int = 1) -> None:
-        """Counts nodes that are looked at.
+        """Counts processed nodes.
 
         Raises:
-            DescError: they are too many.
+        DescError: there are too many.
         """
         if self._loops:
             self._unrolled += count
@@ -129,12 +129,12 @@ class Budget:
             raise self._error("nodes", place, f"node {self._seen}", self.nodes, "nodes, with those that functions and definitions become")
 
     def count_operators(self, operators: int) -> None:
-        """Counts the operators beyond one that a node of a loop became: each costs as much as a node. Other nodes are in the file."""
+        """Counts a loop node's operators after the first: each costs as much as a node. Nodes outside of loops are in the file."""
         if self._loops:
             self._unrolled += max(operators - 1, 0)
 
     def count_name(self, text: str) -> None:
-        """Counts a name that is made.
+        """Counts a generated name.
 
         Raises:
             DescError: names have too many characters.
@@ -147,14 +147,14 @@ class Budget:
     def _error(self, limit: str, place: str, found: str, allowed: int, what: str) -> DescError:
         return DescError(f"onnx: {self._name}", [limit_problem(limit, place, found, allowed, what)])
 
-    # What can be left to the model's runs
+    # Dispensable: beyond the limit the model's runs do the work
 
     def reserve(self, elements: float, held: float) -> bool:
-        """Whether elements may be computed and held; if so, they are counted.
+        """Whether elements may be computed and stored; if so, counts them.
 
         Args:
-            elements: how many, weighed by what they cost.
-            held: the bytes of the results. One result may take half of all.
+            elements: their number, weighted by cost.
+            held: the bytes of the results. One result may take half of the limit.
         """
         if elements > self.elements - self._computed or held > min(self.bytes // 2, self.bytes - self._held):
             return False
@@ -163,27 +163,27 @@ class Budget:
         return True
 
     def reserve_bytes(self, count: int) -> bool:
-        """Whether so many bytes may be held; if so, they are counted."""
+        """Whether this many bytes may be stored; if so, counts them."""
         return self.reserve(0, count)
 
     @property
     def nodes_left(self) -> int:
-        """How many nodes may still be looked at."""
+        """How many more nodes may be processed."""
         return self.unrolled_left if self._loops else max(self.nodes - self._seen, 0)
 
     @property
     def unrolled_left(self) -> int:
-        """How many nodes loops may still become."""
+        """How many more nodes loops may be unrolled to."""
         return max(self.unrolled - self._unrolled, 0)
 
     @property
     def characters_left(self) -> int:
-        """How many characters names may still have."""
+        """How many more characters names may have."""
         return max(self.characters - self._written, 0)
 
     @contextmanager
     def unrolling(self) -> Iterator[None]:
-        """Counts the nodes that are looked at in it as those that loops become."""
+        """Counts the nodes that are processed in this context as unrolled."""
         self._loops += 1
         try:
             yield
@@ -192,10 +192,10 @@ class Budget:
 
 
 def most_nodes(size: ModelSize) -> int:
-    """The most nodes of a model, where nothing else is asked for."""
+    """The default limit on a model's nodes."""
     return min(_NODES + _NODES_FOR_EACH * size.nodes, _MOST_NODES)
 
 
 def most_bytes(limits: Limits, size: ModelSize) -> int:
-    """The most bytes that are held beside a model's tensors."""
+    """The default limit on bytes in addition to a model's tensors."""
     return _BYTES + _BYTES_FOR_EACH * size.bytes if limits.bytes is None else limits.bytes

@@ -1,4 +1,4 @@
-"""Reads ONNX models, which may be damaged or hostile: what is wrong is refused by name before anything runs."""
+"""Reads ONNX models, which may be damaged or hostile: errors are reported by name before anything runs."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Array
 
 MAX_BYTES = (1 << 31) - 1
-"""The most bytes of a model's file, as protobuf has it; larger weights are external data."""
+"""The most bytes of a model's file, protobuf's limit; larger weights are external data."""
 
 
 class LoadedModel:
-    """A valid model as its file has it, with local functions inlined.
+    """A valid model as in its file, with local functions inlined.
 
     Attributes:
         proto: the model.
         name: what messages call it: the file's name, or that of its graph.
-        folder: where external data lies; None if there can be none.
-        opsets: the versions of the domains that it imports; ONNX's own is ''.
-        types: the types of values that the file states, or that follow from it, by name.
+        folder: the folder of external data; None if there can be none.
+        opsets: the versions of the domains that it imports; ONNX's domain is ''.
+        types: the types of values that the file states or implies, by name.
         limits: what it may take until it runs.
-        size: the nodes and bytes that its file has.
-        without_owned_inputs: the nodes found so far whose operators take nothing that DirectML owns, with the inputs that are known: for
-            other sizes they are not tried again.
+        size: the nodes and bytes of its file.
+        without_owned_inputs: nodes whose operators do not support inputs owned by DirectML, with their known inputs, so that
+            they are not tried again for other sizes.
     """
 
     def __init__(self, proto: ModelProto, name: str, folder: Path | None, limits: Limits) -> None:
         """Checks the model.
 
         Raises:
-            DescError: it is not valid; all problems are told.
+            DescError: it is not valid; all problems at once.
         """
         nodes = count_model_nodes(proto)
         self.proto = _inline_functions(proto, name, folder, limits, nodes)
@@ -59,7 +59,7 @@ class LoadedModel:
             raise DescError(f"onnx.load: {name}", [problem])
         self.folder = folder
         self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in proto.opset_import}
-        self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # the tensor is held, so that no other one gets its id
+        self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # holds the tensor, so that no other one gets its id
         self._outside: dict[tuple[object, ...], Array] = {}
         self.without_owned_inputs: set[Hashable] = set()
         self._roots: set[int] = set()
@@ -71,7 +71,7 @@ class LoadedModel:
         return {item.name: item.type for item in (*graph.value_info, *graph.input, *graph.output)}
 
     def array(self, tensor: TensorProto | SparseTensorProto) -> Array:
-        """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one has its zeros.
+        """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one is made dense.
 
         Raises:
             DescError: there is no memory for it, or the file has changed.
@@ -97,11 +97,11 @@ class LoadedModel:
         return self._outside[key]
 
     def budget(self) -> Budget:
-        """What a lowering of the model may take."""
+        """A new budget for a lowering of the model."""
         return Budget(self.name, self.limits, self.size)
 
     def bytes_of(self, array: Array) -> bytes:
-        """The bytes of an array in order: of one that stays always the same object, which graphs for different sizes share."""
+        """The bytes of an array in order; for a permanent array always the same object, which graphs for different sizes share."""
         if not self.holds(array):
             return array.tobytes()
         place = memory_key(array)
@@ -110,12 +110,12 @@ class LoadedModel:
         return self._bytes[place]
 
     def holds(self, array: Array) -> bool:
-        """Whether an array is one that `array` gave, or a view of it: then its memory stays as long as the model."""
+        """Whether `array` returned this array, or one that it views: then its memory lives as long as the model."""
         return id(_root(array)) in self._roots
 
 
 def memory_key(array: Array) -> Hashable:
-    """Tells an array from all others that have memory at the same time."""
+    """Identifies an array among all that have memory at the same time."""
     return array.__array_interface__["data"][0], array.dtype, array.shape, array.strides
 
 
@@ -131,10 +131,10 @@ def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:
 
     Args:
         source: a path, the bytes of a file, or a ModelProto.
-        limits: what the model may take; None for the usual limits.
+        limits: what the model may take; None for the default limits.
 
     Raises:
-        DescError: no such file, or no model in it.
+        DescError: the file does not exist, or is not a model.
     """
     limits = limits or Limits()
     if isinstance(source, ModelProto):
@@ -146,7 +146,7 @@ def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:
     path = Path(source)
     try:
         data = files.read(path, MAX_BYTES)
-    except (OSError, ValueError, MemoryError) as error:  # a name with a zero is a ValueError
+    except (OSError, ValueError, MemoryError) as error:  # a name with a null character is a ValueError
         reason = "more than fits into memory" if isinstance(error, MemoryError) else getattr(error, "strerror", None) or str(error)
         raise DescError("onnx.load", [Problem("onnx.file", "source", f"{brief(path.name)}: {reason}", "a file that can be read")]) from None
     return LoadedModel(_parse(data, path.name, limits), path.name, path.parent, limits)
@@ -167,14 +167,14 @@ def _parse(data: bytes, name: str, limits: Limits) -> ModelProto:
 
 
 def _inline_functions(proto: ModelProto, name: str, folder: Path | None, limits: Limits, nodes: int) -> ModelProto:
-    """The model, after it was checked, with its own functions inlined.
+    """Checks the model and inlines its functions.
 
     Args:
         proto: the model.
         name: what messages call it.
         folder: where external data lies.
         limits: what it may take.
-        nodes: the nodes that its file has.
+        nodes: the number of nodes in its file.
     """
     if problems := problems_of(proto, folder, limits, nodes):
         raise DescError(f"onnx.load: {name}", problems)
@@ -182,7 +182,7 @@ def _inline_functions(proto: ModelProto, name: str, folder: Path | None, limits:
         return proto
     try:
         own: ModelProto = inliner.inline_local_functions(proto)
-    except Exception as error:  # ONNX raises what its C++ code throws
+    except Exception as error:  # ONNX raises whatever its C++ code throws
         found = f"not inlined: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         raise DescError(f"onnx.load: {name}", [Problem("onnx.function", "functions", found, "functions that ONNX inlines")]) from None
     if problems := problems_of(own, folder, limits, nodes):

@@ -1,4 +1,4 @@
-"""`count_messages`: how many messages a file has, before it is parsed: an empty one takes two bytes there, and two hundred in memory."""
+"""`count_messages`: counts a file's messages before it is parsed: an empty one takes two bytes there, and two hundred in memory."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
 
 FIELDS_FOR_EACH = 8
-"""So many fields of numbers and texts, each with a tag of its own, count as a message: they take some 20 bytes in memory."""
+"""This many tagged fields of numbers and texts count as one message: each takes some 20 bytes in memory."""
 _VARINT, _FIXED64, _LENGTH, _START, _END, _FIXED32 = range(6)
 _MOST_DEPTH = 100
-"""Protobuf's own limit on messages within messages."""
+"""Protobuf's limit on nested messages."""
 
 
 def count_messages(data: bytes, most: int) -> int:
-    """How many messages a serialized ModelProto has, with a share for fields beside messages; more than `most` are not counted on.
+    """Counts the messages of a serialized ModelProto, with a share for other fields; stops beyond `most`.
 
-    What is no protobuf is not refused here: the count ends where it cannot be read.
+    Invalid protobuf is not rejected here: the count ends where it cannot be read.
 
     Args:
         data: the file.
-        most: the number from which on nobody needs to know more.
+        most: the number at which counting may stop.
     """
     limit = most * FIELDS_FOR_EACH
     seen = 0
@@ -62,7 +62,7 @@ def count_messages(data: bytes, most: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends; beyond the data it is 0."""
+    """A number and its end offset; 0 beyond the data."""
     found = shift = 0
     for place in range(at, min(at + 10, len(data))):
         byte = data[place]

@@ -1,4 +1,4 @@
-"""`problems_of`: what is wrong with a model as a whole, before any node is looked at by itself."""
+"""`problems_of`: problems of a model as a whole, before any single node is checked."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from onnx import FunctionProto, NodeProto, TypeProto, ValueInfoProto
 
 Names: TypeAlias = "ChainMap[str, None]"
-"""Names as keys: those of a body in front of those around it, which are not copied for it."""
+"""Names as keys: those of a body are chained before the enclosing ones, which are not copied."""
 
 MAX_DEPTH = 16
-"""The most subgraphs within subgraphs."""
+"""The deepest nesting of subgraphs."""
 _OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
-"""Operators that ONNX Runtime's optimizer writes into ONNX's own domain, which lacks them."""
+"""Operators that ONNX Runtime's optimizer writes into ONNX's domain, which does not define them."""
 _CONTENT = {
     AttributeProto.FLOAT: "f",
     AttributeProto.INT: "i",
@@ -49,13 +49,13 @@ _SINGLE = ("f", "i", "s", "t", "g", "sparse_tensor", "tp")
 
 
 def problems_of(model: ModelProto, folder: Path | None, limits: Limits, nodes: int) -> list[Problem]:
-    """All that is wrong with a model, up to a limit.
+    """All problems of a model, up to a limit.
 
     Args:
         model: the model.
-        folder: where external data lies; None if there can be none.
+        folder: the folder of external data; None if there can be none.
         limits: what the model may take.
-        nodes: the nodes that its file has, each once.
+        nodes: the nodes in its file, each once.
     """
     found: list[Problem] = []
     for problem in _problems(model, folder, limits, nodes):
@@ -85,7 +85,7 @@ def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int
         yield Problem("onnx.opset", "opset_import", "empty", "the version of each domain whose operators the model has")
         return
     if wrong:
-        return  # what operators are depends on it
+        return  # the meaning of operators depends on it
     functions = {(_domain(function.domain), function.name): function for function in model.functions}
     most = limits.nodes if limits.nodes is not None else most_nodes(ModelSize(nodes))
     broken = list(_function_problems(functions, model, limits, most))
@@ -99,7 +99,7 @@ def _domain(text: str) -> str:
 
 
 def _is_name(text: object, *, empty: bool = False) -> bool:
-    """Whether a text is one: what is no UTF-8 comes as bytes."""
+    """Whether a name is text: protobuf returns invalid UTF-8 as bytes."""
     return isinstance(text, str) and (empty or bool(text)) and len(text) <= MAX_NAME
 
 
@@ -115,7 +115,7 @@ def _call_problems(node: NodeProto, functions: Mapping[tuple[str, str], Function
 def _function_problems(
     functions: Mapping[tuple[str, str], FunctionProto], model: ModelProto, limits: Limits, most: int
 ) -> Iterator[Problem]:
-    """Functions that call themselves, or would make too many nodes or bytes."""
+    """Functions that are recursive, or expand to too many nodes or bytes."""
     if len(functions) != len(model.functions):
         yield Problem("onnx.function", "functions", "two of the same name", "each function once")
         return
@@ -123,7 +123,7 @@ def _function_problems(
     open_: set[tuple[str, str]] = set()
 
     def size(key: tuple[str, str], depth: int) -> tuple[int, int]:
-        """The nodes and the bytes that a function becomes."""
+        """The nodes and the bytes to which a function expands."""
         if key in open_ or depth > MAX_DEPTH:
             raise RecursionError
         if key not in sizes:
@@ -155,7 +155,7 @@ def _function_problems(
     try:
         called = [sizes.get(key, (0, 0)) for key in _called_functions(model.graph.node, 0)]
     except RecursionError:
-        return  # too deep: told with the graph
+        return  # too deep: reported with the graph
     total = len(called) + sum(nodes for nodes, _ in called)
     if total > most:
         yield limit_problem("nodes", "graph", f"{total} nodes with those of functions", most, "nodes")
@@ -165,7 +165,7 @@ def _function_problems(
 
 
 def _called_functions(nodes: Iterable[NodeProto], depth: int) -> Iterator[tuple[str, str]]:
-    """The operators of nodes, those of their subgraphs included."""
+    """The operators of nodes, including those of their subgraphs."""
     if depth > MAX_DEPTH:
         raise RecursionError
     for node in nodes:
@@ -179,10 +179,10 @@ class _Graphs:
     """The rules of graphs.
 
     Args:
-        folder: where external data lies.
+        folder: the folder of external data.
         opsets: the versions of the domains.
-        functions: the model's own functions.
-        most: the most nodes. Values count, too, where there are more than `OPERANDS` for each node.
+        functions: the model's functions.
+        most: the most nodes. Values also count if there are more than `OPERANDS` per node.
     """
 
     def __init__(
@@ -195,13 +195,13 @@ class _Graphs:
         self.nodes = 0
 
     def problems(self, graph: GraphProto, around: Names, place: str, depth: int) -> Iterator[Problem]:
-        """What is wrong with a graph and the subgraphs of its nodes.
+        """Problems of a graph and the subgraphs of its nodes.
 
         Args:
             graph: the graph.
-            around: the names that a body may read from around it, as keys.
-            place: goes before the places of problems.
-            depth: how many subgraphs are around it.
+            around: the enclosing names that a body may read, as keys.
+            place: the prefix of the problems' places.
+            depth: the number of enclosing subgraphs.
         """
         if depth > MAX_DEPTH:
             yield Problem("onnx.size", place.rstrip("/"), f"more than {MAX_DEPTH} bodies within each other", f"at most {MAX_DEPTH}")
@@ -319,7 +319,7 @@ class _Graphs:
 
 
 def _long_names(graph: GraphProto) -> str | None:
-    """A name of a graph that is too long: every place below it would repeat it."""
+    """A name that is too long, which every nested place would repeat."""
     return next((name for name in _names(graph) if len(name) > MAX_NAME), None)
 
 
@@ -331,7 +331,7 @@ def _names(graph: GraphProto) -> Iterator[str]:
 
 
 def _constant_problems(graph: GraphProto, place: str) -> Iterator[Problem]:
-    """Initializers that are inputs, too, and do not fit them."""
+    """Initializers that do not fit the inputs of the same name."""
     inputs = {item.name: item for item in graph.input}
     for tensor in graph.initializer:
         declared = inputs.get(tensor.name)
@@ -360,12 +360,12 @@ def _type_proto_problem(proto: TypeProto, depth: int) -> Problem | None:
             return Problem("onnx.sizes", f"sizes[{index}]", str(dim.dim_value), "a size: 0 or more, below 2**40; -1 where it is open")
         if dim.WhichOneof("value") == "dim_param" and not _is_name(dim.dim_param, empty=True):
             return Problem("onnx.sizes", f"sizes[{index}]", brief(dim.dim_param), "a symbol's name")
-    # A size that is open leaves room: what comes is an array that exists.
+    # Dynamic sizes are not checked here: the array passed at run time exists.
     return sizes_problem("sizes", [max(dim.dim_value, 0) for dim in tensor.shape.dim], tensor.elem_type)
 
 
 def _form_problems(node: NodeProto, schema: defs.OpSchema, place: str) -> Iterator[Problem]:
-    """Numbers of inputs and outputs, and attributes that are missing."""
+    """Wrong numbers of inputs and outputs, and missing attributes."""
     for what, names, least, most in (
         ("inputs", node.input, schema.min_input, schema.max_input),
         ("outputs", node.output, schema.min_output, schema.max_output),
@@ -384,7 +384,7 @@ def _form_problems(node: NodeProto, schema: defs.OpSchema, place: str) -> Iterat
 
 
 def _body_problems(node: NodeProto, opset: int, place: str) -> Iterator[Problem]:
-    """Bodies that take or give another number of values than their node."""
+    """Bodies whose numbers of inputs or outputs differ from their node's."""
     if node.op_type not in ("If", "Loop", "Scan") or node.domain not in ("", "ai.onnx"):
         return
     given = {"If": 0, "Loop": max(len(node.input), 2), "Scan": len(node.input) - (1 if opset < 9 else 0)}[node.op_type]
@@ -400,5 +400,5 @@ def _body_problems(node: NodeProto, opset: int, place: str) -> Iterator[Problem]
 
 
 def _type_name(declared: Any) -> str:
-    """The name of an attribute's type in a schema, which ONNX's stubs do not know."""
+    """The name of an attribute's type in a schema, which ONNX's stubs lack."""
     return str(declared.type.name)

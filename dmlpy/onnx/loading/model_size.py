@@ -1,4 +1,4 @@
-"""How large a model is: its nodes and the bytes of its tensors, counted without the tensors being read."""
+"""The size of a model: its nodes and the bytes of its tensors, counted without reading the tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def count_model_nodes(model: ModelProto) -> int:
 
 
 def count_nodes(nodes: Iterable[NodeProto]) -> int:
-    """How many nodes there are, with those of their subgraphs."""
+    """The number of nodes, including those of their subgraphs."""
     found = 0
     waiting = [nodes]
     while waiting:
@@ -42,8 +42,8 @@ def measure_model(model: ModelProto, nodes: int, folder: Path | None) -> ModelSi
 
     Args:
         model: the model as its file has it.
-        nodes: how many nodes it has.
-        folder: where external data lies.
+        nodes: the number of its nodes.
+        folder: the folder of external data.
     """
     found = sum(function.ByteSize() for function in model.functions)
     paths: set[Path] = set()
@@ -56,13 +56,13 @@ def measure_model(model: ModelProto, nodes: int, folder: Path | None) -> ModelSi
 
 
 def memory_problem(model: ModelProto, folder: Path | None, limits: Limits, size: ModelSize) -> Problem | None:
-    """The problem with tensors that take far more memory than their file: sparse ones, and holes in files of external data.
+    """The problem of tensors that take far more memory than their file: sparse ones, and holes in files of external data.
 
     Args:
-        model: the model, its own functions inlined.
-        folder: where external data lies.
+        model: the model with its functions inlined.
+        folder: the folder of external data.
         limits: the limits of the model.
-        size: what its file holds.
+        size: the size of its file.
     """
     allowed = most_bytes(limits, size)
     dense = sum(tensors.dense_bytes_of(sparse) for graph in _graphs(model.graph) for sparse in _sparse(graph))

@@ -1,4 +1,4 @@
-"""The domains of operators, and ONNX's descriptions of its own ones."""
+"""The domains of operators, and ONNX's operator schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of a model's file: their bytes are counted before they are read, and files of external data lie below the model's folder."""
+"""Tensors of a model's file: their bytes are counted before they are read, and files of external data must be below the model's folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Array
 
 MAX_DENSE_BYTES = 1 << 28
-"""The most bytes of a tensor that the file holds as a sparse one."""
+"""The most bytes of a sparse tensor when made dense."""
 _FIELDS: Mapping[int, tuple[str, int]] = {
     TensorProto.FLOAT: ("float_data", 1),
     TensorProto.COMPLEX64: ("float_data", 2),
@@ -33,7 +33,7 @@ _FIELDS: Mapping[int, tuple[str, int]] = {
     TensorProto.UINT64: ("uint64_data", 1),
     TensorProto.STRING: ("string_data", 1),
 }
-"""The field that holds the elements of a type, and its entries for each element; `int32_data` holds those of other types."""
+"""The field with the elements of a type, and its entries per element; `int32_data` has those of other types."""
 _BITS: dict[int, int] = {TensorProto.UINT4: 4, TensorProto.INT4: 4, TensorProto.FLOAT4E2M1: 4}
 if hasattr(TensorProto, "INT2"):
     _BITS |= {TensorProto.UINT2: 2, TensorProto.INT2: 2}
@@ -41,11 +41,11 @@ _ALL_FIELDS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_
 
 
 def problem_of(tensor: TensorProto, folder: Path | None) -> Problem | None:
-    """What is wrong with a tensor; None if its elements can be read.
+    """The problem of a tensor; None if its elements can be read.
 
     Args:
         tensor: the tensor.
-        folder: where external data lies; None if there can be none.
+        folder: the folder of external data; None if there can be none.
     """
     if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
         return Problem("onnx.type", "data_type", str(tensor.data_type), "the number of one of ONNX's element types")
@@ -63,7 +63,7 @@ def problem_of(tensor: TensorProto, folder: Path | None) -> Problem | None:
 
 
 def array_of(tensor: TensorProto, folder: Path | None) -> Array:
-    """The elements of a tensor that `problem_of` finds nothing wrong with."""
+    """The elements of a tensor for which `problem_of` returned None."""
     if tensor.data_type == TensorProto.STRING:
         return texts_of(tensor.string_data).reshape(tuple(tensor.dims))
     if tensor.data_location != TensorProto.EXTERNAL:
@@ -86,7 +86,7 @@ def array_of(tensor: TensorProto, folder: Path | None) -> Array:
 
 
 def texts_of(texts: Iterable[bytes]) -> Array:
-    """Texts as an array of objects: ONNX's own way holds them side by side for a moment, each as long as the longest."""
+    """Texts as an array of objects: ONNX's converter temporarily pads each to the longest."""
     decoded = [text.decode("utf-8") for text in texts]
     found = np.empty(len(decoded), object)
     found[:] = decoded
@@ -94,7 +94,7 @@ def texts_of(texts: Iterable[bytes]) -> Array:
 
 
 def sparse_problem_of(tensor: SparseTensorProto, folder: Path | None) -> Problem | None:
-    """What is wrong with a sparse tensor; None if its elements can be read."""
+    """The problem of a sparse tensor; None if its elements can be read."""
     for part, own in (("values", tensor.values), ("indices", tensor.indices)):
         problem = problem_of(own, folder)
         if problem is not None:
@@ -117,7 +117,7 @@ def sparse_problem_of(tensor: SparseTensorProto, folder: Path | None) -> Problem
 
 
 def dense(tensor: SparseTensorProto, folder: Path | None) -> Array:
-    """The elements of a sparse tensor that `sparse_problem_of` finds nothing wrong with, zeros between them."""
+    """The dense elements of a sparse tensor for which `sparse_problem_of` returned None."""
     values, indices = array_of(tensor.values, folder), array_of(tensor.indices, folder)
     found = np.zeros(tuple(tensor.dims), values.dtype)
     places = tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, found.shape)
@@ -203,7 +203,7 @@ def _external_problem(tensor: TensorProto, folder: Path | None) -> Problem | Non
 
 @dataclass(frozen=True)
 class ExternalLocation:
-    """Where the elements of a tensor with external data lie.
+    """The location of the elements of a tensor with external data.
 
     Attributes:
         path: the file.
@@ -217,26 +217,26 @@ class ExternalLocation:
 
 
 def locate(tensor: TensorProto, folder: Path | None) -> ExternalLocation:
-    """Where the elements of a tensor lie that has external data, and that `problem_of` finds nothing wrong with."""
+    """The location of the elements of a tensor with external data for which `problem_of` returned None."""
     entries: dict[str, Any] = {entry.key: entry.value for entry in tensor.external_data}
     assert folder is not None
     return ExternalLocation((folder / entries["location"]).resolve(), int(entries.get("offset", 0)), bytes_of(tensor))
 
 
 def bytes_of(tensor: TensorProto) -> int:
-    """The bytes of a tensor's elements; of a text those of its characters are not counted."""
+    """The bytes of a tensor's elements; the characters of texts are not counted."""
     return _bytes(prod(tensor.dims), tensor.data_type)
 
 
 def dense_bytes_of(tensor: SparseTensorProto) -> int:
-    """The bytes that a sparse tensor takes with its zeros."""
+    """The bytes of a sparse tensor when made dense."""
     return _bytes(prod(tensor.dims), tensor.values.data_type)
 
 
 def stored_bytes(path: Path) -> int:
-    """The bytes that a file takes on its disk, where the system tells: holes take none. At most its size."""
+    """The bytes that a file occupies on disk, if the system reports them: holes take none. At most its size."""
     try:
         status = path.stat()
     except OSError:
-        return 0  # told when it is read
+        return 0  # reported when it is read
     return min(status.st_size, getattr(status, "st_blocks", status.st_size) * 512)

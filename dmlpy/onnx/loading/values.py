@@ -13,7 +13,7 @@ from dmlpy.onnx.loading.elements import data_type_of, dtype_of, element_name, el
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int | str | None, ...]
-"""Sizes of which some may be unknown: a name is the model's symbol, None has no name."""
+"""Sizes, some of which may be unknown: a name is the model's symbol, None is unnamed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +22,13 @@ class Value:
 
     Attributes:
         name: unique in the model, after control flow was unrolled and functions were inlined.
-        element: ONNX's element type; None if nobody knows it.
-        sizes: ONNX's sizes, `()` for a scalar; None if not even their number is known.
-        array: its elements, where they are known before the model runs.
-        stage: the stage that computes it; None for an input of the model and for what is known.
-        kind: what else it may be than a tensor: `sequence`, `optional`, `sparse`.
-        items: the tensors of a sequence or an optional, where they are known one by one.
-        described: the type of what is no tensor, as ONNX describes it; None if nobody knows it.
+        element: ONNX's element type; None if unknown.
+        sizes: ONNX's sizes, `()` for a scalar; None if the rank is unknown.
+        array: its elements, if they are known before the model runs.
+        stage: the stage that computes it; None for an input of the model and for known values.
+        kind: `sequence`, `optional` or `sparse` for a value that is not a tensor.
+        items: the tensors of a sequence or an optional, if they are known individually.
+        described: ONNX's type of a value that is not a tensor; None if unknown.
     """
 
     name: str
@@ -47,19 +47,19 @@ class Value:
 
     @classmethod
     def empty(cls, name: str, row: Value, axis: int) -> Value:
-        """No rows: a value without elements.
+        """An empty stack of rows: a value without elements.
 
         Args:
             name: its name.
-            row: what one row would be: its type and sizes are known.
-            axis: where the dimension of the rows is.
+            row: a value with the type and the sizes of a row, which are known.
+            axis: the dimension of the rows.
         """
         sizes = list(row.static_sizes)
         sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
         return cls.known(name, np.empty(sizes, dtype_of(row.element or 0)))
 
     def named(self, name: str) -> Value:
-        """The value by another name."""
+        """The value with another name."""
         return replace(self, name=name)
 
     @property
@@ -111,7 +111,7 @@ class Value:
 
 
 def value_from_proto(name: str, proto: TypeProto, stage: int | None = None) -> Value:
-    """The value that a type of the model describes."""
+    """The value that a type in the model describes."""
     kind = proto.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type":
         known = proto if proto.WhichOneof("value") else None
@@ -120,6 +120,6 @@ def value_from_proto(name: str, proto: TypeProto, stage: int | None = None) -> V
     sizes = None
     if tensor.HasField("shape"):
         forms = [(dim.WhichOneof("value"), dim) for dim in tensor.shape.dim]
-        # Some exporters write -1 for a size that is open.
+        # Some exporters write -1 for a dynamic size.
         sizes = tuple(dim.dim_value if form == "dim_value" and dim.dim_value >= 0 else (dim.dim_param or None) for form, dim in forms)
     return Value(name, tensor.elem_type or None, sizes, None, stage)

@@ -1,5 +1,5 @@
-"""The nodes of a model as graphs of DirectML's operators, and those that stay on the host.
+"""Lowers the nodes of a model to graphs of DirectML's operators, and to nodes that run on the host.
 
-What is known is computed, control flow is unrolled, a rule in `rules` makes operators of a node, and a `Program` is what all of it becomes.
+Constants are folded, control flow is unrolled, a rule in `rules` lowers each node to operators, and the result is a `Program`.
 Imports `loading`, `nodes` and `domains`.
 """

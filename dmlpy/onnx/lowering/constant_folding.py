@@ -1,4 +1,4 @@
-"""What is known of a model before it runs: nodes whose inputs are known, and shapes of values whose sizes are."""
+"""Constant folding: nodes whose inputs are known, and shapes of values whose sizes are known."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
 
 _LOOPS = 200
-"""How much longer the reference implementation takes for an element where it may loop over them."""
+"""The cost factor of an element where the reference implementation may loop over elements."""
 _NEVER = frozenset(
     {
         *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"),
         *("ImageDecoder", "RegexFullMatch", "StringNormalizer"),
     }
 )
-"""Operators of random numbers, and those of which nobody can tell ahead what they cost: an image of any size in few bytes, a pattern that
-Python's `re` tries in exponentially many ways. StringNormalizer changes the locale of the whole process while it runs."""
+"""Operators of random numbers, and those of unpredictable cost: an image of any size in few bytes, a pattern that
+Python's `re` matches in exponential time. StringNormalizer changes the locale of the whole process while it runs."""
 
 
 def fold_empty_value(value: Value) -> Value:
-    """The value; where some size is 0 its elements are known, as there are none."""
+    """The value; if a size is 0, as a known value without elements."""
     is_typed = value.kind == "tensor" and value.element is not None
     if value.array is not None or not is_typed or not value.is_static or 0 not in value.static_sizes:
         return value
     if sizes_problem("", value.static_sizes, value.element or 0) is not None:
-        return value  # a rule of its own refuses the node that gives it
+        return value  # a separate rule rejects the node that outputs it
     return replace(value, array=np.empty(value.static_sizes, dtype_of(value.element or 0)))
 
 
 def fold_empty_outputs(node: Node) -> dict[str, Array] | None:
-    """The outputs of a node by name where none of them has any elements, else None; also for a node with subgraphs, which may be wrong."""
+    """The outputs of a node by name if none of them has elements, else None; also for a node with subgraphs, which may be invalid."""
     wanted = [value for value in node.outputs if value is not None]
     if not wanted or any(value.array is None for value in wanted) or _has_subgraphs(node):
         return None
@@ -55,14 +55,13 @@ def fold_empty_outputs(node: Node) -> dict[str, Array] | None:
 def fold_node(
     node: Node, opsets: Mapping[str, int], budget: Budget, computed: Callable[[Node, Mapping[str, int]], dict[str, Array] | None]
 ) -> dict[str, Array] | None:
-    """The outputs of a node by name where they are known before the model runs, else None.
+    """The outputs of a node by name if they are known before the model runs, else None.
 
     Args:
         node: the node.
         opsets: the versions of the domains.
-        budget: what may be computed and held ahead.
-        computed: computes a node whose inputs are known by DirectML's operators, as they would when the model runs; None where there are
-            none for it.
+        budget: what may be computed and stored ahead of time.
+        computed: computes a node whose inputs are known with DirectML's operators, as when the model runs; returns None if it has none.
     """
     if node.domain == "" and node.op_type in ("Shape", "Size") and node.inputs[0] is not None and node.inputs[0].is_static:
         return {node.proto.output[0]: _fold_shape(node)}

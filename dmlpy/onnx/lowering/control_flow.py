@@ -1,4 +1,4 @@
-"""If, Loop and Scan, where it is known before the model runs what they do: branches are chosen and iterations are unrolled."""
+"""If, Loop and Scan whose control flow is known before the model runs: branches are chosen and iterations are unrolled."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.scopes import GraphLowering, Scope, Values
     from dmlpy.onnx.nodes.node import Node
 _NAMES = 3
-"""The names that a node and its values have, each of which begins with that of the loop."""
+"""The number of names of a node and its values, each prefixed with the loop's."""
 _SHORT = 4096
-"""The bytes of a node of which copies do not matter."""
+"""The bytes of a node up to which copies are not counted."""
 
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
@@ -36,10 +36,10 @@ def is_control_flow(node: Node) -> bool:
 
 
 def unroll(lowering: GraphLowering, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
-    """The outputs of a node of control flow, whose subgraphs take its place.
+    """Replaces a control-flow node by its subgraphs and returns its outputs.
 
     Raises:
-        NotLowered: what it does is not known before the model runs, or it is too long.
+        NotLowered: its control flow is not known before the model runs, or it is too long.
     """
     if node.op_type == "If":
         return _unroll_if(lowering, node, scope, opsets)
@@ -103,11 +103,11 @@ def _unroll_scan(
     Args:
         lowering: the lowering of the model.
         node: the node.
-        inputs: the states, then what is scanned.
-        scope: the values around the node.
+        inputs: the states, then the scanned inputs.
+        scope: the values in the node's scope.
         opsets: the versions of the domains.
-        prefix: goes before the names of what it computes.
-        axis_of: the dimension that is scanned where the node names none.
+        prefix: the prefix of the names of computed values.
+        axis_of: the scanned dimension if the node names none.
     """
     body: GraphProto = node.attribute("body")
     count = int(node.attribute("num_scan_inputs"))
@@ -143,7 +143,7 @@ def _unroll_scan(
 
 
 def _unroll_batched_scan(lowering: GraphLowering, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
-    """The outputs of opset 8's Scan, all of whose inputs and outputs have a batch in front."""
+    """The outputs of opset 8's Scan, whose inputs and outputs all have a batch as first dimension."""
     if node.has(0):
         node.array(0)
         raise node.refusal("onnx.input", node.input_label(0), "given", "left out: all sequences have the same length")
@@ -163,7 +163,7 @@ def _unroll_batched_scan(lowering: GraphLowering, node: Node, scope: Scope, opse
 def _lower_iteration(
     lowering: GraphLowering, body: GraphProto, given: Sequence[Value | None], around: Scope, opsets: Mapping[str, int], prefix: str
 ) -> list[Value]:
-    """What the body gives for one iteration."""
+    """The outputs of the body for one iteration."""
     inner: Scope = ChainMap({}, around)
     inner.update({item.name: value for item, value in zip(body.input, given, strict=False) if value is not None})
     lowering.lower_nodes([proto for proto in body.node if not _is_constant(proto.op_type, proto.input)], inner, prefix, opsets)
@@ -171,7 +171,7 @@ def _lower_iteration(
 
 
 def _lower_constants(lowering: GraphLowering, node: Node, body: GraphProto, scope: Scope, opsets: Mapping[str, int]) -> Scope:
-    """The scope in which each iteration runs: with the constants of the body, which all of them share."""
+    """The scope of the iterations, with the body's constants, which all of them share."""
     around: Scope = ChainMap({}, scope)
     lowering.load_initializers(body, around, f"{node.name}/")
     lowering.lower_nodes([proto for proto in body.node if _is_constant(proto.op_type, proto.input)], around, f"{node.name}/", opsets)
@@ -183,7 +183,7 @@ def _is_constant(op_type: str, inputs: Sequence[str]) -> bool:
 
 
 def _scalar(node: Node, index: int) -> Any:
-    """The only element of an input that is known: a condition or a number of iterations."""
+    """The only element of a known input: a condition or a number of iterations."""
     array = node.array(index)
     if array.size != 1 or array.dtype.kind not in "biu":
         raise node.refusal("onnx.invalid", node.input_label(index), node.value(index).summary(), "one element, an integer or a truth value")
@@ -191,7 +191,7 @@ def _scalar(node: Node, index: int) -> Any:
 
 
 def _check_room(lowering: GraphLowering, node: Node, iterations: float) -> None:
-    """Refuses iterations for which the budget of all loops has no room: they run when the model runs."""
+    """Rejects iterations that exceed the budget of all loops: they run when the model runs."""
     body: GraphProto = node.attribute("body")
     nodes = max(_nodes_per_iteration(body), 1)
     for each, left, what in (
@@ -206,19 +206,19 @@ def _check_room(lowering: GraphLowering, node: Node, iterations: float) -> None:
 
 
 def _nodes_per_iteration(body: GraphProto) -> int:
-    """The nodes that one iteration becomes, at least."""
-    rows = max(len(body.output) - len(body.input), 0)  # each is put in its place by a node
+    """The least number of nodes of one iteration."""
+    rows = max(len(body.output) - len(body.input), 0)  # a node stores each row
     return count_nodes(proto for proto in body.node if not _is_constant(proto.op_type, proto.input)) + rows
 
 
 def _bytes_per_iteration(body: GraphProto) -> int:
-    """The bytes of the nodes of one iteration that are more than a few."""
+    """The bytes of one iteration's large nodes."""
     sizes = (proto.ByteSize() for proto in body.node if not _is_constant(proto.op_type, proto.input))
     return sum(size for size in sizes if size > _SHORT)
 
 
 def _keeps_condition(body: GraphProto) -> bool:
-    """Whether the condition of a Loop is what it was, or a constant: then the number of iterations is known from the start."""
+    """Whether the condition of a Loop is unchanged or a constant: then the number of iterations is known from the start."""
     makers = {name: proto for proto in body.node for name in proto.output}
     name = body.output[0].name
     while name in makers and makers[name].op_type == "Identity" and makers[name].input:
@@ -234,7 +234,7 @@ def _require_sizes(node: Node, value: Value | None, index: int) -> Value:
 
 
 def _stack_rows(lowering: GraphLowering, node: Node, rows: Sequence[Value], item: ValueInfoProto, axis: int) -> Value:
-    """What the iterations gave for an output of the body, stacked; a tensor without elements if there was none."""
+    """Stacks the iterations' values of a body's output; a tensor without elements if there was no iteration."""
     if rows:
         return insert_stack(lowering, rows, axis, f"{node.name}/")
     declared = value_from_proto(item.name, item.type)

@@ -1,4 +1,4 @@
-"""Operators that are defined by others: the body of the definition takes the node's place."""
+"""Operators that are defined in terms of others: the body of the definition replaces the node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def expand_function(
     lowering: GraphLowering, node: Node, opsets: Mapping[str, int], definition: Callable[[Node], FunctionProto | None] | None = None
 ) -> Values | None:
-    """The outputs of a node after the nodes of its operator's definition were lowered; None if there is no definition by others.
+    """Lowers the nodes of an operator's definition and returns the node's outputs; None if the operator has no definition.
 
     Args:
         lowering: lowers the nodes.
@@ -41,7 +41,7 @@ def expand_function(
 
 
 def _find_definition(node: Node) -> FunctionProto | None:
-    schema: Any = node.schema  # onnx's stubs lack what defines an operator by others
+    schema: Any = node.schema  # onnx's stubs lack the functions for definitions
     if schema is None:
         return None
     if schema.has_function:
@@ -55,7 +55,7 @@ def _find_definition(node: Node) -> FunctionProto | None:
             return None
         try:
             text = schema.get_context_dependent_function_with_opset_version(max(versions), node.proto.SerializeToString(), types)
-        except Exception:  # of ONNX's C++ code, for nodes whose definition it cannot write
+        except Exception:  # raised by ONNX's C++ code for nodes whose definition it cannot write
             return None
         body = FunctionProto()
         body.ParseFromString(text)
@@ -64,7 +64,7 @@ def _find_definition(node: Node) -> FunctionProto | None:
 
 
 def _default_attributes(function: FunctionProto, node: Node) -> Iterator[AttributeProto]:
-    """The attributes that a definition reads, where the node leaves them out and the schema has a default."""
+    """The schema's defaults of attributes that a definition reads and the node omits."""
     yield from function.attribute_proto
     for name, attribute in node.schema.attributes.items() if node.schema is not None else ():
         if attribute.default_value.type:
@@ -75,7 +75,7 @@ def _default_attributes(function: FunctionProto, node: Node) -> Iterator[Attribu
 
 
 def _resolve_attributes(proto: NodeProto, given: Mapping[str, AttributeProto], absent: Collection[str]) -> NodeProto:
-    """A node of a definition with the attributes of the node that it stands for, without optional inputs that are not given."""
+    """A node of a definition with the attributes of the node that it replaces, without omitted optional inputs."""
     own = NodeProto()
     own.CopyFrom(proto)
     own.input[:] = ["" if name in absent else name for name in proto.input]

@@ -1,4 +1,4 @@
-"""Parts of values and values made of parts, by nodes that the model does not have: for unrolled loops and for sequences."""
+"""Inserts nodes that split and join values, for unrolled loops and for sequences."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.scopes import GraphLowering, Scope
 
 _OPSETS = {"": 13}
-"""Of the nodes made here."""
+"""The opset of inserted nodes."""
 
 
 def insert_slice(lowering: GraphLowering, value: Value, axis: int, index: int, prefix: str) -> Value:
     """The elements at one index of a dimension, without that dimension."""
     if value.array is not None:
-        place: tuple[Any, ...] = (slice(None),) * axis + (index, ...)  # gives a view, also of a vector and of texts
+        place: tuple[Any, ...] = (slice(None),) * axis + (index, ...)  # yields a view, also of a vector and of texts
         return Value.known(lowering.unique_name(f"{prefix}{value.name}[{index}]"), value.array[place])
     bounds = [_integers(lowering, prefix, number) for number in (index, index + 1, axis)]
     (part,) = insert_node(lowering, "Slice", [value, *bounds], prefix)
@@ -40,21 +40,21 @@ def insert_squeeze(lowering: GraphLowering, value: Value, axis: int, prefix: str
 
 
 def insert_stack(lowering: GraphLowering, values: Sequence[Value], axis: int, prefix: str) -> Value:
-    """The values side by side along a dimension of their own."""
+    """The values stacked along a new dimension."""
     where = _integers(lowering, prefix, axis)
     rows = [insert_node(lowering, "Unsqueeze", [value, where], prefix)[0] for value in values]
     return insert_concat(lowering, rows, axis, prefix)
 
 
 def insert_concat(lowering: GraphLowering, values: Sequence[Value], axis: int, prefix: str) -> Value:
-    """The values one behind the other along a dimension."""
+    """The values concatenated along a dimension."""
     return values[0] if len(values) == 1 else insert_node(lowering, "Concat", values, prefix, axis=axis)[0]
 
 
 def insert_node(
     lowering: GraphLowering, op_type: str, inputs: Sequence[Value], prefix: str, outputs: int = 1, **attributes: Any
 ) -> list[Value]:
-    """The outputs of a node that the model does not have."""
+    """Inserts a node and returns its outputs."""
     scope: Scope = {f"input_{index}": value for index, value in enumerate(inputs)}
     names = [f"{op_type}_{index}_output" for index in range(outputs)]
     lowering.lower_nodes([helper.make_node(op_type, [*scope], names, name=op_type, **attributes)], scope, prefix, _OPSETS)

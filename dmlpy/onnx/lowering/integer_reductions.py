@@ -1,6 +1,6 @@
 """ReduceL2, ReduceLogSum and ReduceLogSumExp of integers, as ONNX Runtime computes them.
 
-ONNX's reference implementation refuses logarithms of integers, and squares them in their own type.
+ONNX's reference implementation rejects logarithms of integers, and squares them in their own type.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _log_of_exponentials(numbers: Array, **along: Any) -> Array:
 
 
 def _reduce(function: Callable[..., Array], data: Array, axes: Any, keepdims: Any) -> tuple[Array]:
-    """The reduction in FLOAT64 without its fraction. Beyond the type's range it is the largest number, without a logarithm the least."""
+    """The reduction in FLOAT64, truncated. Beyond the type's range the result is the largest number, without a logarithm the least."""
     found = function(data.astype(np.float64), axis=axes, keepdims=bool(keepdims))
     limits = np.iinfo(data.dtype)
     is_inside = (found >= limits.min) & (found < float(limits.max))
@@ -45,7 +45,7 @@ def _reduce(function: Callable[..., Array], data: Array, axes: Any, keepdims: An
 
 
 class ReduceL2(ReduceL2_18):  # type: ignore[misc, unused-ignore]
-    """The root of the sum of squares, which has its own type in the end only."""
+    """The root of the sum of squares; only the result has the integer type."""
 
     def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> tuple[Array]:
         if data.dtype.kind not in "iu":

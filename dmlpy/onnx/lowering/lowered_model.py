@@ -1,4 +1,4 @@
-"""`LoweredModel`: a model with the sizes of its inputs, and what it becomes at each feature level."""
+"""`LoweredModel`: a model with the sizes of its inputs, and its lowering at each feature level."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LoweredModel:
     Attributes:
         name: what messages call it.
         inputs: the inputs by name, without those that are constants.
-        given: all inputs by name, with their elements where they are constants.
+        given: all inputs by name, with the elements of those that are constants.
         outputs: the outputs by name.
     """
 
@@ -41,14 +41,14 @@ class LoweredModel:
         return self.interpretation(LATEST).outputs
 
     def interpretation(self, feature_level: FeatureLevel | str | int = LATEST) -> Lowering:
-        """What becomes of the model's nodes at a feature level."""
+        """The lowering of the model's nodes at a feature level."""
         level = parse_level(feature_level)
         if level not in self._lowerings:
             self._lowerings[level] = Lowering.of(self.loaded, self.given, level)
         return self._lowerings[level]
 
     def with_inputs(self, inputs: Mapping[str, Sequence[int | None]]) -> Self:
-        """The model with the sizes that its inputs have in one run; those that are None stay open."""
+        """The model with the sizes of its inputs in one run; None leaves a size dynamic."""
         fixed = {name: replace(value, sizes=tuple(inputs[name])) if name in inputs else value for name, value in self.inputs.items()}
         made = type(self).__new__(type(self))
         LoweredModel.__init__(made, self.loaded, {**self.given, **fixed})
@@ -56,10 +56,10 @@ class LoweredModel:
 
     @cached_property
     def graphs(self) -> list[Graph]:
-        """The graphs of DirectML's operators that the model becomes at the latest feature level, in the order in which they run."""
+        """The graphs of DirectML's operators at the latest feature level, in execution order."""
         return self.program().graphs
 
     def program(self, feature_level: FeatureLevel | str | int = LATEST) -> Program:
-        """The graphs, and the nodes on the host, in the order in which they run."""
+        """The graphs and the nodes on the host, in execution order."""
         found = self.interpretation(feature_level)
         return build_program(found.stages, found.outputs, self.name)

@@ -1,4 +1,4 @@
-"""Lowers a model node by node: what is known is computed, what DirectML expresses becomes graphs, the rest runs on the host."""
+"""Lowers a model node by node: constants are folded, nodes with DirectML equivalents become graphs, the rest runs on the host."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _INEXPRESSIBLE = frozenset(
         "type.support",
     }
 )
-"""The problems of a node that ONNX allows, and DirectML's operators do not express. What else is wrong with a node contradicts ONNX."""
+"""The problems of nodes that are valid in ONNX, but have no DirectML equivalent. Any other problem means that a node is invalid."""
 _COMPUTED = 2
-"""A node that is computed ahead by DirectML's operators takes as long as this number of nodes more."""
+"""The cost, in nodes, of computing one node ahead of time with DirectML's operators."""
 _WAITING = frozenset({"onnx.dynamic", "onnx.constant_input", "onnx.sequence", "onnx.unroll"})
-"""The problems of a node that are gone when all that it reads has come."""
+"""The problems of a node that disappear when all its inputs are available."""
 
 
 @dataclass
@@ -72,11 +72,11 @@ class Lowering:
     Attributes:
         model: the model.
         level: the highest feature level that may be used.
-        stages: by index, which is the order in which they run; graphs have even indices, nodes on the host odd ones.
-        records: what became of each node, in the order in which they run.
+        stages: by index, in execution order; graphs have even indices, nodes on the host odd ones.
+        records: the result of lowering each node, in execution order.
         inputs: the inputs of the model, by name.
         outputs: the outputs of the model, by the model's names.
-        budget: what of the model's limits is left.
+        budget: the remainder of the model's limits.
     """
 
     model: LoadedModel
@@ -88,7 +88,7 @@ class Lowering:
     _names: dict[str, int] = field(default_factory=dict)
     _first_records: dict[str, int] = field(default_factory=dict)
     _changes: list[tuple[int, tuple[int, ...] | None]] = field(default_factory=list)
-    """How much each stage held before it was changed, in order; None before it was there."""
+    """The contents of each stage before it was changed, in order; None before it existed."""
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Lowering:
 
         Args:
             model: the model.
-            inputs: its inputs by name, with sizes as far as they are known, or with elements.
+            inputs: its inputs by name, with the known sizes, or with elements.
             level: the highest feature level that may be used.
         """
         made = cls(model, level, inputs=dict(inputs))
@@ -113,12 +113,12 @@ class Lowering:
 
     @property
     def problems(self) -> list[Problem]:
-        """Why the model is not compiled: what is wrong with nodes that nothing runs, or that ONNX does not allow."""
+        """Why the model cannot be compiled: problems of nodes that nothing runs, or that are invalid in ONNX."""
         refused = [record for record in self.records if record.where in ("nowhere", "invalid")]
         return [problem.under(record.name) for record in refused for problem in record.problems]
 
     def unique_name(self, name: str) -> str:
-        """The name, with a number behind it if it is taken."""
+        """The name, with a number appended if it is taken."""
         self.budget.count_name(name)
         while name in self._names:
             self._names[name] += 1
@@ -128,12 +128,12 @@ class Lowering:
         return name
 
     def lower_graph(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
-        """Loads the initializers and lowers the nodes of a graph: the model's, or the body of a node of control flow.
+        """Loads the initializers and lowers the nodes of a graph: the model's, or the body of a control-flow node.
 
         Args:
             graph: the graph.
-            scope: the values that it may read; what it computes is added.
-            prefix: goes before the names of what it computes.
+            scope: the values that it may read; computed values are added.
+            prefix: the prefix of the names of computed values.
             opsets: the versions of the domains of its nodes.
         """
         self.load_initializers(graph, scope, prefix)
@@ -149,7 +149,7 @@ class Lowering:
                 scope[name] = Value.known(self.unique_name(prefix + name), self.model.array(tensor))
 
     def lower_nodes(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
-        """Lowers nodes in an order in which they run, as `lower_graph` does."""
+        """Lowers nodes in execution order, as `lower_graph` does."""
         for index, proto in enumerate(nodes):
             name = self.unique_name(prefix + (proto.name or f"{proto.op_type}_{index}"))
             with report_unexpected(f"onnx: {self.model.name}", name, proto):
@@ -160,7 +160,7 @@ class Lowering:
             scope.update({name: value for name, value in zip(proto.output, values, strict=True) if value is not None})
 
     def _make_node(self, proto: NodeProto, name: str, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> Node:
-        """The node with unique names, and with what is known of its outputs."""
+        """The node with unique names and inferred outputs."""
         self.budget.count_nodes(name, 1 + (len(proto.input) + len(proto.output)) // OPERANDS)
         own = NodeProto()
         own.CopyFrom(proto)
@@ -179,11 +179,11 @@ class Lowering:
         return node if node.problems else replace(node, problems=tuple(checks.size_problems(node)))
 
     def _resolve_empty(self, value: Value) -> Value:
-        """A value as nodes see it: known if it has no elements, which no tensor of DirectML could hold."""
+        """A value as nodes read it: known if it has no elements, since no DirectML tensor can be empty."""
         return constant_folding.fold_empty_value(value)
 
     def _lower_node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
-        """The node's outputs."""
+        """Lowers a node and returns its outputs."""
         if node.problems:
             return self.fall_back(node, node.problems, scope, opsets)
         known = constant_folding.fold_empty_outputs(node) or self._fold(node, opsets)
@@ -215,28 +215,28 @@ class Lowering:
         return self.fall_back(node, problems, scope, opsets, deferred=self._is_deferrable(node, problems))
 
     def _is_invalid(self, problems: Sequence[Problem]) -> bool:
-        """Whether a node with these problems is one that ONNX does not allow."""
+        """Whether these problems make a node invalid in ONNX."""
         return any(problem.code not in _WAITING | _INEXPRESSIBLE for problem in problems)
 
     def _is_deferrable(self, node: Node, problems: Sequence[Problem]) -> bool:
-        """Whether a node is compiled when all that it reads has come."""
+        """Whether a node is compiled once all its inputs are available."""
         if control_flow.is_control_flow(node):
             return True
         known = find_rule(node.op_type, node.opset, node.domain) is not None
         return known and all(problem.code in _WAITING for problem in problems)
 
     def _check_node(self, node: Node) -> Sequence[Problem]:
-        """What of a node contradicts ONNX, without a look at DirectML's operators."""
+        """Checks that a node is valid in ONNX, regardless of DirectML's operators."""
         try:
             with refuse_unexpected(node.proto, node.inputs):
                 return checks.problems_of(node)
         except NotLowered as reason:
             return reason.problems
 
-    # What fails halfway leaves no trace
+    # Failures are rolled back
 
     def _unknown_inputs(self, node: Node, record: NodeRecord) -> list[Problem]:
-        """What a node of a definition wants to know, asked of the inputs of the node that the definition stands for."""
+        """The inputs that a definition's node needs to know, as inputs of the node that the definition replaces."""
         if all(problem.code != "onnx.constant_input" for problem in record.problems):
             return []
         makers = {value.name: made for made in self.records[self._first_records[node.name] :] for value in made.outputs}
@@ -265,16 +265,16 @@ class Lowering:
                 del self.stages[index]
 
     def _before_change(self, index: int) -> None:
-        """Remembers how much a stage holds that is about to change, for `_undo`."""
+        """Records the contents of a stage before it changes, for `_undo`."""
         stage = self.stages.get(index)
         self._changes.append((index, None if stage is None else stage.lengths()))
 
     def _fold(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
-        """The outputs of a node by name where they are known before the model runs; None also when too much of that is held already."""
+        """The outputs of a node by name if they are known before the model runs; None also if the budget is exhausted."""
         return constant_folding.fold_node(node, opsets, self.budget, self._evaluate)
 
     def _evaluate(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
-        """The outputs of a node whose inputs are known, by DirectML's operators; None if they do not express it."""
+        """The outputs of a node whose inputs are known, computed with DirectML's operators; None if it has no equivalent."""
         arrays = {value.name: value.array for value in node.inputs if value is not None and value.array is not None}
         self.budget.count_nodes(node.name, _COMPUTED)
         program = SingleNodeLowering.program(self.model, node.proto, opsets, arrays, self.budget)
@@ -288,7 +288,7 @@ class Lowering:
         return None if wide is None else evaluate_in_float64(wide, arrays)
 
     def _add_folded(self, node: Node, known: Mapping[str, Array]) -> Values:
-        """The outputs of a node that are known before the model runs."""
+        """Adds the outputs of a node that are known before the model runs."""
         values = [Value.known(name, known[name]) if name else None for name in node.proto.output]
         self._record(node, "folded", values)
         return values
@@ -296,7 +296,7 @@ class Lowering:
     # DirectML
 
     def _lower_to_graph(self, node: Node) -> Values:
-        """The outputs of a node in a graph of DirectML's operators.
+        """Adds a node to a graph of DirectML's operators and returns its outputs.
 
         Raises:
             NotLowered: no DirectML operator expresses it.
@@ -323,7 +323,7 @@ class Lowering:
     def fall_back(
         self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int], *, deferred: bool = False
     ) -> Values:
-        """The outputs of a node that is compiled later or runs on the host, or nowhere if the reference implementation lacks it."""
+        """Defers a node, or places it on the host, or nowhere if the reference implementation lacks it; returns its outputs."""
         self.budget.count_nodes(node.name, count_nodes([node.proto]) - 1)
         around = {name: self.assemble_sequence(scope[name]) for name in subgraphs.captured_names(node.proto) if name in scope}
         inputs = [None if value is None else self.assemble_sequence(value) for value in node.inputs]
@@ -345,7 +345,7 @@ class Lowering:
         return values
 
     def assemble_sequence(self, value: Value) -> Value:
-        """The value; a sequence that is known tensor by tensor is put together on the host."""
+        """The value; a sequence whose tensors are known individually is assembled on the host."""
         if value.items is None:
             return value
         items = [self.assemble_sequence(item) for item in value.items]
@@ -359,7 +359,7 @@ class Lowering:
         return own
 
     def _has_host(self, node: Node) -> bool:
-        """Whether the host runs a node: by ONNX's reference implementation, or by DirectML's operators in FLOAT64 or of a higher level."""
+        """Whether the host can run a node: by ONNX's reference implementation, or DirectML's operators in FLOAT64 or at a higher level."""
         elements = {value.element for value in node.inputs if value is not None}
         wide = elements & {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE} == {TensorProto.DOUBLE}
         wide = wide and find_rule(node.op_type, node.opset, node.domain) is not None
@@ -385,7 +385,7 @@ class Lowering:
 
 
 class SingleNodeLowering(Lowering):
-    """A node whose inputs are known, by itself."""
+    """Lowers a single node whose inputs are known."""
 
     @classmethod
     def program(
@@ -398,21 +398,21 @@ class SingleNodeLowering(Lowering):
         *,
         wide: bool = False,
     ) -> Program | None:
-        """What computes the node.
+        """The program that computes the node.
 
         Args:
-            model: the model that it is of.
+            model: its model.
             proto: the node; its inputs have the arrays' names.
             opsets: the versions of the domains.
-            arrays: its inputs by name: the program reads those of floating-point numbers, whose elements decide nothing.
-            budget: what it may take; None for what a model may.
-            wide: whether FLOAT64 tensors are taken for FLOAT32 ones.
+            arrays: its inputs by name: the program reads the floating-point ones, whose elements do not affect the lowering.
+            budget: what it may take; None for a model's.
+            wide: whether to treat FLOAT64 tensors as FLOAT32.
 
         Returns:
             The program, or None if the node is not lowered.
 
         Raises:
-            CompileError: ONNX does not allow the node.
+            CompileError: the node is invalid in ONNX.
         """
         made = cls._lower_alone(model, proto, opsets, arrays, budget, wide=wide)
         if not wide and any(problem.code == "onnx.constant_input" for record in made.records for problem in record.problems):
@@ -437,7 +437,7 @@ class SingleNodeLowering(Lowering):
         wide: bool = False,
         known: bool = False,
     ) -> Self:
-        """What becomes of the node where floating-point numbers are read in a run, or with `known` none are: some decide what it does."""
+        """Lowers the node with floating-point inputs read at run time, or with `known` all as constants, since some affect the lowering."""
         made = cls(model, LATEST)
         made.budget = budget or made.budget
         for name, array in arrays.items():
@@ -465,7 +465,7 @@ def _is_lowered_at_latest(node: Node, model: LoadedModel) -> bool:
 
 @dataclass(frozen=True)
 class _Mark:
-    """How far a lowering was: how many records there were, and how many changes of stages."""
+    """A point of a lowering to roll back to: the numbers of records and of changes of stages."""
 
     records: int
     changed: int

@@ -1,4 +1,4 @@
-"""Computes a node whose inputs are known by DirectML's operators: on NumPy, or in FLOAT64 by their definitions."""
+"""Computes a node whose inputs are known with DirectML's operators: on NumPy, or in FLOAT64 with their reference definitions."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.programs import Program
 
     _Held: TypeAlias = "Array | tuple[Value, Array]"
-    """An array with ONNX's type and sizes, or a tensor that a graph gave, with the value that it holds."""
+    """An array with ONNX's type and sizes, or a tensor that a graph computed, with its value."""
 
 _TYPES_IN = frozenset({"to", "dtype", "output_dtype", "stash_type"})
-"""Attributes that name a type."""
+"""Attributes that are a type."""
 
 
 def evaluate_program(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
-    """The outputs of a program by name, as NumPy's device gives them; None if something of it is not DirectML's."""
+    """The outputs of a program by name, computed on the NumPy device; None if a part is not DirectML's."""
     device = find_device("numpy")
     values: dict[str, _Held] = dict(arrays)
     for part in program.parts:
@@ -43,7 +43,7 @@ def evaluate_program(program: Program, arrays: Mapping[str, Array]) -> dict[str,
 
 
 def _run_part(part: GraphPart, values: Mapping[str, _Held], device: Device) -> dict[str, tuple[Value, Array]]:
-    """What a part gives: tensors as the graph has them, which the parts behind it read as they are."""
+    """Runs a part and returns its tensors in the graph's layout, which later parts read directly."""
     prepared = compile_graph(part.graph, device).prepare(part.owned, copy=True)
     inputs = {}
     for name, value in part.reads.items():
@@ -56,7 +56,7 @@ def _run_part(part: GraphPart, values: Mapping[str, _Held], device: Device) -> d
 
 
 def evaluate_in_float64(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
-    """The outputs of a program that takes FLOAT64 tensors for FLOAT32 ones, computed in FLOAT64; None if something is not DirectML's."""
+    """The outputs of a program that treats FLOAT64 tensors as FLOAT32, computed in FLOAT64; None if a part is not DirectML's."""
     values = dict(arrays)
     for part in program.parts:
         if not isinstance(part, GraphPart):
@@ -68,7 +68,7 @@ def evaluate_in_float64(program: Program, arrays: Mapping[str, Array]) -> dict[s
 
 
 def is_float64_only(proto: NodeProto, arrays: Mapping[str, Array]) -> bool:
-    """Whether all floating-point tensors of a node are FLOAT64, and its attributes name no other type."""
+    """Whether all floating-point tensors of a node are FLOAT64, and no attribute is another type."""
     floats = {array.dtype for array in arrays.values() if array.dtype.kind == "f"}
     named = any(item.name in _TYPES_IN or item.type == AttributeProto.TENSOR for item in proto.attribute)
     return floats == {np.dtype(np.float64)} and not named
@@ -79,7 +79,7 @@ def _bits(array: Array) -> Array:
 
 
 def _widen(value: Value, array: Array) -> Array:
-    """What a graph gave for a value: FLOAT32 ones are FLOAT64."""
+    """A graph's output for a value, with FLOAT32 as FLOAT64."""
     if value.element == TensorProto.FLOAT:
         return array.reshape(value.static_sizes)
     return to_elements(value, array.astype(dtype_of(value.element or 0), copy=False) if array.dtype.kind == "f" else array)

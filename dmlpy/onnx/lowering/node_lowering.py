@@ -1,4 +1,4 @@
-"""`lower_node`: one node as DirectML's operators, in the graph of its stage."""
+"""`lower_node`: lowers one node to DirectML's operators, in the graph of its stage."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 _CONSTANTS = FeatureLevel.FL_6_2
 """The lowest level whose graphs have constants."""
 _OWN_SIZES = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
-"""Operators that give other sizes in ONNX Runtime than ONNX's inference tells: their functions know better."""
+"""Operators whose sizes in ONNX Runtime differ from ONNX's inference: their rules determine the sizes."""
 Results: TypeAlias = "list[tuple[Value | None, Expression | None]]"
 
 
 def lower_node(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]:
-    """The outputs of a node with their expressions, and the operators that these took.
+    """The outputs of a node with their expressions, and the operators of these.
 
     Args:
         node: the node, which knows the highest feature level that it may use.
-        stage: where it reads its inputs.
+        stage: the stage in which it reads its inputs.
 
     Raises:
         NotLowered: no DirectML operator expresses it.
@@ -57,7 +57,7 @@ def lower_node(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDes
         except DescError as error:
             raise NotLowered(error.problems) from None
     operators = list(_collect_operators((expression for _, expression in results if expression is not None), first))
-    # At the latest level each was checked when it was made.
+    # At the latest level each was checked when it was created.
     if node.level < LATEST:
         wrong = [problem.under(type(desc).short_name()) for desc in operators for problem in check(desc, node.level)]
         if wrong:
@@ -66,7 +66,7 @@ def lower_node(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDes
 
 
 def _apply_rule(node: Node, function: LoweringRule, stage: GraphStage) -> Results:
-    """The outputs of a node that reads what is known as inputs that DirectML owns, or if its operators take none, as constants."""
+    """The outputs of a node that reads known values as inputs owned by DirectML, or as constants if its operators do not support these."""
     key = node.name, function, tuple(value is not None and value.array is not None for value in node.inputs)
     if key not in stage.model.without_owned_inputs:
         try:
@@ -85,7 +85,7 @@ def _no_operator(node: Node) -> Problem:
 
 
 def _inexpressible_outputs(node: Node) -> Iterator[Problem]:
-    """Why DirectML's tensors cannot hold the outputs of a node; its inputs are looked at when they are read."""
+    """Why DirectML's tensors cannot hold the outputs of a node; its inputs are checked when they are read."""
     for index, value in enumerate(node.outputs):
         if value is not None and value.element is not None and value.array is None:
             yield from inexpressible_problems(f"output {index}", value)
@@ -118,7 +118,7 @@ def _match_outputs(node: Node, found: LoweredOutputs) -> Iterator[tuple[Value | 
 
 
 def _collect_operators(expressions: Iterable[Expression], first: int) -> Iterator[OperatorDesc]:
-    """The operators that were made for expressions since a serial number was given out, in the order of their making."""
+    """The operators of expressions created since a serial number, in order of creation."""
     found: set[Producer] = set()
     waiting: list[Producer] = [expression._ref.producer for expression in expressions]
     while waiting:

@@ -1,4 +1,4 @@
-"""`NodeRecord`: what became of a node of a model."""
+"""`NodeRecord`: the result of lowering a node."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Placement: TypeAlias = Literal["directml", "deferred", "host", "folded", "nowher
 
 @dataclass(frozen=True)
 class NodeRecord:
-    """What became of a node.
+    """The result of lowering a node.
 
     Attributes:
         name: its name, unique in the model after control flow was unrolled and functions were inlined.
         op_type: its operator.
-        domain: the operator's domain, empty for ONNX's own.
-        where: `directml`; `deferred` for a node that is compiled when the sizes of what it reads are known; `host` for one that runs there;
-            `folded` for one whose results are known before the model runs; `nowhere` for one that nothing runs; `invalid` for one that ONNX
-            does not allow; `refused` for one that ONNX Runtime gives to DirectML, which refuses it.
-        operators: the short names of the operators that it became, in order; empty for a view of its input.
+        domain: the operator's domain, empty for ONNX's.
+        where: `directml`; `deferred` for a node that is compiled once the sizes of its inputs are known; `host` for one that runs there;
+            `folded` for one whose results are known before the model runs; `nowhere` for one that nothing runs; `invalid` for one that is
+            invalid in ONNX; `refused` for one that ONNX Runtime passes to DirectML, which rejects it.
+        operators: the short names of its operators, in order; empty for a view of its input.
         descs: their descs.
         problems: why it does not run on DirectML.
         inputs: the names of the values that it reads.
-        outputs: the values that it gives.
-        stage: the stage that it is part of; None where it is folded.
-        alone: why ONNX Runtime runs it outside of fused graphs.
+        outputs: the values that it computes.
+        stage: its stage; None if it is folded.
+        alone: why ONNX Runtime does not fuse it into a graph.
         older: why older releases of ONNX Runtime fail.
     """
 
@@ -53,5 +53,5 @@ class NodeRecord:
 
     @cached_property
     def level(self) -> FeatureLevel | None:
-        """The lowest feature level that has all of the operators; None if there are none."""
+        """The lowest feature level that has all its operators; None if there are none."""
         return max((level for desc in self.descs if (level := lowest_level(desc)) is not None), default=None)

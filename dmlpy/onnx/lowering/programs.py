@@ -1,4 +1,4 @@
-"""`Program`: the stages of a model that its outputs need, finished: graphs with their inputs, and nodes of the host."""
+"""`Program`: the final stages that a model's outputs need: graphs with their inputs, and nodes on the host."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class GraphPart:
 
     Attributes:
         graph: the graph.
-        reads: the values that it is bound to in each run, by name.
-        owned: the arrays that it takes when it is prepared, by name.
-        writes: the values that it gives, by name.
+        reads: the values that each run binds, by name.
+        owned: the arrays that it copies when it is prepared, by name.
+        writes: the values that it computes, by name.
     """
 
     graph: Graph
@@ -37,10 +37,10 @@ class HostPart:
     """Nodes that run on the host.
 
     Attributes:
-        nodes: the nodes, in the order in which they run.
-        reads: the values that they read from elsewhere, by name.
+        nodes: the nodes, in execution order.
+        reads: the values that they read from other parts, by name.
         owned: the arrays that are known before the model runs, by name.
-        writes: the values that are read elsewhere, by name.
+        writes: the values that other parts read, by name.
     """
 
     nodes: tuple[HostNode, ...]
@@ -54,10 +54,10 @@ Part: TypeAlias = GraphPart | HostPart
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What a model runs, part by part.
+    """The parts of a model's run.
 
     Attributes:
-        parts: graphs and nodes of the host, in the order in which they run.
+        parts: graphs and nodes on the host, in execution order.
         outputs: the model's outputs, by the model's names.
     """
 
@@ -75,7 +75,7 @@ def build_program(stages: Mapping[int, Stage], outputs: Mapping[str, Value], nam
 
     Args:
         stages: the stages of the model by index.
-        outputs: its outputs, by its own names.
+        outputs: its outputs, by the model's names.
         name: what messages call it.
     """
     needed = {value.name for value in outputs.values()}

@@ -1,4 +1,4 @@
-"""What the parts of lowering share: scopes of values, and the lowering of a model as control flow and functions see it."""
+"""Shared by the parts of lowering: scopes of values, and the interface of a model's lowering for control flow and functions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.limits import Budget
 
 Scope: TypeAlias = MutableMapping[str, Value]
-"""The values that nodes may read, by the names that their graph gives them."""
+"""The values that nodes may read, by their names in the graph."""
 Values: TypeAlias = list[Value | None]
-"""The outputs of a node; None for those that nobody asks for."""
+"""The outputs of a node; None for unused ones."""
 
 
 class GraphLowering(Protocol):
-    """The lowering of a model, to which subgraphs and definitions are given in place of their node."""
+    """The lowering of a model, which lowers subgraphs and definitions in place of their node."""
 
     budget: Budget
 
@@ -30,7 +30,7 @@ class GraphLowering(Protocol):
         """Loads the initializers of a graph."""
 
     def lower_nodes(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
-        """Lowers nodes in an order in which they run."""
+        """Lowers nodes in execution order."""
 
     def unique_name(self, name: str) -> str:
         """A name that no value and no node has."""

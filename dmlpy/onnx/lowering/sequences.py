@@ -1,4 +1,4 @@
-"""Sequences and optionals of which it is known before the model runs what they hold: they are lists of values, and cost nothing."""
+"""Sequences and optionals whose contents are known before the model runs: lists of values, which cost nothing."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _FOR_EACH = 8
 
 
 def lower_sequence(lowering: GraphLowering, node: Node) -> Values | None:
-    """The outputs of a node that makes or reads sequences or optionals; None for every other node.
+    """The outputs of a node that creates or reads sequences or optionals; None for every other node.
 
     Raises:
-        NotLowered: what the sequence holds, or a position in it, is computed while the model runs.
+        NotLowered: the sequence's contents, or a position in it, are computed while the model runs.
     """
     function = _RULES.get(node.op_type) if node.domain == "" else None
     return function(lowering, node) if function else None
 
 
 def _check_room(lowering: GraphLowering, node: Node, count: int) -> None:
-    """Refuses a sequence of so many tensors if the model holds too many already: each node that changes one has a list of its own."""
+    """Rejects a sequence of this many tensors if the model already has too many: each node that changes one has a separate list."""
     if not lowering.budget.reserve_bytes(_FOR_EACH * count):
         found = f"a sequence of {count} tensors"
         why = (f"{lowering.budget.bytes} bytes are the limit 'bytes' of dmlpy.onnx.Limits",)
@@ -55,7 +55,7 @@ def _items(node: Node, index: int = 0) -> tuple[Value, ...]:
 
 
 def _integer(node: Node, index: int) -> int:
-    """The only element of an input that is known: a position or a length."""
+    """The only element of a known input: a position or a length."""
     array = node.array(index)
     if array.size != 1 or array.dtype.kind not in "iu":
         raise node.refusal("onnx.invalid", node.input_label(index), node.value(index).summary(), "one integer")
@@ -63,7 +63,7 @@ def _integer(node: Node, index: int) -> int:
 
 
 def _place(node: Node, index: int, count: int, default: int) -> int:
-    """A position from the front."""
+    """A position counted from the front."""
     given = _integer(node, index) if node.has(index) else default
     if not -count <= given < max(count, 1):
         raise node.refusal("onnx.attribute", node.input_label(index), str(given), f"{-count} to {count - 1}")

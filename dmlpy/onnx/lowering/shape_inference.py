@@ -1,4 +1,4 @@
-"""Types and sizes of a node's outputs, by ONNX's own inference."""
+"""Types and sizes of a node's outputs, by ONNX's inference."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
 
 _MOST = 1024
-"""The most elements of a known input that inference looks at: shapes, axes and the like are short."""
+"""The most elements of a known input that inference reads: shapes, axes and the like are short."""
 _WITH_AXIS = frozenset({"Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub", "Xor"})
 _BROADCAST_SINCE = 7
 """The opset from which on these operators broadcast as NumPy does; before, attributes say how."""
 
 
 def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProto], labels: Sequence[str]) -> tuple[Value | None, ...]:
-    """The outputs of a node; None for those that are left out.
+    """The outputs of a node; None for omitted ones.
 
     Args:
-        node: the node, without its outputs. If it contradicts ONNX, nothing but `types` tells them.
+        node: the node, without its outputs. If it is invalid in ONNX, only `types` determines them.
         opsets: the versions of the domains.
-        types: types that the model's file states or that follow from it as a whole, for operators that ONNX does not know.
+        types: types that the model's file states or implies, for operators that ONNX does not know.
         labels: the outputs' names there.
     """
     found: dict[str, TypeProto] = {}
@@ -61,7 +61,7 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
 
 
 def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
-    """The types of a node's outputs by a version of its operator, as far as ONNX tells them."""
+    """The types of a node's outputs by a version of its operator, as far as ONNX infers them."""
     if not inference_guard.allows_inference(node, schema):
         return {}
     given = {value.name: value for value in node.inputs if value is not None}
@@ -71,13 +71,13 @@ def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int
         return shape_inference.infer_node_outputs(
             schema, _with_defaults(node.proto), {name: value.proto for name, value in given.items()}, known, opset_imports=imports
         )
-    except Exception:  # ONNX raises of many classes for models that are not valid; what it does not know, the lowering asks for
+    except Exception:  # ONNX raises many classes for invalid models; the lowering reports missing types
         return {}
 
 
 @cache
 def _later_versions(op_type: str, version: int, domain: str) -> tuple[defs.OpSchema, ...]:
-    """The versions of an operator after one: the first ones of old operators, and some that are defined by others, tell no sizes."""
+    """The later versions of an operator: early versions of old operators, and some defined in terms of others, infer no sizes."""
     schemas = [schema for schema in defs.get_all_schemas_with_history() if (schema.name, schema.domain) == (op_type, domain)]
     return tuple(sorted((schema for schema in schemas if schema.since_version > version), key=lambda schema: schema.since_version))
 
@@ -87,7 +87,7 @@ def _has_sizes(proto: TypeProto | None) -> bool:
 
 
 def _infer_own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] | None:
-    """The sizes of the first output where no version of ONNX's inference tells them, though all inputs are known; None if nobody does."""
+    """The sizes of the first output if no version of ONNX's inference determines them, though all inputs are known; None if unknown."""
     given = [value for value in node.inputs if value is not None]
     if node.domain or node.problems or not given or not all(value.is_static for value in given):
         return None
@@ -103,7 +103,7 @@ def _infer_own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] |
 
 
 def _with_defaults(node: NodeProto) -> NodeProto:
-    """The node with the default of an attribute that ONNX's inference takes to be another."""
+    """The node with the default of an attribute for which ONNX's inference assumes another."""
     if node.op_type != "STFT" or any(item.name == "onesided" for item in node.attribute):
         return node
     own = NodeProto()

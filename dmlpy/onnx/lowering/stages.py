@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class GraphStage:
-    """A graph of DirectML's operators in the making.
+    """A graph of DirectML's operators under construction.
 
     Attributes:
         index: its place among the stages, in the order in which they run.
         model: the model that it is of.
-        expressions: what is read or computed here, by the values' names.
-        reads: the values that it takes from inputs of the model and from stages before it, by name.
-        owned: the arrays that it takes once, when it is prepared, by name.
+        expressions: the values that are read or computed here, by name.
+        reads: the values that it reads from the model's inputs and from earlier stages, by name.
+        owned: the arrays that it copies once, when it is prepared, by name.
         results: the values that it computes, by name.
     """
 
@@ -47,17 +47,17 @@ class GraphStage:
     results: dict[str, Value] = field(default_factory=dict)
 
     def read(self, value: Value) -> Expression:
-        """The expression of a value: computed here, or an input of the graph. What is known is an input that DirectML owns."""
+        """The expression of a value: computed here, or an input of the graph. Known values are inputs that DirectML owns."""
         if value.name not in self.expressions:
             self.expressions[value.name] = self._input(value)
         return self.expressions[value.name]
 
     def read_plain(self, value: Value) -> Expression:
-        """The expression of a value for an operator that takes nothing that DirectML owns: what is known is copied before it."""
+        """The expression of a value for an operator that does not support inputs owned by DirectML: known values are copied first."""
         return identity(self.read(value)) if value.array is not None else self.read(value)
 
     def read_constant(self, value: Value) -> Expression:
-        """The same where graphs have constants, from feature level 6_2 on: a device may pack these."""
+        """The same for graphs with constants, from feature level 6_2 on: a device may pack these."""
         if value.array is None:
             return self.read(value)
         data, tensor = constant_of(value.array.reshape(value.tensor_sizes))
@@ -82,7 +82,7 @@ class GraphStage:
             _truncate(one, length)
 
     def graph(self, name: str, outputs: Iterable[str]) -> Graph:
-        """The graph that computes values of this stage; nodes that they do not need are left out."""
+        """The graph that computes values of this stage; nodes that they do not need are removed."""
         return composition.graph({output: self.expressions[output] for output in outputs}, name)
 
 
@@ -92,9 +92,9 @@ class HostNode:
 
     Attributes:
         proto: the node; its inputs and outputs have the values' names.
-        opsets: the versions of the domains that it is of.
-        reads: the values that it reads, those of its subgraphs included, by name.
-        results: the values that it gives, by name.
+        opsets: the versions of its domains.
+        reads: the values that it reads, including its subgraphs', by name.
+        results: the values that it computes, by name.
     """
 
     proto: NodeProto
@@ -127,7 +127,7 @@ class HostStage:
         _truncate(self.results, lengths[1])
 
     def add(self, proto: NodeProto, opsets: Mapping[str, int], reads: Iterable[Value], results: Iterable[Value]) -> None:
-        """Adds a node behind the others."""
+        """Appends a node."""
         own = {value.name: value for value in results}
         self.nodes.append(HostNode(proto, dict(opsets), {value.name: value for value in reads}, own))
         self.results |= own
@@ -149,7 +149,7 @@ def tensor_of(value: Value) -> TensorDesc:
 
 
 def to_elements(value: Value, array: np.ndarray[Any, Any]) -> Array:
-    """What a graph gave for a value, with ONNX's type and sizes."""
+    """A graph's output for a value, with ONNX's type and sizes."""
     dtype = dtype_of(value.element or 0)
     if (nibbles := int4_type(dtype)) is not None:
         return unpack_int4(array, nibbles, value.static_sizes).astype(dtype)
@@ -159,7 +159,7 @@ def to_elements(value: Value, array: np.ndarray[Any, Any]) -> Array:
 
 
 def to_tensor(value: Value, array: Array) -> Array:
-    """An array with ONNX's type and sizes as a graph reads it: packed, Booleans as bytes, 4-bit elements two in a byte."""
+    """An array with ONNX's type and sizes in a graph's form: packed, Booleans as bytes, two 4-bit elements per byte."""
     packed = np.ascontiguousarray(array).reshape(value.tensor_sizes)
     if packed.dtype == np.bool_:
         packed = packed.view(np.uint8)

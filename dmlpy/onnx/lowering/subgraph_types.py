@@ -1,4 +1,4 @@
-"""Types of what nodes with subgraphs give, by what the subgraphs declare; their nodes are looked at when they are lowered."""
+"""Output types of nodes with subgraphs, from the subgraphs' declarations; their nodes are checked when they are lowered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def infer_from_subgraphs(node: Node) -> list[Value | None]:
-    """The outputs of a node, as far as they are told; None for those that are not, and of all other operators."""
+    """The outputs of a node, as far as they are declared; None for others, and for all other operators."""
     function = {"If": _infer_if, "Loop": _infer_loop, "Scan": _infer_scan, "SequenceMap": _infer_sequence_map}.get(node.op_type)
     given = function(node) if function else []
     return [*given, *[None] * (len(node.proto.output) - len(given))]
@@ -25,7 +25,7 @@ def _declared_outputs(body: GraphProto) -> list[Value]:
 
 
 def _infer_if(node: Node) -> list[Value | None]:
-    """What both branches declare alike."""
+    """The types on which both branches agree."""
     branches = [_declared_outputs(node.attribute(name)) for name in ("then_branch", "else_branch")]
     return [_merge_types(name, *pair) for name, *pair in zip(node.proto.output, *branches, strict=False)]
 

@@ -1,4 +1,4 @@
-"""The subgraphs of nodes of control flow: what they read from around them, and the names that they have on the host."""
+"""The subgraphs of control-flow nodes: the values that they capture, and their names on the host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def subgraphs_of(proto: NodeProto) -> Iterator[GraphProto]:
 
 
 def captured_names(proto: NodeProto) -> list[str]:
-    """The names of the values that the subgraphs of a node read from around it."""
+    """The names of the outer values that the subgraphs of a node read."""
     found: dict[str, None] = {}
     for body in subgraphs_of(proto):
         found.update(dict.fromkeys(_free_names(body)))
@@ -31,15 +31,15 @@ def captured_names(proto: NodeProto) -> list[str]:
 
 
 def rename_captured(proto: NodeProto, names: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> NodeProto:
-    """A node whose subgraphs read what is around them by other names, and have names of their own that nothing around them has.
+    """Renames the captured values of a node's subgraphs, and makes the subgraphs' other names unique.
 
-    What they have in files of external data is read, too.
+    Their external data is read, too.
 
     Args:
         proto: the node.
-        names: the names of what its subgraphs capture, by those that they use.
+        names: the new names of captured values, by the names in the subgraphs.
         unique: makes a name that is not taken.
-        folder: where external data lies.
+        folder: the folder of external data.
     """
     own = NodeProto()
     own.CopyFrom(proto)
@@ -75,7 +75,7 @@ def _rename(body: GraphProto, around: Mapping[str, str], unique: Callable[[str],
 
 
 def _free_names(graph: GraphProto) -> Iterator[str]:
-    """The names that a body reads and does not make."""
+    """The names that a body reads and does not define."""
     made = {item.name for item in graph.input} | {tensor.name for tensor in graph.initializer}
     made |= {sparse.values.name for sparse in graph.sparse_initializer}
     for proto in graph.node:

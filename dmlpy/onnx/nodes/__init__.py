@@ -1,4 +1,4 @@
-"""A node of a model: what it reads and states, what of it contradicts ONNX, what it costs, and what ONNX's C++ code may see of it.
+"""A node of a model: its inputs and attributes, checks against ONNX's rules, its cost, and the guard in front of ONNX's C++ code.
 
 Imports `loading` alone.
 """

@@ -1,7 +1,7 @@
-"""What ONNX says of nodes beyond what DirectML's descs hold: types, sizes of inputs beside each other, indices and attributes.
+"""ONNX's rules for nodes that DirectML's descs do not cover: types, sizes of inputs relative to each other, indices and attributes.
 
-A rule looks at what is known and says nothing of the rest. ONNX Runtime refuses what is refused here. What DirectML's operators refuse,
-too, is left to the lowering.
+A rule checks only known values. Nodes that are rejected here are rejected by ONNX Runtime, too. Rules that DirectML's operators
+also have are left to the lowering.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
 def problems_of(node: Node) -> list[Problem]:
-    """What of a node contradicts ONNX, as far as its inputs are known."""
+    """Problems of a node that is invalid in ONNX, as far as its inputs are known."""
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
     found = [*_types(node)] or inference_guard.attribute_problems(node)
@@ -61,7 +61,7 @@ def _rule(*op_types: str) -> Callable[[Rule], Rule]:
 
 
 def _types(node: Node) -> Iterator[Problem]:
-    """Inputs of types that the operator does not take, and inputs of unlike types that have to be alike."""
+    """Inputs of types that the operator does not support, and inputs of different types that must be equal."""
     schema = node.schema
     assert schema is not None
     variables: dict[str, tuple[int, str]] = {}
@@ -88,7 +88,7 @@ def _types(node: Node) -> Iterator[Problem]:
 
 
 def _wrong_kind(node: Node, index: int, value: Value, formal: Any) -> Problem | None:
-    """A tensor where the operator takes sequences, or a sequence where it takes tensors; an optional that is known is what it holds."""
+    """A tensor where the operator expects a sequence, or the reverse; a known optional counts as its content."""
     prefix = {"sequence": "seq(", "tensor": "tensor("}.get(value.kind)
     is_known = value.kind != "tensor" or value.element is not None
     if prefix is None or not is_known or any(allowed.startswith((prefix, "optional(")) for allowed in formal.types):
@@ -104,7 +104,7 @@ def _spell_back(text: str) -> str:
 
 
 def _check_sizes(node: Node, index: int, wanted: tuple[int, ...], meaning: str) -> Iterator[Problem]:
-    """An input whose sizes are known, and not those that the others ask for."""
+    """An input whose sizes are known and do not match the others."""
     if node.has(index) and node.value(index).is_static and node.sizes(index) != wanted:
         yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), f"{listed(wanted)}: {meaning}")
 
@@ -285,7 +285,7 @@ def _check_convolution(node: Node) -> Iterator[Problem]:
 
 
 def _check_windows(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
-    """A window that is larger than what it slides over has no place."""
+    """A window must not be larger than the padded dimension."""
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return
     for window in compute_windows(node, node.sizes(0)[2:], lengths).axes:
@@ -356,7 +356,7 @@ def _check_top_k(node: Node) -> Iterator[Problem]:
 
 @_rule("Slice")
 def _check_slice(node: Node) -> Iterator[Problem]:
-    """As many ends, axes and steps as there are starts, and no step of 0."""
+    """Equal numbers of starts, ends, axes and steps, and no step of 0."""
     names = ("starts", "ends", "axes", "steps")
     if len(node.inputs) > 1:
         given = {name: node.value(index).array for index, name in enumerate(names, 1) if node.has(index)}

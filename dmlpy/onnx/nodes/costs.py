@@ -1,4 +1,4 @@
-"""What it costs to compute a node before the model runs: told from sizes and attributes, before anything is computed."""
+"""The cost of computing a node before the model runs, estimated from sizes and attributes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _OF_TEXT = 64
 """The bytes of a text without its characters, and of the pointer to it."""
 _OF_CHARACTER = 4
-"""The bytes of a character where NumPy holds texts side by side, each as long as the longest."""
+"""The bytes of a character in NumPy's fixed-width texts, each as long as the longest."""
 _PAIR = 64
-"""What an operator that is not known to be quick costs for each pair of elements: loops in Python, over regions, grids and boxes."""
+"""The cost per pair of elements of an operator not known to be fast: Python loops over regions, grids and boxes."""
 _LINEAR = frozenset(
     [
         "Abs",
@@ -157,7 +157,7 @@ _LINEAR = frozenset(
         "Xor",
     ]
 )
-"""Operators whose work grows with the elements that they read and give."""
+"""Operators whose work is linear in the elements of their inputs and outputs."""
 _LIKE_READ = frozenset(
     {"Compress", "NonZero", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze", "Identity", "Cast", "Unique", "Transpose"}
 )
@@ -167,7 +167,7 @@ _PRODUCTS = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "Gemm"})
 
 
 def cost_of(node: Node) -> tuple[float, float]:
-    """The elements that a node computes, weighed by what they cost, and the bytes of its results; infinite where nobody can tell.
+    """The elements that a node computes, weighted by cost, and the bytes of its results; infinite if unknown.
 
     Args:
         node: the node; all its inputs are known.
@@ -204,7 +204,7 @@ def _output_bytes(node: Node, value: Value, given: Sequence[Array]) -> float:
 
 
 def _itemsize(value: Value, given: Sequence[Array]) -> int:
-    """The bytes of an element of a result; where nobody knows its type, of the widest that is read."""
+    """The bytes of an element of a result; if its type is unknown, of the widest input."""
     return dtype_of(value.element).itemsize if value.element else max((array.itemsize for array in given), default=8)
 
 

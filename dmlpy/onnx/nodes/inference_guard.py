@@ -1,4 +1,4 @@
-"""The guard in front of ONNX's C++ code, which reads some nodes without looking: what contradicts a node's inputs does not reach it.
+"""The guard in front of ONNX's C++ code, which reads some nodes without checks: inconsistent nodes are not passed to it.
 
 Attributes and known inputs that name axes are compared with ranks, lists with the number that they must have, counts with 1, texts with
 their grammar. Operators without a rule of their own follow the names, which mean the same wherever ONNX uses them; a test tells if a
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
 
 DOMAINS = frozenset({"", "ai.onnx.preview"})
-"""The domains of operators whose types ONNX is asked for, or their definitions."""
+"""The domains of operators that ONNX infers or defines."""
 CONTROL_FLOW = frozenset({"FlexAttention", "If", "Loop", "Scan", "SequenceMap"})
-"""Operators whose subgraphs ONNX would infer, too, with nodes that nobody looked at."""
+"""Operators whose subgraphs, with unchecked nodes, ONNX would infer, too."""
 
 AXES = frozenset({"axis", "axes", "batch_axis", "time_axis"})
 """Names of attributes and inputs that are axes of input 0, unless `_axes_rank` says otherwise."""
@@ -81,11 +81,11 @@ LISTED = ROWS - {"split"} | {"size"}
 
 @dataclass(frozen=True)
 class Violation:
-    """Something that keeps a node from ONNX's C++ code.
+    """A reason not to pass a node to ONNX's C++ code.
 
     Attributes:
-        problem: what it is.
-        refused: whether the node is refused for it; else only its outputs' sizes are not asked for.
+        problem: the problem.
+        refused: whether the node is rejected; else only its outputs are not inferred.
     """
 
     problem: Problem
@@ -98,7 +98,7 @@ def attribute_problems(node: Node) -> list[Problem]:
 
 
 def allows_inference(node: Node, schema: defs.OpSchema) -> bool:
-    """Whether ONNX's C++ code may see a node, by a version of its operator."""
+    """Whether a node may be passed to ONNX's C++ code, by a version of its operator."""
     return node.domain in DOMAINS and node.op_type not in CONTROL_FLOW and _fits(node, schema) and not any(True for _ in _violations(node))
 
 

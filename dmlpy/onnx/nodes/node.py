@@ -1,4 +1,4 @@
-"""`Node`: what a function that lowers an ONNX operator reads, and `NotLowered`, which says why it cannot."""
+"""`Node`: the input of a function that lowers an ONNX operator, and `NotLowered`, the reason why it cannot."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Node:
         domain: the domain of its operator: empty for ONNX's own.
         opset: the version of that domain that the model imports.
         inputs: its inputs in order; None for optional ones that are left out.
-        outputs: the values that it gives, as far as ONNX's inference knows them; None for those that nobody asks for.
+        outputs: its output values, as far as ONNX infers them; None for unused ones.
         level: the highest feature level that may be used.
         read: makes the expression of a value in the graph that is being built.
-        budget: what is left of the model's limits.
-        problems: what of the node contradicts ONNX.
+        budget: the remainder of the model's limits.
+        problems: why the node is invalid in ONNX.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Node:
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def wants(self, index: int) -> bool:
-        """Whether anybody asks for an output."""
+        """Whether an output is used."""
         return index < len(self.outputs) and self.outputs[index] is not None
 
     def value(self, index: int) -> Value:
@@ -170,13 +170,13 @@ class Node:
         """An array that follows from attributes: an input that DirectML owns, so that no feature level is needed for constants.
 
         Args:
-            label: tells it from other arrays of the node.
+            label: distinguishes it from other arrays of the node.
             array: the elements.
         """
         return self.read(Value.known(f"{self.name}/{label}", array))
 
     def reserve_elements(self, *sizes: int) -> None:
-        """Takes room for an array that follows from sizes and attributes, before it is made.
+        """Reserves memory for an array that depends on sizes and attributes, before it is created.
 
         Raises:
             NotLowered: no room is left.
@@ -187,7 +187,7 @@ class Node:
             raise self.refusal("onnx.limit", "", found, expected, f"{self.budget.bytes} bytes are the limit 'bytes' of dmlpy.onnx.Limits")
 
     def reserve_steps(self, steps: int) -> None:
-        """Takes room for steps of which each becomes operators of its own, before they are made.
+        """Reserves room for steps, each of which becomes several operators, before they are created.
 
         Raises:
             NotLowered: no room is left.
@@ -198,7 +198,7 @@ class Node:
         self.budget.count_nodes(self.name, steps)
 
     def array(self, index: int) -> Array:
-        """The elements of an input that has to be known before the model runs.
+        """The elements of an input that must be known before the model runs.
 
         Raises:
             NotLowered: it is not known.
@@ -265,7 +265,7 @@ def inexpressible_problems(label: str, value: Value) -> Iterator[Problem]:
 
     Args:
         label: what messages call it.
-        value: an input or an output of a node; nothing is said of what is not known yet of an output.
+        value: an input or an output of a node; unknown parts of an output are not reported.
     """
     if value.kind != "tensor":
         yield Problem("onnx.type", label, f"a {value.kind}", "a tensor")

@@ -1,7 +1,7 @@
-"""What is raised while a node is looked at, and nobody foresaw, becomes an error of dmlpy that names the node.
+"""Converts unexpected exceptions while a node is processed to an error of dmlpy that names the node.
 
-Models come from anywhere, so attributes and constants may contradict each other in ways for which there is no check. A check of its own
-says more, and is better wherever one is easy; this is for the rest. `ErrorPolicy` turns it off for dmlpy's own tests.
+Models are untrusted, so attributes and constants may be inconsistent in ways that no check covers. A specific check says more, and is
+better wherever one is easy; this is for the rest. `ErrorPolicy` disables it for dmlpy's tests.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _PLAIN = (AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.STRING, Attri
 
 @contextmanager
 def refuse_unexpected(proto: NodeProto, inputs: Sequence[Value | None] = ()) -> Iterator[None]:
-    """Turns what nobody foresaw into the reason why a node is not lowered.
+    """Converts an unexpected exception to the reason why a node is not lowered.
 
     Args:
         proto: the node.
         inputs: its inputs, as far as they are known.
 
     Raises:
-        NotLowered: something beside it and dmlpy's errors was raised.
+        NotLowered: an exception other than it and dmlpy's errors was raised.
     """
     try:
         yield
@@ -56,16 +56,16 @@ def refuse_unexpected(proto: NodeProto, inputs: Sequence[Value | None] = ()) -> 
 
 @contextmanager
 def report_unexpected(subject: str, name: str, proto: NodeProto, kind: type[DmlError] = DescError) -> Iterator[None]:
-    """Turns what nobody foresaw into dmlpy's error, which names the node; what says why the node is not lowered passes.
+    """Converts an unexpected exception to dmlpy's error, which names the node; NotLowered passes through.
 
     Args:
-        subject: what is looked at, or run: the model.
+        subject: the model that is processed or run.
         name: the node's name.
         proto: the node.
         kind: the class of the error.
 
     Raises:
-        DmlError: something beside these was raised.
+        DmlError: another exception was raised.
     """
     try:
         yield
@@ -80,7 +80,7 @@ def report_unexpected(subject: str, name: str, proto: NodeProto, kind: type[DmlE
 
 
 def unexpected_problem(error: Exception, proto: NodeProto, inputs: Sequence[Value | None] = ()) -> Problem:
-    """What a node is that raised an exception which nobody foresaw, or took more memory than there is."""
+    """The problem of a node that raised an unexpected exception or ran out of memory."""
     facts = tuple(_facts(proto, inputs))
     if isinstance(error, MemoryError):
         return Problem("onnx.size", "", f"{proto.op_type} that takes more memory than there is", "sizes that fit into memory", facts)

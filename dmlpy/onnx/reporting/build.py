@@ -1,4 +1,4 @@
-"""Makes the report of a model."""
+"""Builds the report of a model."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def build_report(model: LoweredModel, level: FeatureLevel, like: Like) -> Report
     inputs = model.inputs
     sizes: Mapping[str, int] = {}
     if like == "dmlpy":
-        model, sizes = _with_candidate_sizes(model, level)  # as a call has it, which knows all sizes
+        model, sizes = _with_candidate_sizes(model, level)  # as in a call, where all sizes are known
 
     def found_at(level: FeatureLevel) -> Lowering:
         kind = Lowering if like == "dmlpy" else Prediction
-        return kind.of(model.loaded, model.given, level)  # not kept: it may hold much
+        return kind.of(model.loaded, model.given, level)  # not cached: it may be large
 
     found = model.interpretation(level) if like == "dmlpy" else found_at(level)
     latest = found if level >= LATEST else found_at(LATEST)
@@ -59,10 +59,10 @@ def build_report(model: LoweredModel, level: FeatureLevel, like: Like) -> Report
 
 
 def _with_candidate_sizes(model: LoweredModel, level: FeatureLevel) -> tuple[LoweredModel, Mapping[str, int]]:
-    """A model as a call would have it, with the sizes that were taken for open ones; the model itself where none are open or found.
+    """A model as in a call, with the sizes chosen for dynamic ones; the model itself if none are dynamic or found.
 
-    These are the first sizes that the model allows and that leave no tensor empty; where some tensor always is, those that leave fewest so;
-    and where something is wrong with any sizes, the first of all.
+    These are the first sizes that the model allows and that leave no tensor empty; else those with the fewest empty tensors; and if all
+    sizes cause problems, the first.
     """
     best: tuple[LoweredModel, Mapping[str, int]] = model, {}
     fewest: float = inf
@@ -93,11 +93,11 @@ def _nodes_on_directml(found: Lowering) -> frozenset[str]:
 def _lowest_level(
     latest: Lowering, known: dict[FeatureLevel, frozenset[str]], found_at: Callable[[FeatureLevel], Lowering]
 ) -> FeatureLevel | None:
-    """The lowest level that takes the same nodes as the latest. Levels only add, so half of them are left out at each look.
+    """The lowest level that supports the same nodes as the latest. Levels only add, so this is a binary search.
 
     Args:
         latest: the model at the latest level.
-        known: the nodes that some levels take.
+        known: the nodes that some levels support.
         found_at: lowers the model at a level.
     """
     wanted = _nodes_on_directml(latest)

@@ -19,7 +19,7 @@ class Partition:
     """Nodes that run together.
 
     Attributes:
-        place: `graph` for a graph of DirectML's operators, `host`, or `alone` for a node outside of one: at a level without graphs,
+        place: `graph` for a graph of DirectML's operators, `host`, or `alone` for an unfused node: at a level without graphs,
             or by ONNX Runtime's choice.
         nodes: the names of the nodes.
     """
@@ -29,10 +29,10 @@ class Partition:
 
 
 def group_records(records: Iterable[NodeRecord], level: FeatureLevel) -> tuple[Partition, ...]:
-    """The nodes that run together, in the order in which they run.
+    """The nodes that run together, in execution order.
 
     Args:
-        records: what became of each node.
+        records: the result of lowering each node.
         level: the highest feature level that may be used: below 2_1, operators run one by one.
     """
     found: dict[tuple[int, str], list[str]] = {}

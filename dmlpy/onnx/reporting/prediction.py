@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Prediction(Lowering):
     """A model for given sizes, as ONNX Runtime would place its nodes.
 
-    What depends on constants and sizes alone is folded, as ONNX Runtime's constant folding does; loops stay as they are. The stages serve
-    to count the fused graphs; they do not run.
+    Nodes that depend only on constants and sizes are folded, as in ONNX Runtime; loops are unchanged. The stages are only used to
+    count the fused graphs; they do not run.
     """
 
     _sizes: set[str] = field(default_factory=set)
@@ -37,7 +37,7 @@ class Prediction(Lowering):
         return False
 
     def _resolve_empty(self, value: Value) -> Value:
-        return value  # the provider takes what has no elements
+        return value  # the provider accepts empty tensors
 
     def _lower_node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         known = self._fold(node, opsets)
@@ -59,14 +59,14 @@ class Prediction(Lowering):
         try:
             values = self._lower_to_graph(node)
         except NotLowered as reason:
-            # Codes of `onnx` tell what dmlpy's lowering lacks, all others what DirectML's operator does not take.
+            # Codes of `onnx` are gaps of dmlpy's lowering, all others are limits of DirectML's operator.
             refused = [problem for problem in reason.problems if not problem.code.startswith("onnx.")]
             return self._beside(node, "refused" if refused else "directml", refused, verdict)
         self.records[-1] = replace(self.records[-1], older=verdict.older)
         return values
 
     def _beside(self, node: Node, where: Placement, problems: Sequence[Problem], verdict: provider.Verdict) -> Values:
-        """The outputs of a node of whose operators no graph is made here."""
+        """The outputs of a node for which no graph is built here."""
         index = max((first_stage(value, 1) for value in node.inputs if value is not None), default=1)
         values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
         self._record(node, where, values, problems=problems, stage=index)

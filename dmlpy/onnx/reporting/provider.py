@@ -1,4 +1,4 @@
-"""What ONNX Runtime's DirectML provider does with a node, by the facts of `provider.toml`."""
+"""Predicts how ONNX Runtime's DirectML provider handles a node, from the facts in `provider.toml`."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the provider does with a node.
+    """How the provider handles a node.
 
     Attributes:
-        left: why it leaves the node to the CPU; empty if it takes it.
-        refused: why DirectML refuses the operator that the provider makes of the node, so that the session fails with 80070057.
-        alone: why the node runs by itself, outside of fused graphs.
+        left: why it leaves the node to the CPU; empty if it runs the node.
+        refused: why DirectML rejects the provider's operator for the node, so that the session fails with 80070057.
+        alone: why the node is not fused into a graph.
         older: why older releases of ONNX Runtime fail.
     """
 
@@ -118,7 +118,7 @@ def judge_node(node: Node) -> Verdict:
 
 
 def _older(node: Node) -> Iterator[Problem]:
-    """What makes older releases fail."""
+    """Why older releases fail."""
     found = older_desc_of(node)
     if found is not None:
         release, desc = found
@@ -163,7 +163,7 @@ def _parameters(node: Node) -> Iterator[tuple[str, Value, str]]:
 
 
 def _alone(node: Node, kernel: Kernel) -> Iterator[Problem]:
-    """Why a node stays out of fused graphs."""
+    """Why a node is not fused into a graph."""
     if not kernel.graph:
         yield Problem("onnx.graph", "", f"{node.op_type}, which never joins a fused graph", "an operator that does")
         return

@@ -1,6 +1,6 @@
-"""The operators that ONNX Runtime's DirectML provider makes of some nodes, where dmlpy's own lowering may be valid and that one is not.
+"""The operators that ONNX Runtime's DirectML provider creates for some nodes, which may be invalid although dmlpy's lowering is valid.
 
-dmlpy's checks judge them: what these refuse, DirectML refuses with 80070057 when the session is created.
+What dmlpy's checks reject, DirectML rejects with 80070057 when the session is created.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def desc_of(node: Node) -> OperatorDesc | None:
-    """The operator that the provider makes of a node; None where dmlpy's own lowering tells as much.
+    """The operator that the provider creates for a node; None if dmlpy's lowering is equivalent.
 
     Args:
         node: a node whose inputs are tensors of known sizes.
@@ -32,7 +32,7 @@ def desc_of(node: Node) -> OperatorDesc | None:
 
 
 def older_desc_of(node: Node) -> tuple[str, OperatorDesc] | None:
-    """What releases of ONNX Runtime before a given one made of a node, with that release; None if it was the same."""
+    """The operator that ONNX Runtime created before a given release, with that release; None if it was the same."""
     found = _OLDER.get((node.domain, node.op_type))
     if found is None or not _is_expressible(node):
         return None

@@ -1,4 +1,4 @@
-"""`format_reasons`: why nodes do not run on DirectML, or by themselves, in words. What holds for many nodes is told once."""
+"""`format_reasons`: the reasons why nodes do not run on DirectML, or unfused, as text. Equal reasons are reported once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.node_records import NodeRecord
 
 _MOST_NAMED = 4
-"""The most nodes that are named where a reason holds for several."""
+"""The most nodes that are named for one reason."""
 _VERBS = {
     "deferred": ("is compiled when the sizes of its inputs are known", "are compiled when the sizes of their inputs are known"),
     "host": ("falls back to the host", "fall back to the host"),
@@ -49,7 +49,7 @@ def format_reasons(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> 
 
 
 def _waits(problems: Sequence[Problem]) -> bool:
-    """Whether a node waits for the sizes of its inputs alone."""
+    """Whether a node waits only for the sizes of its inputs."""
     return all(problem.code == "onnx.dynamic" and problem.path.startswith("input") for problem in problems)
 
 

@@ -1,4 +1,4 @@
-"""`Report`: what becomes of the nodes of a model, why some do not run on DirectML, and what would help."""
+"""`Report`: where the nodes of a model run, why some do not run on DirectML, and remedies."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _PLACES: Mapping[Placement, str] = {
 }
 _FALLBACKS = ("deferred", "host", "nowhere", "invalid", "refused")
 _MOST_TOLD = 50
-"""The most reasons that the text tells; `to_dict` has all."""
+"""The most reasons in the text; `to_dict` has all."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What becomes of the nodes of a model. `str` formats it; a notebook shows it as a table.
+    """Where the nodes of a model run. `str` formats it; a notebook shows it as a table.
 
     Attributes:
         model: the name of the model.
@@ -51,12 +51,12 @@ class Report:
         nodes: the nodes in the order in which they run, after control flow was unrolled and functions were inlined.
         inputs: the inputs of the model, by name, with sizes as far as they are known.
         outputs: the outputs of the model, by name.
-        tried: the sizes that were taken for open ones, by symbol or place (`x[0]`): nodes, outputs and bytes are those of a call with them.
-            Empty where no size is open, or no size is found that the model allows, and for `onnxruntime`, which compiles such nodes anew.
-        lowest_level: the lowest feature level that takes all nodes that run on DirectML at the latest level; None if there are none.
+        tried: the sizes chosen for dynamic ones, by symbol or place (`x[0]`): nodes, outputs and bytes are those of a call with them.
+            Empty if no size is dynamic, or the model allows no tried size, and for `onnxruntime`, which recompiles such nodes.
+        lowest_level: the lowest feature level that supports all nodes that run on DirectML at the latest level; None if there are none.
         missing_level: the nodes that run on DirectML at the latest level, but not at this one.
         partitions: the nodes that run together, in order.
-        weight_bytes: the bytes of all that DirectML's operators take once, when they are prepared.
+        weight_bytes: the bytes of all inputs that DirectML's operators copy once, when they are prepared.
         memory_bytes: the bytes of scratch that the graphs need, of which one runs at a time; None where no graph is planned.
     """
 
@@ -120,7 +120,7 @@ class Report:
         return f", with {', '.join(f'{name}={size}' for name, size in self.tried.items())}" if self.tried else ""
 
     def summary(self) -> list[str]:
-        """The model as a whole, a line for each fact."""
+        """The model as a whole, one line per fact."""
         places = Counter(node.where for node in self.nodes)
         counts = [f"{places[where]} {_COUNTED[where]}" for where in _PLACES if places[where]]
         parts = Counter(partition.place for partition in self.partitions)

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs import GraphDispatch, PreparedGraph
 
 _MOST_COPIED = 1 << 15
-"""The most bytes of a tensor that is copied: below that, in the host's memory, a copy takes less time than to bind other memory."""
+"""The most bytes of a tensor that is copied: up to this size, in host memory, a copy is faster than binding other memory."""
 
 
 class BoundGraph:
-    """A graph with its memory. Small tensors that change between runs are copied, so that they stay bound; others are bound anew.
+    """A graph with its memory. Small tensors that change between runs are copied, so they stay bound; others are rebound.
 
     Args:
         prepared: the graph.
@@ -54,7 +54,7 @@ class BoundGraph:
 
 
 def copied_bytes(prepared: PreparedGraph, device: Device) -> int:
-    """The most bytes that a bound graph has of its own for inputs and outputs."""
+    """The most bytes that a bound graph allocates for inputs and outputs."""
     return sum(desc.extent_in_bytes for desc in _copied_tensors(prepared, device).values())
 
 

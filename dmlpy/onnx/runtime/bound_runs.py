@@ -1,4 +1,4 @@
-"""`BoundRunCache`: runs of a model in parts, whose graphs are bound together for sizes that come again."""
+"""`BoundRunCache`: runs of a model in parts, whose graphs are bound together for recurring sizes."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from dmlpy.onnx.runtime.graph_runs import GraphCall, GraphRun
 
 _LAUNCH_BYTES = 1 << 12
-"""What the launch of a node holds beside tensors."""
+"""The bytes of a node's launch, without tensors."""
 
 _MOST_OF_KEPT = 1 / 8
-"""The share of all that is kept that the runs for one set of sizes may hold: they have memory for each tensor between graphs."""
+"""The largest share of the cache for the runs of one set of sizes, which have memory for each tensor between graphs."""
 
 _SEEN_BYTES, _MOST_SEEN = 1 << 10, 1 << 20
-"""What it takes to know that sizes have come, and the most bytes for all of them."""
+"""The bytes to remember one set of sizes, and the most bytes for all."""
 
 Source: TypeAlias = "str | tuple[int, str]"
-"""What a value is: an input of the model by its name, or an output of a graph by the graph's place and its name there."""
+"""The source of a value: an input of the model by its name, or an output of a graph by the graph's index and its name there."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """A graph that is bound to memory of its own, but for what the model is given and gives.
+    """A graph bound to its memory, except for the model's inputs and outputs.
 
     Attributes:
         run: the graph.
         bound: the graph with its memory.
-        reads: what is bound anew to its inputs in each run, with the values that these have in the graph.
-        writes: what its outputs are that are new in each run.
+        reads: the sources of the inputs that each run rebinds, with their values in the graph.
+        writes: its outputs that are new in each run.
     """
 
     run: GraphRun
@@ -51,12 +51,12 @@ class _Step:
 
 
 class BoundRuns:
-    """The graphs of a run, bound together: what one hands on to the next stays where it is. One thread at a time runs it.
+    """The graphs of a run, bound together: tensors between graphs stay in place. One thread at a time runs it.
 
     Args:
         calls: the graphs, as they ran.
         sources: the inputs of that run by `id`.
-        outputs: the outputs that it gave.
+        outputs: the outputs of that run.
         device: where it ran.
         stream: the identity of the stream that it ran in: in another one, scratch would be used while earlier runs still use it.
 
@@ -85,7 +85,7 @@ class BoundRuns:
         self.held_bytes = _held_bytes(calls, device)
 
     def values(self, given: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The outputs as `Specialized.values` gives them; None if it cannot run here and now."""
+        """The outputs as `Specialized.values` returns them; None if it cannot run here and now."""
         stream = self._device.current_stream()
         if self._device.stream_identity(stream) != self._stream or self._device.is_capturing(stream):
             return None
@@ -121,13 +121,13 @@ def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:
 
 
 class BoundRunCache:
-    """Runs a model in parts; when sizes come the second time, binds the graphs of the run together. Threads may share it.
+    """Runs a model in parts; when sizes recur, binds the graphs of the run together. Thread-safe.
 
-    A run with nodes on the host, or whose parts depend on elements, stays as it is.
+    A run with nodes on the host, or whose parts depend on elements, is not bound.
 
     Args:
         device: where it runs.
-        cache: keeps what is bound.
+        cache: caches the bound runs.
     """
 
     def __init__(self, device: Device, cache: LRUCache) -> None:
@@ -135,7 +135,7 @@ class BoundRunCache:
         self._seen = LRUCache(_MOST_SEEN)
 
     def values(self, form: CompiledProgram, given: Mapping[str, Any], sizes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-        """The outputs as the form's `values` gives them.
+        """The outputs as the form's `values` returns them.
 
         Args:
             form: the model in parts.
@@ -159,8 +159,8 @@ class BoundRunCache:
         return self._bind_calls(form, given, key, stream)
 
     def _bind_calls(self, form: CompiledProgram, given: Mapping[str, Any], key: Any, stream: int) -> dict[str, Any]:
-        """Runs the form, and binds together what ran."""
-        # An object for each input tells them apart, also where one array is given for several.
+        """Runs the form, and binds its graphs together."""
+        # A separate object for each input distinguishes them, also if one array is passed for several.
         given = {name: held.view() if isinstance(held, np.ndarray) else held for name, held in given.items()}
         calls = GraphCalls()
         found = form.values(given, calls)

@@ -1,4 +1,4 @@
-"""`LRUCache`: what is compiled for sizes, bounded by the bytes that it holds."""
+"""`LRUCache`: compiled forms by size, bounded by their bytes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 NODE_BYTES = 1 << 15
-"""What a compiled node holds beside tensors: its descs, its plan and its launch."""
+"""The bytes of a compiled node without tensors: its descs, its plan and its launch."""
 
 
 class LRUCache:
-    """What was compiled, by what it was compiled for. If it holds too many bytes, what was used longest ago goes. Threads may share it.
+    """Compiled forms by key. Beyond its bytes, evicts the least recently used. Thread-safe.
 
     Attributes:
-        max_bytes: the most bytes; what was used last stays in any case.
-        used_bytes: the bytes of all that is kept.
+        max_bytes: the most bytes; the last used entry is always kept.
+        used_bytes: the bytes of all entries.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -31,7 +31,7 @@ class LRUCache:
         return len(self._items)
 
     def get(self, key: Hashable) -> Any:
-        """What is kept for a key; None if nothing is."""
+        """The entry of a key; None if there is none."""
         with self._lock:
             found = self._items.get(key)
             if found is None:
@@ -40,7 +40,7 @@ class LRUCache:
             return found[0]
 
     def put(self, key: Hashable, item: Any, size: int) -> None:
-        """Keeps something that holds a number of bytes."""
+        """Adds an entry that holds a number of bytes."""
         with self._lock:
             self.used_bytes += size - self._items.pop(key, (None, 0))[1]
             self._items[key] = item, size

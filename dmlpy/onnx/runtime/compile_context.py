@@ -30,15 +30,15 @@ class CompileContext:
     """What the parts of a model are compiled for.
 
     Attributes:
-        name: what messages call the model.
+        name: the model's name in messages.
         model: the model.
         device: where its graphs run.
         level: the highest feature level that they use.
         flags: execution flags.
         fuse: whether activations are moved into the operators before them.
-        run_late: makes a program ready to run that was made from values that have come: `running.late`.
-        cache: what was compiled for sizes that have come.
-        weights: what was packed for other sizes.
+        run_late: prepares a program that was built from run-time values: `running.late`.
+        cache: forms compiled for run-time sizes.
+        weights: weights packed for other sizes.
     """
 
     name: str
@@ -52,7 +52,7 @@ class CompileContext:
     weights: PackedWeights
 
     def to_host(self, held: Any) -> Any:
-        """A value as an array of NumPy; lists of them and None stay."""
+        """A value as a NumPy array; lists of them and None are unchanged."""
         if isinstance(held, DeviceTensor):
             return held.to_host(self.device)
         if isinstance(held, list):
@@ -60,11 +60,11 @@ class CompileContext:
         return held if isinstance(held, np.ndarray) or held is None else self.device.to_host(held)
 
     def lowering_of(self, graph: GraphProto, opsets: Mapping[str, int]) -> LowerNodes:
-        """Gives a subgraph to a lowering."""
+        """Lowers a subgraph."""
         return lambda lowering, scope: lowering.lower_graph(graph, scope, "", opsets)
 
     def defer(self, take: LowerNodes, reads: Mapping[str, Value], wanted: Sequence[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        """Nodes that are compiled when what they read has come."""
+        """Creates nodes that are compiled when their inputs are available."""
         run = lambda program: self.run_late(program, self)  # noqa: E731
         nodes = DeferredNodes(self.name, self.model, self.level, take, reads, wanted, run, self.cache)
         return lambda values: nodes(values, self.to_host)

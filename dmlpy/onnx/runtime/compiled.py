@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class CompiledModel:
-    """A model on a device. Threads may share it.
+    """A model on a device. Thread-safe.
 
     Attributes:
         model: the model.
@@ -73,13 +73,13 @@ class CompiledModel:
         """Runs the model.
 
         Args:
-            inputs: arrays by the model's names: of NumPy, in the device's memory, or others that know DLPack; for a sequence a list of
+            inputs: arrays by the model's names: of NumPy, in the device's memory, or others that support DLPack; for a sequence a list of
                 them, for an optional also None.
-            outputs: `device` leaves what a graph gives in the device's memory: arrays of CuPy on a GPU. What nodes on the host give is
-                there anyway.
+            outputs: `device` leaves the outputs of graphs in the device's memory: CuPy arrays on a GPU. Outputs of host nodes stay in
+                host memory.
 
         Returns:
-            The outputs by the model's names, as arrays of NumPy where nothing else is asked for; sequences are lists of arrays.
+            The outputs by the model's names, as NumPy arrays unless requested otherwise; sequences are lists of arrays.
 
         Raises:
             BindError: inputs that are missing, unknown, or of another type or size.
@@ -93,7 +93,7 @@ class CompiledModel:
             with self._lock:
                 form = self._open.form(sizes)
             if form is not None:
-                with suppress(BindError, CompileError):  # which the model as a whole tells
+                with suppress(BindError, CompileError):  # which the model as a whole reports
                     return form.outputs(self._recurring.values(form, given, sizes), on_device=on_device)
                 found = self._compile_for_sizes(sizes).run(given, on_device=on_device)
                 with self._lock:
@@ -105,7 +105,7 @@ class CompiledModel:
         """The work and the memory of one run: the reports of the graphs, and the nodes on the host between them.
 
         Args:
-            sizes: the sizes of the inputs by name; None where the model knows all of them.
+            sizes: the sizes of the inputs by name; None if the model has no dynamic sizes.
 
         Raises:
             BindError: sizes are missing or do not fit.

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class CompiledProgram:
-    """A model, or a part of one, compiled for given sizes of what it reads. Threads may share it.
+    """A model, or a part of one, compiled for given sizes of its inputs. Thread-safe.
 
     Args:
-        program: what it runs.
-        context: what it is compiled for.
-        late: whether the program was made from values that have come: then a node in front of it that runs on the host stays there.
+        program: the program.
+        context: the target of the compilation.
+        late: whether the program was built from run-time values: then a first node that runs on the host stays there.
     """
 
     def __init__(self, program: Program, context: CompileContext, *, late: bool = False) -> None:
@@ -47,7 +47,7 @@ class CompiledProgram:
 
     @property
     def held_bytes(self) -> int:
-        """About the bytes that it holds: packed weights, the scratch of a run, and what each node needs to be launched."""
+        """The approximate bytes that it holds: packed weights, the scratch of a run, and each node's launch."""
         found = NODE_BYTES
         for run in self._runs:
             if isinstance(run, GraphRun):
@@ -57,15 +57,15 @@ class CompiledProgram:
         return found
 
     def run(self, given: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
-        """The outputs by the model's names: with `on_device` where they were made, else on the host."""
+        """The outputs by the model's names: with `on_device` where they were computed, else on the host."""
         return self.outputs(self.values(given), on_device=on_device)
 
     def outputs(self, values: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
-        """What `run` gives for what `values` gave."""
+        """Converts the result of `values` to that of `run`."""
         return {name: self._output(held, on_device=on_device) for name, held in values.items()}
 
     def values(self, given: Mapping[str, Any], calls: GraphCalls | None = None) -> dict[str, Any]:
-        """The outputs by name, as the parts hand them on; `calls` gets the graphs that ran."""
+        """The outputs by name, as the parts pass them; `calls` receives the graphs that ran."""
         values = dict(given)
         for run in self._runs:
             if isinstance(run, GraphRun):
@@ -108,12 +108,12 @@ class CompiledProgram:
 
 
 class _HostRun:
-    """Nodes that no graph holds yet.
+    """Nodes that are not in a graph yet.
 
     Args:
         part: the nodes.
-        context: what they are compiled for when what they read has come.
-        tried: whether that was just done: then the first of them stays on the host.
+        context: the target of their compilation when their inputs are available.
+        tried: whether they were just compiled: then the first of them stays on the host.
     """
 
     def __init__(self, part: HostPart, context: CompileContext, *, tried: bool) -> None:
@@ -137,5 +137,5 @@ class _HostRun:
 
 
 def compile_deferred(program: Program, context: CompileContext) -> CompiledProgram:
-    """A program that was made from values that have come, ready to run."""
+    """Prepares a program that was built from run-time values."""
     return CompiledProgram(program, context, late=True)

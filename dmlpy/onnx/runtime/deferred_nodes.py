@@ -1,4 +1,4 @@
-"""`DeferredNodes`: nodes that wait until the sizes of what they read are known, and are compiled then."""
+"""`DeferredNodes`: nodes that are compiled when the sizes of their inputs are known."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ class Runnable(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """About the bytes that it holds."""
+        """The approximate bytes that it holds."""
 
     def values(self, given: Mapping[str, Any], calls: GraphCalls | None = None) -> dict[str, Any]:
-        """What it gives for what it reads, by name; `calls` gets the graphs that ran."""
+        """Computes its outputs from its inputs, by name; `calls` receives the graphs that ran."""
 
 
 Key: TypeAlias = "tuple[Any, ...]"
 LowerNodes: TypeAlias = "Callable[[Lowering, Scope], None]"
-"""Gives nodes to a lowering, which adds what they compute to the scope."""
+"""Lowers nodes, and adds the values that they compute to the scope."""
 
 _MOST_KNOWN = 64
-"""The most elements of a tensor that nodes are compiled for: shapes, axes, counts and the like are short, and often the same."""
+"""The most elements of a tensor to specialize nodes for: shapes, axes, counts and the like are short, and often the same."""
 
 _BY_DATA = frozenset({"Compress"})
-"""Operators whose results have other sizes in each run: to compile them anew would take longer than the host does."""
+"""Operators whose results have other sizes in each run: recompiling would take longer than the host."""
 
 
 @dataclass
 class DeferredLowering(Lowering):
-    """Nodes whose inputs have come: all sizes are known. Loops are not unrolled, their bodies are compiled by themselves.
+    """Lowers nodes whose inputs are available, so all sizes are known. Loops are not unrolled; their bodies are compiled separately.
 
     Attributes:
-        asked: the names of given tensors whose elements some node needs to know before it is compiled.
+        asked: the names of input tensors whose elements a node needs at compile time.
     """
 
     asked: set[str] = field(default_factory=set)
@@ -77,7 +77,7 @@ class DeferredLowering(Lowering):
         return super().fall_back(node, problems, scope, opsets, deferred=deferred)
 
     def _ask(self, name: str) -> None:
-        """Asks for the elements of the short tensors that a value follows from; if one of them is long, the value has to be computed."""
+        """Requests the elements of the short tensors that determine a value; if one of them is long, the value must be computed."""
         makers = {value.name: record for record in self.records for value in record.outputs}
         waiting, found = [name], set[str]()
         while waiting:
@@ -93,17 +93,17 @@ class DeferredLowering(Lowering):
 
 
 class DeferredNodes:
-    """Nodes that are compiled when all that they read has come, for its sizes. Threads may share it.
+    """Nodes that are compiled for the sizes of their inputs when these are available. Thread-safe.
 
     Args:
-        name: what messages call them.
-        model: the model that they are of.
+        name: their name in messages.
+        model: their model.
         level: the highest feature level that may be used.
-        take: gives the nodes to a lowering.
+        take: lowers the nodes.
         reads: the values that they read, by name.
-        wanted: the names of the values that they give.
-        run: makes a program of them ready to run.
-        cache: keeps what is compiled.
+        wanted: the names of their outputs.
+        run: prepares their program.
+        cache: caches the compiled forms.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class DeferredNodes:
         self._cache = cache
 
     def __call__(self, values: dict[str, Any], to_host: Callable[[Any], Any], calls: GraphCalls | None = None) -> dict[str, Any]:
-        """What the nodes give for what they read, by name.
+        """Computes the nodes' outputs from their inputs, by name.
 
         Args:
             values: what they read, by name: arrays of NumPy, in the device's memory, `DeviceTensor`, lists of them, or None.
@@ -144,7 +144,7 @@ class DeferredNodes:
                 run = self._compile(given, to_host)
                 self._cache.put((self, self._key(given, to_host)), run, run.held_bytes)
             if calls is not None and self._asked:
-                calls.is_whole = False  # other elements may want another program
+                calls.is_whole = False  # other elements may need another program
         return run.values(given, calls)
 
     def _key(self, given: Mapping[str, Any], to_host: Callable[[Any], Any]) -> Key:
@@ -180,7 +180,7 @@ class DeferredNodes:
 
 
 def value_from_array(name: str, held: Any, declared: Value) -> Value:
-    """A value of which all sizes are known, since it has come.
+    """A value with known sizes, from an array.
 
     Args:
         name: its name.
@@ -195,7 +195,7 @@ def value_from_array(name: str, held: Any, declared: Value) -> Value:
 
 
 def lower_host_nodes(nodes: Iterable[HostNode]) -> LowerNodes:
-    """Gives nodes that run on the host to a lowering."""
+    """Lowers nodes of the host."""
     listed = tuple(nodes)
 
     def take(lowering: Lowering, scope: Scope) -> None:

@@ -1,4 +1,4 @@
-"""`GraphRun`: a graph of a model's nodes on a device, `GraphCalls`: those that ran, and `DeviceTensor`: a tensor that one gave."""
+"""`GraphRun`: a graph of a model's nodes on a device, `GraphCalls`: those that ran, and `DeviceTensor`: an output of one."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.programs import GraphPart
 
 _MOST_BOUND = 8
-"""The most bound graphs of one that are kept for further runs: as many threads or streams run it without binding it anew."""
+"""The most bound instances of a graph that are cached: as many threads or streams can run it without rebinding."""
 
 _MOST_COMPARED = 4096
 """The most bytes of an array whose elements are compared with those of others."""
 
 
 class DeviceTensor:
-    """A tensor that a graph gave, in the device's memory."""
+    """An output of a graph, in the device's memory."""
 
     def __init__(self, array: Any, value: Value) -> None:
         self.array = array
@@ -61,9 +61,9 @@ class GraphCall:
 
     Attributes:
         run: the graph.
-        is_late: whether it was compiled for sizes that have come.
+        is_late: whether it was compiled for run-time sizes.
         reads: the values that it read, by its names.
-        writes: the values that it gave, by its names.
+        writes: the values that it computed, by its names.
     """
 
     run: GraphRun
@@ -78,7 +78,7 @@ class GraphCalls:
 
     Attributes:
         made: these graphs, in the order in which they ran.
-        is_whole: whether they are the whole run, and that of all other inputs of these sizes.
+        is_whole: whether they are the whole run, also for all other inputs of these sizes.
     """
 
     made: list[GraphCall] = field(default_factory=list)
@@ -86,7 +86,7 @@ class GraphCalls:
 
 
 class PackedWeights:
-    """The weights that graphs of a model have packed, for those of other sizes that pack them alike. Threads may share it."""
+    """The packed weights of a model's graphs, shared by graphs of other sizes with the same packing. Thread-safe."""
 
     def __init__(self, model: LoadedModel) -> None:
         self._model = model
@@ -101,11 +101,11 @@ class PackedWeights:
         known = self._packed.get(key)
         shared = None if known is None else known.shared_with(compiled)
         made = _prepare(part, compiled) if shared is None else shared
-        self._packed[key] = made  # in place of the other, which goes sooner
+        self._packed[key] = made  # replaces the other, which is freed sooner
         return made, shared is None
 
     def _identity(self, array: Array) -> Hashable:
-        """What tells an array from others: its place if its memory stays, its elements if they are few, else None."""
+        """The identity of an array: its address if its memory is permanent, its elements if they are few, else None."""
         if self._model.holds(array):
             return memory_key(array)
         return (array.dtype, array.shape, array.tobytes()) if array.nbytes <= _MOST_COMPARED else None
@@ -113,7 +113,7 @@ class PackedWeights:
 
 def _prepare(part: GraphPart, compiled: CompiledGraph) -> PreparedGraph:
     made = compiled.prepare(part.owned, copy=True)
-    compiled.device.synchronize(compiled.device.current_stream())  # runs may go into other streams
+    compiled.device.synchronize(compiled.device.current_stream())  # runs may use other streams
     return made
 
 
@@ -121,7 +121,7 @@ class GraphRun:
     """A prepared graph with the dispatches that earlier runs bound.
 
     Attributes:
-        held_bytes: the bytes of packed weights of its own and of the memory of a run.
+        held_bytes: the bytes of packed weights that it does not share, and of the memory of a run.
     """
 
     def __init__(self, part: GraphPart, compiled: CompiledGraph, device: Device, weights: PackedWeights | None = None) -> None:
@@ -140,7 +140,7 @@ class GraphRun:
         return {name: self.read(value, values[name]) for name, value in self.part.reads.items()}
 
     def read(self, value: Value, held: Any) -> Any:
-        """The array of a value that is handed on, as the graph is bound to it."""
+        """The array of a value in the form that the graph binds."""
         if isinstance(held, DeviceTensor):
             return held.array
         if isinstance(held, np.ndarray):
@@ -152,14 +152,14 @@ class GraphRun:
         """Runs the graph.
 
         Args:
-            values: what it reads, by name; gets what it writes.
-            calls: gets this call.
-            is_late: whether the graph was compiled for sizes that have come.
+            values: its inputs by name; receives its outputs.
+            calls: receives this call.
+            is_late: whether the graph was compiled for run-time sizes.
         """
         inputs = self.inputs(values)
         stream = self._device.current_stream()
         identity = self._device.stream_identity(stream)
-        # A CUDA graph that captures this run uses the scratch whenever it is launched. It keeps it; no other run may have it.
+        # A CUDA graph that captures this run uses the scratch in every launch, so it owns the scratch; no other run may use it.
         is_captured = self._device.is_capturing(stream)
         bound = None if is_captured else self._take_bound(identity)
         if bound is None:
@@ -176,7 +176,7 @@ class GraphRun:
         """A bound graph that last ran in this stream, which no other thread has taken."""
         for item in tuple(self._free):
             if item[0] == stream:
-                with suppress(ValueError):  # another thread was first
+                with suppress(ValueError):  # another thread has taken it
                     self._free.remove(item)
                     return item[1]
         return None

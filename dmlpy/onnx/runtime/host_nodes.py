@@ -1,4 +1,4 @@
-"""`prepare_host_node`: a node that stays on the host when all that it reads has come."""
+"""`prepare_host_node`: a node that stays on the host when its inputs are available."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict[str, Any]], None]:
-    """A node, ready to read values by name and to add what it computes.
+    """Prepares a node, which reads values by name and adds the ones that it computes.
 
     Args:
         node: the node; the arrays that are known before the model runs are among the values, too.
-        context: what subgraphs are compiled for.
+        context: the target of subgraphs.
 
     Raises:
-        DeviceError: nothing runs it.
+        DeviceError: nothing can run it.
     """
     if node.proto.domain in ("", "ai.onnx") and node.proto.op_type in ("Loop", "Scan"):
         loop = LoopRun(node, context)

@@ -1,4 +1,4 @@
-"""What a compiled model is called with: arrays of any library, lists of them, and what does not fit."""
+"""The inputs of a compiled model: arrays of any library, lists of them, and problems of those that do not fit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CPU = 1
 
 
 class _DlpackArray:
-    """An array of which only DLPack is known: a device then wraps it as an array of its own library, without a copy."""
+    """An array known only by DLPack: a device wraps it as an array of its library, without a copy."""
 
     def __init__(self, array: Any) -> None:
         self.__dlpack__ = array.__dlpack__
@@ -34,7 +34,7 @@ class _DlpackArray:
 
 
 def to_array(array: Any, device: Device) -> Any:
-    """An input as an array of NumPy or of the device: what knows DLPack is viewed where it lies, the rest is converted."""
+    """An input as an array of NumPy or of the device: DLPack arrays are viewed in place, others are converted."""
     if isinstance(array, np.ndarray):
         return array
     array = resolved(array)

@@ -23,7 +23,7 @@ _LEAST_NODES = 4
 
 
 class OpenSizes:
-    """A model of which only those nodes are compiled for each new set of sizes whose sizes differ between runs.
+    """A model in which only the nodes whose sizes differ between runs are compiled for each new set of sizes.
 
     All others are compiled once. The sizes that the model's file leaves open are open at first. If too few nodes are left then, those are
     that are not 1 in the first run, where batches and tokens that come one by one are; and if these are others than those that come to
@@ -76,7 +76,7 @@ class OpenSizes:
             if any(None in own for own in pattern.values()) and self._pays(model):
                 self._pattern, self._form = pattern, self._compiled(model)
         except (CompileError, DeviceError):
-            self.give_up()  # the model as a whole tells what is wrong
+            self.give_up()  # the model as a whole reports the problem
 
     def _pays(self, model: LoweredModel) -> bool:
         """Whether enough nodes do not depend on what is open, in parts that are large enough, and only sizes stand in the way of others."""
@@ -118,7 +118,7 @@ def _without_ones(pattern: Pattern, sizes: Mapping[str, Sequence[int]]) -> Patte
 
 
 def _common_sizes(pattern: Pattern, sizes: Mapping[str, Sequence[int]]) -> Pattern | None:
-    """The pattern without what these sizes differ in; None if they are of other numbers of dimensions."""
+    """The pattern without the sizes that differ from these; None if ranks differ."""
     if any(len(own) != len(sizes[name]) for name, own in pattern.items()):
         return None
     return {

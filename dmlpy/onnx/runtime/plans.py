@@ -1,4 +1,4 @@
-"""What a compiled model tells of itself: `ModelPlan` and `ModelComparison`."""
+"""Reports of a compiled model: `ModelPlan` and `ModelComparison`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ModelPlan:
     Attributes:
         parts: in the order in which they run: the report of a graph, or the names of nodes that run on the host.
         weight_bytes: what the graphs hold from the time when they are prepared: weights, packed where the device has a layout for them.
-        scratch_bytes: the memory that a run takes and gives back, of the graph that needs most.
+        scratch_bytes: the temporary memory of a run, for the graph that needs most.
     """
 
     parts: tuple[GraphReport | tuple[str, ...], ...]
@@ -45,7 +45,7 @@ class ModelComparison:
 
     @property
     def first(self) -> NodeDifference | None:
-        """The first node where the two part beyond tolerance; its name begins with that of the ONNX node. None if they do nowhere."""
+        """The first node where the results differ beyond tolerance; its name begins with that of the ONNX node. None if there is none."""
         return next((graph.first for graph in self.graphs if graph.first is not None), None)
 
     def __str__(self) -> str:

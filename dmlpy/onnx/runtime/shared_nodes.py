@@ -28,9 +28,9 @@ class _HasHostNodesError(Exception):
 
 
 class SharedNodes:
-    """Nodes that are compiled when what they read has come, once for all that differ in nothing but names. Threads may share it.
+    """Nodes that are compiled when their inputs are available, once for all that differ only in names. Thread-safe.
 
-    What cannot be compiled, or runs on the host, is left to `own`, whose messages have the nodes' names.
+    Nodes that cannot be compiled, or run on the host, are left to `own`, whose messages have the nodes' names.
 
     Args:
         nodes: the nodes.
@@ -66,10 +66,10 @@ class SharedNodes:
         self._shared: DeferredNodes = shared
 
     def __call__(self, values: dict[str, Any], calls: GraphCalls | None = None) -> dict[str, Any]:
-        """What the nodes give for what they read, by name; `calls` gets the graphs that ran."""
+        """Computes the nodes' outputs from their inputs, by name; `calls` receives the graphs that ran."""
         if not self._is_alone:
             try:
-                with suppress(CompileError):  # which the nodes tell by their own names
+                with suppress(CompileError):  # which the nodes report by their own names
                     return self._together(values, calls)
             except _HasHostNodesError:
                 self._is_alone = True
@@ -89,7 +89,7 @@ def _graphs_only(program: Program) -> Program:
 
 
 def _rename_by_position(nodes: Sequence[HostNode], reads: Mapping[str, Value]) -> tuple[dict[str, str], list[HostNode]]:
-    """Names by the place of what they name, and the nodes with these."""
+    """Names by position, and the nodes with these names."""
     names = {name: f"read_{index}" for index, name in enumerate(reads)}
     found = []
     for index, node in enumerate(nodes):

@@ -1,4 +1,4 @@
-"""How ONNX says DirectML's operators, by family. `@exports` registers the rules; `rule_of` finds them."""
+"""Rules that export DirectML's operators to ONNX, by family. `@exports` registers them; `rule_of` finds them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from dmlpy.onnx.exporting.values import Value
 
 Results: TypeAlias = "Value | Mapping[str, Value]"
-"""The described output, or outputs by place, in the described sizes. Another type than the described one is cast to it."""
+"""Returns the described output, or outputs by place, in the described sizes; other types are cast to the described one."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How an operator is said.
+    """How an operator is exported.
 
     Attributes:
         write: writes the nodes.
-        wide: whether FLOAT16 is computed in FLOAT32, as several nodes would round it several times.
+        wide: whether to compute FLOAT16 in FLOAT32, since several nodes would round several times.
     """
 
     write: Callable[[Node], Results]
@@ -37,7 +37,7 @@ UNSAID: Mapping[str, str] = {
     "RANDOM_GENERATOR": "ONNX's random operators have a seed but no state, and none is Philox",
     "ROI_ALIGN_GRAD": "ONNX has no gradient of RoiAlign",
 }
-"""The operators of DirectML that ONNX does not say, each with the reason."""
+"""The operators of DirectML that ONNX cannot express, each with the reason."""
 
 BEYOND = "an operator that DirectML lacks: a training form with a reserve, or one of TensorFlow's"
 """The reason for operators that only dmlpy has."""

@@ -48,10 +48,10 @@ _GROUPED = {"HARDMAX": "Hardmax", "LOG_SOFTMAX": "LogSoftmax", "SOFTMAX": "Softm
 
 
 def export_activation(desc: Any, x: Value, rank: int) -> Value:
-    """An activation, or a fused CLIP, of a value.
+    """Applies an activation, or a fused CLIP, to a value.
 
     Args:
-        desc: the activation; it may be a fused one, without tensors. One of groups is along the last axis.
+        desc: the activation; it may be a fused one, without tensors. Softmax and its like apply along the last axis.
         x: the value.
         rank: its number of dimensions.
     """
@@ -71,7 +71,7 @@ def export_activation(desc: Any, x: Value, rank: int) -> Value:
 
 
 def _shrunk_twice(desc: Any, x: Value) -> Value:
-    """SHRINK with a negative threshold: both of its conditions hold in between, and the first one in ONNX is the last in DirectML."""
+    """SHRINK with a negative threshold: both conditions hold in between, where ONNX applies the first and DirectML the last."""
     threshold, bias = float(desc.threshold), float(desc.bias)
     return (x > threshold).where(x - bias, (x < -threshold).where(x + bias, 0.0))
 
@@ -86,13 +86,13 @@ def activation(node: Node) -> Value:
     x, rank = node.x("input_tensor"), len(node.sizes("input_tensor"))
     if x.is_float or node.name != "ACTIVATION_SHRINK":
         return export_activation(node.desc, x, rank)
-    # Integers are computed as numbers, and held in their range.
+    # Integers are computed in floating point and clamped to their range.
     return stored(export_activation(node.desc, x.cast(TensorProto.DOUBLE), rank), node.tensor("output_tensor").data_type)
 
 
 @exports("ACTIVATION_HARDMAX1", "ACTIVATION_LOG_SOFTMAX1", "ACTIVATION_SOFTMAX1")
 def of_axes(node: Node) -> Value:
-    """ONNX's function along one axis; of several axes after these are one."""
+    """ONNX's function along one axis; several axes are merged into one."""
     op_type = _GROUPED[node.name.removeprefix("ACTIVATION_")[:-1]]
     x, sizes, axes = node.x("input_tensor"), node.sizes("input_tensor"), sorted(set(node.desc.axes))
     if len(axes) == 1:
@@ -103,7 +103,7 @@ def of_axes(node: Node) -> Value:
 
 
 def in_rows(x: Value, sizes: Sequence[int], axes: Sequence[int]) -> tuple[Value, list[int]]:
-    """The groups along some axes in rows, and the order of the axes that makes them: [*others, group]."""
+    """The groups along some axes as rows, and the permutation for it: [*others, group]."""
     kept = [axis for axis in range(len(sizes)) if axis not in axes]
     order = [*kept, *axes]
     return x.transpose(order).reshape([*(sizes[axis] for axis in kept), prod(sizes[axis] for axis in axes)]), order

@@ -1,4 +1,4 @@
-"""Attention, as its parts: products, masks and Softmax."""
+"""Attention, decomposed into products, masks and Softmax."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STACKED = {
 
 @exports("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1", wide=True)
 def attention(node: Node) -> dict[str, Value]:
-    """MatMul, Add, Where, Softmax and MatMul: ONNX's Attention has no bias of its inputs, and none of its masks is DirectML's."""
+    """MatMul, Add, Where, Softmax and MatMul: ONNX's Attention has no input bias, and its masks differ from DirectML's."""
     desc = node.desc
     heads, groups = (getattr(desc, name) for name in desc.head_counts)
     size, value_size = desc.head_sizes
@@ -62,7 +62,7 @@ def attention(node: Node) -> dict[str, Value]:
 
 
 def _parts(node: Node, heads: Sequence[int]) -> dict[int, Value]:
-    """Queries, keys and values as they are given, by number, in [batch, length, heads, size]; those of the past alone are missing."""
+    """The given queries, keys and values, by number, as [batch, length, heads, size]; without those that only the past has."""
     found: dict[int, Value] = {}
     for part, name in enumerate(("query_tensor", "key_tensor", "value_tensor")):
         if node.has(name):
@@ -92,7 +92,7 @@ def _split_heads(node: Node, parts: dict[int, Value], part: int, sizes: Sequence
 
 
 def _with_past(node: Node, name: str, new: Value | None, sizes: Sequence[int]) -> Value:
-    """Earlier keys or values and the new ones behind."""
+    """Past keys or values followed by the new ones."""
     if not node.has(name):
         assert new is not None
         return new
@@ -101,7 +101,7 @@ def _with_past(node: Node, name: str, new: Value | None, sizes: Sequence[int]) -
 
 
 def _compact(node: Node, joined: Value, valid: Value, sizes: Sequence[int], past: int, total: int) -> Value:
-    """Keys or values of which the new ones follow the valid ones of the past, and then zeros."""
+    """The valid past keys or values, then the new ones, then zeros."""
     batch, heads, length, size = sizes
     at, first = node.writer.integers(np.arange(total)), valid.reshape([batch, 1])
     rows = (at < first).where(at, at - first + past).at_most(length)
@@ -135,12 +135,12 @@ def _filter(node: Node, batch: int, keys: int) -> Value | None:
 
 
 def _weights(node: Node, scores: Value, filtered: Value | None, absent: Value | None) -> Value:
-    """The softmax of the scores of keys that are not absent; 0 for all keys where all are."""
+    """The softmax of the scores of the keys that exist; 0 for all keys if none does."""
     if filtered is not None:
         added = filtered.where(scores.like(node.desc.mask_filter_value), 0)
         present = added if absent is None else absent.where(scores.like(-inf), added)
         most = present.reduce("ReduceMax", [-1])
-        # A constant added for all keys changes no weight, but would cost the scores precision.
+        # Adding a constant to all scores changes no weight, but would cost precision.
         scores = scores + added.equals(most).where(scores.like(0), added - most)
     if absent is None:
         return scores.apply("Softmax", axis=-1)

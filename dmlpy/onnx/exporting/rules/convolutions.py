@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @exports("CONVOLUTION")
 def convolution(node: Node) -> Value:
-    """Conv or ConvTranspose; with mode CONVOLUTION of the flipped filter."""
+    """Conv or ConvTranspose; with a flipped filter for mode CONVOLUTION."""
     desc, sizes = node.desc, node.sizes("output_tensor")
     filters, lengths = node.x("filter_tensor"), node.sizes("filter_tensor")[2:]
     if desc.mode is ConvolutionMode.CONVOLUTION:
@@ -31,7 +31,7 @@ def convolution(node: Node) -> Value:
 
 
 def trim(found: Value, windows: Windows) -> Value:
-    """The first positions where ONNX's formula gives more."""
+    """Slices off the positions that only ONNX's formula has."""
     axes = windows.left_over
     return found.part([0] * len(axes), [windows.positions[axis] for axis in axes], [2 + axis for axis in axes]) if axes else found
 
@@ -39,11 +39,11 @@ def trim(found: Value, windows: Windows) -> Value:
 def export_transposed_convolution(node: Node, x: Value, filters: Value, bias: Value | None, windows: Windows, groups: int) -> Value:
     """ConvTranspose, whose windows slide over the output.
 
-    Output elements that no window reaches are `output_padding` where ONNX allows as many, else zeros that are added behind.
+    Output elements that no window reaches become `output_padding` if ONNX allows as many, else zeros appended at the end.
     """
     rank = len(windows.spatial)
     beyond = [max(0, -end) for end in windows.needed]
-    # ONNX Runtime lets no dilation make up for a small stride.
+    # ONNX Runtime limits output_padding by the stride, even with a larger dilation.
     allowed = all(more < stride for more, stride in zip(beyond, windows.strides, strict=True))
     extra = beyond if allowed else [0] * rank
     found = node.add("ConvTranspose", x, filters, bias if allowed else None, output_padding=extra, group=groups, **windows.attributes)

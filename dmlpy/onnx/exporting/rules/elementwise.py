@@ -88,7 +88,7 @@ def apply_scale(node: Node) -> Value:
 
 
 def stored(value: Value, data_type: DataType) -> Value:
-    """Numbers as elements of a type: for integers cut off, and held in the type's range."""
+    """Converts numbers to a type: for integers truncated and clamped to the type's range."""
     if not value.is_float or element_of(data_type) in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE):
         return value.cast(data_type)
     least, most = data_type.limits
@@ -107,7 +107,7 @@ def unary(node: Node) -> Value:
 
 @exports("ELEMENT_WISE_SIGN")
 def sign(node: Node) -> Value:
-    """Sign; of NaN, which ONNX's keeps, 0."""
+    """Sign, with 0 for NaN, which ONNX's Sign propagates."""
     x = apply_scale(node)
     known = x.apply("IsNaN").where(x.like(0), x) if x.is_float else x
     return stored(known.apply("Sign"), node.tensor("output_tensor").data_type)
@@ -121,13 +121,13 @@ def binary(node: Node) -> Value:
 
 @exports(*named(_TRUTHS))
 def truths(node: Node) -> Value:
-    """ONNX's function of truth values: what is not 0 is true."""
+    """ONNX's logical function; nonzero is true."""
     return node.add(_TRUTHS[_plain_name(node)], *(x.cast(TensorProto.BOOL) for x in node.together("a_tensor", "b_tensor")))
 
 
 @exports("ELEMENT_WISE_LOGICAL_NOT")
 def logical_not(node: Node) -> Value:
-    """Not of a truth value."""
+    """Not."""
     return node.x("input_tensor").cast(TensorProto.BOOL).apply("Not")
 
 
@@ -172,7 +172,7 @@ def power(node: Node) -> Value:
 
 @exports("ELEMENT_WISE_MEAN")
 def mean(node: Node) -> Value:
-    """Mean; of integers half the sum, rounded toward 0."""
+    """Mean; for integers half the sum, rounded toward 0."""
     a, b = node.together("a_tensor", "b_tensor")
     return node.add("Mean", a, b) if a.is_float else (a.cast(TensorProto.INT64) + b.cast(TensorProto.INT64)) / 2
 
@@ -186,7 +186,7 @@ def difference_square(node: Node) -> Value:
 
 
 def _divide(node: Node) -> list[Value]:
-    """Two tensors of which one divides the other; of integers, 0 divided by 1 where ONNX would leave open what a division by 0 gives."""
+    """The operands of a division; integers divided by 0 become 0 divided by 1, since ONNX leaves the result undefined."""
     a, b = node.together("a_tensor", "b_tensor")
     known = node.known("b_tensor")
     if a.is_float or (known is not None and known.all()):
@@ -209,7 +209,7 @@ def modulus_truncate(node: Node) -> Value:
 
 @exports("ELEMENT_WISE_MODULUS_FLOOR")
 def modulus_floor(node: Node) -> Value:
-    """Mod with the sign of the divisor, which ONNX has for integers only: floats are moved there."""
+    """Mod with the sign of the divisor; ONNX has it for integers only, so floats are adjusted."""
     a, b = _divide(node)
     if not a.is_float:
         return node.add("Mod", a, b)
@@ -220,7 +220,7 @@ def modulus_floor(node: Node) -> Value:
 
 @exports("ELEMENT_WISE_ATAN_YX", wide=True)
 def atan_yx(node: Node) -> Value:
-    """Atan of the quotient, turned by half a circle where b is negative; ONNX has no function of two coordinates."""
+    """Atan of the quotient, plus or minus pi where b is negative; ONNX has no atan2."""
     a, b = node.together("a_tensor", "b_tensor")
     both, nothing = a.apply("IsInf") & b.apply("IsInf"), a.equals(0) & b.equals(0)
     # Of two infinities only the signs count; of two zeros the quotient would be NaN.
@@ -231,7 +231,7 @@ def atan_yx(node: Node) -> Value:
 
 
 def _is_negative(x: Value) -> Value:
-    """Where a number is below 0, or a zero with a minus."""
+    """Where a number is below 0, or negative zero."""
     return (x < 0) | (1.0 / x < 0)
 
 
@@ -266,7 +266,7 @@ def shift_right(node: Node) -> Value:
 
 @exports("ELEMENT_WISE_BIT_COUNT")
 def bit_count(node: Node) -> Value:
-    """The bits of each byte, looked up."""
+    """The bit count of each byte, from a lookup table."""
     x, data_type = node.x("input_tensor"), node.tensor("input_tensor").data_type
     if x.is_float:
         raise node.refuse("input_tensor.data_type", data_type, "integers: ONNX does not read the bits of floats")

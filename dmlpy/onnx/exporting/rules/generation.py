@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _fill(node: Node, number: np.ndarray[Any, Any], data_type: DataType, sizes: Sequence[int]) -> Value:
-    """A number in all elements of a tensor."""
+    """A tensor filled with one number."""
     element = element_of(data_type)
     value = helper.make_tensor("value", element, [1], [number.item()])
     return node.add("ConstantOfShape", node.writer.integers(sizes), element=element, value=value)
@@ -51,7 +51,7 @@ def sequence(node: Node) -> Value:
 
 @exports("DIAGONAL_MATRIX")
 def diagonal(node: Node) -> Value:
-    """Where, by the numbers of the diagonals: ONNX Runtime's EyeLike takes few types."""
+    """Where, by diagonal number: ONNX Runtime's EyeLike supports few types."""
     data_type, sizes = node.tensor("output_tensor").data_type, node.sizes("output_tensor")
     mask = _diagonals(node, sizes).equals(node.desc.offset)
     value = _fill(node, of_float(node.desc.value, data_type), data_type, [1])
@@ -60,7 +60,7 @@ def diagonal(node: Node) -> Value:
 
 @exports("DIAGONAL_MATRIX1")
 def band(node: Node) -> Value:
-    """Where, by the numbers of the diagonals."""
+    """Where, by diagonal number."""
     desc, data_type, sizes = node.desc, node.tensor("output_tensor").data_type, node.sizes("output_tensor")
     number, (first, last) = _diagonals(node, sizes), (desc.diagonal_fill_begin, desc.diagonal_fill_end)
     after, before = number >= number.like(first), number < number.like(last)
@@ -72,7 +72,7 @@ def band(node: Node) -> Value:
 
 
 def _diagonals(node: Node, sizes: Sequence[int]) -> Value:
-    """The number of the diagonal of each element of a matrix: 0 is the main one, those right of it are positive."""
+    """The diagonal number of each element of a matrix: 0 is the main one, those to the right are positive."""
 
     def count(size: int) -> Value:
         return node.add("Range", *(node.writer.constant(np.asarray(number, np.int64)) for number in (0, size, 1)))

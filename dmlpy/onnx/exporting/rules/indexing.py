@@ -25,11 +25,11 @@ def _actual(node: Node, place: str, count: int) -> tuple[Value, list[int]]:
 
 
 def _to_read(node: Node, indices: Value, sizes: Sequence[int]) -> Value:
-    """Indices in INT64. Those out of range, of which ONNX says nothing, are moved to the nearest element.
+    """Indices in INT64, clamped to the range, since ONNX leaves others undefined.
 
     Args:
         node: the node.
-        indices: indices; of several dimensions along the last one.
+        indices: indices; tuples lie along the last dimension.
         sizes: the sizes of the dimensions that they count.
     """
     known = node.known("indices_tensor")
@@ -44,7 +44,7 @@ def _to_read(node: Node, indices: Value, sizes: Sequence[int]) -> Value:
 
 
 def _to_write(indices: Value, size: int) -> Value:
-    """Indices in INT64, counted from the start; those out of range lie one place behind the last element."""
+    """Indices in INT64, counted from the start; those out of range point one past the last element."""
     if indices.element == TensorProto.UINT64:
         indices = indices.at_most(size)
     wide = indices.cast(TensorProto.INT64)
@@ -82,7 +82,7 @@ def gather_nd(node: Node) -> Value:
 
 @exports("SCATTER")
 def scatter(node: Node) -> Value:
-    """ScatterElements; what has an index out of range goes to an element that is cut off."""
+    """ScatterElements; updates with an index out of range go to an extra element that is then sliced off."""
     axis, sizes = node.desc.axis, node.sizes("input_tensor")
     x, size = node.x("input_tensor"), sizes[axis]
     room = x.pad([0] * len(sizes), [int(at == axis) for at in range(len(sizes))])
@@ -92,7 +92,7 @@ def scatter(node: Node) -> Value:
 
 @exports("SCATTER_ND")
 def scatter_nd(node: Node) -> Value:
-    """ScatterND by the number of each block; what has an index out of range goes to a block that is cut off."""
+    """ScatterND by block number; updates with an index out of range go to an extra block that is then sliced off."""
     desc = node.desc
     x, sizes = _actual(node, "input_tensor", desc.input_dimension_count)
     indices, counts = _actual(node, "indices_tensor", desc.indices_dimension_count)
@@ -128,7 +128,7 @@ def one_hot(node: Node) -> Value:
 
 @exports("NONZERO_COORDINATES")
 def nonzero(node: Node) -> dict[str, Value]:
-    """NonZero, with zeros behind up to the described size."""
+    """NonZero, padded with zeros to the described size."""
     sizes = node.sizes("input_tensor")
     found = node.x("input_tensor").apply("NonZero").transpose([1, 0])
     count = found.apply("Shape", start=0, end=1)

@@ -1,4 +1,4 @@
-"""What moves elements: casts, joins, slices, padding, blocks of an image."""
+"""Operators that move elements: casts, joins, slices, padding, blocks of an image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @exports("CAST")
 def cast(node: Node) -> Value:
-    """Cast; floats are held in an integer's range before, as ONNX leaves open what becomes of others."""
+    """Cast; floats are first clamped to an integer's range, since ONNX leaves other results undefined."""
     data_type = node.tensor("output_tensor").data_type
     x = node.x("input_tensor")
     if x.element == element_of(data_type):
@@ -81,14 +81,14 @@ def _part(x: Value, sizes: Sequence[int], starts: Sequence[int], counts: Sequenc
     if not axes:
         return x.apply("Identity")
     ends = [start + step * (count - 1) + (1 if step > 0 else -1) for start, count, step in zip(starts, counts, steps, strict=True)]
-    # The element before the first one is the negative end that lies a whole dimension before.
+    # To include element 0, the end must be below minus the dimension's size.
     ends = [end if end >= 0 else -size - 1 for end, size in zip(ends, sizes, strict=True)]
     return x.part([starts[axis] for axis in axes], [ends[axis] for axis in axes], axes, [steps[axis] for axis in axes])
 
 
 @exports("SLICE_GRAD")
 def slice_gradient(node: Node) -> Value:
-    """Gather along each axis from the gradient with a zero behind."""
+    """Gather along each axis from the gradient with a zero appended."""
     gradient, counts = node.x("input_gradient_tensor"), node.sizes("input_gradient_tensor")
     starts, sizes = _starts(node), node.sizes("output_gradient_tensor")
     for axis, (start, step, count, size) in enumerate(zip(starts, node.desc.input_window_strides, counts, sizes, strict=True)):
@@ -107,7 +107,7 @@ _MODES = {PaddingMode.EDGE: "edge", PaddingMode.REFLECTION: "reflect", PaddingMo
 
 @exports("PADDING", "PADDING1")
 def padding(node: Node) -> Value:
-    """Pad; SYMMETRIC, and padding larger than what it repeats, by Gather of known places."""
+    """Pad; SYMMETRIC, and padding larger than what it repeats, as a Gather at constant positions."""
     desc, x, sizes = node.desc, node.x("input_tensor"), node.sizes("input_tensor")
     mode, start, end = desc.padding_mode, desc.start_padding, desc.end_padding
     if mode is PaddingMode.CONSTANT:
@@ -123,7 +123,7 @@ def padding(node: Node) -> Value:
 
 
 def _places(mode: PaddingMode, at: np.ndarray[tuple[int], np.dtype[np.int64]], size: int) -> object:
-    """The elements of a dimension that stand at places, of which some lie outside."""
+    """The elements of a dimension at positions, some of which lie outside."""
     if mode is PaddingMode.EDGE:
         return np.clip(at, 0, size - 1)
     if mode is PaddingMode.WRAP:
@@ -146,7 +146,7 @@ def depth_to_space(node: Node) -> Value:
 
 @exports("SPACE_TO_DEPTH", "SPACE_TO_DEPTH1")
 def space_to_depth(node: Node) -> Value:
-    """SpaceToDepth; of the other order Reshape and Transpose."""
+    """SpaceToDepth; Reshape and Transpose for the other order."""
     x, block = node.x("input_tensor"), node.desc.block_size
     if _column_first(node):
         return x.apply("SpaceToDepth", blocksize=block)
@@ -170,7 +170,7 @@ def fold(node: Node) -> Value:
 
 @exports("UNFOLD")
 def unfold(node: Node) -> Value:
-    """Gather of the places of each window's elements, from the padded image."""
+    """Gather of each window's elements from the padded image."""
     desc, sizes = node.desc, node.sizes("input_tensor")
     padded = [before + size + behind for before, size, behind in zip(desc.start_padding, sizes[2:], desc.end_padding, strict=True)]
     x = node.x("input_tensor").pad([0, 0, *desc.start_padding], [0, 0, *desc.end_padding])

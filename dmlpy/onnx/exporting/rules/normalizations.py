@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @exports("BATCH_NORMALIZATION", wide=True)
 def batch(node: Node) -> Value:
-    """BatchNormalization by channel; of other statistics its arithmetic."""
+    """BatchNormalization for statistics per channel; else its arithmetic."""
     names = ("scale_tensor", "bias_tensor", "mean_tensor", "variance_tensor")
     sizes = node.sizes("input_tensor")
     by_channel = [1, sizes[1], *[1] * (len(sizes) - 2)] if len(sizes) > 1 else []
@@ -30,7 +30,7 @@ def batch(node: Node) -> Value:
 
 
 def normalize(x: Value, mean: Value, variance: Value, epsilon: float) -> Value:
-    """A value less its mean, in units of its standard deviation."""
+    """Subtracts the mean from a value and divides it by the standard deviation."""
     return (x - mean) / (variance + epsilon).apply("Sqrt")
 
 
@@ -73,7 +73,7 @@ def batch_gradient(node: Node) -> dict[str, Value]:
 
 @exports("MEAN_VARIANCE_NORMALIZATION", "MEAN_VARIANCE_NORMALIZATION1", "MEAN_VARIANCE_NORMALIZATION2", wide=True)
 def mean_variance(node: Node) -> Value:
-    """LayerNormalization or InstanceNormalization where their groups are the same; else the arithmetic."""
+    """LayerNormalization or InstanceNormalization if their groups are the same; else the arithmetic."""
     desc, x, sizes = node.desc, node.x("input_tensor"), node.sizes("input_tensor")
     axes = sorted(set(getattr(desc, "axes", (1, 2, 3) if getattr(desc, "cross_channel", False) else (2, 3))))
     centres = getattr(desc, "use_mean", True)
@@ -91,7 +91,7 @@ def mean_variance(node: Node) -> Value:
 
 
 def _as_one(node: Node, x: Value, sizes: Sequence[int], axes: list[int]) -> Value | None:
-    """The normalization as one of ONNX's operators; None if none has its groups and the sizes of its parameters."""
+    """The normalization as one ONNX operator; None if none has its groups and the sizes of its parameters."""
     first = len(sizes) - len(axes)
     grouped = [1] * first + list(sizes[first:])
     by_channel = [1, *sizes[1:2], *[1] * (len(sizes) - 2)]
@@ -116,7 +116,7 @@ def _parameter(node: Node, name: str, sizes: Sequence[int], like: Value, absent:
 
 @exports("LP_NORMALIZATION", wide=True)
 def lp(node: Node) -> Value:
-    """The norm by ReduceL1 or ReduceL2, at least epsilon; of another p by powers."""
+    """The norm by ReduceL1 or ReduceL2, at least epsilon; by powers for any other p."""
     x, axis, p = node.x("input_tensor"), [node.desc.axis], node.desc.p
     if p in (1, 2):
         norm = x.reduce(f"ReduceL{p}", axis)

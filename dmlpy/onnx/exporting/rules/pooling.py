@@ -24,7 +24,7 @@ def _windows(node: Node, over: str, positioned: str) -> Windows:
 
 @exports("AVERAGE_POOLING", "AVERAGE_POOLING1")
 def average(node: Node) -> Value:
-    """AveragePool; where the windows leave its pads the sums by Conv, divided by their counts."""
+    """AveragePool; if ONNX does not allow the pads, sums by Conv, divided by the counts."""
     windows, x = _windows(node, "input_tensor", "output_tensor"), node.x("input_tensor")
     return mean_of_windows(node, x, windows, node.sizes("input_tensor")[1], include_padding=node.desc.include_padding)
 
@@ -59,7 +59,7 @@ def average_gradient(node: Node) -> Value:
 
 @exports("LP_POOLING", "LP_POOLING1")
 def lp(node: Node) -> Value:
-    """LpPool; pads that it does not take are zeros that are added before."""
+    """LpPool; pads that it does not support are added as zeros first."""
     windows, x = _windows(node, "input_tensor", "output_tensor"), node.x("input_tensor")
     if not windows.touch:
         x, windows = _pad(x, windows, 0)
@@ -78,7 +78,7 @@ def _pad(x: Value, windows: Windows, value: float) -> tuple[Value, Windows]:
 
 @exports("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2")
 def maximum(node: Node) -> dict[str, Value]:
-    """MaxPool; pads that it does not take are minus infinity, added before."""
+    """MaxPool; pads that it does not support are added as minus infinity first."""
     x, windows = node.x("input_tensor"), _windows(node, "input_tensor", "output_tensor")
     data_type = node.tensor("input_tensor").data_type
     if not x.is_float and (data_type.bits > 8 or not windows.touch):
@@ -99,7 +99,7 @@ def _largest(x: Value, windows: Windows) -> Value:
 
 
 def _with_indices(node: Node, x: Value, windows: Windows) -> tuple[Value, Value]:
-    """The largest elements and their places in the whole tensor; where elements are added before, the places are counted again."""
+    """The largest elements and their indices in the whole tensor, recomputed if padding was added first."""
     if windows.touch:
         found, indices = node.writer.several("MaxPool", x, count=2, **windows.attributes)
         return trim(found, windows), trim(indices, windows)
@@ -126,7 +126,7 @@ def maximum_gradient(node: Node) -> Value:
 
 @exports("MAX_UNPOOLING")
 def unpooling(node: Node) -> Value:
-    """ScatterElements into zeros; indices beyond the output go to an element that is cut off."""
+    """ScatterElements into zeros; indices beyond the output go to an extra element that is then sliced off."""
     sizes, x = node.sizes("output_tensor"), node.vector("input_tensor")
     count = prod(sizes)
     places = node.vector("indices_tensor").cast(TensorProto.INT64).at_most(count)

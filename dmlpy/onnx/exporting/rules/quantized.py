@@ -29,7 +29,7 @@ _QUANTIZED = (*_BYTES, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT4, 
 
 
 def quantized(x: Value, scale: Value, zero_point: Value | None, data_type: DataType) -> Value:
-    """A value divided by the scale, rounded, moved by the zero point, and held in a type's range; NaN is 0."""
+    """A value divided by the scale, rounded, plus the zero point, clamped to a type's range; NaN becomes 0."""
     steps = (x / scale).apply("Round")
     steps = steps.apply("IsNaN").where(steps.like(0), steps)
     if zero_point is not None:
@@ -52,25 +52,25 @@ def dequantized(x: Value, scale: Value, zero_point: Value | None) -> Value:
 
 @exports("ELEMENT_WISE_QUANTIZE_LINEAR")
 def quantize_linear(node: Node) -> Value:
-    """QuantizeLinear of the whole tensor or of an axis; else its arithmetic."""
+    """QuantizeLinear per tensor or per axis; else its arithmetic."""
     return _quantize(node, "scale_tensor", "zero_point_tensor")
 
 
 @exports("QUANTIZE")
 def quantize(node: Node) -> Value:
-    """QuantizeLinear of the whole tensor or of an axis; of blocks its arithmetic with repeated scales."""
+    """QuantizeLinear per tensor or per axis; for blocks its arithmetic with repeated scales."""
     return _quantize(node, "quantization_tensors[0]", "quantization_tensors[1]")
 
 
 @exports("ELEMENT_WISE_DEQUANTIZE_LINEAR")
 def dequantize_linear(node: Node) -> Value:
-    """DequantizeLinear of the whole tensor or of an axis; else its arithmetic."""
+    """DequantizeLinear per tensor or per axis; else its arithmetic."""
     return _dequantize(node, "scale_tensor", "zero_point_tensor")
 
 
 @exports("DEQUANTIZE")
 def dequantize(node: Node) -> Value:
-    """DequantizeLinear of the whole tensor or of an axis; of blocks its arithmetic with repeated scales."""
+    """DequantizeLinear per tensor or per axis; for blocks its arithmetic with repeated scales."""
     return _dequantize(node, "quantization_tensors[0]", "quantization_tensors[1]")
 
 
@@ -124,7 +124,7 @@ def _of_blocks(node: Node, name: str) -> Value:
 
 
 def _zero_point(node: Node, name: str, scale: str, axis: int) -> Value | None:
-    """The zero point in the sizes of the scale, as ONNX wants it; None if it is 0."""
+    """The zero point in the sizes of the scale, as ONNX requires; None if it is 0."""
     if node.has(name):
         return _parameter(node, name, axis)
     kept = once(node.tensor(scale))
@@ -136,7 +136,7 @@ def _zero_points_of_blocks(node: Node, name: str) -> Value | None:
 
 
 def _implied(node: Node, sizes: Sequence[int]) -> Value | None:
-    """The zero point of QUANTIZE and DEQUANTIZE that no tensor gives; None if it is 0."""
+    """The implied zero point of QUANTIZE and DEQUANTIZE without a tensor for it; None if it is 0."""
     if not isinstance(node.desc, QuantizationDesc) or not node.desc.implied_zero_point:
         return None
     integers = node.tensor(node.desc.typed_like[1])
@@ -190,7 +190,7 @@ def _stored(node: Node, x: Value, sizes: Sequence[int]) -> Value:
 
 
 def _sums(node: Node) -> Value:
-    """ConvInteger. Zero points of single filters, which ONNX Runtime does not take, are taken off as multiples of the inputs' sums."""
+    """ConvInteger. Zero points per filter, which ONNX Runtime does not support, are subtracted as multiples of the inputs' sums."""
     groups, sizes = node.desc.group_count, node.sizes("output_tensor")
     windows = Windows.of(node.desc, node.sizes("input_tensor")[2:], node.sizes("filter_tensor")[2:], sizes[2:])
     x, filters, point = node.x("input_tensor"), node.x("filter_tensor"), _point(node, "input", [])
@@ -215,7 +215,7 @@ def convolution_integer(node: Node) -> Value:
 
 @exports("QUANTIZED_LINEAR_CONVOLUTION")
 def quantized_convolution(node: Node) -> Value:
-    """ConvInteger, and the sums quantized in DOUBLE: QLinearConv leaves open how it rounds."""
+    """ConvInteger, with sums quantized in DOUBLE: the rounding of QLinearConv is unspecified."""
     sums, ones = _sums(node), [1] * (len(node.sizes("output_tensor")) - 2)
     if node.has("bias_tensor"):
         sums = sums + node.x("bias_tensor").reshape([-1, *ones])
@@ -235,7 +235,7 @@ def quantized_average(node: Node) -> Value:
 
 
 def _product(node: Node) -> Value:
-    """MatMulInteger where zero points are numbers; else MatMul of the differences in INT32."""
+    """MatMulInteger if zero points are scalars; else MatMul of the differences in INT32."""
     a, b = node.x("a_tensor"), node.x("b_tensor")
     several = any(node.has(name) and prod(node.sizes(name)) > 1 for name in ("a_zero_point_tensor", "b_zero_point_tensor"))
     if not several and a.element in _BYTES and b.element in _BYTES:
@@ -266,5 +266,5 @@ def product_to_float(node: Node) -> Value:
 
 @exports("QUANTIZED_LINEAR_MATRIX_MULTIPLY")
 def quantized_product(node: Node) -> Value:
-    """The product, quantized in DOUBLE: QLinearMatMul leaves open how it rounds."""
+    """The product, quantized in DOUBLE: the rounding of QLinearMatMul is unspecified."""
     return _stored(node, _dequantized_product(node), [-1, 1])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @exports("ELEMENT_WISE_CLIP", "ELEMENT_WISE_CLIP1")
 def clip(node: Node) -> Value:
-    """Clip; where the least is above the most Max and Min, in the operator's order. A limit that is NaN limits nothing."""
+    """Clip; if the minimum exceeds the maximum, Max and Min in the operator's order. A NaN limit has no effect."""
     return limited(_clamp(node), node.desc.min, node.desc.max, least_first=node.name == "ELEMENT_WISE_CLIP")
 
 
@@ -31,7 +31,7 @@ def threshold(node: Node) -> Value:
 
 
 def limited(x: Value, least: float, most: float, *, least_first: bool) -> Value:
-    """A value held between limits, of which the one that comes last wins where they are the wrong way round."""
+    """Clamps a value; if the minimum exceeds the maximum, the limit that is applied last wins."""
     if least <= most:
         dtype = dtype_of(x.element)
         return x.apply("Clip", x.like(holding(least, dtype)), x.like(holding(most, dtype)))
@@ -59,11 +59,11 @@ def clip_gradient(node: Node) -> Value:
 
 
 def _passes(x: Value, limit: float, *, up: bool) -> Value:
-    """Where a limit is reached or passed."""
+    """Where a limit is reached or exceeded."""
     if not x.is_float:
         limits = np.iinfo(dtype_of(x.element))
         whole = (math.ceil(limit) if up else math.floor(limit)) if math.isfinite(limit) else limit
-        if not limits.min <= whole <= limits.max:  # all of them pass it, or none, as for NaN
+        if not limits.min <= whole <= limits.max:  # all values exceed it, or none, as for NaN
             return x.writer.constant(np.asarray(whole < limits.min if up else whole > limits.max))
         limit = whole
     return x >= limit if up else x <= limit
@@ -71,7 +71,7 @@ def _passes(x: Value, limit: float, *, up: bool) -> Value:
 
 @exports("ELEMENT_WISE_ROUND")
 def round_(node: Node) -> Value:
-    """Round to even halves; in the other modes Floor of the magnitude."""
+    """Round for halves to even; in the other modes Floor of the magnitude."""
     x = node.x("input_tensor")
     if node.desc.rounding_mode is RoundingMode.HALVES_TO_NEAREST_EVEN:
         return x.apply("Round")

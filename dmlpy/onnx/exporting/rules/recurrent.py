@@ -25,7 +25,7 @@ _NAMES = {kind: name for name, (kind, _) in ONNX_ACTIVATIONS.items()}
 
 @exports("RNN", "GRU", "LSTM")
 def recurrent(node: Node) -> dict[str, Value]:
-    """The operator of the same name, whose gates lie in the same order."""
+    """The operator of the same name, whose gates have the same order."""
     desc, lstm = node.desc, node.name == "LSTM"
     _, steps, batch, width = node.sizes("input_tensor")
     _, directions, rows, hidden = node.sizes("recurrence_tensor")
@@ -53,7 +53,7 @@ def recurrent(node: Node) -> dict[str, Value]:
     found = node.writer.several(node.name, *inputs, count=len(places), **attributes)
     known = node.known("sequence_lengths_tensor") if lengths is not None else None
     if lengths is not None and (known is None or not known.all()):
-        # A sequence of no steps ends where it began, of which ONNX says nothing.
+        # A sequence without steps returns its initial state; ONNX does not define this.
         none = lengths.reshape([1, batch, 1]).cast(TensorProto.INT64).equals(0)
         for at, first in enumerate((inputs[5], inputs[6] if lstm else None)[: 1 + lstm], 1):
             found[at] = none.where(found[at].like(0) if first is None else first, found[at])
@@ -61,7 +61,7 @@ def recurrent(node: Node) -> dict[str, Value]:
 
 
 def _activations(node: Node) -> dict[str, Any]:
-    """ONNX's names of the activations, and their parameters: those that a function has, in order."""
+    """ONNX's names of the activations, and the parameters that they have, in order."""
     names, parameters = [], {"alpha": list[float](), "beta": list[float]()}
     for at, desc in enumerate(node.desc.activation_descs):
         own: Any = ActivationLinearDesc(alpha=1.0, beta=0.0) if isinstance(desc, ActivationIdentityDesc) else desc

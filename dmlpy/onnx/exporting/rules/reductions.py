@@ -32,7 +32,7 @@ _INDICES = {ReduceFunction.ARGMAX: "ArgMax", ReduceFunction.ARGMIN: "ArgMin"}
 
 @exports("REDUCE")
 def reduction(node: Node) -> Value:
-    """ONNX's reduction of the same name; of indices the first."""
+    """ONNX's reduction of the same name; for indices the first one."""
     if node.desc.function in _INDICES:
         return _index(node, _INDICES[node.desc.function], last=False)
     return node.x("input_tensor").reduce(_REDUCTIONS[node.desc.function], node.desc.axes)
@@ -40,7 +40,7 @@ def reduction(node: Node) -> Value:
 
 @exports("ARGMAX", "ARGMIN")
 def index(node: Node) -> Value:
-    """ArgMax or ArgMin: the first or the last index, of several axes counted through all."""
+    """ArgMax or ArgMin: the first or the last index, counted over all axes."""
     last = node.desc.axis_direction is AxisDirection.DECREASING
     return _index(node, {"ARGMAX": "ArgMax", "ARGMIN": "ArgMin"}[node.name], last=last)
 
@@ -62,7 +62,7 @@ def running_sum(node: Node) -> Value:
 
 @exports("CUMULATIVE_PRODUCT", wide=True)
 def running_product(node: Node) -> Value:
-    """Products with what lies 1, 2, 4 and so on elements before: opset 21 has no running product."""
+    """Products with the elements 1, 2, 4, ... positions before: opset 21 has no cumulative product."""
     x, axis, sizes = node.x("input_tensor"), node.desc.axis, list(node.sizes("input_tensor"))
     backwards = node.desc.axis_direction is AxisDirection.DECREASING
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from dmlpy.onnx.exporting.values import Value
 
 _ANY = 2**16
-"""As many samples of an output element are as good as any number: images are not so large."""
+"""The most samples of an output element; no image needs more."""
 
 
 @exports("ROI_ALIGN", "ROI_ALIGN1", wide=True)
 def roi_align(node: Node) -> Value:
-    """RoiAlign of half pixels: other offsets move the regions, and what lies outside of the image is added by how much of it is read."""
+    """RoiAlign with half-pixel offsets: other offsets shift the regions, and the value outside the image is added by its weight."""
     desc, outputs = node.desc, node.sizes("output_tensor")[2:]
     fewest, most = desc.minimum_samples_per_output, desc.maximum_samples_per_output
     fixed = max(fewest, 1) == max(most, 1)
@@ -72,7 +72,7 @@ def roi_align(node: Node) -> Value:
 
 
 def _move(node: Node, regions: Value, samples: list[int], before: float, after: float, *, aligned: bool) -> Value:
-    """Regions of which samples at half pixels lie where the desc's offsets place those of the given ones.
+    """Shifts regions so that half-pixel sampling reads the positions that the desc's offsets define.
 
     Sample s of n lies at (s - shift) * extent / divisor + start - before, and in RoiAlign at (s + 0.5) * extent / n + start - 0.5.
     """
@@ -97,7 +97,7 @@ def roi_pooling(node: Node) -> Value:
     *_, count, _ = node.sizes("roi_tensor")
     pooled = [node.desc.pooled_size.height, node.desc.pooled_size.width]
     regions = node.x("roi_tensor").reshape([count, 5])
-    # Batch indices are rounded and held in the range, of which ONNX says nothing.
+    # Batch indices are rounded and clamped, which ONNX does not define.
     batches = (regions.part([0], [1], [1]) + 0.5).apply("Floor").at_least(0).at_most(node.sizes("input_tensor")[0] - 1)
     regions = node.add("Concat", batches, regions.part([1], [5], [1]), axis=1)
     return node.x("input_tensor").apply("MaxRoiPool", regions, pooled_shape=pooled, spatial_scale=node.desc.spatial_scale)

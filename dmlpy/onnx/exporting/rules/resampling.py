@@ -1,4 +1,4 @@
-"""Resampling: Resize where it takes the same elements and weights, else Gather and products with known weights."""
+"""Resampling: Resize if it reads the same elements with the same weights, else Gather and products with constant weights."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a desc places samples.
+    """The sample positions of a desc.
 
     Attributes:
-        nearest: whether the nearest element is taken, else the two beside with weights.
+        nearest: whether to take the nearest element, else the two adjacent ones with weights.
         rounding: ONNX's `nearest_mode`.
         scales: the factor of each dimension.
         offsets: the pixel offsets of input and output for each dimension.
-        antialiased: whether shrunk dimensions average all elements.
+        antialiased: whether downsampled dimensions average all elements.
     """
 
     nearest: bool
@@ -54,7 +54,7 @@ class Sampling:
         return cls(nearest, rounding, tuple(scales), tuple(zip(*placed, strict=True)), antialiased)
 
     def taps(self, axis: int, size: int, output_size: int) -> Taps:
-        """The elements and weights of each element of the output along an axis."""
+        """The input elements and weights of each output element along an axis."""
         scale, (before, behind) = self.scales[axis], self.offsets[axis]
         places = coordinates(output_size, scale, before, behind)
         if self.nearest:
@@ -63,10 +63,10 @@ class Sampling:
         return stretched(places, size, radius) if self.antialiased and radius > 1 else linear(places, size)
 
     def coordinates(self, sizes: Sequence[int], output_sizes: Sequence[int]) -> str | None:
-        """The `coordinate_transformation_mode` of a Resize to these sizes; None if none places the samples so.
+        """The `coordinate_transformation_mode` of a Resize to these sizes; None if no mode has these sample positions.
 
-        Nearest elements of scales that are no whole numbers depend on how coordinates are rounded, and ONNX Runtime blends the elements of
-        the last two dimensions alone.
+        With fractional scales the nearest element depends on how coordinates are rounded, and ONNX Runtime interpolates in the last two
+        dimensions only.
         """
         rows = [*zip(sizes, output_sizes, self.scales, self.offsets, strict=True)]
         resized = [axis for axis, (size, own, _, _) in enumerate(rows) if size != own]
@@ -91,7 +91,7 @@ _ROUNDINGS: dict[str, Callable[[Any], Any]] = {
 
 @exports("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3", "UPSAMPLE_2D", wide=True)
 def resample(node: Node) -> Value:
-    """Resize to the output's sizes; else one axis after the other."""
+    """Resize to the output's sizes; else axis by axis."""
     x, sizes, wanted = node.x("input_tensor"), node.sizes("input_tensor"), node.sizes("output_tensor")
     sampling = Sampling.of(node.desc, len(sizes))
     mode = sampling.coordinates(sizes, wanted)
@@ -129,7 +129,7 @@ def _weigh(x: Value, weights: np.ndarray[Any, Any], axis: int, sizes: Sequence[i
 
 @exports("RESAMPLE_GRAD", "RESAMPLE_GRAD1", wide=True)
 def resample_gradient(node: Node) -> Value:
-    """Products with the transposed weights, one axis after the other."""
+    """Products with the transposed weights, axis by axis."""
     gradient, sizes = node.x("input_gradient_tensor"), node.sizes("input_gradient_tensor")
     wanted = node.sizes("output_gradient_tensor")
     sampling = Sampling.of(node.desc, len(sizes))

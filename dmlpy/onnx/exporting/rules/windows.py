@@ -1,4 +1,4 @@
-"""Windows that slide over spatial dimensions: convolutions and poolings say them alike."""
+"""Windows over spatial dimensions, as convolutions and poolings describe them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Windows:
     Attributes:
         spatial: elements that the window slides over.
         lengths: elements of the window.
-        positions: where it stands.
-        strides: steps from one position to the next.
-        dilations: steps from one element of the window to the next.
+        positions: number of window positions.
+        strides: elements from one position to the next.
+        dilations: elements from one element of the window to the next.
         start: padding before the first element.
-        end: padding after the last one, as the desc has it.
+        end: padding after the last one in the desc.
     """
 
     spatial: tuple[int, ...]
@@ -43,12 +43,12 @@ class Windows:
 
     @property
     def reaches(self) -> list[int]:
-        """The steps from a window's first element to its last, inclusive."""
+        """The elements from a window's first element to its last, inclusive."""
         return [1 + (length - 1) * dilation for length, dilation in zip(self.lengths, self.dilations, strict=True)]
 
     @property
     def needed(self) -> list[int]:
-        """The padding after the last element that the last position needs: less than 0 where elements are left over."""
+        """The end padding that the last position needs; negative if elements are left over."""
         return [
             (count - 1) * stride + reach - size - start
             for count, stride, reach, size, start in zip(self.positions, self.strides, self.reaches, self.spatial, self.start, strict=True)
@@ -67,7 +67,7 @@ class Windows:
 
     @property
     def left_over(self) -> list[int]:
-        """The spatial dimensions in which ONNX's formula gives more positions."""
+        """The spatial dimensions in which ONNX's formula yields more positions."""
         found = []
         for axis, (size, start, reach, stride) in enumerate(zip(self.spatial, self.start, self.reaches, self.strides, strict=True)):
             if (size + start + self.pads[len(self.spatial) + axis] - reach) // stride + 1 > self.positions[axis]:
@@ -76,11 +76,11 @@ class Windows:
 
     @property
     def touch(self) -> bool:
-        """Whether poolings take the pads: ONNX Runtime wants each smaller than the elements of the window."""
+        """Whether poolings support the pads: ONNX Runtime requires each to be smaller than the window."""
         return all(pad < length for pad, length in zip(self.pads, [*self.lengths, *self.lengths], strict=True))
 
     def counts(self, *, padded: bool) -> np.ndarray[Any, Any]:
-        """The elements of each window, [*positions]; with those of the desc's padding if `padded`."""
+        """The number of elements of each window, [*positions]; including the desc's padding if `padded`."""
         found = np.ones((), np.int64)
         for axis, size in enumerate(self.spatial):
             at = np.arange(self.lengths[axis])[:, None] * self.dilations[axis] + np.arange(self.positions[axis]) * self.strides[axis]

@@ -1,4 +1,4 @@
-"""The functions that lower ONNX's operators, by family. `@lowers` registers them; `find_rule` finds them."""
+"""Rules that lower ONNX's operators, by family. `@lowers` registers them; `find_rule` finds them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def lowers(*op_types: str, since: int = 1, domain: str = "", may_be_empty: tuple
 
     Args:
         *op_types: the operators' names.
-        since: the first opset whose form of the operator the function knows; it holds until a function with a later one.
+        since: the first opset whose form of the operator the function supports; it applies until a function with a later one.
         domain: the domain of the operators.
-        may_be_empty: optional inputs that are as good as left out where they have no elements, such as those of earlier steps in the first.
+        may_be_empty: optional inputs that count as omitted if they have no elements, such as those of past steps in the first step.
     """
 
     def register(function: LoweringRule) -> LoweringRule:
@@ -43,7 +43,7 @@ def lowers(*op_types: str, since: int = 1, domain: str = "", may_be_empty: tuple
 
 
 def find_rule(op_type: str, opset: int, domain: str = "") -> LoweringRule | None:
-    """The function that lowers an operator as an opset has it; None if there is none."""
+    """The function that lowers an opset's form of an operator; None if there is none."""
     _import_families()
     versions = _LOWERINGS.get((domain, op_type), {})
     fitting = [since for since in versions if since <= opset]
@@ -51,7 +51,7 @@ def find_rule(op_type: str, opset: int, domain: str = "") -> LoweringRule | None
 
 
 def may_be_empty(op_type: str, domain: str = "") -> tuple[int, ...]:
-    """The optional inputs of an operator that are as good as left out where they have no elements."""
+    """The optional inputs of an operator that count as omitted if they have no elements."""
     return _MAY_BE_EMPTY.get((domain, op_type), ())
 
 

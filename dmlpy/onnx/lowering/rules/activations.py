@@ -1,4 +1,4 @@
-"""Activations: of single elements, and softmax and its like along an axis."""
+"""Activations: element-wise, and softmax and its like along an axis."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def parameterized(node: Node) -> Expression:
 
 @lowers("HardSwish")
 def hard_swish(node: Node) -> Expression:
-    """ACTIVATION_HARD_SWISH with the numbers that ONNX has built in."""
+    """ACTIVATION_HARD_SWISH with ONNX's fixed coefficients."""
     return x.activation_hard_swish(*in_four(node.x(0)), alpha=1 / 6, beta=0.5)
 
 
@@ -69,7 +69,7 @@ def swish(node: Node) -> Expression:
 
 @lowers("Shrink")
 def shrink(node: Node) -> Expression:
-    """ACTIVATION_SHRINK; with a negative lambd of the negated input, as both conditions hold in between and ONNX looks at -lambd first."""
+    """ACTIVATION_SHRINK; of the negated input for a negative lambd, since both conditions hold in between and ONNX tests -lambd first."""
     (data,), bias, threshold = in_four(node.x(0)), node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
     if not threshold < 0:
         return x.activation_shrink(data, bias=bias, threshold=threshold)
@@ -81,7 +81,7 @@ def shrink(node: Node) -> Expression:
 
 @lowers("Mish")
 def mish(node: Node) -> Expression:
-    """The input by ACTIVATION_TANH of ACTIVATION_SOFTPLUS."""
+    """The input times ACTIVATION_TANH of ACTIVATION_SOFTPLUS."""
     (data,) = in_four(node.x(0))
     return x.multiply(data, x.activation_tanh(x.activation_softplus(data)))
 
@@ -98,7 +98,7 @@ def gelu(node: Node) -> Expression:
 
 @lowers(*_BY_ROW)
 def coerced(node: Node) -> Expression:
-    """ACTIVATION_SOFTMAX or its like of rows: all dimensions from the axis on are one, as opsets before 13 have it."""
+    """ACTIVATION_SOFTMAX or its like of rows: all dimensions from the axis on are merged, as in opsets before 13."""
     sizes = node.sizes(0)
     axis = node.axis(node.attribute("axis", 1), len(sizes))
     return _BY_ROW[node.op_type](node.x(0).reshape(1, 1, prod(sizes[:axis]), prod(sizes[axis:])))
@@ -106,7 +106,7 @@ def coerced(node: Node) -> Expression:
 
 @lowers(*_BY_AXES, since=13)
 def along_axis(node: Node) -> Expression:
-    """ACTIVATION_SOFTMAX or its like of rows along the last axis; along another one ACTIVATION_SOFTMAX1 or its like."""
+    """ACTIVATION_SOFTMAX or its like along the last axis; ACTIVATION_SOFTMAX1 or its like along another one."""
     rank = node.rank(0)
     axis = node.axis(node.attribute("axis", -1), rank)
     if not rank or axis == rank - 1:

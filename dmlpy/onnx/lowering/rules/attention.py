@@ -101,7 +101,7 @@ def _by_head(node: Node, index: int) -> Expression:
 
 
 def _apply_mask(node: Node, scores: Expression, length: int) -> tuple[Expression, Expression | None]:
-    """The scores with masks, and which queries see a key at all; None if all of them do."""
+    """The scores with masks, and which queries attend to any key; None if all of them do."""
     mask = _mask(node, length)
     conditions = [*_conditions(node, scores.sizes[2], length)]
     guarded = mask is not None or node.has(6) or max(_windows(node)) >= 0
@@ -118,7 +118,7 @@ def _apply_mask(node: Node, scores: Expression, length: int) -> tuple[Expression
 
 
 def _mask(node: Node, length: int) -> Expression | None:
-    """The mask with 4 dimensions; what it lacks of the keys counts as masked."""
+    """The mask with 4 dimensions; keys beyond its size are masked."""
     if not node.has(3):
         return None
     mask = node.x(3).with_leading_ones(4)
@@ -130,7 +130,7 @@ def _mask(node: Node, length: int) -> Expression | None:
 
 
 def _conditions(node: Node, count: int, length: int) -> Iterator[Expression]:
-    """Which keys the queries see, without the mask that the node is given."""
+    """Which keys the queries attend to, apart from the node's mask input."""
     lengths = x.cast(node.x(6), output_data_type=DataType.INT32).reshape(-1, 1, 1, 1) if node.has(6) else None
     left, right = _windows(node)
     if node.attribute("is_causal", 0):

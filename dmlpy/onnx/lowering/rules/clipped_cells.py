@@ -1,4 +1,4 @@
-"""RNN and GRU with a clip, which of DirectML's recurrent layers only LSTM has: step by step."""
+"""RNN and GRU with a clip, which in DirectML only LSTM supports: unrolled step by step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dmlpy.x.expressions import Expression
 
 MAX_STEPS = 1000
-"""The most steps: each becomes operators of its own."""
+"""The most steps, each of which becomes several operators."""
 
 
 def unroll_cells(
@@ -22,8 +22,8 @@ def unroll_cells(
 ) -> list[Expression]:
     """The sequence and the last states of an RNN or GRU.
 
-    The gates' inputs of all steps are one product. Each step is a product with the last state, sums, CLIP and activations; behind a
-    sequence's length the state stays, and the output is 0.
+    One product computes the gates' inputs of all steps. Each step is a product with the last state, sums, CLIP and activations; past a
+    sequence's length the state is unchanged, and the output is 0.
 
     Args:
         node: the node.
@@ -116,7 +116,7 @@ def _gru(
 
 
 def _activate(node: Node, tensor: Expression, activation: ActivationDesc) -> Expression:
-    """An activation of what is clipped."""
+    """An activation of the clipped value."""
     clip = float(node.attribute("clip"))
     kind = type(activation)
     members = {name: getattr(activation, name) for name in kind.model_fields if name not in ("input_tensor", "output_tensor")}

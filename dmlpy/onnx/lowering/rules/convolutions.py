@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @lowers("Conv")
 def convolution(node: Node) -> Expression:
-    """CONVOLUTION; of a width alone with a height of 1."""
+    """CONVOLUTION; a 1-D one gets a height of 1."""
     return lower_convolution(node)
 
 
 def lower_convolution(node: Node, fused_activation: FusableDesc | None = None) -> Expression:
-    """The convolution of a node, with an activation if one is fused; the result of a width alone has a height of 1."""
+    """The convolution of a node, with an activation if one is fused; a 1-D result has a height of 1."""
     lengths = node.attribute("kernel_shape") or node.sizes(1)[2:]
     windows = compute_windows(node, node.sizes(0)[2:], lengths)
     return x.convolution(
@@ -35,7 +35,7 @@ def lower_convolution(node: Node, fused_activation: FusableDesc | None = None) -
 
 @lowers("ConvTranspose")
 def lower_transposed_convolution(node: Node) -> Expression:
-    """CONVOLUTION with direction BACKWARD. What `output_shape` asks for beyond the windows' reach is padding of the output."""
+    """CONVOLUTION with direction BACKWARD. An `output_shape` larger than the windows cover becomes output padding."""
     spatial = node.sizes(0)[2:]
     rank = len(spatial)
     windows = compute_windows(node, spatial, node.attribute("kernel_shape") or node.sizes(1)[2:])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @lowers("Einsum")
 def einsum(node: Node) -> Expression:
-    """GEMM or ELEMENT_WISE_MULTIPLY of one tensor after another; a letter that no later tensor and no result has is summed by REDUCE."""
+    """GEMM or ELEMENT_WISE_MULTIPLY of one tensor after another; REDUCE sums a letter that no later tensor and no result has."""
     terms, result = letters_of(node)
     parts = [_diagonal(node.x(index) if term else node.x(index).reshape(1), term) for index, term in enumerate(terms)]
     found, letters = parts[0]
@@ -31,7 +31,7 @@ def einsum(node: Node) -> Expression:
 
 
 def _diagonal(tensor: Expression, term: str) -> tuple[Expression, str]:
-    """A view with each letter once: strides that are added up walk along a diagonal."""
+    """A view with each letter once: adding the strides of equal letters selects a diagonal."""
     letters = "".join(dict.fromkeys(term))
     if len(letters) == len(term):
         return tensor, term
@@ -47,7 +47,7 @@ def _diagonal(tensor: Expression, term: str) -> tuple[Expression, str]:
 
 
 def _sum_letters(tensor: Expression, letters: str, kept: set[str]) -> tuple[Expression, str]:
-    """The tensor summed over the letters that nobody needs."""
+    """The tensor summed over unused letters."""
     axes = [axis for axis, letter in enumerate(letters) if letter not in kept]
     if not axes:
         return tensor, letters
@@ -59,7 +59,7 @@ def _sum_letters(tensor: Expression, letters: str, kept: set[str]) -> tuple[Expr
 
 
 def _product(one: tuple[Expression, str], other: tuple[Expression, str], later: set[str]) -> tuple[Expression, str]:
-    """The product of two tensors, summed over the letters that both have and nobody needs later."""
+    """The product of two tensors, summed over their common letters that are not used later."""
     (a, first), (b, second) = one, other
     sizes: dict[str, int] = {}
     for tensor, letters in (one, other):
@@ -84,7 +84,7 @@ def _product(one: tuple[Expression, str], other: tuple[Expression, str], later: 
 
 
 def _order_letters(tensor: Expression, letters: str, wanted: list[str], sizes: dict[str, int]) -> Expression:
-    """The tensor with its dimensions in an order, repeated where it has one element and the other has more."""
+    """The tensor with its dimensions in a given order, broadcast to the other one's sizes."""
     if not letters:
         return tensor
     moved = tensor.transpose(*(letters.index(letter) for letter in wanted))

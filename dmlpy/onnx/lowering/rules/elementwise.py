@@ -87,7 +87,7 @@ def _with_type(tensor: Expression, data_type: DataType) -> Expression:
 
 
 def in_four(*expressions: Expression) -> list[Expression]:
-    """The expressions with at least four dimensions, as all feature levels take them."""
+    """The expressions with at least four dimensions, as all feature levels require."""
     rank = max(4, *(len(expression.sizes) for expression in expressions))
     return [expression.with_leading_ones(rank) for expression in expressions]
 
@@ -105,7 +105,7 @@ def binary(node: Node) -> Expression:
 
 
 def aligned(node: Node) -> tuple[Expression, Expression]:
-    """Both inputs; before opset 7 the second one may stand for axes from `axis` on, and is given the dimensions behind them."""
+    """Both inputs; before opset 7 the axes of the second one may start at `axis`, and trailing dimensions are added to it."""
     first, second = node.x(0), node.x(1)
     if node.opset >= 7 or node.attribute("axis") is None:
         return first, second
@@ -123,7 +123,7 @@ def folded(node: Node) -> Expression:
 
 @lowers("Mean")
 def mean(node: Node) -> Expression:
-    """ELEMENT_WISE_MEAN of two tensors; of others the sum by ELEMENT_WISE_ADD, divided by their number."""
+    """ELEMENT_WISE_MEAN of two tensors; else the sum by ELEMENT_WISE_ADD, divided by their number."""
     given = in_four(*(node.x(index) for index in range(len(node.inputs))))
     return x.mean(*given) if len(given) == 2 else reduce(x.add, given) / len(given)
 
@@ -138,7 +138,7 @@ def negate(node: Node) -> Expression:
 
 @lowers("Sign")
 def sign(node: Node) -> Expression:
-    """ELEMENT_WISE_SIGN; NaN, of which it makes 0, stays, from the feature level on that has ELEMENT_WISE_IF."""
+    """ELEMENT_WISE_SIGN; ELEMENT_WISE_IF, if the feature level has it, preserves NaN, which SIGN maps to 0."""
     (data,) = in_four(node.x(0))
     if data.data_type not in FLOATS or node.level < FeatureLevel.FL_3_0:
         return x.sign(data)
@@ -147,7 +147,7 @@ def sign(node: Node) -> Expression:
 
 @lowers("Pow")
 def power(node: Node) -> Expression:
-    """ELEMENT_WISE_POW. Integers of 64 bits, which it does not take as exponents, become FLOAT32."""
+    """ELEMENT_WISE_POW. 64-bit integer exponents, which it does not support, become FLOAT32."""
     base, exponent = in_four(node.x(0), node.x(1))
     if base.data_type in FLOATS and exponent.data_type in (DataType.INT64, DataType.UINT64):
         exponent = x.cast(exponent, output_data_type=DataType.FLOAT32)
@@ -180,7 +180,7 @@ def shift(node: Node) -> Expression:
 
 @lowers("Dropout")
 def dropout(node: Node) -> tuple[Expression, ...]:
-    """The input itself, and FILL_VALUE_CONSTANT for the mask; training with a ratio draws random numbers, which no graph does anew."""
+    """The input itself, and FILL_VALUE_CONSTANT for the mask; training with a ratio needs new random numbers, so it is rejected."""
     training = node.has(2) and bool(np.ravel(node.array(2))[0])
     ratio = float(np.ravel(node.array(1))[0]) if training and node.has(1) else 0.5
     if training and ratio:
@@ -216,7 +216,7 @@ def infinite(node: Node) -> Expression:
 
 @lowers("Clip")
 def clip(node: Node) -> Expression:
-    """ELEMENT_WISE_CLIP, of integers ELEMENT_WISE_CLIP1; bounds that are computed become ELEMENT_WISE_MAX, then ELEMENT_WISE_MIN.
+    """ELEMENT_WISE_CLIP, for integers ELEMENT_WISE_CLIP1; computed bounds become ELEMENT_WISE_MAX, then ELEMENT_WISE_MIN.
 
     Where the lower bound exceeds the upper one, the result is the upper one, as in ONNX.
     """
@@ -269,7 +269,7 @@ def cast(node: Node) -> Expression:
 
 
 def quantization(scale: Expression, zero_point: Expression | None, data_type: DataType) -> dict[str, Any]:
-    """The members of QUANTIZE and DEQUANTIZE. A zero point that is not given is 0: with SCALE DirectML has the middle of unsigned types."""
+    """The members of QUANTIZE and DEQUANTIZE. A missing zero point is 0: with SCALE DirectML uses the middle of unsigned types."""
     if zero_point is None:
         if data_type in (DataType.INT8, DataType.INT4):
             return {"quantizations": [scale], "quantization_type": "SCALE"}
@@ -279,9 +279,9 @@ def quantization(scale: Expression, zero_point: Expression | None, data_type: Da
 
 
 def _cast_nibbles(data: Expression, data_type: DataType) -> Expression:
-    """A cast from or to 4-bit integers, which CAST does not know: DEQUANTIZE and QUANTIZE with a scale of 1.
+    """A cast from or to 4-bit integers, which CAST does not support: DEQUANTIZE and QUANTIZE with a scale of 1.
 
-    As in ONNX's reference implementation fractions are cut off, and numbers out of range wrap around.
+    As in ONNX's reference implementation, fractions are truncated, and numbers out of range wrap around.
     """
     one = _number(data, DataType.FLOAT32, 1)
     wide = (

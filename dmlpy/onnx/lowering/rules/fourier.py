@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dmlpy.x.expressions import Expression
 
 _MOST = 1 << 24
-"""The most numbers of a matrix: beyond, it takes 64 MiB and more, and a fast transform should be preferred."""
+"""The most elements of a matrix: beyond, it takes 64 MiB or more, and an FFT is preferable."""
 
 
 @lowers("DFT", since=17)
@@ -27,13 +27,13 @@ def transform_by_attribute(node: Node) -> Expression:
 
 @lowers("DFT", since=20)
 def transform(node: Node) -> Expression:
-    """GEMM with a matrix; the axis is an input that has to be known."""
+    """GEMM with a matrix; the axis is an input that must be known."""
     return _transform(node, int(np.ravel(node.array(2))[0]) if node.has(2) else -2)
 
 
 @lowers("STFT")
 def frames(node: Node) -> Expression:
-    """CONVOLUTION of the signal with a matrix: its windows are the frames. A window weighs the matrix, whether it is known or computed."""
+    """CONVOLUTION of the signal with a matrix: its windows are the frames. A window function scales the matrix, known or computed."""
     batch, length, *rest = node.sizes(0)
     components = rest[0] if rest else 1
     step = int(np.ravel(node.array(1))[0])
@@ -71,7 +71,7 @@ def _transform(node: Node, given: int) -> Expression:
     length = int(np.ravel(node.array(1))[0]) if node.has(1) else default
     if length < 1:
         raise node.refusal("onnx.invalid", node.input_label(1), str(length), "at least 1")
-    # What is behind the length is cut off; zeros behind the input need no rows of the matrix.
+    # Samples past the length are cut off; zeros padded to the input need no rows of the matrix.
     used = min(sizes[axis], length // 2 + 1 if inverse and onesided else length)
     if inverse and onesided:
         matrix = _hermitian(node, used, length, components)
@@ -89,14 +89,14 @@ def _transform(node: Node, given: int) -> Expression:
 
 
 def _forward(node: Node, used: int, length: int, bins: int, components: int) -> Array:
-    """The transform as [components, samples, bins, 2]: what each part of a sample adds to both parts of each bin."""
+    """The transform as [components, samples, bins, 2]: the contribution of each component of a sample to both components of each bin."""
     cosine, sine = _waves(node, used, length, bins, 2 * components)
     parts = [np.stack([cosine, -sine], axis=-1), np.stack([sine, cosine], axis=-1)]
     return np.stack(parts[:components])
 
 
 def _conjugate(matrix: Array) -> Array:
-    """The same with sines of the other sign."""
+    """The same with negated sines."""
     signs = np.array([[1, -1], [-1, 1]], np.float64)[: len(matrix)]
     return np.asarray(matrix * signs[:, None, None, :])
 
@@ -112,11 +112,11 @@ def _hermitian(node: Node, used: int, length: int, components: int) -> Array:
 
 
 def _waves(node: Node, rows: int, length: int, columns: int, factor: int) -> tuple[Array, Array]:
-    """Cosines and sines of 2π · row · column / length; the matrix made of them has so many times their numbers."""
+    """Cosines and sines of 2π · row · column / length; the matrix has `factor` times as many elements."""
     if rows * columns * factor > _MOST:
         found = f"{length} samples"
         raise node.refusal("onnx.size", "", found, f"a transform whose matrix has at most {_MOST} numbers, not {rows * columns * factor}")
-    # Exact multiples of the circle's parts: the angle of a large product would lose digits.
+    # The product is reduced modulo the length, since the angle of a large product would lose digits.
     turns = np.outer(np.arange(rows, dtype=np.int64), np.arange(columns, dtype=np.int64)) % length
     angles = 2 * np.pi * np.arange(length) / length
     return np.cos(angles)[turns], np.sin(angles)[turns]

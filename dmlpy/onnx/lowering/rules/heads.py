@@ -1,4 +1,4 @@
-"""What operators of attention share: heads, their scores, which keys a query sees, rotary positions."""
+"""Shared parts of attention operators: heads, scores, masks, rotary positions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def products(queries: Expression, keys: Expression, scale: float) -> Expression:
 
 
 def weigh_values(weights: Expression, values: Expression) -> Expression:
-    """The values by their weights, `[batch, heads, queries, size]`; a head of values may serve several of weights."""
+    """The weighted sums of values, `[batch, heads, queries, size]`; a head of values may serve several of weights."""
     batch, heads, count, _ = weights.sizes
     return x.gemm(*_group(weights, values)).reshape(batch, heads, count, values.sizes[3])
 
@@ -50,7 +50,7 @@ def _group(left: Expression, right: Expression) -> tuple[Expression, Expression]
 
 
 def apply_softcap(scores: Expression, cap: float) -> Expression:
-    """Scores moved into the range from -cap to cap; a cap of 0 leaves them alone."""
+    """Scores squashed into the range from -cap to cap; a cap of 0 leaves them unchanged."""
     return x.activation_tanh(scores * (1 / cap)) * cap if cap else scores
 
 
@@ -62,29 +62,29 @@ def count_positions(count: int, axis: int) -> Expression:
 
 
 def both(conditions: Sequence[Expression]) -> Expression | None:
-    """Where all conditions hold, which are broadcast; None if there are none."""
+    """The conjunction of conditions, which are broadcast; None if there are none."""
     return reduce(x.logical_and, conditions) if conditions else None
 
 
 def join_heads(past: Expression | None, present: Expression) -> Expression:
-    """The states of earlier steps and those of this one, `[batch, heads, sequence, size]`."""
+    """Past and new states, concatenated: `[batch, heads, sequence, size]`."""
     return present if past is None else x.join([past, present], axis=2)
 
 
 def look_up(table: Expression, places: Expression) -> Expression:
-    """The rows of `[count, size]` at places `[batch, sequence]`: `[batch, sequence, size]`."""
+    """The rows of `[count, size]` at indices `[batch, sequence]`: `[batch, sequence, size]`."""
     found = x.gather(table.reshape(1, 1, *table.sizes), places.with_leading_ones(4), axis=2, index_dimensions=2)
     return found.reshape(*places.sizes, table.sizes[1])
 
 
 def rotate(tensor: Expression, cosines: Expression, sines: Expression, *, interleaved: bool) -> Expression:
-    """Pairs of elements turned by the angles of their positions.
+    """Rotates pairs of elements by the angles of their positions.
 
     Args:
         tensor: `[batch, heads, sequence, size]`.
-        cosines: `[batch or 1, sequence, rotary size / 2]`; further elements of each head are not turned.
+        cosines: `[batch or 1, sequence, rotary size / 2]`; further elements of each head are not rotated.
         sines: likewise.
-        interleaved: whether neighbours are pairs, instead of elements of the two halves.
+        interleaved: whether adjacent elements are pairs, instead of elements of the two halves.
     """
     batch, heads, sequence, size = tensor.sizes
     half = cosines.sizes[-1]

@@ -1,4 +1,4 @@
-"""Elements by index: gather, scatter, one-hot, triangles, sequences that are reversed."""
+"""Elements by index: gather, scatter, one-hot, triangles, reversed sequences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dmlpy.x.expressions import Expression
 
 _FAR = (1 << 31) - 1
-"""Farther than any diagonal."""
+"""Beyond any diagonal."""
 
 
 @lowers("Gather")
@@ -35,7 +35,7 @@ def gather(node: Node) -> Expression:
 
 @lowers("GatherElements")
 def gather_elements(node: Node) -> Expression:
-    """GATHER_ELEMENTS; dimensions that the indices do not cover are cut off the data."""
+    """GATHER_ELEMENTS; the data is cropped to the sizes of the indices."""
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
     data, indices = in_four(_is_covered(node.x(0), node.sizes(1), axis), node.x(1))
     return x.gather_elements(data, indices, axis=axis + len(data.sizes) - node.rank(0))
@@ -54,7 +54,7 @@ def gather_nd(node: Node) -> Expression:
 
 @lowers("Compress")
 def compress(node: Node) -> Expression:
-    """GATHER of the elements that a known condition keeps; what of it lies behind the data keeps nothing, as in ONNX Runtime."""
+    """GATHER of the elements that a known condition selects; its entries beyond the data are ignored, as in ONNX Runtime."""
     axis = node.attribute("axis")
     data = node.x(0).reshape(-1) if axis is None else node.x(0)
     size = prod(node.sizes(0)) if axis is None else node.sizes(0)[node.axis(axis, node.rank(0))]
@@ -71,7 +71,7 @@ def compress(node: Node) -> Expression:
 
 @lowers("NonZero")
 def nonzero(node: Node) -> Expression:
-    """None of DirectML's operators: the sizes of the result follow from the values."""
+    """Never lowered: the sizes of the result depend on the values."""
     raise node.refusal("onnx.dynamic", "output 0", "as many columns as elements are not zero", "sizes that are known before the model runs")
 
 
@@ -123,9 +123,9 @@ def reverse(node: Node) -> Expression:
 
 @lowers("Scatter", "ScatterElements")
 def scatter_elements(node: Node) -> Expression:
-    """SCATTER. Where indices do not cover the data, its covered part is scattered and put back by PADDING and ELEMENT_WISE_IF.
+    """SCATTER. If indices do not cover the data, its covered part is scattered and put back by PADDING and ELEMENT_WISE_IF.
 
-    Reductions compare each index with each place along the axis and REDUCE what is chosen.
+    Reductions compare each index with each position along the axis and REDUCE the matching updates.
     """
     reduction = node.attribute("reduction", "none")
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
@@ -158,7 +158,7 @@ def scatter_elements(node: Node) -> Expression:
 
 @lowers("ScatterND")
 def scatter_nd(node: Node) -> Expression:
-    """SCATTER_ND. Reductions compare each tuple's place with each place that tuples can tell, and REDUCE what is chosen."""
+    """SCATTER_ND. Reductions compare each tuple's position with all possible ones, and REDUCE the matching updates."""
     data, indices, updates = node.x(0), node.x(1), node.x(2)
     rank, places, sizes = node.rank(0), node.rank(1), node.sizes(0)
     reduction = node.attribute("reduction", "none")
@@ -184,7 +184,7 @@ def scatter_nd(node: Node) -> Expression:
 
 
 _MOST = 1 << 26
-"""The most comparisons of places with indices: beyond, a reduction's table of choices is too large."""
+"""The most comparisons of positions with indices: beyond, a reduction's table is too large."""
 _COMBINED: dict[str, tuple[str, Callable[[Expression, Expression], Expression]]] = {
     "add": ("SUM", x.add),
     "mul": ("MULTIPLY", x.multiply),
@@ -194,7 +194,7 @@ _COMBINED: dict[str, tuple[str, Callable[[Expression, Expression], Expression]]]
 
 
 def _combine(node: Node, reduction: str, data: Expression, indices: Expression, updates: Expression) -> Expression:
-    """Data [rows, length, block] with the updates [rows, 1, block or 1, count] combined at indices [rows, 1, 1, count] along the length."""
+    """Combines data [rows, length, block] with updates [rows, 1, block or 1, count] at indices [rows, 1, 1, count] along the length."""
     if reduction not in _COMBINED:
         raise node.unsupported("reduction", "none", *_COMBINED)
     function, combine = _COMBINED[reduction]
@@ -214,7 +214,7 @@ def _combine(node: Node, reduction: str, data: Expression, indices: Expression, 
 
 
 def _from_front(indices: Expression, size: int) -> Expression:
-    """Indices of which the negative ones, which count from the end, count from the front."""
+    """Indices counted from the front, where negative ones counted from the end."""
     negative = x.logical_less_than(indices, _number(indices, 0), output_data_type="UINT8")
     return x.if_(negative, x.add(indices, _number(indices, size)), indices)
 
@@ -224,14 +224,14 @@ def _number(like: Expression, value: int) -> Expression:
 
 
 def _is_covered(data: Expression, sizes: tuple[int, ...], axis: int) -> Expression:
-    """The part of the data that indices of these sizes cover in all dimensions but the axis."""
+    """The part of the data that indices of these sizes cover in all dimensions except the axis."""
     wanted = [own if place == axis else min(own, size) for place, (own, size) in enumerate(zip(data.sizes, sizes, strict=True))]
     return data.slice([0] * len(wanted), wanted) if tuple(wanted) != data.sizes else data
 
 
 @lowers("TensorScatter")
 def tensor_scatter(node: Node) -> Expression:
-    """SCATTER along the axis, behind the first place that each entry of the batch names."""
+    """SCATTER along the axis, from the start position of each batch entry."""
     data, updates = in_four(node.x(0), node.x(1))
     rank = node.rank(0)
     axis = node.axis(node.attribute("axis", -2), rank) + len(data.sizes) - rank

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from dmlpy.x.expressions import Expression
 
 INTEGERS = (DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64)
-"""The integers that ONNX multiplies matrices of, and GEMM does not."""
+"""Integer types for which ONNX defines matrix products, but GEMM does not."""
 _MOST_PRODUCTS = 1 << 24
 """The most products of integers."""
 
 
 @lowers("MatMul")
 def matmul(node: Node) -> Expression:
-    """GEMM over the last two dimensions; strides broadcast those before. Of integers MULTIPLY and REDUCE."""
+    """GEMM over the last two dimensions; strides broadcast those before. MULTIPLY and REDUCE for integers."""
     if node.data_type(0) in INTEGERS:
         first = node.x(0) if node.rank(0) > 1 else node.x(0).reshape(1, -1)
         return _integer_product(node, first, node.x(1) if node.rank(1) > 1 else node.x(1).reshape(-1, 1))
@@ -32,7 +32,7 @@ def matmul(node: Node) -> Expression:
 
 
 def _integer_product(node: Node, first: Expression, second: Expression) -> Expression:
-    """Sums of products of integers, which wrap around as ONNX's do: every product is held at once, so there is a limit."""
+    """Sums of products of integers, which wrap around as in ONNX; all products are in memory at once, so there is a limit."""
     outer = np.broadcast_shapes(first.sizes[:-2], second.sizes[:-2])
     (rows, inner), columns = first.sizes[-2:], second.sizes[-1]
     sizes = (*outer, rows, inner, columns)
@@ -48,7 +48,7 @@ def _integer_product(node: Node, first: Expression, second: Expression) -> Expre
 
 @lowers("Gemm")
 def gemm(node: Node) -> Expression:
-    """GEMM; strides broadcast C. Of integers, which only a scale of 1 keeps integers, as `matmul`."""
+    """GEMM; strides broadcast C. Integers, which need scales of 1, as in `matmul`."""
     if node.data_type(0) in INTEGERS:
         for name in ("alpha", "beta"):
             if node.attribute(name, 1.0) != 1.0:

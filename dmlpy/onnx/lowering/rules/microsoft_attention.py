@@ -178,7 +178,7 @@ def _last_seen(node: Node, length: int, total: int, before: int) -> Expression:
 
 
 def _condition(node: Node, index: int, keys: Expression, known: tuple[int, int, int]) -> Expression:
-    """Which scores count, with sizes that broadcast to `[batch, heads, queries, keys]`."""
+    """The unmasked scores, with sizes that broadcast to `[batch, heads, queries, keys]`."""
     batch, length, total = known
     sizes, mask = node.sizes(index), node.x(index)
     if sizes == (batch,):
@@ -201,7 +201,7 @@ def _zero(like: Expression) -> Expression:
 
 
 def _refuse(node: Node, attributes: Sequence[str], inputs: Sequence[int]) -> None:
-    """Refuses what shares memory between past and present, and what else no operator has."""
+    """Rejects past and present that share memory, and other unsupported features."""
     for name in attributes:
         if node.attribute(name, 0):
             raise node.unsupported(name, 0)

@@ -1,4 +1,4 @@
-"""GroupQueryAttention (com.microsoft): several heads of queries share one of keys and values, which buffers keep."""
+"""GroupQueryAttention (com.microsoft): several heads of queries share one of keys and values, which are cached in buffers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KEY, _PAST, _LENGTHS, _TOTAL, _COSINES, _PLACES, _BIAS, _SINKS = 1, 3, 5, 6, 7,
 
 @dataclass(frozen=True)
 class Step:
-    """Where the new tokens lie.
+    """The positions of the new tokens.
 
     Attributes:
         length: how many there are.
@@ -73,7 +73,7 @@ def grouped_attention(node: Node) -> tuple[Expression | None, ...]:
 
 
 def _weights(node: Node, scores: Expression) -> Expression:
-    """The softmax; a sink is one more score, whose weight nothing gets."""
+    """The softmax; a sink is one more score, whose weight is discarded."""
     if not node.has(_SINKS) and not node.attribute("smooth_softmax", 0):
         return x.activation_softmax1(scores, axes=[3])
     batch, heads, length, keys = scores.sizes
@@ -155,7 +155,7 @@ def _allowed(node: Node, step: Step, longest: int) -> Expression:
 
 
 def _refuse(node: Node) -> None:
-    """Refuses what the lowering does not have."""
+    """Rejects unsupported features."""
     for name, kept in (("kv_cache_bit_width", 0), ("sliding_window_cache", 0), ("qk_output", 0)):
         if node.attribute(name, kept) != kept:
             raise node.unsupported(name, kept)

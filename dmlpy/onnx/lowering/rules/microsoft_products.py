@@ -46,7 +46,7 @@ _OF_CONVOLUTIONS = {"Clip": 2, "HardSigmoid": 2, "LeakyRelu": 1, "Relu": 0, "Sig
 
 @lowers("FusedConv", domain=MICROSOFT)
 def fused_convolution(node: Node) -> Expression:
-    """CONVOLUTION with the activation; Clip, and what follows a tensor that is added in between, are operators of their own."""
+    """CONVOLUTION with the activation; Clip, and an activation after an added tensor, are separate operators."""
     name = node.attribute("activation", "Relu")
     parameters = node.attribute("activation_params") or []
     if name not in _OF_CONVOLUTIONS:

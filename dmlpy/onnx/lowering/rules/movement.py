@@ -59,9 +59,9 @@ def lower_slice(node: Node) -> Expression:
 
 @lowers("Pad")
 def lower_pad(node: Node) -> Expression:
-    """PADDING, of integers with a value PADDING1; negative pads cut elements off before.
+    """PADDING, or PADDING1 for integers with a value; negative pads are sliced off first.
 
-    A value that is computed is put in by ELEMENT_WISE_IF.
+    ELEMENT_WISE_IF inserts a computed value.
     """
     modes = {"constant": "CONSTANT", "edge": "EDGE", "reflect": "REFLECTION", "wrap": "WRAP"}
     mode = node.attribute("mode", "constant")

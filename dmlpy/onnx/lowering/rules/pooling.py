@@ -95,7 +95,7 @@ def whole(node: Node) -> Expression:
 
 @lowers("MaxUnpool")
 def lower_unpooling(node: Node) -> Expression:
-    """MAX_UNPOOLING. A larger `output_shape` is padded: the indices count in the sizes that windows, strides and pads tell."""
+    """MAX_UNPOOLING. A larger `output_shape` is padded: the indices refer to the sizes that windows, strides and pads determine."""
     data, indices = node.x(0), x.cast(node.x(1), output_data_type="UINT32")
     sizes = node.sizes(0)
     lengths = node.attribute("kernel_shape")

@@ -85,7 +85,7 @@ def _quantized_type(node: Node) -> DataType:
 
 
 def _precision(node: Node) -> DataType | None:
-    """The type in which opset 23 and newer divide: what `precision` says, or that of the scale; None where it is not told."""
+    """The type in which opset 23 and newer divide: what `precision` says, or that of the scale; None if unknown."""
     if node.domain or node.opset < 23:
         return None
     return data_type_of(node.attribute("precision", 0)) or node.data_type(1)

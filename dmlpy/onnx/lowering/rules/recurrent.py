@@ -18,7 +18,7 @@ _DIRECTIONS = {"forward": "FORWARD", "reverse": "BACKWARD", "bidirectional": "BI
 
 @lowers("RNN", "GRU")
 def without_cell(node: Node) -> tuple[Expression | None, ...]:
-    """RNN or GRU; these have no clip, so that with one each step becomes operators of its own."""
+    """RNN or GRU; these do not support a clip, with which each step is unrolled to operators."""
     if node.attribute("clip"):
         options = _options(node)
         backwards = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}[options["direction"]]

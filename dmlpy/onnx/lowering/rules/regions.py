@@ -62,7 +62,7 @@ def region(node: Node) -> Expression:
     corners = boxes.with_leading_ones(4)
     sides = corners[:, :, :, 2:] - corners[:, :, :, :2]
     empty = x.logical_less_than_or_equal(x.reduce(sides, function="MIN", axes=[3]), number(sides, 0.0), output_data_type="UINT8")
-    return x.if_(empty.reshape(count, 1, 1, 1), number(found, 0.0), found)  # no sample, where DirectML takes one
+    return x.if_(empty.reshape(count, 1, 1, 1), number(found, 0.0), found)  # no sample, while DirectML takes one
 
 
 def _widen(node: Node) -> Expression:
@@ -84,7 +84,7 @@ def _largest(node: Node, *, moved: bool) -> Expression:
     images = x.cast(node.x(2), output_data_type="UINT32").reshape(count, 1, 1).broadcast(count, first, second)
     largest: Expression | None = None
     for (row, above), (column, left) in product(*axes):
-        # Numbers of pixels are integers: FLOAT32 would not tell those of large images apart.
+        # Pixel indices are integers: FLOAT32 could not represent those of large images exactly.
         whole, part = (
             x.cast(tensor, output_data_type="UINT32") for tensor in (row.reshape(count, first, 1), column.reshape(count, 1, second))
         )
@@ -107,8 +107,8 @@ def _largest(node: Node, *, moved: bool) -> Expression:
 def _sample(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[Expression], Array | None]:
     """The places of the samples of each box along both dimensions, [boxes, outputs * samples], and which boxes have any: None for all.
 
-    Without a `sampling_ratio` the size of a box tells how many it has: then boxes have to be known, and those with fewer samples than the
-    largest has repeat their last one, which leaves the maximum as it is.
+    Without a `sampling_ratio` the size of a box determines how many it has: then boxes must be known, and those with fewer samples than
+    the largest repeat their last one, which does not change the maximum.
     """
     samples, scale = node.attribute("sampling_ratio", 0), node.attribute("spatial_scale", 1.0)
     offset, least, count = (0.5, -np.inf, node.sizes(1)[0]) if moved else (0.0, 1.0, node.sizes(1)[0])

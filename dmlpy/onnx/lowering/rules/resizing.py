@@ -115,7 +115,7 @@ def resize(node: Node) -> Expression:
 
 
 def _axes(node: Node) -> list[Axis]:
-    """The dimensions as sizes, scales, region and policy tell."""
+    """The dimensions from sizes, scales, region and policy."""
     sizes = node.sizes(0)
     rank = len(sizes)
     named = [node.axis(axis, rank) for axis in node.attribute("axes") or range(rank)]
