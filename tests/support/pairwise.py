@@ -1,8 +1,9 @@
 """Rows of a table such that every two values of different columns that stand together in some row stand together in one of those chosen.
 
 A test whose parameters are a product of several tables has a row for each combination, most of which repeat what others show: faults
-that need three values at once are rare. The mark `pairwise` selects such a subset for the usual run; the others are `slow`. Where a row takes
-seconds and no value changes what another one does, the mark `each_value` keeps fewer: every value of each column stands in one of them.
+that need three values at once are rare. The mark `pairwise` selects such a subset for the usual run; the others are `slow`. Where a row
+takes seconds and no value changes what another one does, the mark `each_value` keeps fewer: every value of each column stands in one of
+them.
 """
 
 from __future__ import annotations
