@@ -228,7 +228,7 @@ class Rebindable(BoundWork):
         Everything is checked here; the next call prepares what the new addresses need. Dispatches that were enqueued
         before still use the old memory. On a GPU work that is replayed as a CUDA graph is launched part by part after this, and captured
         when it is called with the same memory again, since CuPy cannot change the addresses in an instantiated graph. The graphs of the
-        last four sets of memory are kept, so alternating between some buffers captures each of them once.
+        last four sets of memory are cached, so alternating between some buffers captures each of them once.
 
         Args:
             **tensors: arrays or `Buffer`s by name, as for `bind`.

@@ -42,7 +42,7 @@ class ImageStore:
     in the process and on the GPU, so folders and files that others own or can write to are not used. Images that cannot be read or written
     are recompiled.
 
-    On POSIX the folder is held open, so the store keeps using it even if somebody who can write to its parent replaces it.
+    On POSIX the folder is held open, so the store keeps using it even if another user with access to its parent replaces it.
     """
 
     def __init__(self, folder: Path, descriptor: int | None = None) -> None:
@@ -141,7 +141,7 @@ def _digest(key: str, content: bytes) -> bytes:
 
 
 def _is_private(state: os.stat_result) -> bool:
-    """Returns whether a folder or file belongs to this user and nobody else can write to it."""
+    """Returns whether a folder or file belongs to this user and no other user can write to it."""
     return not _POSIX or (state.st_uid == os.geteuid() and not state.st_mode & 0o022)
 
 

@@ -211,8 +211,8 @@ __device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned
 
 // ---- communication within a cluster, through shared memory; compute capability 9.0 on ----------------------------
 
-/// Counts what comes into a block's shared memory, phase by phase: a phase ends when the block has said how much there is of it, and all of
-/// that has come.
+/// Counts what comes into a block's shared memory, phase by phase: a phase ends when the block has announced its bytes and all of
+/// them have arrived.
 using Arrivals = unsigned long long;
 
 __device__ __forceinline__ unsigned shared_address(void const* pointer) {

@@ -1,7 +1,6 @@
 // Convolution of floats and halves, with a bias for each output channel and a fused function: y = f(sum + bias).
 //
-// Arithmetic is float; halves are multiplied by tensor cores. A total of floats adds up sums of 16 terms and keeps what rounding takes from
-// it.
+// Arithmetic is float; halves are multiplied by tensor cores. A total of floats adds up sums of 16 terms with compensated rounding.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"

@@ -39,7 +39,7 @@ THREADS_WITHIN, THREADS_ACROSS = 1024, 512
 """The fewest resident threads of a multiprocessor that `resident_blocks` leaves registers for."""
 
 SYSTEM_BYTES = 1024
-"""Shared memory that the system reserves for each block, beside what the block requests, from compute capability 8.0 on."""
+"""Shared memory that the system reserves for each block, besides what the block requests, from compute capability 8.0 on."""
 
 LEAST_KEPT = 0.5
 """The share of a group's vectors that must fit shared memory for any to be cached there; fewer do not justify the loss of occupancy."""
