@@ -78,7 +78,7 @@ def map_blocks(
     Raises:
         CompileError: the desc breaks rules, as given or with the sizes of a chunk, which is named.
         DescError: an array does not fit, or is chunked along an axis that must not be chunked.
-        DeviceError: the device has no such name. Whether a worker has it, the worker tells.
+        DeviceError: the device name is unknown. A worker without the device reports it.
 
     What goes wrong on a worker is raised by Dask as dmlpy's error, with the chunk and the worker in its text.
     """

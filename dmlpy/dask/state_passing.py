@@ -20,7 +20,7 @@ STATES = {"output_single_tensor": "hidden_init_tensor", "output_cell_single_tens
 
 
 def pass_state(described: Described, groups: Sequence[Group], problems: list[Problem]) -> tuple[Described, Steps | None]:
-    """The desc of the first chunk of time, and how it goes on; None where time is in one piece.
+    """The desc of the first chunk of time, and the later steps; None if time is one chunk.
 
     Args:
         described: the desc as the caller gave it.

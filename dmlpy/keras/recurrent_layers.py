@@ -27,7 +27,7 @@ class SimpleRNN(Recurrent):
 
     Args:
         output_dim: H.
-        init: see `Recurrent`, as what is not told here.
+        init: see `Recurrent`, also for the other arguments.
         activation: the activation of the sum: a Keras name or an activation desc.
         **kwargs: `Recurrent`'s arguments by name.
     """
@@ -59,7 +59,7 @@ class GRU(Recurrent):
 
     Args:
         output_dim: H.
-        init: see `Recurrent`, as what is not told here.
+        init: see `Recurrent`, also for the other arguments.
         activation: the activation of n: a Keras name or an activation desc.
         inner_activation: the activation of the gates z and r.
         reset_after: whether r multiplies the product h' U_h and its bias, as in later versions of Keras by default, and always in cuDNN and
@@ -107,7 +107,7 @@ class LSTM(Recurrent):
 
     Args:
         output_dim: H.
-        init: see `Recurrent`, as what is not told here.
+        init: see `Recurrent`, also for the other arguments.
         forget_bias_init: initializer of the bias of f, [H]. With ones the cell keeps its state until it learns when to forget.
         activation: the activation of c's sum, and of c in h: a Keras name or an activation desc.
         inner_activation: the activation of the gates i, f and o.

@@ -112,7 +112,7 @@ class _Direction:
         h, c = self._state(_H, batch, units), self._state(_C, batch, units)
         found = np.zeros((steps, batch, units), np.float32)
         for step in range(longest):
-            # The range of the states covers no row that has ended where all of Y is asked for: zeros are there then.
+            # If all of Y is requested, the range of the states excludes rows that have ended: they are zeros then.
             seen = np.where(within[step - 1][:, None], h, 0) if step and self.node.proto.output[0] else h
             gates = (sums[step] + recurrent.product(seen)).reshape(batch, _GATES, units).swapaxes(0, 1)
             new_h, new_c, _ = lstm_step(cell, self.functions, parameters, gates, h, c)

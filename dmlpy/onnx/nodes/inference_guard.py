@@ -1,7 +1,7 @@
 """The guard in front of ONNX's C++ code, which reads some nodes without checks: inconsistent nodes are not passed to it.
 
 Attributes and known inputs that name axes are compared with ranks, lists with the number that they must have, counts with 1, texts with
-their grammar. Operators without a rule of their own follow the names, which mean the same wherever ONNX uses them; a test tells if a
+their grammar. Operators without a specific rule follow the names, which mean the same wherever ONNX uses them; a test fails if a
 version of ONNX has a name of numbers that is not listed here. Texts that ONNX only compares with words pass.
 """
 

@@ -109,6 +109,6 @@ def _node_key(node: HostNode) -> Hashable:
 
 
 def _value_key(value: Value) -> Hashable:
-    """What nodes are compiled for of a value that they read. Whoever is told apart by the array holds it."""
+    """The part of an input value that nodes are compiled for. Users of a key that identifies an array must hold the array."""
     described = None if value.described is None else value.described.SerializeToString(deterministic=True)
     return value.element, value.sizes, value.kind, described, None if value.array is None else id(value.array)

@@ -133,7 +133,7 @@ def qlinear_convolution(node: Node) -> Expression:
     """QUANTIZED_LINEAR_CONVOLUTION; of a width alone with a height of 1."""
     windows = compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(3)[2:])
     scale, zero_point = _float_scale(node, 4, per_channel(node, 4)), per_channel(node, 5)
-    if zero_point is not None:  # DirectML refuses one of them for each channel beside a single one
+    if zero_point is not None:  # DirectML rejects a mix of per-channel and scalar parameters
         channels = max(scale.sizes[1], zero_point.sizes[1])
         scale, zero_point = (own.broadcast(1, channels, 1, 1) for own in (scale, zero_point))
     return x.quantized_linear_convolution(
