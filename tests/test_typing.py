@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 
 import dmlpy as dml
 from dmlpy import directml, operators, x
@@ -65,10 +66,12 @@ def mypy_errors(*names: str) -> list[tuple[int, str]]:
     return [(line, text) for file, line, severity, text in mypy_says() if file in names and severity == "error"]
 
 
+@pytest.mark.slow  # .ci/run types
 def test_right_uses_pass_strict_mypy() -> None:
     assert mypy_errors("contract.py", "directml_names.py", CONSTRUCTORS) == []
 
 
+@pytest.mark.slow  # .ci/run types
 def test_every_wrong_use_is_refused_and_nothing_else() -> None:
     lines = (FOLDER / "wrong_uses.py").read_text(encoding="utf-8").splitlines()
     expected = {(number, f"[{line.rpartition('# error: ')[2]}]") for number, line in enumerate(lines, 1) if "# error: " in line}
@@ -76,6 +79,7 @@ def test_every_wrong_use_is_refused_and_nothing_else() -> None:
     assert {(line, text.rpartition(" ")[2]) for line, text in mypy_errors("wrong_uses.py")} == expected
 
 
+@pytest.mark.slow  # .ci/run types
 def test_mypy_knows_every_public_name() -> None:
     wanted = '"type[GEMMDesc]" has no attribute "no_such_attribute"  [attr-defined]'
     assert mypy_errors(NAMES) == [(len(uses_of_all_names()), wanted)]
@@ -86,6 +90,7 @@ def signatures(revealed: str) -> list[set[str]]:
     return [set(re.split(r", (?=\w+: )", parameters)) for parameters in re.findall(r"def \((?:\*, )?(.*?)\) -> ", revealed)]
 
 
+@pytest.mark.slow  # .ci/run types
 def test_constructors_by_c_names_take_both_spellings_of_every_member() -> None:
     told = [text for file, _, _, text in mypy_says() if file == CONSTRUCTORS]
     revealed = [found[1] for text in told if (found := re.fullmatch(r'Revealed type is "(.*)"', text))]
@@ -112,6 +117,7 @@ def pyright_errors() -> set[tuple[str, int]]:
     return {(Path(item["file"]).name, item["range"]["start"]["line"] + 1) for item in diagnostics if item["severity"] == "error"}
 
 
+@pytest.mark.slow  # .ci/run types
 def test_pyright_agrees() -> None:
     lines = (FOLDER / "wrong_uses.py").read_text(encoding="utf-8").splitlines()
     expected = {("wrong_uses.py", number) for number, line in enumerate(lines, 1) if "# error: " in line}

@@ -88,6 +88,7 @@ DEVICES_OF_CELLS = pytest.mark.parametrize("device", ["numpy", "cpu"])
 IN_EACH_CELL = pytest.mark.parametrize("function", IN_CELLS, ids=lambda function: function.title)
 
 
+@pytest.mark.each_value
 @DEVICES_OF_CELLS
 @IN_EACH_CELL
 def test_activations_of_cells(function: Function, device: str) -> None:

@@ -128,6 +128,7 @@ LARGE: list[tuple[tuple[int, ...], int, Any]] = [
 """Of odd sizes and of sizes that allow accesses of several elements; a GPU shares each group out to several blocks."""
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("mode", "sizes", "channels", "dtype"),
     [

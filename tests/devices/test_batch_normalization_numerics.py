@@ -297,6 +297,7 @@ def kinds(array: Array) -> Array:
     return np.where(np.isfinite(array), 0, array.astype(np.float64))
 
 
+@pytest.mark.each_value
 @DATA_TYPES
 @pytest.mark.parametrize("name", SPOILT)
 def test_what_is_no_number_stays_in_its_group(any_device: dml.Device, name: str, dtype: Any) -> None:

@@ -83,7 +83,7 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("row", ROWS)
@@ -94,6 +94,7 @@ def test_options(any_device: dml.Device, row: str, mode: Mode, dtype: Any) -> No
     check_types(any_device, net, given, dtype)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("row", ["one layer", "ragged", "dropout"])
 def test_projections(every_device: dml.Device, row: str, dtype: Any) -> None:
@@ -114,6 +115,7 @@ def check_types(device: dml.Device, net: Network, given: Arrays, dtype: Any) -> 
         assert np.linalg.norm(found - wanted) <= 5e-3 * size, (name, np.linalg.norm(found - wanted) / size)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-8, 1e4])
 @pytest.mark.parametrize("mode", MODES)
 def test_gradients_keep_their_accuracy_at_any_scale(any_device: dml.Device, mode: Mode, scale: float) -> None:

@@ -91,6 +91,7 @@ def check(device: dml.Device, desc: OperatorDesc, arrays: Arrays) -> None:
     assert not differing.size, f"{differing.size} of {first.size} bytes were never written, the first at {differing[0]}"
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("name", "strategy"),
     [

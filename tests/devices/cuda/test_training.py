@@ -57,6 +57,7 @@ def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype
         check(run, f"seed {seed}: ", least=least_of(dtype))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named((PLAIN_ROWS + LSTM_ROWS)[1::2]))
 def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     check_row(cuda_seam, cell, flags, strategy, dtype)
