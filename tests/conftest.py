@@ -127,7 +127,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if CONTEXT_DIED in item.session.stash:
         pytest.skip(f"not run: the CUDA context died in {item.session.stash[CONTEXT_DIED]}")
     if item.get_closest_marker("cupy") and emulated_gpu.chosen():
-        pytest.skip("CuPy has no stand-in")
+        pytest.skip("CuPy is not emulated")
 
 
 @pytest.hookimpl(wrapper=True)

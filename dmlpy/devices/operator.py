@@ -122,9 +122,9 @@ class CompiledOperator:
         lines = [] if self._plan.strategy is None else [f"strategy: {self._plan.strategy}"]
         lines.append(self._plan.describe())
         if self.flags:
-            heeded = self.flags & self._plan.supported_flags
-            ignored = self.flags ^ heeded
-            words = [str(heeded)] * bool(heeded) + [f"{ignored} (no effect here)"] * bool(ignored)
+            used = self.flags & self._plan.supported_flags
+            ignored = self.flags ^ used
+            words = [str(used)] * bool(used) + [f"{ignored} (no effect here)"] * bool(ignored)
             lines.append(f"flags: {', '.join(words)}")
         return "\n".join(lines)
 

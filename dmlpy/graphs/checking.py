@@ -422,22 +422,22 @@ def _cyclic_components(followers: Mapping[int, Mapping[int, int]], count: int) -
         order[root] = low[root] = len(order)
         stack.append(root)
         waiting.add(root)
-        walk = [(root, iter(followers.get(root, ())))]
-        while walk:
-            node, rest = walk[-1]
+        path = [(root, iter(followers.get(root, ())))]
+        while path:
+            node, rest = path[-1]
             for after in rest:
                 if after not in order:
                     order[after] = low[after] = len(order)
                     stack.append(after)
                     waiting.add(after)
-                    walk.append((after, iter(followers.get(after, ()))))
+                    path.append((after, iter(followers.get(after, ()))))
                     break
                 if after in waiting:
                     low[node] = min(low[node], order[after])
             else:
-                walk.pop()
-                if walk:
-                    low[walk[-1][0]] = min(low[walk[-1][0]], low[node])
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
                 if low[node] == order[node]:
                     component = {stack.pop()}
                     while node not in component:

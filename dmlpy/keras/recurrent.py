@@ -494,8 +494,8 @@ class Recurrent(Layer):
 
 def _cell_activation(value: Any) -> ActivationDesc:
     found = find_activation(value)
-    for breach in unfusable("", found, "a cell applies it to single elements"):
-        raise DescError("activation", [Problem("activation_kind", "", breach.found, breach.expected, breach.why)])
+    for violation in unfusable("", found, "a cell applies it to single elements"):
+        raise DescError("activation", [Problem("activation_kind", "", violation.found, violation.expected, violation.why)])
     return found
 
 

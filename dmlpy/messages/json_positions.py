@@ -141,11 +141,11 @@ class Positions:
 
     def _members(self, start: int) -> dict[Key, _Member]:
         if start not in self._known:
-            self._known[start] = dict(islice(self._walk(start), self._left))
+            self._known[start] = dict(islice(self._visit(start), self._left))
             self._left -= len(self._known[start])
         return self._known[start]
 
-    def _walk(self, start: int) -> Iterator[tuple[Key, _Member]]:
+    def _visit(self, start: int) -> Iterator[tuple[Key, _Member]]:
         """The members of the object or array that begins at `start`; empty for any other value."""
         text = self._text
         if text[start] not in "{[":

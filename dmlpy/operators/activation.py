@@ -404,7 +404,7 @@ def _as_function(value: Any) -> FusableDesc:
 
 
 def unfusable(path: str, activation: ActivationDesc | None, why: str) -> Iterable[Violation]:
-    """Yields a breach if DirectML does not fuse the activation at `path` into the operator."""
+    """Yields a violation if DirectML does not fuse the activation at `path` into the operator."""
     if activation is not None and not activation.fusable:
         yield Violation(path, activation.type_name, "an element-wise activation that DirectML fuses", (why,))
 

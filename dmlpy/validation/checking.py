@@ -183,8 +183,8 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, s
     if not measurable:
         return  # rules that relate tensors are meaningless then, and some would count millions of sizes
     for name in desc.rules():
-        for breach in _breaches(desc, name, known, level):
-            yield Problem(name, breach.path, breach.found, breach.expected, breach.why, breach.remedy)
+        for violation in _violations(desc, name, known, level):
+            yield Problem(name, violation.path, violation.found, violation.expected, violation.why, violation.remedy)
 
 
 def _is_between(count: int, span: tuple[int, int]) -> bool:
@@ -195,7 +195,7 @@ def _level_reason(desc: OperatorDesc, level: FeatureLevel) -> tuple[str, ...]:
     return () if desc.is_extension else (f"feature level {level}",)
 
 
-def _breaches(desc: OperatorDesc, name: str, known: Sizes, level: FeatureLevel) -> list[Any]:
+def _violations(desc: OperatorDesc, name: str, known: Sizes, level: FeatureLevel) -> list[Any]:
     try:
         return list(getattr(desc, name)(known, level))
     except UnboundSymbolError:

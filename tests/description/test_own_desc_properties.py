@@ -48,14 +48,14 @@ def layers(draw: st.DrawFn, kind: type[Any]) -> tuple[Members, Symbols, dict[str
     """Attributes of a training form or a gradient, its symbols, and the patterns that differ from the fields'."""
     cell = kind.cell_kind
     direction = draw(st.sampled_from(["FORWARD", "BACKWARD", "BIDIRECTIONAL"]))
-    walks = 2 if direction == "BIDIRECTIONAL" else 1
+    directions = 2 if direction == "BIDIRECTIONAL" else 1
     symbols = {name: draw(st.integers(1, 5)) for name in ("seq_length", "batch_size", "input_size", "hidden_size", "projection_size")}
-    symbols |= {"num_directions": walks, "num_gates": GATES[cell]}
+    symbols |= {"num_directions": directions, "num_gates": GATES[cell]}
     attributes: Members = {name: draw(st.booleans()) for name in FLAGS if name in kind.model_fields}
     if "clip_threshold" in kind.model_fields:
         attributes["clip_threshold"] = draw(st.floats(2**-10, 4, width=32))
     functions = [dml.ActivationTanhDesc(), dml.ActivationSigmoidDesc(), dml.ActivationSoftplusDesc(steepness=1.0)]
-    attributes["activation_descs"] = [draw(st.sampled_from(functions)) for _ in range(walks * ROLES[cell])]
+    attributes["activation_descs"] = [draw(st.sampled_from(functions)) for _ in range(directions * ROLES[cell])]
     projects = cell == "LSTM" and draw(st.booleans())
     state = symbols["projection_size" if projects else "hidden_size"]
     kept = GATES[cell] + attributes.get("linear_before_reset", False)
@@ -75,22 +75,27 @@ def layers(draw: st.DrawFn, kind: type[Any]) -> tuple[Members, Symbols, dict[str
 def networks(draw: st.DrawFn, kind: type[Any]) -> tuple[Members, Symbols, dict[str, str]]:
     """The same for a stacked network or its gradient."""
     mode = draw(st.sampled_from(["rnn_relu", "rnn_tanh", "gru", "lstm"]))
-    walks, count = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    directions, count = draw(st.integers(1, 2)), draw(st.integers(1, 3))
     symbols = {name: draw(st.integers(1, 5)) for name in ("seq_length", "batch_size", "input_size", "num_units")}
     units = symbols["num_units"]
     num_proj = draw(st.integers(0, units - 1)) if mode == "lstm" else 0
     input_mode = draw(st.sampled_from(["linear_input", "auto_select"] + ["skip_input"] * (units == symbols["input_size"])))
-    direction = "bidirectional" if walks == 2 else "unidirectional"
+    direction = "bidirectional" if directions == 2 else "unidirectional"
     layout: Members = {"rnn_mode": mode, "input_mode": input_mode, "direction": direction, "num_proj": num_proj}
     attributes = layout | {"dropout": draw(st.sampled_from([0.0, 0.5])), "time_major": draw(st.booleans())}
     if "is_training" in kind.model_fields:
         attributes["is_training"] = draw(st.booleans())
     state = num_proj or units
-    symbols |= {"num_directions": walks, "stacked_directions": count * walks, "state_size": state, "output_size": walks * state}
+    symbols |= {
+        "num_directions": directions,
+        "stacked_directions": count * directions,
+        "state_size": state,
+        "output_size": directions * state,
+    }
     symbols["params_size"] = dml.params_size(count, units, symbols["input_size"], **layout)
     kept = 4 if mode in ("lstm", "gru") else 1
     of_layer = layer_reserve(symbols | {"hidden_size": units}, kept, state, units if mode == "lstm" else 0)
-    between = symbols["seq_length"] * symbols["batch_size"] * walks * state
+    between = symbols["seq_length"] * symbols["batch_size"] * directions * state
     symbols["reserve_size"] = 64 + count * aligned(of_layer) + (count - 1) * aligned(between)
     patterns: dict[str, str] = {}
     for field in kind.tensor_fields():

@@ -73,12 +73,12 @@ def test_the_float64_run_is_pytorchs_too(name: str) -> None:
 # against a float64 run
 
 ROWS: dict[str, dict[str, Any]] = {
-    "one layer": {"layers": 1, "walks": 1},
+    "one layer": {"layers": 1, "directions": 1},
     "ragged": {"layers": 3, "lengths": [5, 0, 2]},
     "one sample": {"layers": 3, "batch": 1, "lengths": [3]},
-    "one step": {"steps": 1, "walks": 1, "lengths": [1, 0, 1]},
+    "one step": {"steps": 1, "directions": 1, "lengths": [1, 0, 1]},
     "skips its input": {"inputs": 6, "input_mode": "skip_input", "lengths": [1, 5, 4]},
-    "odd sizes": {"layers": 4, "walks": 1, "inputs": 7, "units": 5, "batch": 5, "steps": 7},
+    "odd sizes": {"layers": 4, "directions": 1, "inputs": 7, "units": 5, "batch": 5, "steps": 7},
     "dropout": {"layers": 3, "dropout": 0.4, "seed": 3, "seed2": 2**32 - 5, "offset": 2**64 - 2**31, "lengths": [5, 3, 4]},
 }
 
@@ -421,7 +421,7 @@ def test_a_bound_network_is_one_graph() -> None:
 @pytest.mark.parametrize(("steps", "captured"), [(MOST_CAPTURED_STEPS // 3, True), (MOST_CAPTURED_STEPS // 3 + 1, False)])
 def test_all_layers_steps_count_for_the_graph(steps: int, captured: bool) -> None:
     """Where they are launched one by one."""
-    net = network(np.random.default_rng(25), "gru", layers=3, walks=1, steps=steps, batch=1, units=2, inputs=1)
+    net = network(np.random.default_rng(25), "gru", layers=3, directions=1, steps=steps, batch=1, units=2, inputs=1)
     library = KernelLibrary(DryRunSeam(), 0)
     for desc in (net.desc, net.desc.gradient()):
         assert NetworkPlan(desc, library, strategy="per_step").capturable is captured
@@ -444,7 +444,7 @@ def test_plans_describe_their_layers(any_device: dml.Device) -> None:
 
 @pytest.mark.parametrize("time_major", [True, False])
 def test_nothing_is_copied_that_strides_can_express(time_major: bool) -> None:
-    net = network(np.random.default_rng(26), "rnn_tanh", layers=3, walks=2, steps=5, batch=3, inputs=4, units=6)
+    net = network(np.random.default_rng(26), "rnn_tanh", layers=3, directions=2, steps=5, batch=3, inputs=4, units=6)
     net = net if time_major else net.transposed()
     first, second, third = stack_of(net.desc).layers
     assert not any(layer.loads or layer.scratch for layer in (first, second, third)), "one gate has one order"

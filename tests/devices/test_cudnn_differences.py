@@ -24,7 +24,7 @@ def networks(draw: st.DrawFn) -> tuple[Network, int]:
     steps, batch, units = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(2, 4))
     options: dict[str, Any] = {
         "layers": draw(st.integers(1, 3)),
-        "walks": draw(st.integers(1, 2)),
+        "directions": draw(st.integers(1, 2)),
         "steps": steps,
         "batch": batch,
         "units": units,

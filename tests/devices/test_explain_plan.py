@@ -144,7 +144,7 @@ def test_gradients_of_halves() -> None:
 
 @pytest.mark.parametrize("device", ["numpy", "cuda"])
 def test_a_network_is_the_sum_of_its_layers(device: str) -> None:
-    desc = network(np.random.default_rng(0), "gru", layers=3, walks=2, steps=5, batch=3, inputs=4, units=6).desc
+    desc = network(np.random.default_rng(0), "gru", layers=3, directions=2, steps=5, batch=3, inputs=4, units=6).desc
     for described, times in ((desc, 1), (desc.gradient(), 2)):
         found = dml.compile(described, "numpy" if device == "numpy" else on()).explain_plan()
         assert len(found.parts) == 3

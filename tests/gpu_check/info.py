@@ -53,7 +53,7 @@ def main(folder: str) -> int:
         print(f"nothing can be run here: {error}")
         return 1
     if emulated_gpu.chosen():
-        print(f"DRY RUN over a stand-in for the GPU: {emulated_gpu.chosen()}")
+        print(f"DRY RUN on an emulated GPU: {emulated_gpu.chosen()}")
     assert isinstance(device, CudaDevice)
     print(*(f"{name}: {value}" for name, value in device.describe().items()), fit(device, brought), sep="\n")
     return 0

@@ -391,7 +391,7 @@ def test_a_graph_on_cuda_is_one_launch(cuda_device: dml.Device) -> None:
     _, given = arrays(cuda_device)
     dispatch = op.prepare(w=given["w"], shift=given["shift"]).bind([given["a"], None, None], [cuda_device.from_host(values(1, 1, 4, 4))])
     if not hasattr(seam, "counts"):
-        pytest.skip("only the stand-in counts launches")
+        pytest.skip("only the emulated device counts launches")
     before = seam.counts.copy()
     for _ in range(3):
         dispatch()

@@ -159,18 +159,18 @@ def test_a_valid_file_costs_no_positions(tmp_path: Any, monkeypatch: pytest.Monk
 def test_a_long_text_is_scanned_along_the_path_only(monkeypatch: pytest.MonkeyPatch) -> None:
     text = json.dumps({"first": [0.5] * 100_000, "second": {"deep": {"Sizes": list(range(1000))}}, "third": [1] * 100_000})
     positions = Positions(text)
-    walked = []
-    walk = Positions._walk
+    visited = []
+    visit = Positions._visit
 
-    def walking(self: Positions, start: int) -> Any:
-        walked.append(text[start : start + 8])
-        return walk(self, start)
+    def visiting(self: Positions, start: int) -> Any:
+        visited.append(text[start : start + 8])
+        return visit(self, start)
 
-    monkeypatch.setattr(Positions, "_walk", walking)
+    monkeypatch.setattr(Positions, "_visit", visiting)
     for index in range(0, 1000, 7):
         at = positions.of(("second",), f"deep.sizes[{index}]")
         assert text[at.column - 1 :].startswith(f"{index}")
-    assert walked == ['{"first"', '{"deep":', '{"Sizes"', "[0, 1, 2"], "each once"
+    assert visited == ['{"first"', '{"deep":', '{"Sizes"', "[0, 1, 2"], "each once"
 
 
 def test_nesting_is_counted_up_to_a_limit() -> None:

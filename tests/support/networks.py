@@ -60,7 +60,7 @@ def network(
     mode: Mode = "lstm",
     *,
     layers: int = 2,
-    walks: int = 2,
+    directions: int = 2,
     steps: int = 5,
     batch: int = 3,
     inputs: int = 4,
@@ -78,16 +78,16 @@ def network(
 
     state = num_proj or units
     skips = attributes.get("input_mode") == "skip_input" or (attributes.get("input_mode") == "auto_select" and inputs == units)
-    layout = dml.ParamsLayout(mode, layers, units, inputs, walks == 2, num_proj, skips)
-    arrays = {"input": random(steps, batch, inputs), "input_h": random(layers * walks, batch, state)}
+    layout = dml.ParamsLayout(mode, layers, units, inputs, directions == 2, num_proj, skips)
+    arrays = {"input": random(steps, batch, inputs), "input_h": random(layers * directions, batch, state)}
     if mode == "lstm":
-        arrays["input_c"] = random(layers * walks, batch, units)
+        arrays["input_c"] = random(layers * directions, batch, units)
     arrays["params"] = (0.5 * random(layout.size)).astype(dtype)
     if lengths is not None:
         arrays["sequence_lengths"] = np.array(lengths, np.int32)
     if offset is not None:
         arrays["dropout_offset"] = np.array([offset], np.uint64)
-    direction = "bidirectional" if walks == 2 else "unidirectional"
+    direction = "bidirectional" if directions == 2 else "unidirectional"
     return described(arrays, rnn_mode=mode, direction=direction, num_proj=num_proj, **attributes)
 
 

@@ -20,7 +20,7 @@ TRAINING: dict[str, type[Any]] = {"RNN": dml.RNNTrainingDesc, "GRU": dml.GRUTrai
 
 def training(cell: str, direction: str = "BIDIRECTIONAL", *, projected: bool = False, data_type: str = "FLOAT32", **members: Any) -> Any:
     """A training form that describes every tensor; without a projection unless asked."""
-    walks, gates = 2 if direction == "BIDIRECTIONAL" else 1, GATES[cell]
+    directions, gates = 2 if direction == "BIDIRECTIONAL" else 1, GATES[cell]
     state = PROJECTED if projected else HIDDEN
 
     def of(*sizes: int) -> dml.TensorDesc:
@@ -28,21 +28,21 @@ def training(cell: str, direction: str = "BIDIRECTIONAL", *, projected: bool = F
 
     given: dict[str, Any] = {
         "input_tensor": of(1, STEPS, BATCH, INPUTS),
-        "weight_tensor": of(1, walks, gates * HIDDEN, INPUTS),
-        "recurrence_tensor": of(1, walks, gates * HIDDEN, state),
-        "bias_tensor": of(1, 1, walks, 2 * gates * HIDDEN),
-        "hidden_init_tensor": of(1, walks, BATCH, state),
+        "weight_tensor": of(1, directions, gates * HIDDEN, INPUTS),
+        "recurrence_tensor": of(1, directions, gates * HIDDEN, state),
+        "bias_tensor": of(1, 1, directions, 2 * gates * HIDDEN),
+        "hidden_init_tensor": of(1, directions, BATCH, state),
         "sequence_lengths_tensor": tensor(1, 1, 1, BATCH, data_type="UINT32"),
         "step_mask_tensor": tensor(1, 1, STEPS, BATCH, data_type="UINT8"),
-        "input_dropout_tensor": of(walks, gates, BATCH, INPUTS),
-        "state_dropout_tensor": of(walks, gates, BATCH, state),
-        "activation_descs": [dml.ActivationTanhDesc()] * (ROLES[cell] * walks),
+        "input_dropout_tensor": of(directions, gates, BATCH, INPUTS),
+        "state_dropout_tensor": of(directions, gates, BATCH, state),
+        "activation_descs": [dml.ActivationTanhDesc()] * (ROLES[cell] * directions),
         "direction": direction,
     }
     if cell == "LSTM":
-        given["cell_mem_init_tensor"] = of(1, walks, BATCH, HIDDEN)
-        given["peephole_tensor"] = of(1, 1, walks, 3 * HIDDEN)
-        given["projection_tensor"] = of(1, walks, PROJECTED, HIDDEN) if projected else None
+        given["cell_mem_init_tensor"] = of(1, directions, BATCH, HIDDEN)
+        given["peephole_tensor"] = of(1, 1, directions, 3 * HIDDEN)
+        given["projection_tensor"] = of(1, directions, PROJECTED, HIDDEN) if projected else None
     return TRAINING[cell](**given | members).with_outputs()
 
 

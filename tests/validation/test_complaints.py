@@ -129,14 +129,14 @@ def first_layer(given: dml.TensorDesc, output: dml.TensorDesc) -> dml.Convolutio
 
 
 def lstm(given: dml.TensorDesc, output: dml.TensorDesc, *bias: int, direction: str = "FORWARD", hidden: int = 10) -> dml.LSTMDesc:
-    walks = 2 if direction == "BIDIRECTIONAL" else 1
+    directions = 2 if direction == "BIDIRECTIONAL" else 1
     return dml.LSTMDesc(
         input_tensor=given,
-        weight_tensor=tensor(1, walks, 4 * hidden, given.sizes[3]),
-        recurrence_tensor=tensor(1, walks, 4 * hidden, hidden),
+        weight_tensor=tensor(1, directions, 4 * hidden, given.sizes[3]),
+        recurrence_tensor=tensor(1, directions, 4 * hidden, hidden),
         bias_tensor=tensor(*bias),
         output_sequence_tensor=output,
-        activation_descs=GATES * walks,
+        activation_descs=GATES * directions,
         direction=direction,
     )
 

@@ -50,10 +50,10 @@ def export(graph: Graph, constants: Mapping[str, Any] | None = None) -> ModelPro
 
 
 class _Export:
-    def __init__(self, wiring: GraphIR, constants: Mapping[str, Any]) -> None:
-        self.wiring = wiring
+    def __init__(self, ir: GraphIR, constants: Mapping[str, Any]) -> None:
+        self.ir = ir
         self.constants = constants
-        self.writer = Writer([*wiring.inputs, *wiring.outputs])
+        self.writer = Writer([*ir.inputs, *ir.outputs])
         self.problems: list[Problem] = []
         self.values: dict[Source, Value] = {}
         self.written: dict[Source, TensorDesc] = {}
@@ -62,7 +62,7 @@ class _Export:
         """The model."""
         inputs = []
         self._refuse_unknown()
-        for name, (source, desc) in self.wiring.inputs.items():
+        for name, (source, desc) in self.ir.inputs.items():
             element = element_of(desc.data_type)
             self.values[source], self.written[source] = Value(self.writer, name, element), desc
             if name not in self.constants:
@@ -70,24 +70,24 @@ class _Export:
             elif (array := self._store_constants(name, desc)) is not None:
                 self.written[source] = desc.replace(sizes=array.shape)
                 self.writer.constants[name] = array.astype(dtype_of(element), copy=False)
-        for index in self.wiring.order():
-            self._say(index, self.wiring.operators[index])
+        for index in self.ir.order():
+            self._say(index, self.ir.operators[index])
         named: dict[str, Value] = {}
-        for name, source in self.wiring.outputs.items():
+        for name, source in self.ir.outputs.items():
             try:
-                named[name] = self._seen(source, self.wiring.bound_outputs[name])
+                named[name] = self._seen(source, self.ir.bound_outputs[name])
             except Refusal as refusal:
                 self.problems.append(replace(refusal.problem, path=f"output {name}"))
             except KeyError:
                 continue  # its node was rejected
         if self.problems:
             raise CompileError("onnx.export", self.problems)
-        bound = self.wiring.bound_outputs
+        bound = self.ir.bound_outputs
         outputs = [helper.make_tensor_value_info(name, element_of(bound[name].data_type), bound[name].sizes) for name in named]
         self._name_outputs(named)
         nodes = self.writer.prune([*named])
         held = [numpy_helper.from_array(array, name) for name, array in self.writer.constants.items()]
-        made = helper.make_graph(nodes, self.wiring.graph.name or "graph", inputs, outputs, held)
+        made = helper.make_graph(nodes, self.ir.graph.name or "graph", inputs, outputs, held)
         opsets = [helper.make_opsetid("", OPSET)]
         model: ModelProto = helper.make_model(made, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets))
         model.producer_name = "dmlpy"
@@ -95,8 +95,8 @@ class _Export:
 
     def _refuse_unknown(self) -> None:
         for name in self.constants:
-            if name not in self.wiring.inputs:
-                known = [*self.wiring.inputs]
+            if name not in self.ir.inputs:
+                known = [*self.ir.inputs]
                 problem = Problem("onnx.export", f"constants[{name!r}]", "no input of the graph", f"one of {', '.join(known)}")
                 self.problems.append(replace(problem, remedy=did_you_mean(name, known)))
 
@@ -137,15 +137,15 @@ class _Export:
             self.problems.append(Problem("onnx.export", place, desc.short_name(), "an operator that ONNX's operators say", (why,)))
             return
         slots = list(desc.input_slots())
-        if any(slot.tensor is not None and not self._is_known(self.wiring.reads[index, slot.place]) for slot in slots):
+        if any(slot.tensor is not None and not self._is_known(self.ir.reads[index, slot.place]) for slot in slots):
             return  # a node before it was rejected
-        self.writer.label = self.wiring.graph.nodes[index].name or f"{desc.short_name().lower()}_{index}"
+        self.writer.label = self.ir.graph.nodes[index].name or f"{desc.short_name().lower()}_{index}"
 
         def read(use: str) -> Value:
-            return self._once(self.wiring.reads[index, use], node.tensor(use), use)
+            return self._once(self.ir.reads[index, use], node.tensor(use), use)
 
         def known(use: str) -> np.ndarray[Any, Any] | None:
-            constant = self.wiring.constant(self.wiring.reads[index, use])
+            constant = self.ir.constant(self.ir.reads[index, use])
             return None if constant is None else apply_constant_view(constant.data, node.tensor(use))
 
         node = Node(desc, self.writer, read, known, wide=rule.wide)
@@ -166,10 +166,10 @@ class _Export:
             self.values[index, at], self.written[index, at] = by_place[place].cast(tensor.data_type), tensor
 
     def _is_known(self, source: Source) -> bool:
-        return source in self.values or self.wiring.constant(source) is not None
+        return source in self.values or self.ir.constant(source) is not None
 
     def _once(self, source: Source, seen: TensorDesc, use: str) -> Value:
-        if source not in self.values and (node := self.wiring.constant(source)) is not None:
+        if source not in self.values and (node := self.ir.constant(source)) is not None:
             array = apply_constant_view(node.data, seen)
             return self.writer.constant(array.astype(dtype_of(element_of(seen.data_type)), copy=False))
         try:

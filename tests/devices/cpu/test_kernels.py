@@ -324,7 +324,7 @@ def test_the_sources_are_all_files_of_the_package(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "below").mkdir()
     monkeypatch.setattr(jit, "__file__", str(tmp_path / "kernels.py"))
     found = set()
-    for name in ("kernels.py", "below/other.py", "below/walk.txt"):
+    for name in ("kernels.py", "below/other.py", "below/notes.txt"):
         (tmp_path / name).write_text(name)
         found.add(jit._circumstances.__wrapped__()[0])
     assert len(found) == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ GIVEN = np.linspace(-2, 2, 6, dtype=np.float32).reshape(X.sizes)
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def fresh(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """No emulated device made yet in this process."""
     require("g++")
     monkeypatch.setitem(vars(dml.devices)["DEVICE_KINDS"], "cuda-emulated", emulated_device.__wrapped__)  # type: ignore[attr-defined]
@@ -30,7 +29,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 def test_it_computes_with_the_kernels_of_cuda(fresh: pytest.MonkeyPatch) -> None:
     device = dml.device("cuda-emulated")
     op = dml.compile(DESC, device)
-    found = device.to_host(op(input_tensor=device.from_host(GIVEN)).output_tensor)  # type: ignore[attr-defined]
+    found = device.to_host(op(input_tensor=device.from_host(GIVEN)).output_tensor)
     np.testing.assert_allclose(found, np.exp(GIVEN.astype(np.float64)), rtol=1e-6)
     assert "element_wise::Exp" in op.plan
 

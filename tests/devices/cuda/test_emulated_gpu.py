@@ -62,7 +62,7 @@ def test_over_nothing_wrong_results_are_expected() -> None:
     assert (status, outcomes(printed)) == (1, {"passed": 3, "failed": 1, "xfailed": 2, "skipped": 3}), printed
     assert "ValueError: no result is needed to see this" in printed
     assert "nothing computes here" in printed
-    assert "CuPy has no stand-in" in printed
+    assert "CuPy is not emulated" in printed
 
 
 def test_an_unknown_emulated_device_is_refused() -> None:

@@ -133,7 +133,7 @@ LOOK_AGAIN = Statement("common/block_exchange.cuh", "__device__ __forceinline__ 
 
 SLOW = (
     *("convolution, float32", "convolution, uint8", "product, floats", "product, bytes"),
-    *("walk of an LSTM, float32", "LSTM 128, 1 sample, FLOAT32", "LSTM 512", "LSTM 1024", "RNN 1760"),
+    *("persistent_block of an LSTM, float32", "LSTM 128, 1 sample, FLOAT32", "LSTM 512", "LSTM 1024", "RNN 1760"),
 )
 """How the names of rows begin whose kernels take long to compile, or are other instances of a template that another row has."""
 

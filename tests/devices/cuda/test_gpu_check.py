@@ -72,7 +72,7 @@ def test_the_first_call_in_small(tmp_path: Path) -> None:
     assert started.returncode == 0, printed
     ended = re.findall(r"^== (\w+) passed after \d+ s$", printed, re.MULTILINE)
     assert ended == ["info", *calls.shares("check")], printed
-    assert "DRY RUN over a stand-in for the GPU: null" in printed
+    assert "DRY RUN on an emulated GPU: null" in printed
     log = (tmp_path / "check.log").read_text()
     assert [line for line in printed.splitlines() if line not in log] == []
     assert re.search(r"^1 (passed|xfailed)", log, re.MULTILINE), "what pytest printed"

@@ -25,7 +25,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 def layer(cell: str, selects: str, rng: np.random.Generator, strategy: str | None, **flags: Any) -> tuple[OperatorDesc, Arrays]:
     """A training layer whose samples skip steps: by lengths (no sample takes the last ones), by a mask (nor the second), or not at all."""
-    walks_only = {} if strategy in (None, "per_step") else {"optional": ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor")}
+    without_grids = {} if strategy in (None, "per_step") else {"optional": ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor")}
     added = {"optional": ("bias_tensor", "hidden_init_tensor", "input_dropout_tensor", "state_dropout_tensor")} if strategy is None else {}
     run = build_training(
         cell,
@@ -35,7 +35,7 @@ def layer(cell: str, selects: str, rng: np.random.Generator, strategy: str | Non
         lengths=LENGTHS if "lengths" in selects else None,
         mask=MASK if "mask" in selects else None,
         direction="BIDIRECTIONAL",
-        **{**added, **walks_only, **flags},
+        **{**added, **without_grids, **flags},
     )
     return run.desc, {name: placed.elements for name, placed in run.inputs.items()}
 

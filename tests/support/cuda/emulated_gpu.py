@@ -41,7 +41,7 @@ def install() -> CudaDevice | None:
     device = CudaDevice(SEAMS[name](limits_of(gpu)) if gpu else SEAMS[name]())
 
     def kind(index: int) -> dml.Device | str:
-        return device if index == 0 else "there is 1 stand-in"
+        return device if index == 0 else "there is 1 emulated GPU"
 
     DEVICE_KINDS["cuda"] = kind
     return device

@@ -361,7 +361,7 @@ def fake_cupy(gpus: FakeGpus) -> Any:
             return np.ndarray(self.shape, self.dtype, memory, strides=self.strides)
 
         def reshape(self, shape: Any) -> Any:
-            assert self.host.flags.c_contiguous, "the stand-in reshapes packed arrays only"
+            assert self.host.flags.c_contiguous, "the emulation reshapes packed arrays only"
             return ndarray(shape, self.dtype, self.data)
 
         @property

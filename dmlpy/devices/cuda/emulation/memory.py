@@ -74,13 +74,13 @@ class DeviceArray:
     def view(self, data_type: Any) -> DeviceArray:
         """The same memory as elements of another type of as many bytes."""
         dtype = np.dtype(data_type)
-        assert dtype.itemsize == self.dtype.itemsize, "the stand-in views elements of the same size only"
+        assert dtype.itemsize == self.dtype.itemsize, "the emulation views elements of the same size only"
         return DeviceArray(self.owner, self.pointer, self.shape, self.strides, dtype)
 
     def reshape(self, sizes: Sequence[int]) -> DeviceArray:
         """The same memory in other sizes."""
         host = host_view(self.pointer, self.shape, self.strides, self.dtype)
-        assert host.flags.c_contiguous, "the stand-in reshapes packed arrays only"
+        assert host.flags.c_contiguous, "the emulation reshapes packed arrays only"
         assert host.size == np.prod(sizes), (self.shape, sizes)
         return DeviceArray(self.owner, self.pointer, sizes, host.reshape(sizes).strides, self.dtype)
 
