@@ -23,8 +23,8 @@ from tests.support.cuda.network_checks import stacked
 from tests.support.tools import require
 
 FEW = replace(H100, multiprocessors=3)
-SHORT = 48829
-"""50 ms."""
+SHORT = 1953
+"""2 ms: few looks, after each of which a thread gives way to other processes."""
 PROTOCOLS = pytest.mark.parametrize("protocol", SIGNALS)
 GRU = "DML_GRU_OPERATOR_DESC"
 LATE = "blocks of a kernel have waited in vain"
