@@ -200,18 +200,18 @@ class ParamsLayout:
     def _blocks(self) -> tuple[ParamsBlock, ...]:
         places = [(layer, direction) for layer in range(self.num_layers) for direction in range(self.num_directions)]
         rows = self.gates * self.num_units
-        blocks: list[tuple[int, int, BlockKind, tuple[int, ...]]] = []
+        shapes: list[tuple[int, int, BlockKind, tuple[int, ...]]] = []
         for layer, direction in places:
             if layer or not self.skip_input:
                 columns = self.num_directions * self.state_size if layer else self.input_size
-                blocks.append((layer, direction, "weight_ih", (rows, columns)))
-            blocks.append((layer, direction, "weight_hh", (rows, self.state_size)))
+                shapes.append((layer, direction, "weight_ih", (rows, columns)))
+            shapes.append((layer, direction, "weight_hh", (rows, self.state_size)))
             if self.num_proj:
-                blocks.append((layer, direction, "weight_hr", (self.num_proj, self.num_units)))
+                shapes.append((layer, direction, "weight_hr", (self.num_proj, self.num_units)))
         for layer, direction in places:
-            blocks += [(layer, direction, "bias_ih", (rows,)), (layer, direction, "bias_hh", (rows,))]
+            shapes += [(layer, direction, "bias_ih", (rows,)), (layer, direction, "bias_hh", (rows,))]
         blocks, offset = [], 0
-        for layer, direction, kind, shape in blocks:
+        for layer, direction, kind, shape in shapes:
             name = f"{kind}_l{layer}{'_reverse' if direction else ''}"
             blocks.append(ParamsBlock(name, layer, direction, kind, offset, shape))
             offset += blocks[-1].size
