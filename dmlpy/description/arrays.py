@@ -41,7 +41,7 @@ class ArrayView(NamedTuple):
         read_only: whether it cannot be written.
         owner: the object that keeps the memory alive.
         stream: the CUDA stream of the work that fills it, which every user of the memory must wait for; None if there is nothing to wait
-        for.
+            for.
     """
 
     pointer: int

@@ -22,7 +22,7 @@ class _MetricCallback(Callback):
     """The base of the callbacks that monitor a metric.
 
     Args:
-    monitor: the metric's name in the logs.
+        monitor: the metric's name in the logs.
         mode: whether `min` or `max` is better; `auto`: larger for an accuracy, else smaller.
         min_delta: the least difference that counts as better.
         verbose: 1 to print what the callback does, 0 for nothing.

@@ -9,7 +9,7 @@ Differences from torch.nn:
 
 - float32 and float16 only; float16 is summed in float32. Within torch.autocast for bfloat16 the input and the results are bfloat16.
 - A module has one parameter, `params`, in the layout that `ParamsLayout` describes. `weight_ih_l0` and the rest are views of it, and
-`state_dict` has torch.nn's entries. Gradients are in `params.grad`; `module.views(module.params.grad)` names its parts.
+  `state_dict` has torch.nn's entries. Gradients are in `params.grad`; `module.views(module.params.grad)` names its parts.
 - Dropout draws its masks from PyTorch's generator, so `torch.manual_seed` repeats them, but they are not the masks of torch.nn.
   A dropout of 1 is rejected.
 - The gradient can be taken in evaluation mode on a GPU too; it cannot itself be differentiated, here not on the CPU either.

@@ -45,8 +45,7 @@ class CudaDevice(Device):
         seam: the CUDA implementation.
         ordinal: the GPU's index.
         strategy: the strategy of kernels for every recurrent desc, `persistent_block`, `persistent_grid` or `per_step`, to test or measure
-        one; None leaves the choice
-            to the estimates of `recurrent.strategies`. A desc that it does not support raises DeviceError.
+            one; None leaves the choice to the estimates of `recurrent.strategies`. A desc that it does not support raises DeviceError.
     """
 
     memory_kind = "cuda"

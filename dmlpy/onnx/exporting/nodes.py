@@ -95,6 +95,6 @@ class Node:
         nothing = helper.make_tensor("value", like.element, [1], [0])
         return self.add("ConstantOfShape", self.writer.integers(sizes), element=like.element, value=nothing)
 
-    def refuse(self, field: str, given: object, expected: str) -> Refusal:
+    def rejection(self, field: str, given: object, expected: str) -> Refusal:
         """The error for a member that ONNX does not have."""
         return Refusal(Problem("onnx.export", field, str(given), expected))

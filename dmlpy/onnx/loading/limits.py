@@ -119,7 +119,7 @@ class Budget:
         """Counts processed nodes.
 
         Raises:
-        DescError: there are too many.
+            DescError: there are too many.
         """
         if self._loops:
             self._unrolled += count

@@ -56,8 +56,7 @@ def product_with_epilogue(filters: int, most: int, isa: Isa) -> Any:
     - rows: the first position's column, the columns of a row, those from where a row begins to where the next one does, which is
       no less than the number of lanes, and how many positions there are: up to the end of the vectors or of a row;
     - coefficients: the address of the first filter's centre, the bytes from there to its factor and on to its bias, and the number of
-    filters
-      there are;
+      filters;
     - target: the address of the first filter's results for the row, and the bytes to the next row and to the next filter.
 
     The result for a filter and a position is clip((sum - centre) * factor + bias, low, high). Only positions in the columns of a row are

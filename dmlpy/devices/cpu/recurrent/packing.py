@@ -38,7 +38,7 @@ class PackedMatrix(NamedTuple):
     Attributes:
         source: [gates, units, terms], or [terms, units] for one gate with contiguous units; see `is_packable`.
         target: [blocks, terms, gates, lanes]; for [terms, units] [blocks, terms, lanes], where lanes may be those of several
-        vectors.
+            vectors.
             Only the blocks may have gaps between them.
     """
 

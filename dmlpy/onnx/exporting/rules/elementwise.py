@@ -269,7 +269,7 @@ def bit_count(node: Node) -> Value:
     """The bit count of each byte, from a lookup table."""
     x, data_type = node.x("input_tensor"), node.tensor("input_tensor").data_type
     if x.is_float:
-        raise node.refuse("input_tensor.data_type", data_type, "integers: ONNX does not read the bits of floats")
+        raise node.rejection("input_tensor.data_type", data_type, "integers: ONNX does not read the bits of floats")
     whole = x.cast(_UNSIGNED.get(x.element, x.element)).cast(TensorProto.UINT64)
     table = node.writer.constant(np.bitwise_count(np.arange(256)).astype(np.int64))
     total: Value | None = None

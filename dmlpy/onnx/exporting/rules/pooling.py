@@ -83,7 +83,7 @@ def maximum(node: Node) -> dict[str, Value]:
     data_type = node.tensor("input_tensor").data_type
     if not x.is_float and (data_type.bits > 8 or not windows.touch):
         if data_type.bits > 32:
-            raise node.refuse("input_tensor.data_type", data_type, "a type that MaxPool takes, or that DOUBLE holds")
+            raise node.rejection("input_tensor.data_type", data_type, "a type that MaxPool takes, or that DOUBLE holds")
         x = x.cast(TensorProto.DOUBLE if data_type.bits > 16 else TensorProto.FLOAT)
     wanted = node.has("output_indices_tensor")
     found, indices = _with_indices(node, x, windows) if wanted else (_largest(x, windows), None)

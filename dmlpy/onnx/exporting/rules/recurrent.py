@@ -67,9 +67,11 @@ def _activations(node: Node) -> dict[str, Any]:
         own: Any = ActivationLinearDesc(alpha=1.0, beta=0.0) if isinstance(desc, ActivationIdentityDesc) else desc
         place = f"activation_descs[{at}]"
         if type(own) not in _NAMES:
-            raise node.refuse(place, own.short_name(), f"an activation that ONNX's recurrent operators have: {', '.join(ONNX_ACTIVATIONS)}")
+            raise node.rejection(
+                place, own.short_name(), f"an activation that ONNX's recurrent operators have: {', '.join(ONNX_ACTIVATIONS)}"
+            )
         if isinstance(own, ActivationSoftplusDesc) and own.steepness != 1:
-            raise node.refuse(f"{place}.steepness", own.steepness, "1: Softplus of ONNX's recurrent operators has no steepness")
+            raise node.rejection(f"{place}.steepness", own.steepness, "1: Softplus of ONNX's recurrent operators has no steepness")
         names.append(_NAMES[type(own)])
         for item in ONNX_ACTIVATIONS[names[-1]][1]:
             parameters[item].append(getattr(own, item))

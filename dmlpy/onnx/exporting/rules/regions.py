@@ -38,7 +38,7 @@ def roi_align(node: Node) -> Value:
         ("align_regions_to_corners", aligned, fixed or not aligned, "False where the regions tell the number of samples"),
     ):  # fmt: skip
         if not holds:
-            raise node.refuse(field, given, expected)
+            raise node.rejection(field, given, expected)
     samples = max(fewest, 1) if fixed else 0
     *_, count, _ = node.sizes("roi_tensor")
     regions = node.x("roi_tensor").reshape([count, 4])
