@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from textwrap import indent
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.docs.error_examples.example import SECTIONS, examples_of
 from dmlpy.docs.errors import WITHOUT_EXAMPLE
 from dmlpy.docs.mistakes import Mistake, mistakes
-from dmlpy.messages.naming import did_you_mean, plural
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def explain_code(code: str) -> str:
             return _laid_out(code, ruled, _statement(kind, mistake), mistake.message)
     if code in WITHOUT_EXAMPLE:
         return f"{code}: {WITHOUT_EXAMPLE[code]}"
-    known = {name: name for name in sorted(_known())}
-    remedy = did_you_mean(code, known, known.__getitem__)
+    close = get_close_matches(code, sorted(_known()), 1)
+    remedy = f"did you mean {close[0]}?" if close else None
     raise DescError("code", [Problem("code.unknown", "code", repr(code), "the code of a problem, such as size.equal", (), remedy)])
 
 
