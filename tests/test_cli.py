@@ -253,7 +253,7 @@ def test_check_lists_all_problems_of_a_desc_and_marks_them() -> None:
         ("BiasTensor.Sizes[3]", "size.equal"),
         ("ActivationDescs", "activation_count"),
     ]
-    assert "expected 2: f of the forward direction" in report  # prose is unchanged where members' names are spelled as in C
+    assert "expected 2: f of the forward time loop" in report  # prose is unchanged where members' names are spelled as in C
 
 
 def test_check_for_programs(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ class RecurrentDesc(SomeOutputDesc):
         roles, directions = ", ".join(self.activation_roles), known["num_directions"]
         expected = len(self.activation_roles) * directions
         if (count := len(self.activation_descs)) != expected:
-            each = f"{roles} of the forward direction, then {roles} of the backward one" if directions == 2 else roles
+            each = f"{roles} of the forward time loop, then {roles} of the backward one" if directions == 2 else roles
             found = plural(count, "activation")
             yield Violation("activation_descs", found, f"{expected}: {each}", (known.why("num_directions"),))
 

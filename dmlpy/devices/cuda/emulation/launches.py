@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,10 +13,9 @@ from dmlpy.devices.cuda.emulation.compiler import SharedKernel, cache_directory
 from dmlpy.devices.cuda.seam import NotResidentError
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from dmlpy.devices.cuda.emulation.seam import CpuSeam
 
 
 @dataclass
@@ -31,6 +30,13 @@ class CpuFunction:
         return self.kernel.static_shared_bytes if isinstance(self.kernel, SharedKernel) else 0
 
 
+class MultiprocessorCounts(Protocol):
+    """What a cooperative launch knows of its seam: the multiprocessors that are left, and the counts of calls by name."""
+
+    left: int
+    counts: Counter[str]
+
+
 @dataclass
 class CooperativeLaunch:
     """A launch whose blocks run at the same time, `per_multiprocessor` of them on each."""
@@ -42,7 +48,7 @@ class CooperativeLaunch:
     def __call__(self) -> None:
         self.run()
 
-    def check(self, seam: CpuSeam) -> None:
+    def check(self, seam: MultiprocessorCounts) -> None:
         """Raises NotResidentError where not enough multiprocessors are left. The driver does not report how many blocks would fit."""
         if self.blocks > self.per_multiprocessor * seam.left:
             seam.counts["refused"] += 1
