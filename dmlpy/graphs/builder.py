@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Value:
+class Value(views.TensorViews):
     """The tensor of an edge in a graph under construction: an input of the graph, or an output of a node.
 
     `reshape`, `transpose`, `broadcast`, `with_leading_ones` and `slice` view its memory with other sizes and strides.
@@ -44,57 +44,6 @@ class Value:
     def viewed(self, tensor: TensorDesc) -> Value:
         """Views the same bytes under another desc, which may also have another data type."""
         return replace(self, tensor=_tensor("tensor", tensor))
-
-    def packed(self) -> Value:
-        """The elements in packed order: the value itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
-        return self if self.tensor.is_packed else self._copied_by(views.copying_nodes(self.tensor))
-
-    def reshape(self, *sizes: int) -> Value:
-        """Views the elements, in their order, with other sizes; one size may be -1, for what the others leave.
-
-        Raises:
-            DescError: the sizes hold another number of elements.
-        """
-        view = views.reshape(self.tensor, sizes)
-        return self.packed().reshape(*sizes) if view is None else self.viewed(view)
-
-    def transpose(self, *axes: int) -> Value:
-        """Views the tensor with its dimensions in another order: `axes[i]` is the dimension that becomes dimension i. Default: reversed.
-
-        Raises:
-            DescError: the axes are not each dimension once.
-        """
-        return self.viewed(views.transpose(self.tensor, axes))
-
-    def broadcast(self, *sizes: int) -> Value:
-        """Repeats dimensions of size 1, and adds leading dimensions, by strides of 0, as NumPy broadcasts.
-
-        Raises:
-            DescError: the tensor does not broadcast to the sizes.
-        """
-        return self.viewed(views.broadcast(self.tensor, sizes))
-
-    def with_leading_ones(self, dimension_count: int) -> Value:
-        """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
-
-        Raises:
-            DescError: the tensor has more dimensions, or no tensor has so many.
-        """
-        return self.viewed(views.add_leading_ones(self.tensor, dimension_count))
-
-    def slice(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Value:
-        """The elements of a window: a view where it begins at the tensor's first element, else the output of a SLICE1 node.
-
-        Args:
-            offsets: the first element of the window along each dimension.
-            sizes: the elements of the window along each dimension.
-            strides: the elements from one that is taken to the next; negative ones begin at the window's end. Default: 1.
-
-        Raises:
-            DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
-        """
-        window = views.slice_window(self.tensor, offsets, sizes, strides)
-        return self.viewed(window) if isinstance(window, TensorDesc) else self._copied_by(window)
 
     def _copied_by(self, nodes: Iterable[views.CopyNode]) -> Value:
         """The output of the last of some nodes, of which each reads the one before."""

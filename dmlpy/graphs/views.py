@@ -7,10 +7,11 @@ packed order first, which `copying_nodes` lists.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -224,3 +225,76 @@ def _resolve_sizes(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
         why = f"the value has sizes {listed(tensor.sizes)}"
         raise view_error("reshape", "sizes", listed(sizes), f"sizes of {plural(count, 'element')}; one may be -1", why)
     return sizes
+
+
+class TensorViews:
+    """The views of a value's tensor, with other sizes and strides: for `Value` and `Expression`, which make the nodes that copy.
+
+    A view is no node: the readers' descs say how they read the memory. Where no strides express a view, nodes copy the elements first.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def tensor(self) -> TensorDesc: ...
+
+    @abstractmethod
+    def viewed(self, tensor: TensorDesc) -> Self:
+        """Views the same bytes under another desc, which may also have another data type."""
+
+    @abstractmethod
+    def _copied_by(self, nodes: Iterable[CopyNode]) -> Self:
+        """The output of the last of some nodes, of which each reads the one before."""
+
+    def packed(self) -> Self:
+        """The elements in packed order: the value itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
+        return self if self.tensor.is_packed else self._copied_by(copying_nodes(self.tensor))
+
+    def reshape(self, *sizes: int) -> Self:
+        """Views the elements, in their order, with other sizes; one size may be -1, for what the others leave.
+
+        Raises:
+            DescError: the sizes hold another number of elements.
+        """
+        view = reshape(self.tensor, sizes)
+        return self.packed().reshape(*sizes) if view is None else self.viewed(view)
+
+    def transpose(self, *axes: int) -> Self:
+        """Views the tensor with its dimensions in another order: `axes[i]` is the dimension that becomes dimension i. Default: reversed.
+
+        Raises:
+            DescError: the axes are not each dimension once.
+        """
+        return self.viewed(transpose(self.tensor, axes))
+
+    def broadcast(self, *sizes: int) -> Self:
+        """Repeats dimensions of size 1, and adds leading dimensions, by strides of 0, as NumPy broadcasts.
+
+        Raises:
+            DescError: the tensor does not broadcast to the sizes.
+        """
+        return self.viewed(broadcast(self.tensor, sizes))
+
+    def with_leading_ones(self, dimension_count: int) -> Self:
+        """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
+
+        Raises:
+            DescError: the tensor has more dimensions, or no tensor has so many.
+        """
+        return self.viewed(add_leading_ones(self.tensor, dimension_count))
+
+    def slice(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Self:
+        """The elements of a window: a view where it begins at the tensor's first element, else the output of a SLICE1 node.
+
+        Args:
+            offsets: the first element of the window along each dimension.
+            sizes: the elements of the window along each dimension.
+            strides: the elements from one that is taken to the next; negative ones begin at the window's end. Default: 1.
+
+        Raises:
+            DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
+        """
+        window = slice_window(self.tensor, offsets, sizes, strides)
+        return self.viewed(window) if isinstance(window, TensorDesc) else self._copied_by(window)

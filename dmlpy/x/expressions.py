@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Expression(TensorOperand):
+class Expression(views.TensorViews, TensorOperand):
     """The tensor that an input, a constant or an operator of a graph gives. The functions of `dmlpy.x` make and take expressions.
 
     `+ - * / % **`, comparisons, `@` and indexing make expressions as NumPy would make arrays: operands are broadcast by strides, and
@@ -64,57 +64,6 @@ class Expression(TensorOperand):
     def viewed(self, tensor: TensorDesc) -> Self:
         """Views the same bytes under another desc, which may also have another data type."""
         return type(self)(replace(self._ref, tensor=tensor))
-
-    def packed(self) -> Self:
-        """The elements in packed order: the expression itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
-        return self if self.tensor.is_packed else self._copied_by(views.copying_nodes(self.tensor))
-
-    def reshape(self, *sizes: int) -> Self:
-        """Views the elements, in their order, with other sizes; one size may be -1, for what the others leave.
-
-        Raises:
-            DescError: the sizes hold another number of elements.
-        """
-        view = views.reshape(self.tensor, sizes)
-        return self.packed().reshape(*sizes) if view is None else self.viewed(view)
-
-    def transpose(self, *axes: int) -> Self:
-        """Views the tensor with its dimensions in another order: `axes[i]` is the dimension that becomes dimension i. Default: reversed.
-
-        Raises:
-            DescError: the axes are not each dimension once.
-        """
-        return self.viewed(views.transpose(self.tensor, axes))
-
-    def broadcast(self, *sizes: int) -> Self:
-        """Repeats dimensions of size 1, and adds leading dimensions, by strides of 0, as NumPy broadcasts.
-
-        Raises:
-            DescError: the tensor does not broadcast to the sizes.
-        """
-        return self.viewed(views.broadcast(self.tensor, sizes))
-
-    def with_leading_ones(self, dimension_count: int) -> Self:
-        """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
-
-        Raises:
-            DescError: the tensor has more dimensions, or no tensor has so many.
-        """
-        return self.viewed(views.add_leading_ones(self.tensor, dimension_count))
-
-    def slice(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Self:
-        """The elements of a window: a view where it begins at the tensor's first element, else the output of a SLICE1 node.
-
-        Args:
-            offsets: the first element of the window along each dimension.
-            sizes: the elements of the window along each dimension.
-            strides: the elements from one that is taken to the next; negative ones begin at the window's end. Default: 1.
-
-        Raises:
-            DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
-        """
-        window = views.slice_window(self.tensor, offsets, sizes, strides)
-        return self.viewed(window) if isinstance(window, TensorDesc) else self._copied_by(window)
 
     def _copied_by(self, nodes: Iterable[views.CopyNode]) -> Self:
         """The output of the last of some nodes, of which each reads the one before."""
