@@ -5,7 +5,7 @@ ONNX's reference implementation rejects logarithms of integers, and squares them
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from onnx.reference.ops.op_reduce_l2 import ReduceL2_18
@@ -44,34 +44,34 @@ def _reduce(function: Callable[..., Array], data: Array, axes: Any, keepdims: An
     return (np.where(is_inside, np.where(is_inside, found, 0).astype(data.dtype), beyond),)
 
 
-class ReduceL2(ReduceL2_18):  # type: ignore[misc, unused-ignore]
+class _IntegerReduction:
+    """A reduction of which integers are computed by a function of floats; all other types are left to ONNX's class, the next base."""
+
+    _function: ClassVar[Callable[..., Array]]
+
+    def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> Any:
+        onnx_class: Any = super()
+        if data.dtype.kind not in "iu":
+            return onnx_class._run(data, axes, keepdims, noop_with_empty_axes)
+        return _reduce(self._function, data, onnx_class.handle_axes(axes, noop_with_empty_axes), keepdims)
+
+
+class ReduceL2(_IntegerReduction, ReduceL2_18):  # type: ignore[misc, unused-ignore]
     """The root of the sum of squares; only the result has the integer type."""
 
-    def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> tuple[Array]:
-        if data.dtype.kind not in "iu":
-            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
-        along = self.handle_axes(axes, noop_with_empty_axes)  # type: ignore[no-untyped-call, unused-ignore]
-        return _reduce(_root_of_squares, data, along, keepdims)
+    _function = staticmethod(_root_of_squares)
 
 
-class ReduceLogSum(ReduceLogSum_18):  # type: ignore[misc, unused-ignore]
+class ReduceLogSum(_IntegerReduction, ReduceLogSum_18):  # type: ignore[misc, unused-ignore]
     """The logarithm of the sum."""
 
-    def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> tuple[Array]:
-        if data.dtype.kind not in "iu":
-            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
-        along = self.handle_axes(axes, noop_with_empty_axes)  # type: ignore[no-untyped-call, unused-ignore]
-        return _reduce(_log_of_sum, data, along, keepdims)
+    _function = staticmethod(_log_of_sum)
 
 
-class ReduceLogSumExp(ReduceLogSumExp_18):  # type: ignore[misc, unused-ignore]
+class ReduceLogSumExp(_IntegerReduction, ReduceLogSumExp_18):  # type: ignore[misc, unused-ignore]
     """The logarithm of the sum of exponentials."""
 
-    def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> tuple[Array]:
-        if data.dtype.kind not in "iu":
-            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
-        along = self.handle_axes(axes, noop_with_empty_axes)  # type: ignore[no-untyped-call, unused-ignore]
-        return _reduce(_log_of_exponentials, data, along, keepdims)
+    _function = staticmethod(_log_of_exponentials)
 
 
 INTEGER_REDUCTIONS: tuple[type[OpRun], ...] = (ReduceL2, ReduceLogSum, ReduceLogSumExp)
