@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 VARIABLE = "DMLPY_DEBUG"
 
 TOPICS = {
-    "plans": "the strategy that a device takes for each desc, and why",
+    "plans": "the strategy that a device chooses for each desc, and why",
     "launches": "each dispatch and each node of a graph as it begins; on CUDA each kernel with its grid, threads and shared memory",
     "cache": "each kernel that is loaded from disk or compiled, with the time that it took",
     "sources": "on CUDA the text of each kernel's file that is compiled, headers included: it is written to a folder, which the line names",

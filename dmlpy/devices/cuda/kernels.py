@@ -166,8 +166,12 @@ class KernelLibrary:
         """
         width, height, depth = (*grid, 1, 1)[:3]
         launch = self.seam.bind_launch(self.function(kernel), (width, height, depth), threads, shared_bytes, argument, cooperative)
-        size = f"grid {width}x{height}x{depth}, {threads} threads, {shared_bytes} bytes of dynamic shared memory"
-        return log_launch(launch, lambda: f"  {kernel.entry} of {kernel.file}: {size}{', cooperative' if cooperative else ''}")
+
+        def text() -> str:
+            size = f"grid {width}x{height}x{depth}, {threads} threads, {shared_bytes} bytes of dynamic shared memory"
+            return f"  {kernel.entry} of {kernel.file}: {size}{', cooperative' if cooperative else ''}"
+
+        return log_launch(launch, text)
 
     def launch_elements(self, kernel: Kernel, count: int, argument: Struct) -> Launch:
         """A launch of a kernel whose threads stride over the elements, so that the grid may have any size."""

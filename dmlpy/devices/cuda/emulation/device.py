@@ -60,8 +60,10 @@ def emulated_device(index: int) -> EmulatedDevice | str:
     """
     if index != 0:
         return f"there is one emulated GPU, {NAME!r}"
-    if sys.platform == "win32" or shutil.which("g++") is None:
-        return "the emulation compiles kernels with g++, which is not installed" if sys.platform != "win32" else "the emulation needs POSIX"
+    if sys.platform == "win32":
+        return "the emulation needs POSIX"
+    if shutil.which("g++") is None:
+        return "the emulation compiles kernels with g++, which is not installed"
     sanitize = os.environ.get(VARIABLE, "")
     if sanitize and sanitize not in SANITIZERS:
         expected = " or ".join(map(repr, SANITIZERS))

@@ -74,14 +74,17 @@ class DeviceArray:
     def view(self, data_type: Any) -> DeviceArray:
         """The same memory as elements of another type of as many bytes."""
         dtype = np.dtype(data_type)
-        assert dtype.itemsize == self.dtype.itemsize, "the emulation views elements of the same size only"
+        if dtype.itemsize != self.dtype.itemsize:
+            raise DeviceError(f"elements of {self.dtype} are viewed as {dtype}, expected elements of the same size")
         return DeviceArray(self.owner, self.pointer, self.shape, self.strides, dtype)
 
     def reshape(self, sizes: Sequence[int]) -> DeviceArray:
         """The same memory in other sizes."""
         host = host_view(self.pointer, self.shape, self.strides, self.dtype)
-        assert host.flags.c_contiguous, "the emulation reshapes packed arrays only"
-        assert host.size == np.prod(sizes), (self.shape, sizes)
+        if not host.flags.c_contiguous:
+            raise DeviceError(f"an array with strides {self.strides} is reshaped, expected a packed one")
+        if host.size != np.prod(sizes):
+            raise DeviceError(f"sizes are {list(sizes)}, expected sizes of {host.size} elements, as {list(self.shape)} has")
         return DeviceArray(self.owner, self.pointer, sizes, host.reshape(sizes).strides, self.dtype)
 
     def set(self, values: Array) -> None:
@@ -177,7 +180,8 @@ class AddressMap:
         """Raises AssertionError if a byte outside any allocation was written, be it freed since or not."""
         with self._lock:
             damages = self._damages + [found for allocation in list(self._allocations.values()) if (found := allocation.damage())]
-        assert not damages, "; ".join(damages)
+        if damages:
+            raise AssertionError("; ".join(damages))  # no statement `assert`: guards hold under `python -O`, too
 
     def find(self, address: int) -> Allocation | None:
         """The allocation that holds `address` or ends there. Raises DeviceError if it is freed."""

@@ -238,8 +238,7 @@ class CpuSeam(CpuStreams):
         return lambda stream: self.launch(function, grid, threads, shared_bytes, argument, stream, cooperative)
 
     def _run_here(self, kernel: SharedKernel, shape: LaunchShape, argument: Array) -> None:
-        for _ in self._pointed_at(argument):
-            pass  # each is found to be alive
+        list(self._pointed_at(argument))  # raises where a pointer leads to freed memory
         kernel.run(shape, argument)
 
     def _pointed_at(self, argument: Array) -> Iterator[tuple[int, int, Allocation]]:
