@@ -294,7 +294,6 @@ def explain(
     feature_level: LevelOption = "6_4",
 ) -> None:
     """Show an operator's struct (members, sizes, types, rules, support) or a problem's code. Without a name, list the operators."""
-    from dmlpy.docs.codes import explain_code, is_code
     from dmlpy.inspection import catalog
     from dmlpy.inspection import explain as explanations
 
@@ -302,7 +301,9 @@ def explain(
         if operator is None:
             show(catalog.operators_table(catalog.operators()))
             return
-        if is_code(operator):
+        if explanations.is_code(operator):
+            from dmlpy.docs.codes import explain_code
+
             typer.echo(explain_code(operator))
             return
         found = explanations.explain(operator, feature_level)

@@ -25,11 +25,6 @@ _COMMON = 8
 """The number of operators whose codes are candidates for a mistyped one; what few others have besides are rules, which are all known."""
 
 
-def is_code(name: str) -> bool:
-    """Returns whether a name is spelled like a code: with a dot, or as an operator's rule."""
-    return "." in name or any(name in kind.rules() for kind in OPERATORS.values())
-
-
 def explain_code(code: str) -> str:
     """Explains a code: the rule, the operators that have it, and an example with its message, which is computed.
 

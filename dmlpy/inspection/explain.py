@@ -168,3 +168,8 @@ def _dims(kind: type[OperatorDesc], row: SupportRow) -> str:
 
 def _when(row: SupportRow) -> str:
     return ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in row.when.items())
+
+
+def is_code(name: str) -> bool:
+    """Returns whether a name is spelled like a code: with a dot, or as an operator's rule. All operators are described for a rule only."""
+    return "." in name or (name.islower() and any(name in kind.rules() for kind in OPERATORS.values()))

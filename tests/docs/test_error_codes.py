@@ -14,11 +14,12 @@ import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
 from dmlpy.docs import error_examples
-from dmlpy.docs.codes import explain_code, is_code
+from dmlpy.docs.codes import explain_code
 from dmlpy.docs.error_examples import Example, examples
 from dmlpy.docs.error_examples.example import shows
 from dmlpy.docs.errors import WITHOUT_EXAMPLE, errors_page
 from dmlpy.docs.mistakes import mistakes
+from dmlpy.inspection.explain import is_code
 from tests.support.pairwise import first_few
 
 SOURCE = Path(dmlpy.__file__).parent

@@ -22,12 +22,25 @@ PARAMETERS = ("any_device", "every_device", "cuda_device", "device")
 """The names of parameters that may hold a device's name."""
 
 NOT_QUICK = (
-    *("bench", "benchmarks", "dask", "devices/cpu", "devices/cuda", "devices/numpy", "docs", "fuzzing", "gpu_check", "keras", "torch"),
+    *(
+        "bench",
+        "benchmarks",
+        "cli",
+        "dask",
+        "devices/cpu",
+        "devices/cuda",
+        "devices/numpy",
+        "docs",
+        "fuzzing",
+        "gpu_check",
+        "keras",
+        "torch",
+    ),
     *("description/test_registry.py", "devices/test_cudnn_differences.py", "devices/test_gradient_differences.py"),
     *("devices/test_pickling.py", "devices/test_speed.py", "devices/test_threads.py", "dxdispatch/test_formats.py"),
     *("dxdispatch/test_fuzz_models.py", "graphs/test_elementwise_fusion.py", "graphs/test_fuzz.py", "graphs/test_planned_memory.py"),
     *("onnx/test_deferred.py", "onnx/test_growth.py", "onnx/test_node_cases.py", "onnx/test_open_sizes.py"),
-    *("test_cli.py", "test_examples.py", "test_layers.py", "test_pages.py", "test_pairwise.py", "test_stubs.py", "test_tour.py"),
+    *("test_examples.py", "test_layers.py", "test_pages.py", "test_pairwise.py", "test_stubs.py", "test_tour.py"),
     *("test_typing.py",),
 )
 """Folders and files below tests/ whose tests start processes, compile kernels, train, or look at everything: they are not quick."""

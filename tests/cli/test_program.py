@@ -1,0 +1,74 @@
+"""The program `dmlpy` itself: help, unknown commands, and output that cannot be written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dmlpy as dml
+from dmlpy.cli.main import UNWRITTEN
+from tests.support.commands import dmlpy
+from tests.support.models import rnn_model, write
+
+
+def test_help_and_version() -> None:
+    status, out, _ = dmlpy("--help")
+    assert status == 0
+    assert all(command in out for command in ("run", "check", "explain", "ops", "levels", "info", "schemas"))
+    assert dmlpy("--version") == (0, f"dmlpy {dml.__version__}\n", "")
+    assert dmlpy("check")[0] == 2
+
+
+@pytest.mark.parametrize("name", ["rnn.json", "RNN.JSON", "folder/dump.bin", "net.onnx", "absent.json"])
+def test_a_file_in_the_place_of_a_command(name: str) -> None:
+    status, out, err = dmlpy(name)
+    assert (status, out) == (2, "")
+    command = "onnx run" if name.endswith(".onnx") else "run"
+    assert f"did you mean dmlpy {command} {name}?" in " ".join(err.replace("│", " ").split())
+
+
+def test_a_file_without_a_known_ending_and_an_unknown_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, rnn_model()).rename(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    assert "dmlpy run model" in dmlpy("model")[2]
+    status, _, err = dmlpy("models")
+    assert status == 2
+    assert "dmlpy run" not in err
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    shown = subprocess.run([sys.executable, "-m", "dmlpy", "--version"], capture_output=True, text=True, check=True)
+    assert (shown.stdout, shown.stderr) == (f"dmlpy {dml.__version__}\n", "")
+
+
+def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:
+    program = [
+        sys.executable,
+        "-c",
+        "import sys; from dmlpy.cli.main import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)",
+    ]
+    shown = subprocess.run([*program, "--version"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert shown.stdout == f"dmlpy {dml.__version__}\n"
+    loaded = set(shown.stderr.split())
+    assert not {"cupy", "PIL", "psutil", "flatbuffers", "dmlpy.dxdispatch", "dmlpy.inspection.catalog", "dmlpy.inspection.schemas"} & loaded
+    failed = subprocess.run([*program, "run", "absent.json"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr.startswith("absent.json: 1 problem\n 1. file is missing, expected a file  [file.unreadable]\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("--help", "check absent.json --json"),
+        *(pytest.param(command, marks=pytest.mark.slow) for command in ("explain GEMM", "ops --family attention", "onnx --help")),
+    ],
+)
+def test_output_that_cannot_be_written_is_reported_on_one_line(command: str, tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        program = [sys.executable, "-m", "dmlpy", *command.split()]
+        failed = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path)
+    assert (failed.returncode, failed.stderr) == (UNWRITTEN, "the output cannot be written: No space left on device\n")
