@@ -17,7 +17,7 @@ from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, check_strategy, plan, plan_of
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.cuda.streams import identity
-from dmlpy.devices.cuda.synchronous import is_asked, synchronous
+from dmlpy.devices.cuda.synchronous import is_set, synchronous
 from dmlpy.devices.device import Device, Memory, Unusable, shared, show_bytes
 from dmlpy.messages.problems import DeviceError
 
@@ -62,7 +62,7 @@ class CudaDevice(Device):
         self.strategy = strategy
         self._usable: set[int] = set()
         """Addresses that `place_of` has found usable: CUDA is queried once for each."""
-        self._is_synchronous = is_asked()
+        self._is_synchronous = is_set()
         self._waits_for_producers = os.environ.get("CUPY_CUDA_ARRAY_INTERFACE_SYNC", "1") != "0"
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:

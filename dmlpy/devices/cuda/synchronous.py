@@ -24,15 +24,15 @@ _OF_KERNELS = {700, 702, 710, *range(714, 720)}
 """cudaError_t and CUresult of kernels: illegal addresses and instructions, failed assertions, traps, time limits."""
 
 
-def is_asked() -> bool:
-    """Whether the variable is set.
+def is_set(variable: str = VARIABLE) -> bool:
+    """Whether a variable of the environment is 1.
 
     Raises:
         DeviceError: it is neither 0 nor 1.
     """
-    text = os.environ.get(VARIABLE, "")
+    text = os.environ.get(variable, "")
     if text not in ("", "0", "1"):
-        raise DeviceError(f"{VARIABLE} is {text!r}, expected 0 or 1", hresult=HResult.E_INVALIDARG)
+        raise DeviceError(f"{variable} is {text!r}, expected 0 or 1", hresult=HResult.E_INVALIDARG)
     return text == "1"
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
+import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cuda import sources as cuda_sources
+from dmlpy.devices.cuda.emulation.compiler import compile_shared
 from dmlpy.devices.cuda.emulation.device import EmulatedDevice, emulated_device
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support.tools import require
@@ -76,6 +83,57 @@ def test_sanitizers_are_asked_for_by_a_variable(fresh: pytest.MonkeyPatch, sanit
     found = device.to_host(dml.compile(DESC, device)(input_tensor=GIVEN, copy=True).output_tensor)
     np.testing.assert_allclose(found, np.exp(GIVEN), rtol=1e-6)
     assert device.seam._sanitize == sanitizer  # type: ignore[attr-defined]
+
+
+def test_symbols_name_the_sources(fresh: pytest.MonkeyPatch) -> None:
+    """By their paths from the folder of the sources, which is that of the compilation; without the variable there are none."""
+    source, entry = cuda_sources.read("elementwise/math.cu"), "elements<element_wise::Exp, 4, int, 8, float, float>"
+    places = [b".debug_line", b"math.cu", bytes(cuda_sources.directory())]
+    assert all(place in compile_shared(source, entry, symbols=True).read_bytes() for place in places)
+    assert places[0] not in compile_shared(source, entry).read_bytes()
+    fresh.setenv("DMLPY_SYMBOLS", "1")
+    assert dml.device("cuda-emulated").seam._symbols  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_gdb_stops_in_a_kernel(fresh: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """At a line of its source, which gdb finds, and shows its variables."""
+    number = cuda_sources.read("elementwise/math.cu").splitlines().index("struct Exp {")
+    before = cuda_sources.read("elementwise/math.cu").splitlines()[:number]
+    begin = max(place for place, line in enumerate(before) if line.startswith("#line"))
+    line = number - begin + int(before[begin].split()[1])
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import dmlpy as dml\nimport numpy as np\n"
+        'x = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 1, 4])\n'
+        'op = dml.compile(dml.ElementWiseExpDesc(input_tensor=x, output_tensor=x), "cuda-emulated")\n'
+        "op(input_tensor=np.full(x.sizes, 1.5, np.float32), copy=True)\n"
+    )
+    fresh.setenv("DMLPY_SYMBOLS", "1")
+    fresh.setenv("DEBUGINFOD_URLS", "")
+    commands = ["set breakpoint pending on", f"break math.cu:{line}", "run", "print x", "info source", "list", "kill"]
+    arguments = [text for command in commands for text in ("-ex", command)]
+    outcome = subprocess.run(
+        ["gdb", "-q", "-nx", "-batch", *arguments, "--args", sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert re.search(r"hit Breakpoint 1.*element_wise::Exp::operator\(\) \(this=\S+, x=1.5\)", outcome.stdout), outcome.stdout
+    assert "return expf(x);" in outcome.stdout
+
+
+def test_a_kernel_may_print(capfd: pytest.CaptureFixture[str]) -> None:
+    """As on a GPU, where `printf` is declared for every kernel."""
+    require("g++")
+    text = "return expf(x);"
+    device = EmulatedDevice(CpuSeam(fault=(text, 0, f'printf("exp of %.1f\\n", double(x)); {text}')))
+    x = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 1, 2])
+    dml.compile(dml.ElementWiseExpDesc(input_tensor=x, output_tensor=x), device)(input_tensor=np.float32([[[[1.5, -2]]]]), copy=True)
+    ctypes.CDLL(None).fflush(None)
+    assert sorted(capfd.readouterr().out.splitlines()) == ["exp of -2.0", "exp of 1.5"]
 
 
 def test_another_sanitizer_is_refused(fresh: pytest.MonkeyPatch) -> None:

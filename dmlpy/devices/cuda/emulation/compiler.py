@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.sources import MACHINE_BEGIN, MACHINE_END
+from dmlpy.devices.cuda.sources import MACHINE_BEGIN, MACHINE_END, directory
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ FLAGS = ("-std=c++17", "-O1", "-fvisibility=hidden", "-pthread", "-fno-exception
 """Of all that is compiled for a kernel. C++'s own headers are left out: to read their <math.h> takes longer than many a kernel."""
 
 SHARED = (*FLAGS, "-shared", "-fPIC")
+SYMBOLS = ("-g", "-O0")
+"""Added where a debugger is to stop in a kernel and to show its variables."""
+
 LIBRARIES = ("-nostdlib", "-lgcc", "-lm")
 """What a shared object is linked to. Not to the C library, whose table takes longer to read than all the rest: this process has it."""
 
@@ -138,7 +141,8 @@ def compile_program(
             named = f"-fdebug-prefix-map={os.getcwd()}=."
             commands = [[*compile_only, named, "-c", "-o", compiled], ["g++", *flags, compiled, *map(str, linked), "-o", str(made)]]
         for command in commands:
-            outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+            # symbols name the sources relative to the folder where g++ runs
+            outcome = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory() if "-g" in flags else None)
             if outcome.returncode:
                 raise DeviceError(f"g++ refuses the kernel:\n{outcome.stderr}")
         made.replace(target)
@@ -159,9 +163,9 @@ def fused_flags() -> tuple[str, ...]:
     return ("-ffp-contract=fast", *(["-mfma"] if has_fma else []))
 
 
-def compile_shared(source: str, entry: str, *, fused: bool = False) -> Path:
+def compile_shared(source: str, entry: str, *, fused: bool = False, symbols: bool = False) -> Path:
     """A shared object that runs the kernel `entry` of an expanded source in this process; `fused` as in `fused_flags`."""
-    flags = (*SHARED, *(fused_flags() if fused else ()))
+    flags = (*SHARED, *(fused_flags() if fused else ()), *(SYMBOLS if symbols else ()))
     return compile_program(kernel_text(source, entry), flags, [machine_object(THREADS, *SHARED), *LIBRARIES], precompiled=True)
 
 

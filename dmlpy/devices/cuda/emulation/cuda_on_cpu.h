@@ -23,6 +23,8 @@
 #define blockDim (cuda_on_cpu::block_size())
 #define gridDim (cuda_on_cpu::grid_size())
 
+extern "C" int printf(const char* format, ...);  // as CUDA declares it for every kernel
+
 inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { cuda_on_cpu::barrier(file, line); }
 
 inline void __syncwarp(unsigned mask = ~0u, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.synchronous import is_set
 from dmlpy.devices.device import shared
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
@@ -23,6 +24,10 @@ NAME = "cuda-emulated"
 VARIABLE = "DMLPY_SANITIZE"
 SANITIZERS = ("address,undefined", "thread")
 """What `DMLPY_SANITIZE` may ask for: each launch then runs as a program of its own under these sanitizers of g++."""
+
+
+SYMBOLS = "DMLPY_SYMBOLS"
+"""Names the variable that has kernels compiled for gdb: not optimized, with their lines and variables."""
 
 
 class EmulatedDevice(CudaDevice):
@@ -56,7 +61,7 @@ def emulated_device(index: int) -> EmulatedDevice | str:
     """The emulated GPU, or the reason why there is none.
 
     Raises:
-        DeviceError: `DMLPY_SANITIZE` asks for what is none of `SANITIZERS`.
+        DeviceError: `DMLPY_SANITIZE` asks for what is none of `SANITIZERS`, or `DMLPY_SYMBOLS` is neither 0 nor 1.
     """
     if index != 0:
         return f"there is one emulated GPU, {NAME!r}"
@@ -68,4 +73,4 @@ def emulated_device(index: int) -> EmulatedDevice | str:
     if sanitize and sanitize not in SANITIZERS:
         expected = " or ".join(map(repr, SANITIZERS))
         raise DeviceError(f"{VARIABLE} is {sanitize!r}, expected {expected}", hresult=HResult.E_INVALIDARG)
-    return EmulatedDevice(CpuSeam(sanitize=sanitize))
+    return EmulatedDevice(CpuSeam(sanitize=sanitize, symbols=is_set(SYMBOLS)))

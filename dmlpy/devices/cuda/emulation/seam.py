@@ -75,6 +75,7 @@ class CpuSeam(CpuStreams):
         sanitize: "thread" or "address,undefined": each launch then runs as a program of its own under these sanitizers, over copies of
             the allocations that its argument points into, and what they find raises DeviceError.
         sanitized: how the entries begin to which that applies; all others run as without.
+        symbols: kernels are compiled for a debugger: not optimized, and with their variables and lines.
         seed: shuffles the order in which CUDA threads run.
         patience_s: how long a block may wait for another before the launch counts as hung.
         delay_us: bounds the random pause of a block before it releases something to others.
@@ -94,6 +95,7 @@ class CpuSeam(CpuStreams):
         devices: int = 1,
         sanitize: str = "",
         sanitized: tuple[str, ...] = ("",),
+        symbols: bool = False,
         seed: int = 0,
         patience_s: float = PATIENCE_S,
         delay_us: int = 0,
@@ -108,6 +110,7 @@ class CpuSeam(CpuStreams):
         self._devices = devices
         self._sanitize = sanitize
         self._sanitized = sanitized
+        self._symbols = symbols
         self._seed = seed
         self._patience_s = patience_s
         self._delay_us = delay_us
@@ -145,7 +148,7 @@ class CpuSeam(CpuStreams):
     # kernels
 
     def compiler_version(self) -> str:
-        return f"{compiler_version()} {' '.join(FLAGS)} {self._sanitize} {self._sanitized} {self._fault} {self._fused}"
+        return f"{compiler_version()} {' '.join(FLAGS)} {self._sanitize} {self._sanitized} {self._symbols} {self._fault} {self._fused}"
 
     def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
         with self._lock:  # the library compiles files side by side
@@ -157,7 +160,7 @@ class CpuSeam(CpuStreams):
     def _compile(self, source: str, entry: str) -> Path:
         if self._sanitizes(entry):
             return compile_sanitized(source, entry, self._sanitize)
-        return compile_shared(source, entry, fused=self._fused)
+        return compile_shared(source, entry, fused=self._fused, symbols=self._symbols)
 
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
         self._count_outside_capture("load")
