@@ -17,6 +17,9 @@ def integer_reductions() -> None:
             node(operator, [x, np.array([0, 2], I64)], domain="", opset=18, known=[1])
             node(operator, [x * kind(2**27), np.array([-1], I64)], domain="", opset=18, known=[1])
             node(operator, [x], domain="", opset=18)
+            for opset in (10, 11, 13):  # one of each version, with axes as an attribute
+                node(operator, [x], domain="", opset=opset, axes=[0, -1])
+                node(operator, [x * kind(2**27)], domain="", opset=opset, keepdims=0)
 
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")

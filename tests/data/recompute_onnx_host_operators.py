@@ -16,6 +16,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +129,24 @@ def of_sequences() -> Iterator[Sample]:
         yield Sample(proto, given, tuple((node.op_type, defs.get_schema(node.op_type, opset).since_version) for node in nodes))
 
 
+def of_integer_reductions() -> Iterator[Sample]:
+    """Reductions that dmlpy defines for integers, in the versions whose axes are an attribute: ONNX's own tests have the newest only."""
+    x = np.random.default_rng(4).integers(-6, 9, (3, 4, 5))
+    for op_type, axes, dtype in product(("ReduceL2", "ReduceLogSum", "ReduceLogSumExp"), ([0, 2], [1], None), (np.int32, np.int64)):
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        node = helper.make_node(op_type, ["x"], ["y"], keepdims=0, **({"axes": axes} if axes else {}))
+        inputs = [helper.make_tensor_value_info("x", kind, x.shape)]
+        graph = helper.make_graph([node], "reduction", inputs, [helper.make_tensor_value_info("y", kind, None)])
+        for version in (1, 11, 13):
+            proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
+            yield Sample(proto, {"x": x.astype(dtype)}, ((op_type, version),))
+
+
 def compared() -> dict[str, list[int]]:
     """The versions that may run, by operator."""
     same: set[tuple[str, int]] = set()
     different = {(name, version) for name in IGNORES for version in versions(name)}
-    for sample in (*of_node_tests(), *of_sequences()):
+    for sample in (*of_node_tests(), *of_sequences(), *of_integer_reductions()):
         theirs = by_runtime(sample.proto, sample.given)
         wanted = sample.expected if theirs is None else theirs
         if wanted is None:

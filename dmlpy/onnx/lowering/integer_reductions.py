@@ -51,6 +51,7 @@ class _IntegerReduction:
 
     def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> Any:
         onnx_class: Any = super()
+        axes = tuple(axes) if isinstance(axes, list) else axes  # an attribute before opset 18
         if data.dtype.kind not in "iu":
             return onnx_class._run(data, axes, keepdims, noop_with_empty_axes)
         return _reduce(self._function, data, onnx_class.handle_axes(axes, noop_with_empty_axes), keepdims)
