@@ -28,6 +28,7 @@ PINNED = dict(re.sub(r"\[.*?\]", "", requirement).split("==") for requirement in
 """Versions by name, without extras."""
 WORKFLOW: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
 NIGHTLY: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text("utf-8"))
+RELEASE: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))
 HOOKS: list[dict[str, Any]] = [
     hook for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"] for hook in repo["hooks"]
 ]
@@ -160,32 +161,41 @@ def test_a_shared_check_shows_its_values() -> None:
     assert isinstance(exact.__loader__, AssertionRewritingHook)
 
 
-FORM: dict[str, Any] = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/gpu-record.yml").read_text("utf-8"))
+FORMS: dict[str, dict[str, Any]] = {
+    path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((ROOT / ".github/ISSUE_TEMPLATE").iterdir())
+}
+FORM = FORMS["gpu-record"]
 FIELDS = {field["id"]: field for field in FORM["body"] if "id" in field}
 """What the form for a record of a GPU asks for."""
 
 
-def test_the_form_for_a_record_is_one_that_github_shows() -> None:
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form_is_one_that_github_shows(name: str) -> None:
     """Its rules: a form lacks nothing that it must have, and its identifiers and labels are unique."""
-    assert FORM.keys() == {"name", "description", "title", "labels", "body"}
-    asked = [field for field in FORM["body"] if field["type"] != "markdown"]
-    assert len(FIELDS) == len(asked) > 0
-    assert all(re.fullmatch(r"[\w-]+", name) for name in FIELDS)
+    form = FORMS[name]
+    assert {"name", "description", "labels", "body"} <= form.keys() <= {"name", "description", "title", "labels", "body"}
+    asked = [field for field in form["body"] if field["type"] != "markdown"]
+    names = [field["id"] for field in asked]
+    assert len(set(names)) == len(names) > 0
+    assert all(re.fullmatch(r"[\w-]+", given) for given in names)
     labels = [field["attributes"]["label"] for field in asked]
     assert len(set(labels)) == len(labels)
     needed = {"markdown": {"value"}, "textarea": {"label"}, "dropdown": {"label", "options"}, "checkboxes": {"label", "options"}}
     allowed = {"markdown": set(), "textarea": {"description", "placeholder", "value", "render"}} | {
         kind: {"description", "multiple", "default"} for kind in ("dropdown", "checkboxes")
     }
-    for field in FORM["body"]:
+    for field in form["body"]:
         given = set(field["attributes"])
         assert needed[field["type"]] <= given <= needed[field["type"]] | allowed[field["type"]], field
         assert field.keys() <= {"type", "id", "attributes", "validations"}
         assert set(field.get("validations", {})) <= {"required"}
         # What is rendered as text takes no files.
         assert field.get("id") != "record" or "render" not in field["attributes"]
-    assert all(isinstance(option, str) for option in FIELDS["machine"]["attributes"]["options"])
-    assert all(option.keys() <= {"label", "required"} for option in FIELDS["tests"]["attributes"]["options"])
+        options = field["attributes"].get("options", [])
+        kind = {"dropdown": lambda option: isinstance(option, str), "checkboxes": lambda option: option.keys() <= {"label", "required"}}
+        assert all(kind[field["type"]](option) for option in options)
+    for link in re.findall(r"\]\(\.\./blob/main/([^)]+)\)", json.dumps(form)):
+        assert (ROOT / link).is_file()
 
 
 def test_the_form_asks_for_the_record_that_the_page_makes() -> None:
@@ -199,9 +209,48 @@ def test_the_form_asks_for_the_record_that_the_page_makes() -> None:
     commands = re.findall(r"`(dmlpy \w+|nvidia-smi|pytest [^`]+)`", json.dumps(FORM))
     assert {"dmlpy info", "nvidia-smi", "pytest -m gpu -x"} <= set(commands)
     assert [command for command in commands if command not in page] == []
-    link = re.search(r"\]\(\.\./blob/main/([^)]+)\)", FORM["body"][0]["attributes"]["value"])
-    assert link is not None
-    assert (ROOT / link[1]).is_file()
+
+
+RELEASED = f"## {dmlpy.__version__} (2026-11-28)"
+TAG = f"v{dmlpy.__version__}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script of bash")
+@pytest.mark.parametrize(
+    ("tag", "heading", "expected"),
+    [
+        (TAG, RELEASED, ""),
+        (TAG, f"## {dmlpy.__version__} (not released)", "expected '## "),
+        (TAG, RELEASED.replace(".", "x"), "expected '## "),
+        (dmlpy.__version__, RELEASED, f"expected {TAG}\n"),
+        (f"{TAG}.1", RELEASED, f"expected {TAG}\n"),
+        ("main", RELEASED, f"expected {TAG}\n"),
+    ],
+)
+def test_a_release_is_of_a_tag_whose_changes_are_dated(tag: str, heading: str, expected: str, tmp_path: Path) -> None:
+    for folder in (".ci", ".github", "dmlpy"):
+        (tmp_path / folder).mkdir()
+    for file in (".ci/release-check", "dmlpy/version.py"):
+        shutil.copy(ROOT / file, tmp_path / file)
+    (tmp_path / ".github/CHANGELOG.md").write_text(f"# Changelog\n\n{heading}\n\n- A change.\n", "utf-8")
+    done = subprocess.run([tmp_path / ".ci/release-check", tag], capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) == bool(expected)
+    assert expected in done.stderr
+
+
+def test_a_release_is_checked_and_agreed_to_before_it_is_published() -> None:
+    """By the whole check, by hand, and without a password."""
+    assert RELEASE[True].keys() == {"workflow_dispatch"}
+    jobs = RELEASE["jobs"]
+    assert (jobs["ci"]["uses"], jobs["ci"]["with"]) == ("./.github/workflows/ci.yml", {"all": True})
+    assert set(jobs["publish"]["needs"]) == {"ci", "build"}
+    assert jobs["publish"]["if"] == "inputs.publish"
+    assert jobs["publish"]["environment"] == "release"
+    assert "secrets" not in json.dumps(RELEASE)
+    commands = [step.get("run", "") for step in jobs["build"]["steps"]]
+    assert [place for place, text in enumerate(commands) if "release-check" in text] < [commands.index("python -m build")]
+    (uploaded,) = (step["with"]["name"] for step in jobs["build"]["steps"] if "upload-artifact" in step.get("uses", ""))
+    assert uploaded == jobs["publish"]["steps"][0]["with"]["name"]
 
 
 def test_the_changelog_begins_with_this_version() -> None:
