@@ -81,8 +81,8 @@ def as_sarif(reports: Sequence[Report], *, doubts_fail: bool = False) -> str:
                 "level": LEVELS[severity],
                 "message": {"text": text},
                 "locations": [location],
-                "properties": {"severity": severity},
             }
+            | ({"properties": {"severity": severity}} if severity == "doubtful" else {})
         )
     driver = {"name": "dmlpy", "version": version("dmlpy"), "rules": [{"id": code} for code in codes]}
     status = exit_status(reports, doubts_fail=doubts_fail)
