@@ -150,9 +150,8 @@ def _not_built(desc: OperatorDesc, device: Device, uncomputed: str | None) -> Pr
     on_numpy = why_uncomputed(desc) is None and numpy.plan(desc) is not None
     elsewhere = device not in (numpy, find_device("cpu")) and on_numpy  # `cpu` runs what NumPy runs
     remedy = "compile it for the device 'cpu'" if elsewhere else None
-    return Problem(
-        "operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", (uncomputed or device.why_not(desc),), remedy
-    )
+    why = (uncomputed or device.why_not(desc),)
+    return Problem("operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", why, remedy)
 
 
 def _compile_graph(

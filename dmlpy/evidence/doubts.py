@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dmlpy.evidence.sources import Source, sources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Decision = Literal["doubtful", "refused"]
 

@@ -24,7 +24,7 @@ _MAX_TEXT = 2000
 """The most characters of each text of a problem: names and numbers may come from untrusted files."""
 
 Severity = Literal["error", "warning", "doubtful"]
-"""How a finding counts. `warning`: a part of a file is ignored. `doubtful`: Microsoft's page refuses it, a released program relies on it."""
+"""How a finding counts. `warning`: a part of a file is ignored. `doubtful`: sources disagree about it, and it refuses nothing."""
 
 
 @dataclass(frozen=True)
