@@ -332,6 +332,10 @@ def explain(
                 typer.echo(f"  {text}  [{name}]")
             typer.echo()
         typer.echo("\n".join(found.facts()))
+        if shown := found.shown():
+            typer.echo("\nWhat released programs show")
+            for line in shown:
+                typer.echo(f"  {line}")
         if found.example:
             typer.echo("\nExample\n" + "\n".join(f"    {line}".rstrip() for line in found.example.splitlines()))
 

@@ -58,6 +58,16 @@ class TypeEntry:
             count *= len(values)
         return count
 
+    def span(self) -> str:
+        """The feature levels that it is about: `4_0`, `6_3 to 6_4`."""
+        first, last = self.levels
+        return first if first == last else f"{first} to {last}"
+
+    def listed(self) -> str:
+        """The types, with the attributes that they are about: `INT32 or INT64, function AVERAGE or L2`."""
+        conditions = (f", {name} {' or '.join(values)}" for name, values in self.when.items())
+        return " or ".join(sorted(self.types)) + "".join(conditions)
+
     def sentence(self) -> str:
         """What the two sources say, in one sentence."""
         return f"Microsoft's page: no; {self.source.name} {self.says} ({self.file})"
