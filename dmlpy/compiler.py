@@ -20,8 +20,9 @@ from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
 from dmlpy.devices.pickling import Refused, version_refused, written_by
 from dmlpy.messages.hresult import HResult
-from dmlpy.messages.problems import CompileError, DescError, DeviceError, PickleError, Problem
+from dmlpy.messages.problems import CompileError, DescError, DeviceError, PickleError, Problem, only_errors
 from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
+from dmlpy.validation.doubts import why_uncomputed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,24 +132,26 @@ def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: Exe
 @lru_cache(maxsize=512)
 def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
     """The operator, of which kernels may be missing: in a graph not every node runs unchanged."""
-    problems = check(desc, level)
-    if problems:
+    if problems := only_errors(check(desc, level)):
         raise CompileError(desc.c_name, problems, desc=desc)
-    plan = device.plan(desc, flags)
+    uncomputed = why_uncomputed(desc, on_cuda=device.memory_kind == "cuda")
+    plan = None if uncomputed else device.plan(desc, flags)
     if plan is None:
-        raise CompileError(desc.c_name, [_not_built(desc, device)], HResult.E_NOTIMPL, desc)
+        raise CompileError(desc.c_name, [_not_built(desc, device, uncomputed)], HResult.E_NOTIMPL, desc)
     operator = CompiledOperator(desc, device, level, flags, with_owned_inputs(plan, desc, device))
     if PLANS.isEnabledFor(logging.DEBUG):
         PLANS.debug("%s on %s\n%s", desc.c_name, device.name, indent(operator.plan, "    "))
     return operator
 
 
-def _not_built(desc: OperatorDesc, device: Device) -> Problem:
+def _not_built(desc: OperatorDesc, device: Device, uncomputed: str | None) -> Problem:
     """Why a device does not run a checked desc, and where it runs."""
     numpy = find_device("numpy")
-    elsewhere = device not in (numpy, find_device("cpu")) and numpy.plan(desc) is not None  # `cpu` runs what NumPy runs
+    on_numpy = why_uncomputed(desc) is None and numpy.plan(desc) is not None
+    elsewhere = device not in (numpy, find_device("cpu")) and on_numpy  # `cpu` runs what NumPy runs
     remedy = "compile it for the device 'cpu'" if elsewhere else None
-    return Problem("operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", (device.why_not(desc),), remedy)
+    why = (uncomputed or device.why_not(desc),)
+    return Problem("operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", why, remedy)
 
 
 def _compile_graph(
@@ -156,7 +159,8 @@ def _compile_graph(
 ) -> CompiledGraph:
     from dmlpy.devices.graphs import CompiledGraph, GraphIR, compile_ir
 
-    problems = [problem for problem in graph.check(level, lenient=True) if not (apart and problem.code == "level.graph")]
+    found = only_errors(graph.check(level, lenient=True))
+    problems = [problem for problem in found if not (apart and problem.code == "level.graph")]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems)
     ir = GraphIR.of(graph)

@@ -213,7 +213,7 @@ def run(
         onnx_options = OnnxOptions(names, denotations, parse_shapes("--binding_shape", shapes or []))
         loaded = load(path, Folders.of(path, input_path, output_path), level, onnx_options)
         for warning in loaded.warnings:
-            warn("\n".join(f"warning: {text}" for text in warning.sentences(str(path))))
+            warn("\n".join(f"{warning.severity}: {text}" for text in warning.sentences(str(path))))
         typer.echo(f"Running on '{found.describe()['name']}'")
         options = RunOptions(
             iterations, repeat, milliseconds, interval, warmup, verbosity, max_gpu_samples, debug=debug, print_commands=print_commands
@@ -240,16 +240,22 @@ def check(
         bool,
         typer.Option("--lenient", help="Allow graph edges between data types, and unused inputs (always on for dumps)."),
     ] = False,
+    fail_on_doubt: Annotated[
+        bool, typer.Option("--fail-on-doubt", help="The exit status is 1 for doubtful parts, too: what sources disagree about.")
+    ] = False,
     input_path: InputOption = None,
     output_format: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif (code scanning); github (workflow annotations).")
     ] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
 ) -> None:
-    """Check files and list all problems. The exit status is 0 if there are none, 1 if there are any, 2 if a file cannot be read."""
+    """Check files and list all problems. The exit status is 0 if there are none, 1 if there are any, 2 if a file cannot be read.
+
+    What sources disagree about is listed as doubtful and does not change the exit status.
+    """
     from dmlpy.dxdispatch import onnx_models
     from dmlpy.dxdispatch.checker import check_file
-    from dmlpy.dxdispatch.formats import FORMATS, Format, exit_status
+    from dmlpy.dxdispatch.formats import FORMATS, Format, as_sarif, exit_status
     from dmlpy.dxdispatch.report import MAX_FINDINGS
     from dmlpy.validation.checking import parse_level
 
@@ -270,14 +276,16 @@ def check(
             reports.append(report)
             if chosen is Format.TEXT:
                 for warning in report.warnings:
-                    warn("\n".join(f"warning: {text}" for text in warning.sentences(str(file))))
+                    warn("\n".join(f"{warning.severity}: {text}" for text in warning.sentences(str(file))))
                 for finding in report.findings[:MAX_FINDINGS]:
                     if finding.table is not None:
                         show(finding.table)
                 typer.echo(report.text())
-        if chosen is not Format.TEXT and (written := FORMATS[chosen](reports)):
+        if chosen is Format.SARIF:
+            typer.echo(as_sarif(reports, doubts_fail=fail_on_doubt))
+        elif chosen is not Format.TEXT and (written := FORMATS[chosen](reports)):
             typer.echo(written)
-        if status := exit_status(reports):
+        if status := exit_status(reports, doubts_fail=fail_on_doubt):
             raise typer.Exit(status)
 
 
@@ -324,6 +332,10 @@ def explain(
                 typer.echo(f"  {text}  [{name}]")
             typer.echo()
         typer.echo("\n".join(found.facts()))
+        if shown := found.shown():
+            typer.echo("\nWhat released programs show")
+            for line in shown:
+                typer.echo(f"  {line}")
         if found.example:
             typer.echo("\nExample\n" + "\n".join(f"    {line}".rstrip() for line in found.example.splitlines()))
 

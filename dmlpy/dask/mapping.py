@@ -25,7 +25,7 @@ from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.graphs import Graph
 from dmlpy.messages.hresult import HResult
-from dmlpy.messages.problems import CompileError, DescError, DeviceError, Problem
+from dmlpy.messages.problems import CompileError, DescError, DeviceError, Problem, only_errors
 from dmlpy.validation.checking import LATEST, check, parse_level
 from dmlpy.validation.tensor_arguments import TensorArguments, named
 
@@ -143,7 +143,7 @@ def _make_job(
 
 
 def _check(described: OperatorDesc | Graph, level: FeatureLevel) -> list[Problem]:
-    return described.check(level, lenient=True) if isinstance(described, Graph) else check(described, level)
+    return only_errors(described.check(level, lenient=True) if isinstance(described, Graph) else check(described, level))
 
 
 def _name(described: OperatorDesc | Graph) -> str:

@@ -44,6 +44,7 @@ def operator_page(entry: catalog.CatalogEntry, mistakes: dict[str, Mistake]) -> 
         f"## Members\n\n{members_table(kind, operator_document(kind))}",
         _sizes_and_rules(kind, found),
         f"## Types and dimensions\n\n{_support(found)}",
+        _evidence(found),
         _example(kind),
         _layouts(kind),
         _errors(kind, shown(kind, mistakes)),
@@ -161,6 +162,25 @@ def _support(found: Explanation) -> str:
     return table(
         [escape(heading) for heading in levels.headings], ([escape(cell.removesuffix(" *")) for cell in row] for row in levels.rows)
     )
+
+
+def _evidence(found: Explanation) -> str:
+    """What released programs show of the operator, and the types that sources disagree about."""
+    parts = []
+    if found.evidence:
+        rows = [
+            (escape(fact.span()), escape(" ".join(filter(None, (fact.text, fact.verdict())))), escape(fact.page), escape(fact.citation()))
+            for fact in found.evidence
+        ]
+        parts += ["## What released programs show", table(("levels", "fact", "Microsoft's page", "source"), rows)]
+    if found.doubts:
+        text = "`check` reports these types as doubtful, not as errors: a released program gives them to the operator."
+        doubts = [
+            (escape(doubt.span()), escape(f"{doubt.field}: {doubt.listed()}"), escape(f"{doubt.sentence()}."), escape(doubt.reason))
+            for doubt in found.doubts
+        ]
+        parts += ["## Doubtful types", text, table(("levels", "types", "sources", "reason"), doubts)]
+    return "\n\n".join(parts)
 
 
 def _example(kind: type[OperatorDesc]) -> str:

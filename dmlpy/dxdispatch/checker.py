@@ -13,7 +13,8 @@ from dmlpy.dxdispatch.output import printable
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.graphs import Graph
 from dmlpy.messages.json_positions import parts
-from dmlpy.messages.problems import DescError, Problem
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import DescError, Problem, only_doubts, only_errors
 from dmlpy.validation.checking import LATEST, lowest_level
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Report:
         feature_level: the cap that it was checked against.
         lowest_feature_level: the lowest level that supports everything in it; None if it has problems.
         findings: problems by part of the file; empty when it is valid.
-        warnings: the parts of the file that are ignored.
+        warnings: the parts of the file that are ignored, and those that sources disagree about.
     """
 
     path: Path
@@ -63,7 +64,8 @@ class Report:
             return printable(str(ModelError(self.path, self.findings)))
         level = self.lowest_feature_level
         since = "" if level is None else f"; needs feature level {level} (DirectML {level.directml_version})"
-        return printable(f"{self.path}: no problems{since}")
+        doubts = sum(len(finding.problems) for finding in self.warnings if finding.severity == "doubtful")
+        return printable(f"{self.path}: no problems{', ' + plural(doubts, 'doubt') if doubts else ''}{since}")
 
     def to_dict(self) -> dict[str, Any]:
         """The findings as a dict for JSON."""
@@ -133,18 +135,23 @@ def _check_json(document: text.Document, level: FeatureLevel, strict: bool, leni
             report = _check_graph(path, "graph", Graph.from_dict(document.data), level, strict, lenient)
         except DescError as error:
             report = _report(path, "graph", level, [graph_finding(Place(), error.problems)], None)
-        return replace(report, findings=(*findings, *(finding.located(document.positions) for finding in report.findings)))
+        located = [finding.located(document.positions) for finding in report.findings]
+        doubtful = tuple(finding.located(document.positions) for finding in report.warnings)
+        return replace(report, findings=(*findings, *located), warnings=doubtful)
     examined = check_desc(document.data, level, strict=strict)
     if examined.problems:
         findings.append(examined.finding("").located(document.positions))
     least = None if examined.desc is None or examined.problems else lowest_level(examined.desc)
-    return _report(path, "desc", level, findings, least)
+    doubts = tuple(finding.located(document.positions) for finding in examined.doubtful(""))
+    return replace(_report(path, "desc", level, findings, least), warnings=doubts)
 
 
 def _check_graph(path: Path, kind: Kind, graph: Graph, level: FeatureLevel, strict: bool, lenient: bool) -> Report:
-    problems = graph.check(level, strict=strict, lenient=lenient)
+    found = graph.check(level, strict=strict, lenient=lenient)
+    problems, doubts = only_errors(found), only_doubts(found)
     findings = [graph_finding(Place(), problems, graph)] if problems else []
-    return _report(path, kind, level, findings, None if problems else graph.lowest_level())
+    report = _report(path, kind, level, findings, None if problems else graph.lowest_level())
+    return replace(report, warnings=(graph_finding(Place(), doubts, graph),)) if doubts else report
 
 
 def _report(path: Path, kind: Kind | None, level: FeatureLevel, findings: Iterable[Finding], lowest: FeatureLevel | None) -> Report:

@@ -18,7 +18,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.messages.naming import c_member, c_path, nearest
-from dmlpy.messages.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem, only_doubts, only_errors
 from dmlpy.validation.checking import LATEST, check
 
 if TYPE_CHECKING:
@@ -34,16 +34,22 @@ class DescCheck:
         desc: the desc; None if it cannot be built.
         problems: everything that is wrong with it, in the order of the struct's members.
         table: the members that were read, with the broken ones marked.
+        doubts: what sources disagree about, in the same order.
     """
 
     kind: type[OperatorDesc] | None
     desc: OperatorDesc | None
     problems: tuple[Problem, ...]
     table: Table | None
+    doubts: tuple[Problem, ...] = ()
 
     def finding(self, place: str) -> Finding:
         """The problems as part of a file's report."""
         return Finding(place, self.problems, self.kind.c_name if self.kind else None, self.table)
+
+    def doubtful(self, place: str) -> list[Finding]:
+        """The doubts as part of a file's report, if there are any."""
+        return [Finding(place, self.doubts, self.kind.c_name, severity="doubtful")] if self.doubts and self.kind else []
 
 
 def check_desc(data: Mapping[str, Any], feature_level: FeatureLevel = LATEST, *, strict: bool = False) -> DescCheck:
@@ -64,8 +70,9 @@ def check_desc(data: Mapping[str, Any], feature_level: FeatureLevel = LATEST, *,
         if kind is None:
             return DescCheck(None, None, error.problems, None)
         return _check_in_parts(kind, members, error.problems, feature_level, strict)
-    problems = tuple(check(desc, feature_level, strict=strict))
-    return DescCheck(type(desc), desc, problems, _table(desc, problems))
+    found = check(desc, feature_level, strict=strict)
+    problems = tuple(only_errors(found))
+    return DescCheck(type(desc), desc, problems, _table(desc, problems), tuple(only_doubts(found)))
 
 
 def _check_in_parts(
@@ -109,7 +116,7 @@ def _check_in_parts(
 def _find_problems(desc: OperatorDesc, level: FeatureLevel, strict: bool) -> list[Problem]:
     """The rules' problems of a desc that lacks members; if a rule cannot be evaluated, only those of the tensors."""
     try:
-        return check(desc, level, strict=strict)
+        return only_errors(check(desc, level, strict=strict))
     except Exception:  # a rule may read any member that a desc always has
         return [
             problem.under(slot.place)

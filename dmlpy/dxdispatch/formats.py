@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dmlpy.dxdispatch.checker import Report
-    from dmlpy.dxdispatch.report import Finding, Severity
+    from dmlpy.dxdispatch.report import Finding
     from dmlpy.messages.json_positions import Position
-    from dmlpy.messages.problems import Problem
+    from dmlpy.messages.problems import Problem, Severity
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+LEVELS: Mapping[Severity, str] = {"error": "error", "warning": "warning", "doubtful": "warning"}
+"""The levels of SARIF and of GitHub's annotations, which have no doubts."""
 
 
 class Format(StrEnum):
@@ -31,11 +35,17 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
-def exit_status(reports: Sequence[Report]) -> int:
-    """The exit status: 0 if no file has problems, 2 if a file cannot be read, 1 otherwise. Warnings are not problems."""
+def exit_status(reports: Sequence[Report], *, doubts_fail: bool = False) -> int:
+    """The exit status: 0 if no file has problems, 2 if a file cannot be read, 1 otherwise. Warnings and doubts are not problems.
+
+    Args:
+        reports: the files' reports.
+        doubts_fail: whether the status is 1 for doubtful parts, too.
+    """
     if not all(report.readable for report in reports):
         return 2
-    return 1 if any(report.problem_count for report in reports) else 0
+    doubtful = doubts_fail and any(finding.severity == "doubtful" for report in reports for finding in report.warnings)
+    return 1 if doubtful or any(report.problem_count for report in reports) else 0
 
 
 def as_json(reports: Sequence[Report]) -> str:
@@ -44,10 +54,14 @@ def as_json(reports: Sequence[Report]) -> str:
     return json.dumps({"files": [report.to_dict() for report in reports], "problems": count}, indent=2)
 
 
-def as_sarif(reports: Sequence[Report]) -> str:
-    """A SARIF 2.1.0 log of one run for code scanning services: a result for each problem and each warning.
+def as_sarif(reports: Sequence[Report], *, doubts_fail: bool = False) -> str:
+    """A SARIF 2.1.0 log of one run for code scanning services: a result for each problem, warning and doubt.
 
     A rule is a problem's code. Columns count characters. Paths below the current directory are relative to it (`%SRCROOT%`).
+
+    Args:
+        reports: the files' reports.
+        doubts_fail: as for `exit_status`.
     """
     told = [(report, *item) for report in reports for item in _list_problems(report)]
     codes = sorted({problem.code for _, _, problem, _, _ in told})
@@ -64,13 +78,14 @@ def as_sarif(reports: Sequence[Report]) -> str:
             {
                 "ruleId": problem.code,
                 "ruleIndex": codes.index(problem.code),
-                "level": severity,
+                "level": LEVELS[severity],
                 "message": {"text": text},
                 "locations": [location],
             }
+            | ({"properties": {"severity": severity}} if severity == "doubtful" else {})
         )
     driver = {"name": "dmlpy", "version": version("dmlpy"), "rules": [{"id": code} for code in codes]}
-    status = exit_status(reports)
+    status = exit_status(reports, doubts_fail=doubts_fail)
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": status < 2, "exitCode": status}],
@@ -92,7 +107,7 @@ def as_github(reports: Sequence[Report]) -> str:
                 properties |= {"line": str(position.line), "col": str(position.column)}
             properties["title"] = f"dmlpy {problem.code}"
             told = ",".join(f"{name}={_escape(value, ':,')}" for name, value in properties.items())
-            lines.append(f"::{severity} {told}::{_escape(_message(finding, problem))}")
+            lines.append(f"::{LEVELS[severity]} {told}::{_escape(_message(finding, problem))}")
     return "\n".join(lines)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.registry import OPERATORS
 from dmlpy.graphs import Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.messages.naming import plural
-from dmlpy.messages.problems import MAX_REPORTED, DmlError, Problem
+from dmlpy.messages.problems import MAX_REPORTED, DmlError, Problem, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,8 +24,6 @@ MAX_FINDINGS = 50
 
 OF_KEYS = frozenset({"bind.unknown", "field.twice", "field.unknown", "member.ignored"})
 """Codes of problems that concern a member's name: their position is that of the key."""
-
-Severity = Literal["error", "warning"]
 
 
 class Place(NamedTuple):
@@ -51,7 +49,7 @@ class Finding:
         members: names that the problems' texts spell in Python; empty if they are those of the struct.
         location: keys and indices from the root of the file's JSON to where the problems' paths begin.
         positions: the position of each problem in the file's text; empty if unknown.
-        severity: `warning` if the file can still be used.
+        severity: `warning` if the part is ignored, `doubtful` if sources disagree about it: the file can still be used.
     """
 
     place: str
@@ -92,12 +90,13 @@ class Finding:
         return "\n".join(lines)
 
     def sentences(self, path: str = "") -> list[str]:
-        """Formats a line for each problem: place, problem, remedy."""
+        """Formats a line for each problem: place, problem, what sources say if they disagree, remedy."""
         found = []
         for index, problem in enumerate(self._spelled(self.problems)):
             place = f"{self.place}: " if self.place else ""
             remedy = f"; {problem.remedy}" if problem.remedy else ""
-            found.append(f"{self._position(path, index)}{place}{problem.path} is {problem.found}{remedy}")
+            doubt = f". {problem.why[-1]}" if self.severity == "doubtful" else ""
+            found.append(f"{self._position(path, index)}{place}{problem.path} is {problem.found}{doubt}{remedy}")
         return found
 
     def spelled(self) -> Iterator[tuple[Problem, Position | None]]:
@@ -142,7 +141,9 @@ def graph_finding(place: Place, problems: Iterable[Problem], graph: Graph | None
     kinds |= {type(node.operator) for node in graph.nodes if isinstance(node, OperatorNode)} if graph else set()
     # Words of one part, like `nodes` and `name`, are plain English too and are left as they are.
     members = frozenset(name for kind in kinds for name in kind.model_fields if "_" in name)
-    return Finding(place.words, tuple(problems), Graph.c_name, members=members, location=place.location)
+    listed = tuple(problems)
+    severity = listed[0].severity if listed else "error"
+    return Finding(place.words, listed, Graph.c_name, members=members, location=place.location, severity=severity)
 
 
 class ModelError(DmlError):

@@ -10,6 +10,8 @@ from dmlpy.description import support
 from dmlpy.description.coercion import brief
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.support import SupportRow, row_at
+from dmlpy.evidence.doubts import doubtful_types
+from dmlpy.evidence.facts import facts_about
 from dmlpy.inspection.samples import example
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.description.member_docs import MemberInfo
+    from dmlpy.evidence.doubts import TypeEntry
+    from dmlpy.evidence.facts import Fact
 
 _FAMILY_PREFIX = re.compile("^(ACTIVATION_|ELEMENT_WISE_)")
 
@@ -38,6 +42,8 @@ class Explanation:
         rules: the rules that the operator adds, by the code of their problems.
         rows: the level's support, one row for each condition on attributes; none where the operator is newer than the level.
         example: Python code that describes the operator, and runs it where the NumPy device does.
+        evidence: facts about the operator that released programs show.
+        doubts: the types that Microsoft's page does not list and a released program gives the operator.
     """
 
     kind: type[OperatorDesc]
@@ -49,6 +55,8 @@ class Explanation:
     rules: dict[str, str]
     rows: tuple[SupportRow, ...]
     example: str
+    evidence: tuple[Fact, ...] = ()
+    doubts: tuple[TypeEntry, ...] = ()
 
     def members(self) -> Table:
         """The members as a table."""
@@ -100,6 +108,11 @@ class Explanation:
         )
         return lines
 
+    def shown(self) -> list[str]:
+        """Sentences on what released programs show of the operator beyond Microsoft's page, then on the types that are doubtful."""
+        doubts = [f"{doubt.span()}: {doubt.field} of {doubt.listed()} is doubtful. {doubt.sentence()}." for doubt in self.doubts]
+        return [*(fact.line() for fact in self.evidence), *doubts]
+
 
 def explain(name: str, feature_level: FeatureLevel | str = LATEST) -> Explanation:
     """Explains an operator's struct.
@@ -117,7 +130,11 @@ def explain(name: str, feature_level: FeatureLevel | str = LATEST) -> Explanatio
     of_condition = [[row for row in kind.support if tuple(row.when.items()) == condition] for condition in conditions]
     rows = tuple(row_at(rows, level) for rows in of_condition) if kind.introduced() <= level else ()
     sizes, rules = dict(kind.derived_sizes()), dict(kind.rules())
-    return Explanation(kind, level, kind.description(), kind.formula, kind.members(), sizes, rules, rows, example(kind))
+    name = kind.short_name()
+    evidence = () if kind.is_extension else facts_about(name)
+    doubts = () if kind.is_extension else doubtful_types(name)
+    members = kind.members()
+    return Explanation(kind, level, kind.description(), kind.formula, members, sizes, rules, rows, example(kind), evidence, doubts)
 
 
 def find(name: str) -> type[OperatorDesc]:

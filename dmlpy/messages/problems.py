@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import c_path, plural
@@ -23,6 +23,9 @@ MAX_REPORTED = 100
 _MAX_TEXT = 2000
 """The most characters of each text of a problem: names and numbers may come from untrusted files."""
 
+Severity = Literal["error", "warning", "doubtful"]
+"""How a finding counts. `warning`: a part of a file is ignored. `doubtful`: sources disagree about it, and it refuses nothing."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -35,6 +38,7 @@ class Problem:
         expected: the value that the rule allows.
         why: the reasons for the expectation, one statement each.
         remedy: the remedy, where one is certain.
+        severity: `doubtful` where sources disagree about what DirectML accepts: such a problem refuses nothing.
     """
 
     code: str
@@ -43,6 +47,7 @@ class Problem:
     expected: str
     why: tuple[str, ...] = ()
     remedy: str | None = None
+    severity: Severity = "error"
 
     def __post_init__(self) -> None:
         for name in ("path", "found", "expected", "remedy"):
@@ -67,8 +72,9 @@ class Problem:
         return replace(self, path=f"{prefix}{separator}{self.path}")
 
     def headline(self) -> str:
-        """One line: place, found, expected, code."""
-        return _one_line(f"{self.path + ' is ' if self.path else ''}{self.found}, expected {self.expected}  [{self.code}]")
+        """One line: place, found, expected, code; `doubtful: ` in front of a problem that refuses nothing."""
+        severity = "" if self.severity == "error" else f"{self.severity}: "
+        return _one_line(f"{severity}{self.path + ' is ' if self.path else ''}{self.found}, expected {self.expected}  [{self.code}]")
 
     def details(self) -> list[str]:
         """The lines below the headline: the reasons, then the remedy."""
@@ -102,7 +108,18 @@ class Problem:
             "expected": self.expected,
             "why": list(self.why),
             "remedy": self.remedy,
+            "severity": self.severity,
         }
+
+
+def only_errors(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems that refuse a desc: all but the doubtful ones."""
+    return [problem for problem in problems if problem.severity == "error"]
+
+
+def only_doubts(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems that refuse nothing, as sources disagree."""
+    return [problem for problem in problems if problem.severity == "doubtful"]
 
 
 def truncate(problems: Iterable[Problem], most: int = MAX_REPORTED) -> Iterator[Problem]:
@@ -115,7 +132,7 @@ def truncate(problems: Iterable[Problem], most: int = MAX_REPORTED) -> Iterator[
 
 def and_more(problem: Problem) -> Problem:
     """A problem that stands for the given one and all that follow it."""
-    return Problem(problem.code, problem.path, f"{problem.found}, and more of this kind follow", problem.expected, problem.why)
+    return replace(problem, found=f"{problem.found}, and more of this kind follow", remedy=None)
 
 
 def _clip(text: str) -> str:

@@ -17,7 +17,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import pack_tensor, unpack_tensor
 from dmlpy.description.outputs import Outputs
 from dmlpy.messages.hresult import HResult
-from dmlpy.messages.problems import BindError, CompileError, DescError, Problem
+from dmlpy.messages.problems import BindError, CompileError, DescError, Problem, only_errors
 from dmlpy.reference.registry import Array, definition, why_undefined
 from dmlpy.validation.checking import check
 from dmlpy.validation.tensor_arguments import TensorArguments
@@ -64,7 +64,7 @@ def reference(
     if not isinstance(desc, OperatorDesc):
         raise DescError("reference", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...)")])
     wide = _parse_type(dtype)
-    if problems := check(desc):
+    if problems := only_errors(check(desc)):
         raise CompileError(desc.c_name, problems, desc=desc)
     if (why := why_undefined(desc)) is not None:
         problem = Problem("operator.undefined", "", desc.type_name, "an operator that dmlpy.reference defines", (why,))

@@ -15,7 +15,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs import views
 from dmlpy.graphs.builder import constant_of
 from dmlpy.messages.naming import listed
-from dmlpy.messages.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem, only_errors
 from dmlpy.validation.checking import check
 from dmlpy.x.defaults import told_sizes, with_defaults
 from dmlpy.x.desc_cache import DescBuild, cached_desc, token_of
@@ -119,7 +119,7 @@ class _Call:
         sized = {} if sizes is None else self._describe_first_output(sizes, tensors, members, types)
         desc = operator.replace(**tensors, **members) if isinstance(operator, OperatorDesc) else self.kind(**sized, **tensors, **members)
         desc = self._with_outputs(desc, sized, types)
-        if problems := [*self._without_operands(desc), *check(desc)]:
+        if problems := [*self._without_operands(desc), *only_errors(check(desc))]:
             raise DescError(self.name, problems)
         return desc
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LAYERS = [
-    {"debugging", "messages", "files", "version"},
+    {"debugging", "evidence", "messages", "files", "version"},
     {"description"},
     {"operators", "validation"},
     {"graphs", "reference"},

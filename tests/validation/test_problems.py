@@ -103,6 +103,7 @@ def test_layout_of_a_report() -> None:
         "expected": "4",
         "why": ["because", "of this"],
         "remedy": "do that",
+        "severity": "error",
     }
 
 

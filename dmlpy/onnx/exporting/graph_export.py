@@ -10,7 +10,7 @@ from onnx import ModelProto, helper, numpy_helper
 
 from dmlpy.devices.graphs.ir import GraphIR
 from dmlpy.messages.naming import did_you_mean
-from dmlpy.messages.problems import CompileError, Problem
+from dmlpy.messages.problems import CompileError, Problem, only_errors
 from dmlpy.onnx.exporting.nodes import Node
 from dmlpy.onnx.exporting.rules import BEYOND, UNSAID, rules
 from dmlpy.onnx.exporting.rules.activations import export_activation
@@ -44,7 +44,7 @@ def export(graph: Graph, constants: Mapping[str, Any] | None = None) -> ModelPro
     Raises:
         CompileError: the graph breaks rules, a constant does not fit, or ONNX cannot express a node or a view; all problems at once.
     """
-    if problems := graph.check(lenient=True):
+    if problems := only_errors(graph.check(lenient=True)):
         raise CompileError("onnx.export", problems)
     return _Export(GraphIR.of(graph), constants or {}).model()
 

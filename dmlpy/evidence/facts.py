@@ -1,0 +1,105 @@
+"""Facts about DirectML that released programs, their tests and the words of DirectML's developers show, each with its sources."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Literal
+
+from dmlpy.evidence.sources import Source, sources
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FactClass = Literal["agrees", "mended", "differs", "question"]
+FACT_CLASSES: tuple[FactClass, ...] = ("agrees", "mended", "differs", "question")
+
+Page = Literal["says it", "says part of it", "silent", "says both", "says otherwise"]
+PAGES: tuple[Page, ...] = ("says it", "says part of it", "silent", "says both", "says otherwise")
+
+NEWEST = "6_4"
+"""The newest feature level: facts without an end hold up to it."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact.
+
+    Attributes:
+        id: its name: the family and a number that never changes.
+        operators: the operators that it is about, as patterns without `DML_OPERATOR_`; empty if it is about tensors, graphs or bindings.
+        field: the member that it is about, as Python spells it; empty if it is about several or none.
+        levels: the first and the last feature level that it holds for.
+        text: the fact, one sentence.
+        page: what Microsoft's documentation says about it.
+        sources: where it is shown: the source, and the file or the thread in it.
+        kind: `agrees` if dmlpy does the same, `mended` if it does since the fact is known, `differs` if it does not, by choice,
+            `question` if the sources do not decide it.
+        reason: why dmlpy differs, or what dmlpy does about a question.
+    """
+
+    id: str
+    operators: tuple[str, ...]
+    field: str
+    levels: tuple[str, str]
+    text: str
+    page: Page
+    sources: tuple[tuple[Source, str], ...]
+    kind: FactClass
+    reason: str
+
+    def is_about(self, operator: str) -> bool:
+        """Returns whether the fact is about an operator, by its name without `DML_OPERATOR_`."""
+        return any(fnmatch(operator, pattern) for pattern in self.operators)
+
+    def citation(self) -> str:
+        """The sources in one line: `ONNX Runtime 1.25, DmlOperatorCast.cpp`."""
+        return "; ".join(f"{source.name}, {place}" for source, place in self.sources)
+
+    def span(self) -> str:
+        """The feature levels that it holds for: `from 3_0 on`, `3_0 to 4_0`."""
+        first, last = self.levels
+        return f"from {first} on" if last == NEWEST else first if first == last else f"{first} to {last}"
+
+    def verdict(self) -> str:
+        """What dmlpy does about it, as words; empty if it does the same."""
+        return {"differs": f"dmlpy differs: {self.reason}", "question": f"Not decided: {self.reason}"}.get(self.kind, "")
+
+    def line(self) -> str:
+        """The fact with what dmlpy does and its sources, in one line."""
+        return " ".join(filter(None, (f"{self.span()}:", self.text, self.verdict(), f"[{self.citation()}]")))
+
+
+@cache
+def facts() -> tuple[Fact, ...]:
+    """All facts, by family."""
+    folder = resources.files("dmlpy.evidence").joinpath("facts")
+    files = sorted((item for item in folder.iterdir() if item.name.endswith(".toml")), key=lambda item: item.name)
+    return tuple(_fact(row) for item in files for row in tomllib.loads(item.read_text("utf-8"))["fact"])
+
+
+def facts_about(operator: str) -> tuple[Fact, ...]:
+    """The facts about an operator, by its name without `DML_OPERATOR_`."""
+    return tuple(fact for fact in facts() if fact.is_about(operator))
+
+
+def _fact(row: Mapping[str, Any]) -> Fact:
+    return Fact(
+        id=row["id"],
+        operators=tuple(row["operators"]),
+        field=row.get("field", ""),
+        levels=(row["level"], row.get("until", NEWEST)),
+        text=row["fact"],
+        page=row["page"],
+        sources=tuple(_source(text) for text in row["sources"]),
+        kind=row["class"],
+        reason=row.get("reason", ""),
+    )
+
+
+def _source(text: str) -> tuple[Source, str]:
+    key, _, place = text.partition(": ")
+    return sources()[key], place
