@@ -43,10 +43,13 @@ def _by_channel(x: Array, filters: Array, groups: int, along: Sequence[Along]) -
     each, ones = x[:, :, np.newaxis], (1,) * len(along)
     weights = filters.reshape(groups, -1, *filters.shape[2:])
     sums = np.zeros((batch, *weights.shape[:2], *positions), np.result_type(x, filters))
+    seen = np.empty((batch, groups, 1, *positions), x.dtype)
     for taps in np.ndindex(*filters.shape[2:]):
         views = [window.views[tap] for window, tap in zip(along, taps, strict=True)]
         places, elements = ((slice(None),) * 3 + parts for parts in zip(*views, strict=True))
-        sums[places] += each[elements] * weights[:, :, *taps].reshape(*weights.shape[:2], *ones)
+        seen.fill(0)  # the padding
+        seen[places] = each[elements]
+        sums += seen * weights[:, :, *taps].reshape(*weights.shape[:2], *ones)
     return sums.reshape(batch, -1, *positions)
 
 

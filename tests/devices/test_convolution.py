@@ -197,11 +197,39 @@ def test_fused_functions_come_after_the_bias(any_device: dml.Device) -> None:
         assert_close(result, formula(plain), np.float32, terms=64, what=function.short_name())
 
 
-def test_padding_is_no_number_times_infinity(any_device: dml.Device) -> None:
-    given = {"input_tensor": np.ones((1, 1, 3), np.float32), "filter_tensor": np.array([[[np.inf, 1, 1]]], np.float32)}
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("case", [BACKWARD[number] for number in (2, 5, 7, 9)], ids=str)
+def test_the_zeros_around_a_transposed_image_are_no_factors(any_device: dml.Device, case: Any, dtype: Any) -> None:
+    """An infinite or NaN weight reaches only what an element of the input is multiplied by it for."""
+    sizes, filters, *own, more, told = case
+    given = arrays(np.random.default_rng(5), sizes, filters, filters[1] * own[-1], dtype)
+    given["filter_tensor"][0, -1].flat[0], given["filter_tensor"][-1, 0].flat[-1] = np.inf, np.nan
     tensors = {name: tensor(array) for name, array in given.items()}
-    desc = dml.ConvolutionDesc(**tensors, **members((1,), (1,), (0,), (0,), 1), output_padding=(0,), direction="BACKWARD").with_outputs()
-    assert run_in_layouts(desc, given, any_device)["output_tensor"].reshape(-1).tolist() == [np.inf, np.inf, np.inf, 2, 1]
+    desc = dml.ConvolutionDesc(**tensors, **members(*own), direction="BACKWARD", output_padding=more).with_outputs()
+    desc = desc if told else desc.replace(output_padding=[0] * len(more))
+    with np.errstate(invalid="ignore"):
+        expected = backward(given, desc)
+    assert np.isfinite(expected).any()
+    assert_close(run_in_layouts(desc, given, any_device)["output_tensor"], expected, dtype, terms=64)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("case", [FORWARD[number] for number in (3, 5, 7)], ids=str)
+def test_the_padding_of_a_forward_image_is_zeros(any_device: dml.Device, case: Any, dtype: Any) -> None:
+    """Their product with an infinite weight is NaN: as if the image had them."""
+    sizes, filters, strides, dilations, start, end, groups = case
+    given = arrays(np.random.default_rng(6), sizes, filters, filters[0], dtype)
+    given["filter_tensor"][-1].flat[0] = np.inf
+    tensors = {name: tensor(array) for name, array in given.items()}
+    common: dict[str, Any] = {"output_padding": [0] * len(strides), "group_count": groups, "strides": strides, "dilations": dilations}
+    desc = dml.ConvolutionDesc(**tensors, start_padding=start, end_padding=end, **common).with_outputs()
+    padded = np.pad(given["input_tensor"], [(0, 0), (0, 0), *zip(start, end, strict=True)])
+    whole = desc.replace(input_tensor=tensor(padded), start_padding=[0] * len(strides), end_padding=[0] * len(strides))
+    with np.errstate(invalid="ignore"):
+        expected = forward({**given, "input_tensor": padded}, whole)
+    assert np.isnan(expected).any()
+    assert_close(run_in_layouts(desc, given, any_device)["output_tensor"], expected, dtype, terms=64)
+    assert_close(dml.reference(desc, given).output_tensor, expected, dtype, terms=64)
 
 
 def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device) -> None:

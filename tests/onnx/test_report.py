@@ -184,6 +184,7 @@ def test_a_complaint_gets_the_node_and_the_reason(row: Complaint) -> None:
         ),
         (model([make_node("LayerNormalization", ["x", "s"], ["y", "m"])], {"x": [2, 3], "s": [3]}, ["y", "m"]), "onnx.output", "host"),
         (model([make_node("Einsum", ["x", "x", "x"], ["y"], equation="i,i,i->i")], {"x": [2]}, ["y"]), "onnx.attribute", "host"),
+        (model([make_node("LayerNormalization", ["x", "s"], ["y"], axis=2)], {"x": [2, 3], "s": [3]}, ["y"]), "onnx.invalid", "refused"),
         (model([make_node("Clip", ["x", "l"], ["y"])], {"x": [2], "l": []}, ["y"]), "onnx.constant_input", "directml"),
         (model([make_node("Pad", ["x"], ["y"], mode="edge", pads=[-1, 0])], {"x": [2]}, ["y"], opset=10), "onnx.attribute", "host"),
     ],

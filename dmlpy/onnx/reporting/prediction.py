@@ -40,6 +40,14 @@ class Prediction(Lowering):
         return value  # the provider accepts empty tensors
 
     def _lower_node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
+        mark = self._mark()
+        try:
+            return self._place_node(node, scope, opsets)
+        except NotLowered as reason:  # attributes contradict the inputs: ONNX Runtime creates no session
+            self._undo(mark)
+            return self._beside(node, "refused", reason.problems, provider.Verdict())
+
+    def _place_node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         known = self._fold(node, opsets)
         if known is not None:
             return self._add_folded(node, known)

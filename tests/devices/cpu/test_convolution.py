@@ -141,6 +141,37 @@ def test_phases_and_slices_on_two_threads(name: str, monkeypatch: pytest.MonkeyP
     assert_close(one, dml.reference(desc, given).output_tensor, np.float32, terms=int(np.prod(filters)))
 
 
+TRANSPOSED = [name for name, row in LAYOUTS.items() if row[-1] == "BACKWARD"]
+
+
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_weights_that_are_packed_again_may_be_infinite_meanwhile(name: str, data_type: str) -> None:
+    """One bound launch: weights are finite, then some are not, and then all are again. Bias and fused function follow the sums."""
+    sizes, filters, strides, *_, groups, _ = LAYOUTS[name]
+    rng = np.random.default_rng(8)
+    shapes = {"input_tensor": sizes, "filter_tensor": filters, "bias_tensor": (1, filters[1] * groups, *[1] * len(strides))}
+    given = {place: rng.normal(size=shape).astype(data_type) for place, shape in shapes.items()}
+    desc = laid_out(name, given, fused_activation=SCALED)
+    assert desc.output_tensor is not None
+    compiled = dml.compile(desc, "cpu")
+    constants = {place: given[place] for place in compiled.prepared_inputs}
+    memory = np.empty(compiled.binding_properties.persistent_resource_size, np.uint8)
+    compiled.prepare(**constants, persistent=memory)
+    result = np.empty(desc.output_tensor.sizes, data_type)
+    dispatch = compiled.bind({"input_tensor": given["input_tensor"]}, {"output_tensor": result}, persistent=memory)
+    usual = given["filter_tensor"].copy()
+    for infinite in (False, True, False):
+        given["filter_tensor"][...] = usual
+        if infinite:
+            given["filter_tensor"].flat[[0, usual.size // 2, -1]] = np.nan, np.inf, -np.inf
+        compiled.prepare(**constants, persistent=memory)
+        result.fill(7.0)
+        dispatch()
+        with np.errstate(all="ignore"):
+            assert_close(result, by_definition(desc, given)["output_tensor"], result.dtype, terms=usual.size, what=f"infinite: {infinite}")
+
+
 def test_a_processor_that_does_not_convert_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dmlpy.devices.cpu.isa.converts_halves", lambda: False)
     x = dml.TensorDesc(data_type="FLOAT16", sizes=(1, 2, 9, 9))

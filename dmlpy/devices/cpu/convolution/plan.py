@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.arrays import array_at
 from dmlpy.devices.cpu.convolution.depthwise import DepthwiseTiling
 from dmlpy.devices.cpu.convolution.layout import Phase, split_into_phases
 from dmlpy.devices.cpu.convolution.tiling import ChannelTiling, PositionTiling
+from dmlpy.devices.cpu.convolution.unpadded import ForWeights, convolve_unpadded, is_finite, reads_padding
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -22,7 +24,7 @@ from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.description.value_structs import ScaleBias
@@ -70,7 +72,12 @@ class ConvolutionPlan(Plan):
             (f"weights {number}", (geometry.groups, tiling.blocks, tiling.channels, tiling.taps, tiling.block), COMPUTE)
             for number, tiling in enumerate(self._tilings)
         ]
-        self._packed = Layout([*packed, ("coefficients", (geometry.groups, 3, geometry.filters), COMPUTE)], _ALIGNMENT)
+        packed.append(("coefficients", (geometry.groups, 3, geometry.filters), COMPUTE))
+        # Zeros in the padding of a transposed convolution stand for elements that do not exist.
+        self._checks_weights = geometry.backward and any(reads_padding(phase, geometry) for phase in self._phases)
+        if self._checks_weights:
+            packed.append(("finite", (1,), np.dtype(np.bool_)))
+        self._packed = Layout(packed, _ALIGNMENT)
         self.constants = tuple(name for name in ("filter_tensor", "bias_tensor", *_STATISTICS) if name in self._tensors)
         self.persistent_size = self._packed.size
         self._scratch_size = self._threads * max(tiling.scratch_size for tiling in self._tilings)
@@ -125,6 +132,8 @@ class ConvolutionPlan(Plan):
         def launch(stream: int) -> None:
             for phase, target in zip(self._phases, weights, strict=True):
                 _pack(phase, filters, target)
+            if self._checks_weights:
+                packed["finite"][0] = all(map(is_finite, weights))
             with np.errstate(all="ignore"):
                 self._set_coefficients(packed["coefficients"], tensors_of_channels)
 
@@ -156,14 +165,28 @@ class ConvolutionPlan(Plan):
         if persistent is None:
             work.append(self.pack(tensors, address))
         pointers, limits = self._packed.pointers(address), {"low": self._low, "high": self._high}
+        phases: list[Launch] = []
         for number, tiling in enumerate(self._tilings):
             packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers["coefficients"]}
             parameters = tiling.parameters(tensors, temporary, packed | limits)
-            work.append(TaskLaunch(tiling.kernel, parameters.ctypes.data, self._threads, (parameters, tiling)))
+            phases.append(TaskLaunch(tiling.kernel, parameters.ctypes.data, self._threads, (parameters, tiling)))
+        work += [self._for_any_weights(phases, tensors, address)] if self._checks_weights else phases
         if self._activation_plan is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size
             work.append(self._activation_plan.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
         return in_order(work)
+
+    def _for_any_weights(self, phases: Sequence[Launch], tensors: Pointers, address: int) -> Launch:
+        """The work for all phases, which computes them without padding if weights are not finite."""
+
+        def compute_unpadded(stream: int) -> None:
+            packed = self._packed.arrays_at(address)
+            for number, phase in enumerate(self._phases):
+                weights, coefficients = packed[f"weights {number}"], packed["coefficients"]
+                convolve_unpadded(self._geometry, phase, self._tensors, tensors, weights, coefficients, self._low, self._high)
+
+        finite = array_at(self._packed.pointers(address)["finite"], (1,), np.dtype(np.bool_), (1,))
+        return ForWeights(finite, in_order(phases), compute_unpadded)
 
 
 def _pack(phase: Phase, filters: Array, packed: Array) -> None:
