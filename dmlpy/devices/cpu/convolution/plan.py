@@ -159,7 +159,7 @@ class ConvolutionPlan(Plan):
         for number, tiling in enumerate(self._tilings):
             packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers["coefficients"]}
             parameters = tiling.parameters(tensors, temporary, packed | limits)
-            work.append(TaskLaunch(tiling.kernel, parameters.ctypes.data, self._threads, (parameters, tiling)))
+            work.append(TaskLaunch.of(tiling.kernel, parameters, self._threads, tiling))
         if self._activation_plan is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size
             work.append(self._activation_plan.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
