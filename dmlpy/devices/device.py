@@ -66,6 +66,9 @@ class Device(ABC):
     memory_kind: str
     """The location of its arrays, as in `ArrayView.device`: `cpu` or `cuda`."""
 
+    relocates = False
+    """Whether `joined` relocates launches that were bound to `BoundAddress`es."""
+
     replays = False
     """Whether `replayed` records launches, to repeat many of them as one."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.devices.binding import BoundTensor, KnownLayouts
     from dmlpy.devices.binding_table import OperatorTables
-    from dmlpy.devices.plan import BindingProperties, Launch, Plan
+    from dmlpy.devices.plan import BindingProperties, Joined, Launch, Plan
     from dmlpy.devices.report import PlanReport
 
 
@@ -181,6 +181,8 @@ class Rebindable(BoundWork):
         self._waits |= {name: device.wait_for(item.producer) for name, item in self._bound.items() if item.producer is not None}
         self._cached_launches: dict[tuple[int, ...], tuple[Launch, Launch | None]] = {}
         """Launches, and their replayed form, by their addresses; the most recently used come last."""
+        self._built: tuple[Launch, Launch] | None = None
+        """The last launches, which may have been given other memory since, and their repeated form."""
 
     @abstractmethod
     def _build_launch(self) -> Launch:
@@ -196,8 +198,11 @@ class Rebindable(BoundWork):
     def _rebuild_launch(self) -> Launch:
         """The launches for the bindings after `rebind`."""
         if not self._device.replays:
-            self._launch = launch = self._make_repeatable(self._build_launch())
-            return launch
+            launch = self._build_launch()
+            if self._built is None or self._built[0] is not launch:
+                self._built = launch, self._make_repeatable(launch)
+            self._launch = self._built[1]
+            return self._launch
         key = self._addresses()
         kept = self._cached_launches.pop(key, None)
         launch, repeated = (self._build_launch(), None) if kept is None else kept
@@ -379,6 +384,7 @@ class Dispatch(Rebindable):
         self.operator = operator
         self._launched = launched
         self._keep = keep
+        self._joined: Joined | None = None
         self._value_bounds = operator._host_bounded_values(bound)
         self._build_first_launch()
 
@@ -410,7 +416,14 @@ class Dispatch(Rebindable):
         return binding.hazards(self.operator.desc, tuple(bound.values()), areas.get("temporary"), areas.get("persistent"))
 
     def _build_launch(self) -> Launch:
-        return self._launched(tuple(self._bound.values()))
+        joined = self._joined
+        self._joined = None  # after an interrupt it is created anew
+        if joined is not None and joined.relocatable:
+            joined.relocate({name: item.pointer for name, item in self._bound.items()})
+        else:
+            joined = self._device.joined([self._launched(tuple(self._bound.values()))])
+        self._joined = joined
+        return joined.parts[0][0]
 
     def _update_value_bounds(self, bound: Mapping[str, BoundTensor]) -> None:
         if self._value_bounds:

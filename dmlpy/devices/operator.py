@@ -17,7 +17,7 @@ from dmlpy.devices.binding_table import OperatorTables
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import BoundedValues, Dispatch, ValueBound
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes, layout_fingerprint, packed_bytes, packed_memory
-from dmlpy.devices.plan import ArrayPlan, BindingProperties, Launch, Plan
+from dmlpy.devices.plan import ArrayPlan, BindingProperties, BoundAddress, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import BindError, PickleError, Problem
@@ -308,7 +308,11 @@ class CompiledOperator:
     def _launch(self, bound: Sequence[BoundTensor], temporary: int, persistent: int | None) -> Launch:
         if isinstance(self._plan, ArrayPlan):
             return self._plan.bind_arrays({item.name: item.values() for item in bound})
-        return self._plan.bind(_pointers(bound), temporary, persistent)
+        pointers = _pointers(bound)
+        if self.device.relocates:
+            pointers = {name: BoundAddress(pointer, name) for name, pointer in pointers.items()}
+            temporary, persistent = BoundAddress(temporary, None), None if persistent is None else BoundAddress(persistent, None)
+        return self._plan.bind(pointers, temporary, persistent)
 
     def _resolve(
         self, values: Mapping[str, Any] | Sequence[Any], table: TensorArguments, handle: int, *, copy: bool = False
@@ -502,7 +506,7 @@ def _pack_again(operator: CompiledOperator | Refused, constants: Mapping[str, By
     return PreparedOperator(operator, memory, constants)
 
 
-def _pointers(bound: Sequence[BoundTensor]) -> dict[str, int]:
+def _pointers(bound: Sequence[BoundTensor]) -> Mapping[str, int]:
     return {item.name: item.pointer for item in bound}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,30 @@ Launch = Callable[[int], None]
 
 Pointers = Mapping[str, int]
 """Address of each bound tensor, by field name; a tensor that is absent has no entry."""
+
+
+class BoundAddress(int):
+    """An address in bound memory. Sums with a number of bytes are addresses in the same memory.
+
+    A plan that puts it into the parameters of a compiled kernel as it is lets the launch be relocated: see `Joined.relocate`.
+
+    Attributes:
+        memory: the name of the memory, which other memory may replace; None if it stays.
+        offset: the bytes from the memory's first one.
+    """
+
+    memory: str | None
+    offset: int
+
+    def __new__(cls, address: int, memory: str | None, offset: int = 0) -> BoundAddress:
+        found = super().__new__(cls, address)
+        found.memory, found.offset = memory, offset
+        return found
+
+    def __add__(self, size: int, /) -> BoundAddress:
+        return BoundAddress(int(self) + int(size), self.memory, self.offset + int(size))
+
+    __radd__ = __add__
 
 
 @dataclass(frozen=True)
@@ -66,10 +90,20 @@ class Joined:
 
     Attributes:
         parts: the parts, and the number of launches of each.
+        relocatable: the indices of the launches that `relocate` relocates.
     """
+
+    relocatable: Collection[int] = frozenset()
 
     def __init__(self, parts: Iterable[tuple[Launch, int]]) -> None:
         self.parts = list(parts)
+
+    def relocate(self, addresses: Mapping[str, int]) -> None:
+        """Replaces memory in launches that were bound to `BoundAddress`es, without binding them again.
+
+        Args:
+            addresses: the first address of each memory that may be replaced, by its name.
+        """
 
     def changed(self, launches: Mapping[int, Launch]) -> Joined:
         """A copy with other launches at some indices: the same work on other memory. It may consume this one."""

@@ -26,6 +26,7 @@ class CpuDevice(NumpyDevice):
     """
 
     name = "cpu"
+    relocates = True
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         compiled = compiled_plan(desc)

@@ -1,5 +1,7 @@
 """Joined launches: stages of several tasks as one fused launch, and consecutive launches as one batched launch.
 
+Launches whose parameters are known to the word are relocated: compiled code writes the addresses of other memory into the parameters.
+
 A fused launch (see `thread_pool_kernels`) has one wait for all threads, at its end. The launches of a batch store their epochs in the
 synchronization state, so a worker that is late for one sees that it is over and continues with the next without returning to Python.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ctypes import c_void_p, cast
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +26,8 @@ FUSED_LAUNCH = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_fused_launch"
 """The body of a fused launch."""
 BATCHED_LAUNCH = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_batched_launch", 5)
 """The body of a batched launch."""
+RELOCATION = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_relocation", 3)
+"""Writes addresses into the parameters of launches."""
 _LEAST_STEAL_TIMEOUT_NS = 10_000
 
 HostCall = Callable[[], object]
@@ -131,20 +136,25 @@ class BatchedLaunches(Joined):
     def __init__(self, launches: Sequence[Launch]) -> None:
         self._places: list[tuple[BatchedLaunch | None, int]] = []
         """For each launch its batch and the index of its first task launch there, or None and the launch itself."""
+        self._tasks = [_task_launches(launch) for launch in launches]
+        self._table: _RelocationTable | None = None
+        self.relocatable = frozenset(at for at, own in enumerate(self._tasks) if own is not None and _are_relocatable(own))
         parts: list[tuple[Launch, int]] = []
         waiting: list[list[TaskLaunch]] = []
 
         def end() -> None:
-            if waiting:
-                batch, first = BatchedLaunch([launch for own in waiting for launch in own]), 0
+            if len(waiting) == len(tasks := [task for own in waiting for task in own]) == 1:
+                self._places.append((None, len(parts)))
+                parts.append((tasks[0], 1))
+            elif waiting:
+                batch, first = BatchedLaunch(tasks), 0
                 for own in waiting:
                     self._places.append((batch, first))
                     first += len(own)
                 parts.append((batch, len(waiting)))
-                waiting.clear()
+            waiting.clear()
 
-        for launch in launches:
-            found = _task_launches(launch)
+        for launch, found in zip(launches, self._tasks, strict=True):
             if found is None:
                 end()
                 self._places.append((None, len(parts)))
@@ -153,6 +163,11 @@ class BatchedLaunches(Joined):
                 waiting.append(found)
         end()
         super().__init__(parts)
+
+    def relocate(self, addresses: Mapping[str, int]) -> None:
+        if self._table is None:
+            self._table = _RelocationTable([task for at in sorted(self.relocatable) for task in self._tasks[at] or ()])
+        self._table.write(addresses)
 
     def changed(self, launches: Mapping[int, Launch]) -> Joined:
         for at, launch in launches.items():
@@ -163,6 +178,29 @@ class BatchedLaunches(Joined):
                 for place, task_launch in enumerate(_task_launches(launch) or (), first):
                     batch.replace(place, task_launch)
         return self
+
+
+class _RelocationTable:
+    """The words of launches' parameters that hold addresses in bound memory."""
+
+    def __init__(self, launches: Sequence[TaskLaunch]) -> None:
+        relocations = [each for launch in launches for each in launch.relocations or ()]
+        self._memories = list(dict.fromkeys(each.memory for each in relocations))
+        numbers = {memory: number for number, memory in enumerate(self._memories)}
+        self._launches = launches  # the owners of the words
+        self._words = np.array([(each.word, numbers[each.memory], each.offset) for each in relocations], np.int64)
+        self._addresses = np.zeros(len(self._memories), np.int64)
+        self._write = partial(RELOCATION(), len(relocations), self._words.ctypes.data, self._addresses.ctypes.data)
+
+    def write(self, addresses: Mapping[str, int]) -> None:
+        """Writes the addresses for the first address of each memory."""
+        if self._memories:
+            self._addresses[:] = [addresses[memory] for memory in self._memories]
+            self._write()
+
+
+def _are_relocatable(launches: Sequence[TaskLaunch]) -> bool:
+    return all(launch.relocations is not None for launch in launches)
 
 
 def _task_launches(launch: Launch) -> list[TaskLaunch] | None:

@@ -6,7 +6,8 @@
         rows: Count = field("how many there are")
 
 The class has the structured type (`dtype`), makes filled structs (`make`), and gives its fields' names to type checkers: a kernel that
-views memory as a `Copy` (`simd.struct_view`) has `p: Copy`. A field that is not set is 0, the null address.
+views memory as a `Copy` (`simd.struct_view`) has `p: Copy`. A field that is not set is 0, the null address. A launch whose struct
+`bound` makes can be relocated.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from dmlpy.devices.cpu.jit import make_struct
+from dmlpy.devices.plan import BoundAddress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +26,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 Address: TypeAlias = int
 """An address in memory; 0 for none."""
+CodeAddress: TypeAlias = int
+"""The address of a compiled kernel; 0 for none."""
 Bytes: TypeAlias = int
 """A distance or size in bytes."""
 Count: TypeAlias = int
@@ -35,6 +39,7 @@ Float64: TypeAlias = float
 
 _TYPES = {
     "Address": np.int64,
+    "CodeAddress": np.int64,
     "Bytes": np.int64,
     "Count": np.int64,
     "Flag": np.int64,
@@ -58,22 +63,89 @@ def field(text: str, *, count: int = 0) -> Any:
     return _Field(text, count)
 
 
+class Relocation(NamedTuple):
+    """A word of a kernel's parameters that holds an address in bound memory.
+
+    Attributes:
+        word: the address of the word.
+        memory: the name of the memory.
+        offset: the bytes from the memory's first one.
+    """
+
+    word: int
+    memory: str
+    offset: int
+
+
+class Parameters:
+    """A filled struct, with the words that change with bound memory.
+
+    Attributes:
+        address: its address.
+        memory: the struct, and the arrays that it refers to.
+        relocations: all words with addresses in bound memory that may be replaced; None if some are not known.
+    """
+
+    def __init__(self, struct: Array) -> None:
+        self.address = _address_of(struct)
+        self.memory: list[Array] = [struct]
+        self.relocations: list[Relocation] | None = []
+
+    def _record(self, word: int, value: int) -> None:
+        """Records an address that a word holds."""
+        if isinstance(value, BoundAddress):
+            if value.memory is not None and self.relocations is not None:
+                self.relocations.append(Relocation(word, value.memory, value.offset))
+        elif value:
+            self.relocations = None
+
+    def _hold(self, array: Array) -> int:
+        """Keeps an array that the struct refers to; returns its address."""
+        self.memory.append(array)
+        return _address_of(array)
+
+    def stored(self, word: int, value: Any) -> int:
+        """Records the value of an address field at a word; returns the address to store.
+
+        Args:
+            word: the address of the word.
+            value: an address, an array, which the parameters then hold, or a list of addresses, which become such an array.
+        """
+        if isinstance(value, np.ndarray):
+            return self._hold(value)
+        if not isinstance(value, list):
+            self._record(word, value)
+            return int(value)
+        table = self._hold(np.array(value, np.int64))
+        for place, each in enumerate(value):
+            self._record(table + 8 * place, each)
+        return table
+
+
+def _address_of(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
 class KernelStruct:
     """A struct of parameters. Fields of a base class come first.
 
     Attributes:
         dtype: the structured type.
         texts: the fields' documentation, by name.
+        addresses: the offset of each field that is an address, by name.
     """
 
     dtype: ClassVar[np.dtype[np.void]] = np.dtype([])
     texts: ClassVar[dict[str, str]] = {}
+    addresses: ClassVar[dict[str, int]] = {}
 
     def __init_subclass__(cls) -> None:
         own = {name: value for name, value in vars(cls).items() if isinstance(value, _Field)}
         kinds = [(name, _TYPES[cls.__annotations__[name]], *([(value.values,)] if value.values else [])) for name, value in own.items()]
         cls.dtype = np.dtype([*((name, cls.dtype[name]) for name in cls.dtype.names or ()), *kinds])
         cls.texts = cls.texts | {name: value.text for name, value in own.items()}
+        addresses = (name for name in own if cls.__annotations__[name] == "Address")
+        cls.addresses = cls.addresses | {name: cls.dtype.fields[name][1] for name in addresses if cls.dtype.fields is not None}
         for name in own:
             delattr(cls, name)
 
@@ -81,6 +153,20 @@ class KernelStruct:
     def make(cls, values: Mapping[str, Any]) -> Array:
         """A struct in an array of its own, with the values of some fields and zeros in the others."""
         return make_struct(cls.dtype, values)
+
+    @classmethod
+    def bound(cls, values: Mapping[str, Any]) -> Parameters:
+        """A struct as `make` makes it, for a launch that can be relocated if all addresses are `BoundAddress`es or arrays.
+
+        Args:
+            values: the values of some fields; of an `Address` also an array, or a list of addresses.
+        """
+        struct = np.zeros(1, cls.dtype)
+        found, addresses = Parameters(struct), cls.addresses
+        for name, value in values.items():
+            offset = addresses.get(name)
+            struct[name] = value if offset is None else found.stored(found.address + offset, value)
+        return found
 
 
 class StagedParameters(KernelStruct):

@@ -7,11 +7,16 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.threads import Helper
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.devices.cpu.structs import Parameters, Relocation
 
 _CACHE_LINE = 64
 EPOCH, ACTIVE_WORKERS, CURRENT_STAGE = 8, 16, 24
@@ -160,10 +165,18 @@ class TaskLaunch:
         parameters: the address of its parameters.
         threads: the most threads to use.
         memory: the owner of the parameters.
+        relocations: the words of the parameters that hold addresses in bound memory; None if some are not known.
     """
 
-    def __init__(self, body: TaskBody, parameters: int, threads: int, memory: object) -> None:
-        self.body, self.parameters, self.threads, self.memory = body, parameters, threads, memory
+    def __init__(
+        self, body: TaskBody, parameters: int, threads: int, memory: object, relocations: Sequence[Relocation] | None = None
+    ) -> None:
+        self.body, self.parameters, self.threads, self.memory, self.relocations = body, parameters, threads, memory, relocations
+
+    @classmethod
+    def of(cls, body: TaskBody, parameters: Parameters, threads: int, memory: object = None) -> TaskLaunch:
+        """A launch with parameters that can be relocated; `memory` is what they refer to besides their own memory."""
+        return cls(body, parameters.address, threads, (parameters.memory, memory), parameters.relocations)
 
     def __call__(self, stream: int) -> None:
         if self.threads == 1:

@@ -288,6 +288,21 @@ def build_batched_launch() -> TaskBody:
     return batch
 
 
+def build_relocation() -> Callable[..., None]:
+    """Writes the addresses of memory into the parameters of launches, to be compiled.
+
+    Its parameters are the number of words, the address of three integers for each (its address, the number of the memory, and the bytes
+    from the memory's first one), and that of the first address of each memory.
+    """
+
+    def relocate(count: Any, words: Any, memories: Any) -> None:
+        for place in range(count):
+            entry = words + 24 * place
+            set_integer(integer_at(entry), integer_at(memories + 8 * integer_at(entry + 8)) + integer_at(entry + 16))
+
+    return relocate
+
+
 def build_concurrent_launch() -> TaskBody:
     """The body that runs other bodies at the same time, each on one thread, to be compiled.
 

@@ -11,9 +11,11 @@ import numpy as np
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
 from dmlpy.devices.binding import BoundTensor, KnownLayouts
+from dmlpy.devices.graphs.calls import GraphCalls
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.hazards import shared_memory
 from dmlpy.devices.graphs.ir import NumberedInputs
+from dmlpy.devices.graphs.launches import GraphLaunches
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes
 from dmlpy.devices.plan import BindingProperties
@@ -79,6 +81,7 @@ class CompiledGraph:
         self._packing = Packing(program, device, self.name)
         self._lock = threading.Lock()
         self._packed_constants: Memory | None = None
+        self._calls: GraphCalls | None = None
 
     @cached_property
     def inputs(self) -> dict[str, TensorDesc]:
@@ -282,7 +285,16 @@ class CompiledGraph:
         persistent = persistent or self._own_constants()
         return GraphDispatch(self, bound, written, self._constants, scratch, persistent, producers, repeated=repeated)
 
-    def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, temporary: Any) -> Outputs:
+    def _run(
+        self,
+        tensors: Mapping[str, Any],
+        persistent: Memory | None,
+        stream: Any,
+        *,
+        copy: bool,
+        temporary: Any,
+        calls: GraphCalls | None = None,
+    ) -> Outputs:
         handle = self.device.stream_handle(stream)
         copied_on = handle if copy else None
         copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] = []
@@ -308,11 +320,34 @@ class CompiledGraph:
         if persistent is None and self.prepared_inputs:
             persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
         others = [item for item in bound if item.name not in self.prepared_inputs]
-        self._dispatch(others, written, scratch, persistent, handle, repeated=False)(handle)
+        if self.device.memory_kind == "cpu" and (calls := calls or self._own_calls(persistent)) is not None:
+            calls.run({item.name: item.pointer for item in (*others, *written)}, scratch, handle)
+        else:
+            self._dispatch(others, written, scratch, persistent, handle, repeated=False)(handle)
         for host, item in copied_back:
             data = np.frombuffer(self.device.read(item.pointer, item.desc.extent_in_bytes, handle), np.uint8)
             binding.copy_back(data, item.desc, host)
         return Outputs(results)
+
+    def _own_calls(self, persistent: Memory | None) -> GraphCalls | None:
+        """The calls of a graph without owned inputs; None of one whose inputs were packed for a single call."""
+        if persistent is not None:
+            return None
+        if self._calls is None:
+            self._calls = self._calls_with(self._own_constants())
+        return self._calls
+
+    def _calls_with(self, persistent: Memory | None) -> GraphCalls:
+        """Calls with owned inputs and packed constants in this memory."""
+        program, device, name, size = self._program, self.device, self.name, self._program.plan.size
+        label, constants, packing = self.graph.label, self._constants, self._packing
+        return GraphCalls(
+            device,
+            name,
+            size,
+            lambda: GraphLaunches(program, device, name, label, constants, persistent),
+            lambda size: packing.allocate(size, device.current_stream(), f"the tensors and scratch of {name}"),
+        )
 
     def _own_constants(self) -> Memory | None:
         """The packed constants of a graph without owned inputs: packed once, when they are first needed."""
@@ -413,6 +448,7 @@ class PreparedGraph:
     def __init__(self, graph: CompiledGraph, memory: Memory, owned: Mapping[str, Bytes] | None = None) -> None:
         self.graph = graph
         self._memory, self._owned = memory, owned
+        self._calls = graph._calls_with(memory)
 
     @property
     def device(self) -> Device:
@@ -444,7 +480,7 @@ class PreparedGraph:
 
     def __call__(self, *, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once, as `CompiledGraph.__call__` does, without the owned inputs."""
-        return self.graph._run(tensors, self._memory, stream, copy=copy, temporary=temporary)
+        return self.graph._run(tensors, self._memory, stream, copy=copy, temporary=temporary, calls=self._calls)
 
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches, as `CompiledGraph.bind` does; in a list the owned inputs are None."""

@@ -158,6 +158,14 @@ def to_elements(value: Value, array: np.ndarray[Any, Any]) -> Array:
     return array.reshape(value.sizes if value.is_static else array.shape)
 
 
+def elements_in_place(value: Value, array: np.ndarray[Any, Any]) -> Array | None:
+    """The memory of a graph's tensor for a value, with ONNX's type and sizes; None if its elements have another form there."""
+    dtype = dtype_of(value.element or 0)
+    if int4_type(dtype) is not None or array.dtype.itemsize != dtype.itemsize or not value.is_static:
+        return None
+    return array.view(dtype).reshape(value.static_sizes)
+
+
 def to_tensor(value: Value, array: Array) -> Array:
     """An array with ONNX's type and sizes in a graph's form: packed, Booleans as bytes, two 4-bit elements per byte."""
     packed = np.ascontiguousarray(array).reshape(value.tensor_sizes)

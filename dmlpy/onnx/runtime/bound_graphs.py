@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.onnx.lowering.stages import elements_in_place
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices import Device
     from dmlpy.devices.graphs import GraphDispatch, PreparedGraph
+    from dmlpy.onnx.loading.values import Array, Value
 
 _MOST_COPIED = 1 << 15
 """The most bytes of a tensor that is copied: up to this size, in host memory, a copy is faster than binding other memory."""
@@ -42,6 +45,20 @@ class BoundGraph:
             else:
                 own.pop(name, None)
                 changed[name] = array
+        made = self.launch(changed, stream)
+        return {name: made[name] if name in made else own[name].copy() for name in self._writes}
+
+    def launch(self, changed: Mapping[str, Any], stream: int) -> dict[str, Any]:
+        """Runs the graph with what lies in the memory of the tensors that are copied.
+
+        Args:
+            changed: the other inputs that are not fixed, by name.
+            stream: the stream.
+
+        Returns:
+            The outputs that are neither fixed nor copied, by name.
+        """
+        own = self._own
         made = {name: self._device.empty(self._prepared.outputs[name], stream) for name in self._writes if name not in own}
         if self._dispatch is None:
             bound = {**self._fixed, **own, **changed, **made}
@@ -50,7 +67,15 @@ class BoundGraph:
         elif changed or made:
             self._dispatch.rebind(**changed, **made)
         self._dispatch(stream)
-        return {name: made[name] if name in made else own[name].copy() for name in self._writes}
+        return made
+
+    def elements(self, name: str, value: Value) -> Array | None:
+        """The memory of a tensor that is copied, with ONNX's type and sizes; None if the tensor is not copied, or not from now on."""
+        memory = self._own.get(name)
+        found = None if memory is None else elements_in_place(value, memory)
+        if found is None:
+            self._own.pop(name, None)
+        return found
 
 
 def copied_bytes(prepared: PreparedGraph, device: Device) -> int:

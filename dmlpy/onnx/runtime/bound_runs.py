@@ -1,9 +1,8 @@
-"""`BoundRunCache`: runs of a model in parts, whose graphs are bound together for recurring sizes."""
+"""`BoundRunCache`: runs of a model, whose graphs are bound together for recurring sizes."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,10 +12,10 @@ from dmlpy.onnx.runtime.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from dmlpy.devices import Device
-    from dmlpy.onnx.loading.values import Value
+    from dmlpy.onnx.loading.values import Array, Value
     from dmlpy.onnx.runtime.compiled_program import CompiledProgram
     from dmlpy.onnx.runtime.graph_runs import GraphCall, GraphRun
 
@@ -29,25 +28,57 @@ _MOST_OF_KEPT = 1 / 8
 _SEEN_BYTES, _MOST_SEEN = 1 << 10, 1 << 20
 """The bytes to remember one set of sizes, and the most bytes for all."""
 
+Signature: TypeAlias = "tuple[Hashable, ...]"
+"""The types and sizes of the inputs of a model, in its order."""
+
 Source: TypeAlias = "str | tuple[int, str]"
 """The source of a value: an input of the model by its name, or an output of a graph by the graph's index and its name there."""
 
 
-@dataclass(frozen=True, eq=False)
+Held: TypeAlias = "Array | DeviceTensor"
+"""A value of a run: with ONNX's type and sizes, or as a graph wrote it."""
+
+
 class _Step:
     """A graph bound to its memory, except for the model's inputs and outputs.
 
-    Attributes:
-        run: the graph.
+    Args:
         bound: the graph with its memory.
-        reads: the sources of the inputs that each run rebinds, with their values in the graph.
-        writes: its outputs that are new in each run.
+        run: the graph.
+        reads: the sources of the inputs that may differ between runs, with their values in the graph.
+        writes: the outputs that are new in each run, likewise.
     """
 
-    run: GraphRun
-    bound: BoundGraph
-    reads: Sequence[tuple[str, Value, Source]]
-    writes: Sequence[tuple[str, Value, Source]]
+    def __init__(
+        self, bound: BoundGraph, run: GraphRun, reads: Sequence[tuple[str, Value, Source]], writes: Sequence[tuple[str, Value, Source]]
+    ) -> None:
+        self._bound, self._run = bound, run
+        self._copied_in: list[tuple[Array, Source]] = []
+        self._rebound: list[tuple[str, Value, Source]] = []
+        for name, value, source in reads:
+            elements = bound.elements(name, value)
+            if elements is None:
+                self._rebound.append((name, value, source))
+            else:
+                self._copied_in.append((elements, source))
+        self._copied_out: list[tuple[Array, Source]] = []
+        self._made: list[tuple[str, Value, Source]] = []
+        for name, value, source in writes:
+            elements = bound.elements(name, value)
+            if elements is None:
+                self._made.append((name, value, source))
+            else:
+                self._copied_out.append((elements, source))
+
+    def __call__(self, held: dict[Source, Held], stream: int) -> None:
+        """Runs the graph; what it reads and writes is in `held`."""
+        for elements, source in self._copied_in:
+            elements[...] = held[source]
+        made = self._bound.launch({name: self._run.read(value, held[source]) for name, value, source in self._rebound}, stream)
+        for elements, source in self._copied_out:
+            held[source] = elements.copy()
+        for name, value, source in self._made:
+            held[source] = DeviceTensor(made[name], value)
 
 
 class BoundRuns:
@@ -59,9 +90,6 @@ class BoundRuns:
         outputs: the outputs of that run.
         device: where it ran.
         stream: the identity of the stream that it ran in: in another one, scratch would be used while earlier runs still use it.
-
-    Attributes:
-        held_bytes: about the bytes that it holds.
     """
 
     def __init__(self, calls: Sequence[GraphCall], sources: dict[int, Source], outputs: Mapping[str, Any], device: Device, stream: int):
@@ -70,6 +98,7 @@ class BoundRuns:
         for at, call in enumerate(calls):
             sources |= {id(held): (at, name) for name, held in call.writes.items()}
         self._outputs = {name: sources[id(held)] for name, held in outputs.items()}
+        self._given = {name for name, source in self._outputs.items() if isinstance(source, str)}
         changing = {source for source in sources.values() if isinstance(source, str)} | {*self._outputs.values()}
         self._steps = []
         for at, call in enumerate(calls):
@@ -80,31 +109,46 @@ class BoundRuns:
             fixed = {
                 name: held.array for name, held in (*call.reads.items(), *call.writes.items()) if (read | written)[name] not in changing
             }
-            bound = BoundGraph(call.run.prepared, device, fixed, device.current_stream())
-            self._steps.append(_Step(call.run, bound, reads, writes))
-        self.held_bytes = _held_bytes(calls, device)
+            known = None if fixed or call.is_late else call.run.take_bound(stream)
+            bound = BoundGraph(call.run.prepared, device, fixed, device.current_stream()) if known is None else known
+            self._steps.append(_Step(bound, call.run, reads, writes))
 
-    def values(self, given: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The outputs as `Specialized.values` returns them; None if it cannot run here and now."""
+    def outputs(self, given: Mapping[str, Any], *, on_device: bool) -> dict[str, Any] | None:
+        """The outputs as `CompiledProgram.run` returns them; None if it cannot run here and now.
+
+        Args:
+            given: as for `values`.
+            on_device: whether they stay in the device's memory.
+        """
+        found: dict[str, Any] | None = self.values(given)
+        if found is None:
+            return None
+        for name, held in found.items():
+            if isinstance(held, DeviceTensor):
+                found[name] = held.elements(self._device) if on_device else held.to_host(self._device)
+            elif name in self._given:
+                found[name] = held.copy() if isinstance(held, np.ndarray) or on_device else self._device.to_host(held)
+        return found
+
+    def values(self, given: Mapping[str, Any]) -> dict[str, Held] | None:
+        """The outputs, in memory that no other run uses; None if it cannot run here and now.
+
+        Args:
+            given: the inputs, of the types and sizes of the first run.
+        """
         stream = self._device.current_stream()
         if self._device.stream_identity(stream) != self._stream or self._device.is_capturing(stream):
             return None
         if not self._lock.acquire(blocking=False):
             return None
         try:
-            held: dict[Source, Any] = {}
+            held: dict[Source, Held] = {}
             held.update(given)
             for step in self._steps:
-                self._run(step, held, stream)
+                step(held, stream)
         finally:
             self._lock.release()
         return {name: held[source] for name, source in self._outputs.items()}
-
-    def _run(self, step: _Step, held: dict[Source, Any], stream: int) -> None:
-        inputs = {name: step.run.read(value, held[source]) for name, value, source in step.reads}
-        outputs = step.bound(inputs, stream)
-        for name, value, source in step.writes:
-            held[source] = DeviceTensor(outputs[name], value)
 
 
 def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:
@@ -121,7 +165,7 @@ def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:
 
 
 class BoundRunCache:
-    """Runs a model in parts; when sizes recur, binds the graphs of the run together. Thread-safe.
+    """Runs a model; when sizes recur, binds the graphs of the run together. Thread-safe.
 
     A run with nodes on the host, or whose parts depend on elements, is not bound.
 
@@ -134,31 +178,38 @@ class BoundRunCache:
         self._device, self._cache = device, cache
         self._seen = LRUCache(_MOST_SEEN)
 
-    def values(self, form: CompiledProgram, given: Mapping[str, Any], sizes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-        """The outputs as the form's `values` returns them.
+    def find(self, key: Signature) -> BoundRuns | None:
+        """The graphs that are bound together for inputs of these types and sizes."""
+        found: BoundRuns | None = self._cache.get((BoundRuns, key))
+        return found
+
+    def outputs(self, form: CompiledProgram, given: Mapping[str, Any], key: Signature | None, *, on_device: bool) -> dict[str, Any]:
+        """The outputs as the form's `run` returns them.
 
         Args:
-            form: the model in parts.
+            form: the model for these inputs.
             given: its inputs.
-            sizes: the sizes of those that are tensors.
+            key: their types and sizes; None if they are not all tensors.
+            on_device: whether outputs stay in the device's memory.
         """
-        key = form, tuple([tuple(own) for own in sizes.values()])
-        bound: BoundRuns | None = self._cache.get(key)
-        if bound is not None:
-            found = bound.values(given)
-            return form.values(given) if found is None else found
-        visits: int | None = self._seen.get(key)
-        if visits is None:
-            found = form.values(given)
+        if key is not None and (bound := self.find(key)) is not None:
+            found = bound.outputs(given, on_device=on_device)
+            if found is not None:
+                return found
+        visits: int = 0 if key is None else self._seen.get(key) or 0
+        if key is None or visits > 1:
+            return form.run(given, on_device=on_device)
+        if visits == 0:
+            found = form.run(given, on_device=on_device)
             self._seen.put(key, 1, _SEEN_BYTES)
             return found
         stream = self._device.current_stream()
-        if visits > 1 or self._device.is_capturing(stream):
-            return form.values(given)
+        if self._device.is_capturing(stream):
+            return form.run(given, on_device=on_device)
         self._seen.put(key, visits + 1, _SEEN_BYTES)
-        return self._bind_calls(form, given, key, stream)
+        return form.outputs(self._bind_calls(form, given, key, stream), on_device=on_device)
 
-    def _bind_calls(self, form: CompiledProgram, given: Mapping[str, Any], key: Any, stream: int) -> dict[str, Any]:
+    def _bind_calls(self, form: CompiledProgram, given: Mapping[str, Any], key: Signature, stream: int) -> dict[str, Any]:
         """Runs the form, and binds its graphs together."""
         # A separate object for each input distinguishes them, also if one array is passed for several.
         given = {name: held.view() if isinstance(held, np.ndarray) else held for name, held in given.items()}
@@ -169,7 +220,8 @@ class BoundRunCache:
         handed = [*found.values(), *(held for call in calls.made for held in call.reads.values())]
         is_distinct = len(sources) == len(given)
         if calls.is_whole and is_distinct and all(id(held) in known for held in handed):
-            bound = BoundRuns(calls.made, sources, found, self._device, self._device.stream_identity(stream))
-            if bound.held_bytes <= self._cache.max_bytes * _MOST_OF_KEPT:
-                self._cache.put(key, bound, bound.held_bytes)
+            held_bytes = _held_bytes(calls.made, self._device)
+            if held_bytes <= self._cache.max_bytes * _MOST_OF_KEPT:
+                bound = BoundRuns(calls.made, sources, found, self._device, self._device.stream_identity(stream))
+                self._cache.put((BoundRuns, key), bound, held_bytes)
         return found

@@ -161,7 +161,7 @@ class GraphRun:
         identity = self._device.stream_identity(stream)
         # A CUDA graph that captures this run uses the scratch in every launch, so it owns the scratch; no other run may use it.
         is_captured = self._device.is_capturing(stream)
-        bound = None if is_captured else self._take_bound(identity)
+        bound = None if is_captured else self.take_bound(identity)
         if bound is None:
             bound = BoundGraph(self.prepared, self._device, {}, stream)
         outputs = bound(inputs, stream)
@@ -172,7 +172,7 @@ class GraphRun:
             calls.made.append(GraphCall(self, is_late, {name: values[name] for name in self.part.reads}, written))
         values.update(written)
 
-    def _take_bound(self, stream: int) -> BoundGraph | None:
+    def take_bound(self, stream: int) -> BoundGraph | None:
         """A bound graph that last ran in this stream, which no other thread has taken."""
         for item in tuple(self._free):
             if item[0] == stream:

@@ -74,9 +74,9 @@ def test_a_graph_is_two_batches_around_what_numpy_runs(threads: int) -> None:
     given = inputs(graph, 1)
     outputs = outputs_of(graph)
     dispatch = bound(graph, given, outputs)
-    parts = dispatch._launches.parts
+    parts = dispatch._graph_launches._launches.parts
     assert [type(part) is BatchedLaunch for part, _ in parts] == [True, False, True]
-    assert sum(count for _, count in parts) == len(dispatch._program.steps)
+    assert sum(count for _, count in parts) == len(dispatch.graph._program.steps)
     for _ in range(20):
         for output in outputs.values():
             output[...] = np.nan
@@ -99,9 +99,9 @@ def step_by_step(graph: Graph, given: dict[str, Array]) -> dict[str, Array]:
     """The outputs where each launch is a call of its own."""
     outputs = outputs_of(graph)
     dispatch = bound(graph, given, outputs)
-    bases = dispatch._bases(dispatch._bound)
-    for at in range(len(dispatch._program.steps) + len(dispatch._program.copies)):
-        dispatch._part_launch(at, bases, dispatch._bound)(0)
+    addresses, program = dispatch._addresses_by_name(dispatch._bound), dispatch.graph._program
+    for at in range(len(program.steps) + len(program.copies)):
+        dispatch._graph_launches._part_launch(at, addresses)(0)
     return outputs
 
 
@@ -110,13 +110,13 @@ def test_other_memory_changes_the_entries_that_it_concerns(threads: int) -> None
     first, second = inputs(graph, 3), inputs(graph, 4)
     outputs = outputs_of(graph)
     dispatch = bound(graph, first, outputs)
-    launches = [part for part, _ in dispatch._launches.parts if isinstance(part, BatchedLaunch)]
+    launches = [part for part, _ in dispatch._graph_launches._launches.parts if isinstance(part, BatchedLaunch)]
     for changed in (["a"], ["e", "y"], ["a", "b", "c", "d", "e", "y", "z"]):
         mixed = {**first, **{name: second[name] for name in changed if name in second}}
         moved = {name: np.full_like(outputs[name], np.nan) if name in changed else outputs[name] for name in outputs}
         dispatch.rebind(**{name: mixed.get(name, moved.get(name)) for name in changed})
         dispatch()
-        assert [part for part, _ in dispatch._launches.parts if isinstance(part, BatchedLaunch)] == launches, "the batches stay"
+        assert [part for part, _ in dispatch._graph_launches._launches.parts if isinstance(part, BatchedLaunch)] == launches, "the batches stay"
         for name, expected in by_numpy(graph, mixed).items():
             np.testing.assert_allclose(moved[name], expected, rtol=2e-5, atol=1e-6, err_msg=f"{changed}: {name}")
         first, outputs = mixed, moved

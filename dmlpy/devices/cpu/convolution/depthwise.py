@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.convolution.layout import Pair
     from dmlpy.devices.cpu.isa import Isa
-    from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
+    from dmlpy.devices.cpu.structs import Parameters
+    from dmlpy.devices.numpy.convolution.geometry import Geometry
     from dmlpy.devices.plan import Pointers
 
 
@@ -241,9 +242,9 @@ class DepthwiseTiling:
         """Compiles the kernel, or reads it from disk."""
         self._row_blocks.kernel()
 
-    def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
+    def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Parameters:
         """The kernel's parameters; `others` are those of the packed constants and the limits."""
-        return RowBlockParameters.make({**self._row_blocks.values(tensors), **others})
+        return RowBlockParameters.bound({**self._row_blocks.values(tensors), **others})
 
 
 def _find_planes(geometry: Geometry) -> Planes | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
+from dmlpy.devices.cpu.structs import Address, Bytes, CodeAddress, Count, CountedParameters, Flag, Float32, KernelStruct, field
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
@@ -180,7 +180,7 @@ class ConvolutionParameters(CountedParameters):
     positions: Count = field("positions of a slice, if its last row may be shorter than the others")
     rows: Count = field("rows of positions of a tile")
     copies: Flag = field("whether an input tile is copied, rather than read in place")
-    gather: Address = field("the kernel that copies an input tile")
+    gather: CodeAddress = field("the kernel that copies an input tile")
     gather_parameters: Address = field("the `GatherParameters` of that kernel")
     stride_z: Count = field("slices of the input from a slice of positions to the next")
     pad_z: Count = field("slices of padding before the input")
@@ -234,7 +234,7 @@ class ChannelParameters(ConvolutionParameters):
     chunk_step: Bytes = field("from the input of a chunk's terms to the next chunk's")
     vectors: Count = field("vectors of filters of a block")
     max_columns: Count = field("positions of a product, at most")
-    product: Address = field("the kernel of `build_product`")
+    product: CodeAddress = field("the kernel of `build_product`")
     epilogue_tile: Bytes = field("the offset of the epilogue's tile in a thread's scratch")
     sums: Bytes = field("the offset of the sums of a block in a thread's scratch")
 

@@ -169,7 +169,7 @@ class ConvolutionPlan(Plan):
         for number, tiling in enumerate(self._tilings):
             packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers["coefficients"]}
             parameters = tiling.parameters(tensors, temporary, packed | limits)
-            phases.append(TaskLaunch(tiling.kernel, parameters.ctypes.data, self._threads, (parameters, tiling)))
+            phases.append(TaskLaunch.of(tiling.kernel, parameters, self._threads, tiling))
         work += [self._for_any_weights(phases, tensors, address)] if self._checks_weights else phases
         if self._activation_plan is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size

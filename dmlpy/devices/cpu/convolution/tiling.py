@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.convolution.layout import Phase
     from dmlpy.devices.cpu.jit import Function
+    from dmlpy.devices.cpu.structs import Parameters
     from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
     from dmlpy.devices.plan import Pointers
 
@@ -104,7 +105,7 @@ class Tiling(ABC):
         """Whether an input tile has at most `most` times as many elements as its windows read."""
 
     @abstractmethod
-    def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
+    def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Parameters:
         """The kernel's parameters; `others` are those of the packed constants and the limits."""
 
     def load(self) -> None:
@@ -260,16 +261,16 @@ class PositionTiling(Tiling):
         sums = f"{self.block} filter(s) of {self.most} vectors of {self._isa.lanes} positions"
         return f"tile: {height} {self._out[2]} positions, input {reading}\nvectorized over positions; sums in registers: {sums}"
 
-    def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
+    def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Parameters:
         input_tile = self._input_tile
-        return PositionParameters.make(
+        return PositionParameters.bound(
             {
                 **self._values(tensors, scratch),
                 "out_depth": self._out[0],
                 "out_height": self._out[1],
                 "out_width": self._out[2],
                 "positions": self._positions,
-                "gather_parameters": self._gather_parameters.ctypes.data,
+                "gather_parameters": self._gather_parameters,
                 "slice_step": self._input[2],
                 "row_step": self._row(self._input),
                 "channels": self.channels,
@@ -277,7 +278,7 @@ class PositionTiling(Tiling):
                 "rows": input_tile.rows,
                 "pitch": input_tile.pitch,
                 "plane": input_tile.plane if self.copies else self._input[1],
-                "offsets": self._offsets.ctypes.data,
+                "offsets": self._offsets,
                 "output_row": self._row(self._output),
                 "input_tile": self._sums,
                 **others,
@@ -443,12 +444,12 @@ class ChannelTiling(Tiling):
         input_tile = self._seen_channels * self._input_tile.plane if self.copies else 0
         self.scratch_size = -(-(self._input_tile_offset + input_tile) // ALIGNMENT) * ALIGNMENT
 
-    def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
+    def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Parameters:
         phase = self._phase
         begin = 0 if self.copies else -sum(start * step for start, step in zip(phase.starts, self._input[2:], strict=True))
         contiguous_row = self._out[2] * self._output_element
         output_row = contiguous_row if self._flat else self._output[3]
-        return ChannelParameters.make(
+        return ChannelParameters.bound(
             {
                 **self._values(tensors, scratch),
                 "out_depth": self._out[0],
@@ -457,7 +458,7 @@ class ChannelTiling(Tiling):
                 "positions": self._positions,
                 "rows": self._rows,
                 "run_rows": self._rows if output_row == contiguous_row else 1,
-                "gather_parameters": self._gather_parameters.ctypes.data,
+                "gather_parameters": self._gather_parameters,
                 "input": tensors["input_tensor"] + begin,
                 "slice_step": self._input[2] * phase.strides[0],
                 "row_step": self._row_step,
@@ -466,7 +467,7 @@ class ChannelTiling(Tiling):
                 "terms": self.channels * self.taps,
                 "chunk_terms": self._chunk * self.taps,
                 "chunk_step": self._chunk_step,
-                "term_offsets": self._term_offsets.ctypes.data,
+                "term_offsets": self._term_offsets,
                 "vectors": self._vectors,
                 "max_columns": self._most,
                 "product": self._product,

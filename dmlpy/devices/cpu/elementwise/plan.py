@@ -123,30 +123,28 @@ class ElementwisePlan(PlanWithoutConstants):
         blocks = self._blocks
         sizes = np.array(blocks.sizes, np.int64)
         strides = np.array(blocks.strides, np.int64) * FLOAT_BYTES
-        bases = np.array([tensors[name] for name in self._names], np.int64)
+        bases = [tensors[name] for name in self._names]
         values: Mapping[str, Any] = {
             "tiles": self._tiles,
             "blocks": prod(blocks.sizes),
             "axes": len(sizes),
-            "sizes": sizes.ctypes.data,
-            "strides": strides.ctypes.data,
+            "sizes": sizes,
+            "strides": strides,
             "rows": blocks.rows,
             "columns": blocks.columns,
             "splits_rows": blocks.splits_rows,
             "split_size": blocks.split_size,
             "tensors": len(bases),
-            "bases": bases.ctypes.data,
+            "bases": bases,
             "registers": self._used,
             "register_size": self._register_size,
-            "instructions": self._instructions.ctypes.data,
+            "instructions": self._instructions,
             "hoisted": self._hoisted,
             "count": len(self._instructions),
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        parameters = ProgramParameters.make(values)
-        memory = (parameters, sizes, strides, bases, self._instructions)
-        return TaskLaunch(INTERPRETER(self._isa), parameters.ctypes.data, self._threads, memory)
+        return TaskLaunch.of(INTERPRETER(self._isa), ProgramParameters.bound(values), self._threads)
 
 
 def _align(size: int) -> int:

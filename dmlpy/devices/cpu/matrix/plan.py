@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.numpy.convolution.geometry import Array
+    from dmlpy.devices.cpu.structs import Parameters
     from dmlpy.operators.matrix import GEMMDesc
 
 
@@ -175,7 +175,7 @@ class ProductPlan(Plan):
         outer, inner, _, _ = self._byte_strides(self._desc.b_tensor)
         term, column = b_strides(self._desc)
         threads = max(1, min(available_threads(), panels.size // _FLOATS_OF_A_THREAD))
-        parameters = PanelPackingParameters.make(
+        parameters = PanelPackingParameters.bound(
             {
                 "tiles": prod(panels.shape[:3]),
                 "terms": self._terms,
@@ -193,7 +193,7 @@ class ProductPlan(Plan):
                 "panel_size": panels.strides[2],
             },
         )
-        return TaskLaunch(PACKING(self._halves, self._isa), parameters.ctypes.data, threads, parameters)
+        return TaskLaunch.of(PACKING(self._halves, self._isa), parameters, threads)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
@@ -205,7 +205,7 @@ class ProductPlan(Plan):
             if persistent is None:
                 work.append(self.pack(tensors, address))
         parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, self._isa), self._threads
-        work.append(TaskLaunch(kernel, parameters.ctypes.data, threads, parameters))
+        work.append(TaskLaunch.of(kernel, parameters, threads))
         if self._activation_plan is not None:
             output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
             work.append(self._activation_plan.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
@@ -229,7 +229,7 @@ class ProductPlan(Plan):
         outer, inner = (0 if broadcasts else step for broadcasts, step in zip(self._broadcasts, (outer, inner), strict=True))
         return {"b": address, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
 
-    def _parameters(self, tensors: Pointers, temporary: int, b: Mapping[str, int]) -> Array:
+    def _parameters(self, tensors: Pointers, temporary: int, b: Mapping[str, int]) -> Parameters:
         values: dict[str, Any] = {
             "tiles": self._tiles,
             "rows": self._rows,
@@ -252,7 +252,7 @@ class ProductPlan(Plan):
                 outer, inner, row, column = self._byte_strides(self._tensors[tensor])
                 values |= {name: tensors[tensor], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
                 values |= {"c_column": column} if name == "c" else {}
-        return ProductParameters.make(values)
+        return ProductParameters.bound(values)
 
 
 def b_strides(desc: GEMMDesc) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from dmlpy.reference.windows import windows
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.cpu.jit import Function
+    from dmlpy.devices.cpu.structs import Parameters
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
@@ -155,9 +156,9 @@ class PoolingPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         parameters = self._parameters(tensors, temporary)
-        return TaskLaunch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
+        return TaskLaunch.of(self._kernel(), parameters, self._threads)
 
-    def _parameters(self, tensors: Pointers, temporary: int) -> Array:
+    def _parameters(self, tensors: Pointers, temporary: int) -> Parameters:
         (height, width), (window_y, window_x), input_tile = self._spatial, self._window, self._input_tile
         source, output = (byte_strides(self._tensors[name]) for name in ("input_tensor", "output_tensor"))
         if self._within_window and self._out == (1, 1) and (window_y, window_x) == (height, width) and source[3] == width * source[4]:
@@ -192,19 +193,19 @@ class PoolingPlan(PlanWithoutConstants):
             "input_channel": source[1],
             "input_row": source[3],
             "input_element": source[4],
-            "offsets": self._offsets.ctypes.data,
+            "offsets": self._offsets,
             "output": tensors["output_tensor"],
             "output_image": output[0],
             "output_channel": output[1],
             "output_row": output[3],
             "output_element": output[4],
-            "row_counts": self._row_counts.ctypes.data,
-            "column_counts": self._column_counts.ctypes.data,
+            "row_counts": self._row_counts,
+            "column_counts": self._column_counts,
             "scratch": temporary,
             "scratch_size": self._scratch_size,
             "padding": 0.0 if self._averages else -inf,
         }
-        return PoolingParameters.make(values)
+        return PoolingParameters.bound(values)
 
 
 class RowBlockPoolingPlan(PlanWithoutConstants):
@@ -246,6 +247,6 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = self._row_blocks.values(tensors)
         if self._averages:
-            values |= {name: counts.ctypes.data for name, counts in zip(("row_counts", "column_counts"), self._counts, strict=True)}
-        parameters = RowBlockParameters.make(values)
-        return TaskLaunch(self._row_blocks.kernel(), parameters.ctypes.data, self._threads, (parameters, self._counts))
+            values |= zip(("row_counts", "column_counts"), self._counts, strict=True)
+        parameters = RowBlockParameters.bound(values)
+        return TaskLaunch.of(self._row_blocks.kernel(), parameters, self._threads)

@@ -144,15 +144,15 @@ class _CellPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values = {"tiles": self._threads, "batch": self._batch, "inputs": self._inputs, "units": self._units, **self._choices()}
+        addresses = self._scratch.pointers(temporary)
         for name, array in self._scratch.arrays_at(temporary).items():
-            values |= {name: array.ctypes.data, "scratch_size" if name == "scratch" else f"{name}_row": array.strides[0]}
+            values |= {name: addresses[name], "scratch_size" if name == "scratch" else f"{name}_row": array.strides[0]}
         for name, address in tensors.items():
             tensor = self._tensors[name]
             values[name] = address
             if f"{name}_row" in self.parameters.texts:  # biases have one row
                 values[f"{name}_row"] = tensor.element_strides[0] * tensor.data_type.numpy.itemsize
-        parameters = self.parameters.make(values)
-        return TaskLaunch(self.kernel, parameters.ctypes.data, self._threads, parameters)
+        return TaskLaunch.of(self.kernel, self.parameters.bound(values), self._threads)
 
     def _choices(self) -> dict[str, int]:
         """Parameters that select what is computed."""

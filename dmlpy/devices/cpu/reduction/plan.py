@@ -183,8 +183,7 @@ class _GroupsPlan(PlanWithoutConstants):
         for part, axis in parts:
             values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
         values |= {name: tensors[place] for name, place in groups.names.items()}
-        parameters = GroupParameters.make(values)
-        return TaskLaunch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
+        return TaskLaunch.of(self._kernel(), GroupParameters.bound(values), self._threads)
 
 
 class CompiledSoftmaxPlan(_GroupsPlan):
