@@ -32,7 +32,7 @@ def explain_code(code: str) -> str:
     if example is not None:
         _, message = example.message()
         return _laid_out(code, ruled, example.code(), message)
-    shown = [operator_class(SHOWN_BY[code])] if code in SHOWN_BY else []
+    shown: list[type[OperatorDesc]] = [operator_class(SHOWN_BY[code])] if code in SHOWN_BY else []
     for kind in [*ruled, *shown]:
         if mistake := mistakes(kind).get(code):
             return _laid_out(code, ruled, _statement(kind, mistake), mistake.message)
