@@ -7,10 +7,10 @@ from importlib import import_module
 from textwrap import indent
 from typing import TYPE_CHECKING
 
-from dmlpy.description.registry import OPERATORS
+from dmlpy.description.registry import OPERATORS, operator_class
 from dmlpy.docs.error_examples.example import SECTIONS, examples_of
 from dmlpy.docs.errors import WITHOUT_EXAMPLE
-from dmlpy.docs.mistakes import Mistake, mistakes
+from dmlpy.docs.mistakes import SHOWN_BY, Mistake, mistakes
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
 
@@ -21,23 +21,19 @@ if TYPE_CHECKING:
     from dmlpy.docs.error_examples import Example
 
 
-_COMMON = 8
-"""The number of operators whose codes are candidates for a mistyped one; what few others have besides are rules, which are all known."""
-
-
 def explain_code(code: str) -> str:
     """Explains a code: the rule, the operators that have it, and an example with its message, which is computed.
 
     Raises:
         DescError: there is no such code; the nearest one is named.
     """
-    kinds = _kinds()
-    ruled = {kind: kind.rules()[code] for kind in kinds if code in kind.rules()}
+    ruled = {kind: kind.rules()[code] for kind in _kinds() if code in kind.rules()}
     example = next((example for example in _examples() if code in example.codes), None)
     if example is not None:
         _, message = example.message()
         return _laid_out(code, ruled, example.code(), message)
-    for kind in ruled or kinds:
+    shown: list[type[OperatorDesc]] = [operator_class(SHOWN_BY[code])] if code in SHOWN_BY else []
+    for kind in [*ruled, *shown]:
         if mistake := mistakes(kind).get(code):
             return _laid_out(code, ruled, _statement(kind, mistake), mistake.message)
     if code in WITHOUT_EXAMPLE:
@@ -64,8 +60,7 @@ def _kinds() -> list[type[OperatorDesc]]:
 
 def _known() -> set[str]:
     ruled = {name for kind in OPERATORS.values() for name in kind.rules()}
-    usual = {code for kind in _kinds()[:_COMMON] for code in mistakes(kind)}
-    return ruled | usual | set(WITHOUT_EXAMPLE) | {code for example in _examples() for code in example.codes}
+    return ruled | {*SHOWN_BY, *WITHOUT_EXAMPLE} | {code for example in _examples() for code in example.codes}
 
 
 def _statement(kind: type[OperatorDesc], mistake: Mistake) -> str:

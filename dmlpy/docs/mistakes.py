@@ -23,6 +23,17 @@ MOST_SHOWN = 8
 _USUAL = ("size.equal", "type.support", "type.equal", "dims.support", "tensor.missing", "attribute.length", "attribute.range", "flag.owned")
 """The codes that most descs can break, the most common first."""
 
+SHOWN_BY = {
+    **dict.fromkeys(("dims.range", "dims.support", "field.form", "flag.output", "flag.owned"), "GRU"),
+    **dict.fromkeys(("size.equal", "size.range", "stride.broadcast", "type.equal", "type.support"), "GRU"),
+    **{"attribute.length": "FOLD", "attribute.range": "FOLD", "dims.equal": "CAST", "tensor.missing": "GEMM", "attribute.axis": "JOIN"},
+    **{"attribute.choice": "QUANTIZE", "attribute.type": "PADDING1", "stride.reserve": "GRU_GRAD"},
+}
+"""The codes of descs that are neither rules nor have an example, each with an operator whose sample can be changed to give it.
+
+To search all operators for a code takes seconds.
+"""
+
 _OTHER_TYPES = (DataType.FLOAT16, DataType.FLOAT32, DataType.INT8, DataType.UINT32, DataType.INT64)
 
 

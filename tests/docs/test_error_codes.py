@@ -12,13 +12,13 @@ import pytest
 import dmlpy
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.registry import OPERATORS
+from dmlpy.description.registry import OPERATORS, operator_class
 from dmlpy.docs import error_examples
 from dmlpy.docs.codes import explain_code
 from dmlpy.docs.error_examples import Example, examples
 from dmlpy.docs.error_examples.example import shows
 from dmlpy.docs.errors import WITHOUT_EXAMPLE, errors_page
-from dmlpy.docs.mistakes import mistakes
+from dmlpy.docs.mistakes import SHOWN_BY, mistakes
 from dmlpy.inspection.explain import is_code
 from tests.support.pairwise import first_few
 
@@ -92,6 +92,14 @@ def test_every_code_has_an_example_or_a_reason() -> None:
     assert set(WITHOUT_EXAMPLE) & shown == set(), "it has an example: remove the reason"
     assert set(WITHOUT_EXAMPLE) <= emitted()
     assert len(shown) > 200
+    rules = {name for kind in OPERATORS.values() for name in kind.rules()}
+    known = {code for example in examples() for code in example.codes}
+    assert {code for found in broken.values() for code in found} - rules - known == {*SHOWN_BY}
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(SHOWN_BY.values()))
+def test_the_operators_that_show_codes_can_be_broken_so(name: str) -> None:
+    assert {code for code, operator in SHOWN_BY.items() if operator == name} <= mistakes(operator_class(name)).keys()
 
 
 KINDS = list({kind.__module__: kind for kind in OPERATORS.values()}.values())

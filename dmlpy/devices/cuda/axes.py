@@ -26,7 +26,7 @@ DIVISOR = struct(("divisor", np.uint32), ("multiplier", np.uint32), ("first_shif
 
 
 @cache
-def axes_type(tensors: int, offset: str = "int64", most: int = MOST_AXES) -> np.dtype[Any]:
+def axes_type(tensors: int, offset: str = "int64", most: int = MOST_AXES) -> np.dtype[np.void]:
     """The struct of axes that this many tensors share: `Axes<tensors, offset, most>`."""
     return struct(("strides", offset, (tensors, most)), ("sizes", DIVISOR, (most,)), ("count", np.int32))
 

@@ -72,7 +72,7 @@ SPLITS = struct(("partials", np.uint64), ("splits", np.uint32), ("groups", np.ui
 
 
 @cache
-def thread_groups_type(tensors: int) -> np.dtype[Any]:
+def thread_groups_type(tensors: int) -> np.dtype[np.void]:
     """The struct type `ThreadGroups<tensors>`."""
     counts = ("vectors", "split_vectors", "row_vectors", "step_rows", "step_columns", "columns", "tiles", "count")
     return struct(

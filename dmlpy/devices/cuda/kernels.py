@@ -33,7 +33,7 @@ Struct = np.ndarray[Any, np.dtype[np.void]]
 """One element of a kernel's parameter struct."""
 
 
-def struct(*fields: tuple[Any, ...]) -> np.dtype[Any]:
+def struct(*fields: tuple[Any, ...]) -> np.dtype[np.void]:
     """The NumPy type of a C struct with these fields, laid out as a C++ compiler does."""
     return np.dtype(list(fields), align=True)
 
@@ -73,7 +73,7 @@ class Kernel:
 
     file: str
     entry: str
-    parameters: np.dtype[Any]
+    parameters: np.dtype[np.void]
     parameter_struct: str
     dynamic_shared: bool = False
     lowest_capability: int = 75

@@ -110,7 +110,7 @@ class VectorizedCopyPlan(PlanWithoutConstants):
     """The kernel's source in raw_kernels/."""
     name: ClassVar[str]
     """The kernel."""
-    parameters: ClassVar[np.dtype[Any]]
+    parameters: ClassVar[np.dtype[np.void]]
     """Its struct, the same for all words."""
     widens: ClassVar[bool] = True
     """Whether words may be wider than elements: not if the kernel compares or fills single elements."""
@@ -167,7 +167,7 @@ def movement_cost(desc: OperatorDesc, library: KernelLibrary, launches: int, *, 
     return Cost(traffic={what: again} if again else {}, floor_us=gpu.memory_us(total), estimate_us=estimate)
 
 
-def word_kernel(file: str, name: str, parameters: np.dtype[Any], word_bytes: int) -> Kernel:
+def word_kernel(file: str, name: str, parameters: np.dtype[np.void], word_bytes: int) -> Kernel:
     """The instance of a kernel `NAME<Word>` that takes a `NameParameters<Word>`, for words of so many bytes."""
     word = WORD_TYPES[word_bytes]
     struct_name = "".join(part.capitalize() for part in name.split("_"))

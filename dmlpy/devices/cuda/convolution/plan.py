@@ -53,7 +53,7 @@ class Arithmetic:
 
     file: str
     name: str
-    struct: np.dtype[Any]
+    struct: np.dtype[np.void]
     addresses: Mapping[str, str]
     values: Mapping[str, Any]
     most_terms: int | None = None

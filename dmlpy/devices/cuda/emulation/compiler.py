@@ -164,8 +164,12 @@ def fused_flags() -> tuple[str, ...]:
 
 
 def compile_shared(source: str, entry: str, *, fused: bool = False, symbols: bool = False) -> Path:
-    """A shared object that runs the kernel `entry` of an expanded source in this process; `fused` as in `fused_flags`."""
-    flags = (*SHARED, *(fused_flags() if fused else ()), *(SYMBOLS if symbols else ()))
+    """A shared object that runs the kernel `entry` of an expanded source in this process; `fused` as in `fused_flags`.
+
+    It is not optimized, unless rounding products and sums together needs that: of most kernels g++'s optimizations take several times as
+    long as they save. What executes the CUDA threads is optimized.
+    """
+    flags = (*SHARED, *(fused_flags() if fused else ["-O0"]), *(SYMBOLS if symbols else ()))
     return compile_program(kernel_text(source, entry), flags, [machine_object(THREADS, *SHARED), *LIBRARIES], precompiled=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -80,7 +80,7 @@ class NonzeroPlan(PlanWithoutConstants):
         return movement_cost(self._desc, self._library, 2, again=self._count * self._type.itemsize, what="input again")
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        argument: np.ndarray[Any, Any] = np.zeros(1, NONZERO)
+        argument = np.zeros(1, NONZERO)
         argument["input"], argument["counts"] = tensors["input_tensor"], self._scratch.pointers(temporary)["counts"]
         argument["output_count"], argument["coordinates"] = tensors["output_count_tensor"], tensors["output_coordinates_tensor"]
         argument["axes"] = axes_value(self._axes, 1)

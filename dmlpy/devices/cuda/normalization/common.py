@@ -28,7 +28,7 @@ _BYTE: np.dtype[Any] = np.dtype(np.uint8)
 
 def parameters_type(
     data: tuple[str, ...], statistics: tuple[str, ...], numbers: tuple[str, ...], *others: tuple[Any, ...]
-) -> np.dtype[Any]:
+) -> np.dtype[np.void]:
     """Makes a struct type of parameters.
 
     Args:

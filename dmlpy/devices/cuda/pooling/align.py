@@ -10,7 +10,7 @@ from dmlpy.description.enums import InterpolationMode, ReduceFunction
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, scalar_type, struct
+from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, Struct, scalar_type, struct
 from dmlpy.devices.cuda.steps import NO_SCRATCH, Step, StepsPlan
 from dmlpy.devices.plan import Layout
 from dmlpy.operators.pooling.roi import ForwardRegionsDesc, PlacedRegionsDesc, ROIAlignGradDesc
@@ -90,7 +90,7 @@ def corner_gradient_kernel(data_type: np.dtype[Any]) -> Kernel:
     return Kernel("pooling/align_gradient.cu", f"corner_gradient<{scalar}>", parameters, f"CornerGradientParameters<{scalar}>")
 
 
-def _regions_value(desc: RegionsDesc, images: TensorDesc, outputs: Sequence[int]) -> np.ndarray[Any, Any]:
+def _regions_value(desc: RegionsDesc, images: TensorDesc, outputs: Sequence[int]) -> Struct:
     """One element of `REGIONS` for a checked desc.
 
     Args:
@@ -101,7 +101,7 @@ def _regions_value(desc: RegionsDesc, images: TensorDesc, outputs: Sequence[int]
     tensors = desc.tensors()
     regions, batches = tensors["roi_tensor"], tensors["batch_indices_tensor"]
     value = np.zeros((), REGIONS)
-    sampling = value["sampling"]
+    sampling: Struct = value["sampling"]
     sampling["input_offset"], sampling["output_offset"] = 0.5, -0.5
     if isinstance(desc, PlacedRegionsDesc):
         sampling["input_offset"], sampling["output_offset"] = desc.input_pixel_offset, desc.output_pixel_offset

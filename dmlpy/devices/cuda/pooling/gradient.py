@@ -34,7 +34,7 @@ UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
 
 
 @cache
-def _covering_type(inputs: int) -> np.dtype[Any]:
+def _covering_type(inputs: int) -> np.dtype[np.void]:
     return struct(
         ("axes", axes_type(1 + inputs + SPATIAL)),
         ("steps", np.int64, (SPATIAL, inputs)),

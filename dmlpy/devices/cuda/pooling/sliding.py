@@ -23,7 +23,7 @@ SPATIAL = 3
 
 
 @cache
-def sliding_type(inputs: int, others: int) -> np.dtype[Any]:
+def sliding_type(inputs: int, others: int) -> np.dtype[np.void]:
     """The struct for so many tensors that windows slide over, and so many others that have an element for each position."""
     return struct(
         ("axes", axes_type(1 + inputs + SPATIAL + others)),

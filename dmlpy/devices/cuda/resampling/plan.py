@@ -25,7 +25,7 @@ _FILE = "resampling/resample.cu"
 _TENSORS = 2 + MOST_AXES
 
 
-def _parameters(*addresses: str) -> np.dtype[Any]:
+def _parameters(*addresses: str) -> np.dtype[np.void]:
     return struct(
         *((name, np.uint64) for name in addresses),
         ("axes", axes_type(_TENSORS)),
