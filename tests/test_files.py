@@ -20,10 +20,14 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import files, onnx, x
+from dmlpy.bench.records import Record
+from dmlpy.bench.references import References
 from dmlpy.cli.main import app
+from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.files import write_npy
 from dmlpy.dxdispatch.pictures import write_image
-from dmlpy.keras.models import Sequential
+from dmlpy.graphs.serialized import load_serialized
+from dmlpy.keras.models import Sequential, load_model
 from dmlpy.keras.simple import Dense
 from tests.support.onnx_models import model
 
@@ -101,6 +105,25 @@ def test_what_is_no_file_is_no_onnx_model(make: Callable[[Path], None], told: st
         assert isinstance(found.exception, SystemExit)
         assert found.exit_code >= least
         assert told in found.output
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "record of a benchmark": Record.load,
+    "references": References.load,
+    "graph dump": load_serialized,
+    "weights": lambda path: load_model(path, device="numpy"),
+    "text": text.read,
+}
+"""What reads files of all other kinds."""
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "sparse"])
+@pytest.mark.parametrize("reader", READERS)
+def test_nothing_else_reads_what_is_no_file(reader: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    REFUSED[kind][0](path)
+    with pytest.raises(dml.DmlError, match=r"not a regular file|directory|holes|at most"):
+        READERS[reader](path)
 
 
 @KINDS

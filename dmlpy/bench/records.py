@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dmlpy.files import write_text
+from dmlpy.description.coercion import brief
+from dmlpy.files import read, write_text
 from dmlpy.messages.json_text import lay_out
 from dmlpy.messages.problems import DmlError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+MAX_BYTES = 1 << 28
+"""The most bytes of a record's file."""
 
 Status = Literal["ok", "wrong", "absent", "failed"]
 """Measured; wrong results, so no times; not installed, or unsupported; crashed, timed out or out of memory."""
@@ -155,10 +159,10 @@ class Record(_Part):
             DmlError: it cannot be read, or is not a record.
         """
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+            return cls.model_validate_json(read(path, MAX_BYTES).decode("utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise DmlError(f"{path} cannot be read: {error}") from error
+            raise DmlError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise DmlError(f"{path} is not a record of `dmlpy bench`: {place or 'the file'}: {first['msg']}") from error
+            raise DmlError(f"{path} is not a record of `dmlpy bench`: {brief(place) if place else 'the file'}: {first['msg']}") from error

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dmlpy import files
 from dmlpy.dxdispatch.report import Finding, ModelError
 from dmlpy.messages.json_positions import Position, Positions, nesting
 from dmlpy.messages.json_text import STRING, without_comments
@@ -79,7 +80,7 @@ def read_bytes(path: Path) -> bytes:
         if (size := path.stat().st_size) > MAX_BYTES:
             remedy = "put large data into separate files (sourcePath)"
             raise _refuse(path, "file.size", f"{size} bytes", f"at most {MAX_BYTES}", remedy=remedy)
-        return path.read_bytes()
+        return files.read(path, MAX_BYTES)
     except OSError as error:
         raise _refuse(path, "file.unreadable", f"unreadable: {error.strerror or error}", "a file") from None
 

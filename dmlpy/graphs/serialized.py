@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from dmlpy import files
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, TensorFlags
@@ -79,7 +80,7 @@ class SerializedGraph:
             raise _error("serialized.constant", "constants", f"{brief(input_name)}, {found}", "a constant, and the folder of its file")
         size = next(tensor.size_in_bytes for tensor in _readers(self.graph, constant.input_index))
         try:
-            data = constant.path.read_bytes()
+            data = files.read(constant.path, size)
         except OSError as error:
             raise _error("file.unreadable", "constants", f"{constant.path.name}: {error.strerror or error}", "a file") from None
         return data + bytes(max(0, size - len(data)))
@@ -117,7 +118,7 @@ def _read_file(path: Path) -> bytes:
             raise _error("file.missing", "", f"{path.name}, {found}", "a graph dump")
         if (size := path.stat().st_size) > MAX_BYTES:
             raise _error("file.size", "", f"{path.name} of {size} bytes", f"at most {MAX_BYTES} bytes")
-        return path.read_bytes()
+        return files.read(path, MAX_BYTES)
     except (OSError, ValueError) as error:
         if isinstance(error, DescError):
             raise

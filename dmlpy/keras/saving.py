@@ -13,7 +13,7 @@ import numpy as np
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.files import beside
+from dmlpy.files import beside, opened
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.messages.json_positions import nesting
@@ -178,9 +178,12 @@ def _safetensors() -> Any:
 @contextmanager
 def _opened(path: FilePath) -> Iterator[Any]:
     safetensors = _safetensors()
-    if Path(fspath(path)).exists() and not Path(fspath(path)).is_file():
-        # Opening a pipe would block forever.
-        raise DescError(fspath(path), [Problem("weights.file", "", "not a regular file", "a file of safetensors")])
+    try:
+        opened(Path(fspath(path))).close()  # safetensors would wait for a pipe without end
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DescError(fspath(path), [Problem("weights.file", "", error.strerror or str(error), "a file of safetensors")]) from None
     try:
         with safetensors.safe_open(fspath(path), framework="numpy") as file:
             yield file

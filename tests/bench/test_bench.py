@@ -305,7 +305,7 @@ def test_the_floor_on_the_processor_is_of_products_or_of_memory() -> None:
     ("text", "message"),
     [
         ("{", "is not a record of `dmlpy bench`: the file"),
-        ('{"format": 2}', "is not a record of `dmlpy bench`: format"),
+        ('{"format": 2}', "is not a record of `dmlpy bench`: 'format'"),
         (None, "cannot be read"),
     ],
 )

@@ -131,11 +131,6 @@ def test_what_is_no_such_file_is_reported(tmp_path: Path, data: bytes, why: str)
     assert f"broken is not a file of `python -m dmlpy.bench.references`: {why}" in str(told.value)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(DmlError, match="it is no file"):
-        References.load(tmp_path)
-
-
 def test_a_file_that_is_cut_short_is_reported(file: Path, tmp_path: Path) -> None:
     path = tmp_path / "short"
     path.write_bytes(file.read_bytes()[:-1])

@@ -49,6 +49,24 @@ def checked(path: Path) -> str:
     return report.findings[0].problems[0].code if report.findings else "accepted"
 
 
+def parsed(path: Path) -> str:
+    """A desc and a graph from JSON, by the classes themselves; then all that can be asked of what is accepted."""
+    data, told = path.read_bytes(), []
+    for read in (dml.OperatorDesc.from_json, dml.Graph.from_json):
+        try:
+            found = read(data)
+        except dml.DescError as error:
+            refused = error
+            told.append(refused.problems[0].code)
+        else:
+            assert type(found).from_json(found.to_json()) == found, "it is read as another"
+            problems = dml.check(found) if isinstance(found, dml.OperatorDesc) else found.check()
+            assert len(str(found)) + sum(len(str(problem)) for problem in problems) < MAX_TEXT, "its text is long"
+            return "accepted"
+    assert len(str(refused)) < MAX_TEXT, f"{len(str(refused))} characters are told"
+    return told[0]
+
+
 def filled(path: Path) -> str:
     """A model with one resource that a file fills: checked, and filled as in a run."""
     from dmlpy.dxdispatch import Folders, load
@@ -144,11 +162,20 @@ TRIES: dict[str, Callable[[Path], str]] = {
     "generated prediction": predicted,
     "generated compiled": compiled,
     "record": recorded,
+    "generated json": checked,
+    "generated desc": parsed,
 }
 """What is done with a file, by kind."""
 GENERATED = ("generated", "generated prediction", "generated compiled")
 """The kinds whose files are made from the schemas of ONNX's operators."""
-SUFFIXES = {"npz": "npy", **dict.fromkeys(("model", "prediction", *GENERATED), "onnx"), "record": "json", "raw": "dat"}
+SUFFIXES = {
+    "npz": "npy",
+    "generated json": "json",
+    "generated desc": "json",
+    **dict.fromkeys(("model", "prediction", *GENERATED), "onnx"),
+    "record": "json",
+    "raw": "dat",
+}
 """Of kinds whose files have another suffix than the kind's name."""
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzzing import generated_json
 from tests.support.folders import ROOT
 
 SIZES = [0, 1, 2, 3, 8, 127, 128, 255, 256, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63, 2**64 - 1, 2**64, 10**30]
@@ -278,4 +279,5 @@ MAKERS: dict[str, Callable[[random.Random], bytes]] = {
     "prediction": _model,
     **dict.fromkeys(("generated", "generated prediction", "generated compiled"), _generated),
     "record": _record,
+    **dict.fromkeys(("generated json", "generated desc"), generated_json.generated),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
 import re
 import sys
@@ -9,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzzing import files, generated_models, large, limited, mutants
+from dmlpy.description.registry import OPERATORS
+from tests.fuzzing import files, generated_json, generated_models, large, limited, mutants
 from tests.support.folders import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of a process are set as Linux does")
@@ -40,6 +43,18 @@ def test_models_are_made_of_every_operator() -> None:
     assert len({schema.name for schema in schemas}) > 200
     made = generated_models.with_each(random.Random(1))
     assert [{node.op_type for node in one.graph.node} for one in made] == [{schema.name} for schema in schemas]
+
+
+def test_json_is_made_of_every_operator_and_mostly_read() -> None:
+    chance, names, read = random.Random(2), set(OPERATORS), 0
+    texts = [generated_json.generated(chance) for _ in range(300)]
+    for text in texts:
+        with contextlib.suppress(ValueError, RecursionError):
+            json.loads(text)
+            read += 1
+        names -= set(re.findall(r'"(DML[A-Z_0-9]+)"', text.decode("latin-1")))
+    assert len(names) < len(OPERATORS) / 3
+    assert 180 < read < 290
 
 
 @pytest.mark.slow

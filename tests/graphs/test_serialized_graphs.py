@@ -303,6 +303,9 @@ def test_constants_have_the_sizes_of_their_tensors(tmp_path: Path) -> None:
     (folder / "inside.bin").unlink()
     with pytest.raises(dml.DescError, match="No such file"):
         dump.read_constant("c")
+    (folder / "inside.bin").symlink_to("/dev/zero")
+    with pytest.raises(dml.DescError, match="a device, not a regular file"):
+        dump.read_constant("c")
 
 
 def test_a_constant_is_filled_up_to_a_multiple_of_four(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
 import tracemalloc
 from pathlib import Path
@@ -131,10 +129,3 @@ def test_no_initializer_runs_on_loading(name: str, tmp_path: Path, monkeypatch: 
     loaded = load_model(tmp_path / "m.safetensors", device="numpy")
     for found, wanted in zip(loaded.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(found, wanted)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="pipes have no names in folders there")
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "m.safetensors")
-    with pytest.raises(dml.DescError, match=r"not a regular file(.|\n)*weights\.file"):
-        load_model(tmp_path / "m.safetensors", device="numpy")
