@@ -25,6 +25,7 @@ PAGES: Mapping[str, str] = {
     "dmlpy/README.md": "guide/architecture",
     "dmlpy/description/README.md": "guide/description",
     "dmlpy/validation/README.md": "guide/validation",
+    "dmlpy/evidence/README.md": "guide/evidence",
     "dmlpy/operators/README.md": "guide/operators",
     "dmlpy/operators/recurrent/README.md": "guide/recurrent",
     "dmlpy/operators/normalization/README.md": "guide/normalization",

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from dmlpy import debugging
+from dmlpy.evidence.doubts import type_entries
+from dmlpy.evidence.facts import FACT_CLASSES, facts
 from dmlpy.inspection import catalog
 from tests.support import accuracy
 from tests.support.folders import DATA
@@ -44,6 +46,50 @@ def debug_topics() -> str:
     return "| topic | what is logged |\n|---|---|\n" + "".join(f"| `{topic}` | {text} |\n" for topic, text in debugging.TOPICS.items())
 
 
+def fact_counts() -> str:
+    """The number of facts of each family and class, as a Markdown table."""
+    families = sorted({fact.id.rpartition("-")[0] for fact in facts()})
+    counts = Counter((fact.id.rpartition("-")[0], fact.kind) for fact in facts())
+    rows = [[family, *(counts[family, kind] for kind in FACT_CLASSES)] for family in families]
+    total = ["**all**", *(sum(row[column] for row in rows) for column in range(1, len(FACT_CLASSES) + 1))]
+    head = ["family", *(f"`{kind}`" for kind in FACT_CLASSES)]
+    lines = [head, ["---", *["---:"] * len(FACT_CLASSES)], *([str(cell or "") for cell in row] for row in [*rows, total])]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _open_facts(kind: str) -> str:
+    """The facts of a class with what dmlpy does, as a Markdown table."""
+    rows = [(fact.id, ", ".join(fact.operators), fact.text, fact.reason) for fact in facts() if fact.kind == kind]
+    head = "| fact | operators | what is shown | what dmlpy does |\n|---|---|---|---|\n"
+    return head + "".join(f"| {' | '.join(cell.replace('|', '&#124;').replace('*', '&#42;') for cell in row)} |\n" for row in rows)
+
+
+def facts_that_differ() -> str:
+    """The facts where dmlpy does something else by choice."""
+    return _open_facts("differs")
+
+
+def facts_in_question() -> str:
+    """The facts that the sources do not decide."""
+    return _open_facts("question")
+
+
+def doubtful_types() -> str:
+    """The types of programs' tables that Microsoft's pages do not list, with the decisions."""
+    rows = [
+        (
+            f"{entry.operator} {entry.field}: {entry.listed()}",
+            entry.span(),
+            entry.source.name,
+            entry.decision,
+            " ".join(entry.reason.split()),
+        )
+        for entry in type_entries()
+    ]
+    head = "| types | levels | listed by | decision | reason |\n|---|---|---|---|---|\n"
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
 def dask_scaling() -> str:
     """The record of `dmlpy.dask.scaling`; Dask is imported only where the table is made."""
     from dmlpy.dask import scaling
@@ -77,6 +123,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "accuracy": accuracy.table,
     "operators": operators,
     "layers": layers,
+    "facts": fact_counts,
+    "facts-that-differ": facts_that_differ,
+    "facts-in-question": facts_in_question,
+    "doubtful-types": doubtful_types,
     "dask-scaling": dask_scaling,
     "onnx-node-tests": onnx_node_tests,
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from dmlpy.description.coercion import Uint
+from dmlpy.description.markers import Limits
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc
 
@@ -10,7 +13,7 @@ from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDe
 class NormPoolingDesc(ForwardPoolingDesc):
     """The base of the Lp poolings."""
 
-    p: Uint
+    p: Annotated[Uint, Limits(least=1)]
     """The order P of the norm, usually 1 or 2."""
 
 

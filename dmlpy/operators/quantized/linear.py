@@ -65,6 +65,9 @@ class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEA
     """DML_ELEMENT_WISE_QUANTIZE_LINEAR_OPERATOR_DESC: quantizes numbers to 8-bit integers.
 
     A scale or a zero point that belongs to the whole tensor, or to all elements at one place of an axis, repeats by strides of 0.
+
+    x is divided by the scale, as DirectML's page has it. ONNX Runtime's tests record that DirectML multiplies by the scale's reciprocal,
+    rounded to FLOAT32: where x / scale is next to a tie, its result differs by one.
     """
 
     formula = "y = clamp(round(x / scale) + zero_point, the range of the output's type)"
@@ -155,7 +158,8 @@ class DynamicQuantizeLinearDesc(WholeTensorDesc, dml="DYNAMIC_QUANTIZE_LINEAR"):
 
     least and most are the range of the output's type. Whether the input's range is first widened to hold 0, as ONNX has it, is not
     documented; here it is, or the zero point would not fit its type. Nor is it documented what an input of zeros gives, whose scale is 0;
-    here its zero point is least, and so is every result.
+    here its zero point is least, and so is every result. x is divided by the scale; ONNX Runtime's tests record that DirectML multiplies
+    by the rounded reciprocal, so that its result may differ by one next to a tie.
     """
 
     formula = """\

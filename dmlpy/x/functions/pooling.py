@@ -192,7 +192,7 @@ def lp_pooling(
             dimension.
         end_padding: The elements of padding after the last element of each spatial dimension. Default: 0 for each
             dimension.
-        p: The order P of the norm, usually 1 or 2.
+        p: The order P of the norm, usually 1 or 2. At least 1.
 
     Returns:
         `[batch, channels, *out]`. The result y, an element for each position of the window.
@@ -242,7 +242,7 @@ def lp_pooling1(
             dimension.
         dilations: The steps from one element of the window to the next along each spatial dimension: 1 where they are
             neighbours. At least 1; dimension_count entries. Default: 1 for each dimension.
-        p: The order P of the norm, usually 1 or 2.
+        p: The order P of the norm, usually 1 or 2. At least 1.
 
     Returns:
         `[batch, channels, *out]`. The result y, an element for each position of the window.

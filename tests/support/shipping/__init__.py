@@ -1,0 +1,16 @@
+"""Descs that released programs build, in our own words and with small sizes, each with the level at which the program uses it."""
+
+from tests.support.shipping import activation, attention, convolution, elementwise, indexing, movement, normalization, quantized, reduction
+
+SHIPPED = [
+    *elementwise.ROWS,
+    *activation.ROWS,
+    *reduction.ROWS,
+    *normalization.ROWS,
+    *convolution.ROWS,
+    *quantized.ROWS,
+    *indexing.ROWS,
+    *movement.ROWS,
+    *attention.ROWS,
+]
+"""All of them."""
