@@ -213,8 +213,8 @@ def largest_difference(left: Array, right: Array) -> float:
     """The largest difference of two elements, relative to the largest magnitude."""
     if left.dtype.kind != "f" and right.dtype.kind != "f":
         return 0.0 if np.array_equal(left, right) else np.inf
-    first, second = left.astype(np.float64), right.astype(np.float64)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # differences of infinities, and casts of signalling NaN
+        first, second = left.astype(np.float64), right.astype(np.float64)
         same = (first == second) | (np.isnan(first) & np.isnan(second))
         difference = np.where(same, 0.0, np.abs(first - second))
         if not np.isfinite(difference).all():

@@ -76,7 +76,7 @@ class Worker:
             StartError: DirectML, the adapter or the level is missing, or opening the device fails.
         """
         self._level = level
-        if self._process is None:
+        if not self.is_running:
             return self._start()
         try:
             return Opened(**self._loaded, **self._request(self._limit_s, "open", **self._options()))
@@ -101,14 +101,19 @@ class Worker:
         return self._call("run", desc=desc, inputs=inputs)  # type: ignore[no-any-return]
 
     def _call(self, name: str, **arguments: Any) -> Any:
-        if self._process is None:
+        if not self.is_running:
             self._start()
         return self._request(self._limit_s, name, **arguments)
 
     def _options(self) -> dict[str, Any]:
         return {"level": self._level, "hardware": self._hardware, "debug": self._debug}
 
-    def _start(self) -> Opened:
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None
+
+    def _launch(self) -> None:
         self._answers = queue.Queue()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "dmlpy.conformance.worker"],
@@ -118,6 +123,9 @@ class Worker:
             encoding="utf-8",
         )
         threading.Thread(target=_read, args=(self._process, self._answers), daemon=True).start()
+
+    def _start(self) -> Opened:
+        self._launch()
         try:
             self._loaded = self._request(START_LIMIT_S, "load", dll=self._dll)
             return Opened(**self._loaded, **self._request(START_LIMIT_S, "open", **self._options()))

@@ -37,11 +37,15 @@ class Session:
     def open(self, level: str, hardware: bool, debug: bool) -> dict[str, Any]:
         """Opens a device in place of an open one."""
         assert self._libraries is not None, "load comes first"
+        self.close()
+        self._device = device = Device(self._libraries, FeatureLevel.parse(level), hardware=hardware, debug=debug)
+        return {"adapter": device.adapter, "debug_layer": device.has_debug_layer, "highest_level": str(device.highest_level())}
+
+    def close(self) -> None:
+        """Releases the device."""
         if self._device is not None:
             self._device.close()
             self._device = None
-        self._device = device = Device(self._libraries, FeatureLevel.parse(level), hardware=hardware, debug=debug)
-        return {"adapter": device.adapter, "debug_layer": device.has_debug_layer, "highest_level": str(device.highest_level())}
 
     @property
     def device(self) -> Device:
@@ -59,23 +63,26 @@ class Session:
         return [None if data is None else base64.b64encode(data).decode("ascii") for data in results]
 
 
+def answer_to(session: Session, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request: its value, why it failed, or, as `ended`, why the process must end."""
+    try:
+        return {"value": getattr(session, name)(**arguments)}
+    except RemovedError as error:
+        return {"ended": str(error)}
+    except DmlError as error:
+        return {"failed": str(error)}
+    except OSError as error:  # an access violation, which ctypes catches on Windows
+        return {"ended": f"a crash: {error}"}
+
+
 def serve(requests: IO[str], answers: IO[str]) -> None:
     """Answers requests until there are no more, or until DirectML cannot be used any more."""
     session = Session()
     for line in requests:
         name, arguments = json.loads(line)
-        answer: dict[str, Any]
-        ended = False
-        try:
-            answer = {"value": getattr(session, name)(**arguments)}
-        except RemovedError as error:
-            answer, ended = {"ended": str(error)}, True
-        except DmlError as error:
-            answer = {"failed": str(error)}
-        except OSError as error:  # an access violation, which ctypes catches on Windows
-            answer, ended = {"ended": f"a crash: {error}"}, True
+        answer = answer_to(session, name, arguments)
         print(json.dumps(answer), file=answers, flush=True)
-        if ended:
+        if "ended" in answer:
             os._exit(1)  # releasing objects may crash too
 
 

@@ -458,6 +458,7 @@ HRESULT D3D12GetDebugInterface(GUID id, void** found) {
 HRESULT D3D12CreateDevice(void* adapter, int32_t level, GUID id, void** found) {
     if (!adapter || level != 0xb000) violation("arguments of D3D12CreateDevice");
     if (!expect(id, 0x189819f1, "ID3D12Device")) return E_NOINTERFACE;
+    removed_reason = S_OK;
     *found = make<D3d12Device>();
     return S_OK;
 }
@@ -472,9 +473,12 @@ HRESULT DMLCreateDevice1(void* device, uint32_t flags, int32_t level, GUID id, v
 }
 
 void mock_set(const Settings* given) { settings = *given; }
-void mock_remove_device() { removed_reason = REMOVED; }
 int64_t mock_live_objects() { return live_objects; }
 const char* mock_violations() { return violations.c_str(); }
+void mock_reset() {
+    violations.clear();
+    debug_messages.clear();
+}
 size_t mock_size_of(int type) { return OPERATORS[type].size; }
 const char* mock_describe(const DML_OPERATOR_DESC* desc) {
     static std::string text;

@@ -39,8 +39,14 @@ DEFAULTS: Mapping[str, Any] = {
     "wrong_results": [],
     "removes": [],
 }
-"""The highest level; whether there is a software adapter, a debug layer, DMLCreateDevice1; operators whose descs are all refused, all
-accepted, end the process, never get an answer, give other results, or remove the device when they run."""
+"""The highest level; whether there is a software adapter, a debug layer, no DMLCreateDevice1. The lists hold parts of descs' JSON, like
+`operator("RNN")`: such descs are refused, accepted, end the process, never get an answer, give other results, or remove the device when
+they run."""
+
+
+def operator(name: str) -> str:
+    """The part of an operator's JSON that only it has."""
+    return f'"Type":"DML_OPERATOR_{name}"'
 
 
 class Settings(ctypes.Structure):
@@ -94,28 +100,28 @@ class Behaviour:
         self._kept = functions["judge"](self._judge), functions["compute"](self._compute)
         self.settings = Settings(*self._kept, self.level, self.options["warp"], self.options["debug_layer"])
 
-    def _is_listed(self, option: str, desc: Mapping[str, Any]) -> bool:
-        return str(desc["Type"]).removeprefix("DML_OPERATOR_") in self.options[option]
+    def _is_listed(self, option: str, text: bytes) -> bool:
+        return any(part.encode() in text for part in self.options[option])
 
     def _judge(self, text: bytes) -> int:
-        found = json.loads(text)
-        if self._is_listed("crashes", found):
+        if self._is_listed("crashes", text):
             os.abort()
-        if self._is_listed("hangs", found):
+        if self._is_listed("hangs", text):
             time.sleep(3600)
-        if self._is_listed("refuses", found) or self._is_listed("accepts", found):
-            return S_OK if self._is_listed("accepts", found) else HResult.E_INVALIDARG
+        if self._is_listed("refuses", text):
+            return HResult.E_INVALIDARG
+        if self._is_listed("accepts", text):
+            return S_OK
         try:
-            problems = dml.check(desc_of(found), self.level)
+            problems = dml.check(desc_of(json.loads(text)), self.level)
         except dml.DescError:
             return HResult.E_INVALIDARG
         return HResult.E_INVALIDARG if problems else S_OK
 
     def _compute(self, text: bytes, inputs: int, outputs: int) -> int:
-        found = json.loads(text)
-        if self._is_listed("removes", found):
+        if self._is_listed("removes", text):
             return HResult.DXGI_ERROR_DEVICE_REMOVED
-        desc = desc_of(found)
+        desc = desc_of(json.loads(text))
         given = {}
         for slot, address in zip(desc.input_slots(), _addresses(inputs, len(desc.input_slots())), strict=True):
             if slot.tensor is not None:
@@ -125,7 +131,7 @@ class Behaviour:
             if slot.tensor is not None:
                 value = results[slot.field.name]
                 value = value if slot.index is None else value[slot.index]
-                if self._is_listed("wrong_results", found):
+                if self._is_listed("wrong_results", text):
                     value = value + 1
                 ctypes.memmove(address, to_bytes(slot.tensor, value), slot.tensor.extent_in_bytes)
         return S_OK
@@ -134,10 +140,8 @@ class Behaviour:
         """The mock in the place of Windows' libraries, with this behaviour."""
         mock = library()
         mock.mock_set(ctypes.byref(self.settings))
-        directml = Without(mock, "DMLCreateDevice1") if self.options["old"] else mock
-        return Libraries(
-            directml, Without(mock, "DMLCreateDevice1"), mock if not self.options["old"] else directml, "mock.dll", "1.2.3.4", "Linux"
-        )
+        known: Any = Without(mock, "DMLCreateDevice1") if self.options["old"] else mock
+        return Libraries(known, known, known, "mock.dll", "1.2.3.4", "Linux")
 
 
 class Without:
@@ -154,6 +158,13 @@ class Without:
 
 def _addresses(array: int, count: int) -> list[int]:
     return [item or 0 for item in (ctypes.c_void_p * count).from_address(array)] if count else []
+
+
+def take_violations() -> str:
+    """What real interfaces would not allow, since the last call."""
+    found: bytes = library().mock_violations()
+    library().mock_reset()
+    return found.decode()
 
 
 _running: list[Behaviour] = []
