@@ -557,7 +557,7 @@ def conformance(
             show(command.differences_table(record))
         typer.echo(command.summary(record))
         if check_record is None:
-            typer.echo(f"{output}: dmlpy/inspection/directml/README.md says where to send it")
+            typer.echo(f"{output}: dmlpy/conformance/README.md says where to send it")
 
 
 @app.command()

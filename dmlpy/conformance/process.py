@@ -16,6 +16,7 @@ from dmlpy.messages.problems import DmlError
 if TYPE_CHECKING:
     from types import TracebackType
 
+COMMAND = (sys.executable, "-m", "dmlpy.conformance.worker")
 START_LIMIT_S = 120.0
 """The most seconds until DirectML is loaded and a device is open."""
 
@@ -116,7 +117,7 @@ class Worker:
     def _launch(self) -> None:
         self._answers = queue.Queue()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "dmlpy.conformance.worker"],
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
