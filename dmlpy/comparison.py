@@ -118,7 +118,7 @@ def compare(
         allowed = 0.0
         if data_type.numpy.kind == "f":
             allowed = TOLERANCES[data_type.numpy.name] if tolerance is None else tolerance
-        nodes.append(NodeDifference(label, desc.short_name(), _difference(left[label], right[label]), allowed))
+        nodes.append(NodeDifference(label, desc.short_name(), largest_difference(left[label], right[label]), allowed))
     return Comparison((first, second), tuple(nodes))
 
 
@@ -209,12 +209,12 @@ def _view(data: Array, reader: TensorDesc) -> Array:
     return np.ndarray(reader.sizes, reader.data_type.numpy, padded.data, strides=reader.numpy_strides())
 
 
-def _difference(left: Array, right: Array) -> float:
+def largest_difference(left: Array, right: Array) -> float:
     """The largest difference of two elements, relative to the largest magnitude."""
     if left.dtype.kind != "f" and right.dtype.kind != "f":
         return 0.0 if np.array_equal(left, right) else np.inf
-    first, second = left.astype(np.float64), right.astype(np.float64)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # differences of infinities, and casts of signalling NaN
+        first, second = left.astype(np.float64), right.astype(np.float64)
         same = (first == second) | (np.isnan(first) & np.isnan(second))
         difference = np.where(same, 0.0, np.abs(first - second))
         if not np.isfinite(difference).all():

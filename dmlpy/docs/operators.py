@@ -92,9 +92,10 @@ def operators_table(entries: Iterable[catalog.CatalogEntry], document: str, *, w
             "dmlpy's own" if kind.is_extension else str(kind.introduced()),
             _devices(entry),
             escape(", ".join(entry.verified_against)),
+            escape(entry.directml_says),
         ]
         rows.append(row)
-    headings = ["operator", *(["family"] if with_family else []), "from level", "runs on", "results compared with"]
+    headings = ["operator", *(["family"] if with_family else []), "from level", "runs on", "results compared with", "DirectML says"]
     return table(headings, rows)
 
 
@@ -124,6 +125,7 @@ def _facts(entry: catalog.CatalogEntry, found: Explanation) -> str:
         ("from feature level", "none: the operator is dmlpy's own" if kind.is_extension else since),
         ("runs on", _devices(entry)),
         ("results compared with", escape(", ".join(entry.verified_against)) or "the definition alone"),
+        *([("DirectML says", escape(entry.directml_says))] if entry.directml_says else []),
         ("in place", "an output may use the memory of an input of the same layout" if kind.in_place else "no"),
         ("inputs owned by DirectML", "may be flagged" if kind.accepts_owned else "may not be flagged"),
         *([] if not issubclass(kind, FusableDesc) else [("fused", "other structs may hold it; its tensors are null then")]),

@@ -40,6 +40,7 @@ PAGES: Mapping[str, str] = {
     "dmlpy/dask/README.md": "guide/dask",
     "dmlpy/dxdispatch/README.md": "guide/dxdispatch",
     "dmlpy/bench/README.md": "guide/bench",
+    "dmlpy/conformance/README.md": "guide/conformance",
     "dmlpy/DEBUGGING.md": "guide/debugging",
     "dmlpy/GLOSSARY.md": "guide/glossary",
     "dmlpy/PROMISES.md": "guide/promises",

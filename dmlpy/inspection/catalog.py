@@ -16,6 +16,7 @@ from dmlpy.description.registry import OPERATORS, short_name
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.device import NumpyDevice
+from dmlpy.inspection import directml_records
 from dmlpy.messages.naming import c_member, did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.messages.tables import Table
@@ -163,11 +164,13 @@ class CatalogEntry:
         kind: its class.
         runs_on: the kinds of devices, each with whether it runs the operator, if there is one.
         verified_against: the sources that the tests compare its results with; empty if there are none.
+        directml_says: what the newest record of `dmlpy conformance` says of it; empty if there is none.
     """
 
     kind: type[OperatorDesc]
     runs_on: Mapping[str, bool]
     verified_against: tuple[str, ...]
+    directml_says: str
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as a dict for JSON."""
@@ -179,6 +182,7 @@ class CatalogEntry:
             "feature_level": None if self.kind.is_extension else str(self.kind.introduced()),
             "runs_on": dict(self.runs_on),
             "verified_against": list(self.verified_against),
+            "directml_says": self.directml_says or None,
         }
 
 
@@ -198,7 +202,12 @@ def operators(*, family: str | None = None, feature_level: FeatureLevel | None =
         raise DescError("operators", [problem])
     devices: dict[str, type[Device]] = {"numpy": NumpyDevice, "cpu": CpuDevice, "cuda": CudaDevice}
     return [
-        CatalogEntry(kind, {name: device.runs(kind) for name, device in devices.items()}, verified_against(kind))
+        CatalogEntry(
+            kind,
+            {name: device.runs(kind) for name, device in devices.items()},
+            verified_against(kind),
+            "" if kind.is_extension else directml_records.summary(kind.short_name(), directml_records.stored()),
+        )
         for kind in sorted(OPERATORS.values(), key=lambda kind: (kind.is_extension, kind.type_name))
         if (family is None or kind.family() == family.lower())
         and (feature_level is None or (not kind.is_extension and kind.introduced() <= feature_level))
@@ -214,10 +223,11 @@ def operators_table(found: Sequence[CatalogEntry]) -> Table:
             "dmlpy's own" if item.kind.is_extension else str(item.kind.introduced()),
             ", ".join(name for name, runs in item.runs_on.items() if runs) or "described only",
             ", ".join(item.verified_against),
+            item.directml_says,
         )
         for item in found
     )
-    return Table("Operators", ("operator", "family", "from level", "runs on", "verified against"), rows)
+    return Table("Operators", ("operator", "family", "from level", "runs on", "verified against", "DirectML says"), rows)
 
 
 def families() -> list[str]:

@@ -147,6 +147,7 @@ def test_ops_of_a_family_and_a_level() -> None:
         "own": False,
         "feature_level": "5_1",
         "verified_against": ["ONNX Runtime"],
+        "directml_says": None,
     }
     assert listed["DML_OPERATOR_ACTIVATION_RELU"]["runs_on"]["numpy"] is True
     status, out, err = dmlpy("ops", "--family", "activations")

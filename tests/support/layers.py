@@ -15,7 +15,7 @@ LAYERS = [
     {"onnx"},
     {"dask", "dxdispatch", "keras", "pydirectml", "torch"},
     {"__init__"},
-    {"bench", "docs"},
+    {"bench", "conformance", "docs"},
     {"cli"},
     {"__main__"},
 ]

@@ -1,0 +1,251 @@
+"""What `dmlpy conformance` does: asks about all descs, runs some, and makes the record."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlpy.conformance.findings import Findings, differing_outputs
+from dmlpy.conformance.process import EndedError, StartError, Worker
+from dmlpy.conformance.questions import operator_classes, questions, runs
+from dmlpy.conformance.values import random_inputs, to_bytes
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.description.json_objects import read_json
+from dmlpy.description.registry import operator_class
+from dmlpy.inspection.directml_records import LevelRecord, OperatorRecord, Record
+from dmlpy.inspection.samples import sample
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import DescError, DmlError
+from dmlpy.messages.tables import Table
+from dmlpy.validation.checking import check
+from dmlpy.version import __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dmlpy.conformance.process import Opened
+
+MOST_ENDINGS = 10
+"""The endings of the process in a row after which the rest of an operator's descs are left out."""
+
+Inform = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ConformanceOptions:
+    """What to ask.
+
+    Attributes:
+        operators: short names; none for all operators.
+        dll: DirectML.dll; None for that of an installed onnxruntime-directml, else of Windows.
+        files: JSON files with more descs.
+        hardware: the first GPU in place of the software adapter.
+        debug: the debug layer, where it is installed.
+        run: also run operators and compare their results.
+        limit_s: the most seconds for one desc.
+        seconds: ask no more after so many seconds; None for no limit.
+    """
+
+    operators: Sequence[str] = ()
+    dll: Path | None = None
+    files: Sequence[Path] = ()
+    hardware: bool = False
+    debug: bool = True
+    run: bool = True
+    limit_s: float = 60.0
+    seconds: float | None = None
+
+
+@dataclass
+class _Run:
+    """A run under way: what is known so far is in it."""
+
+    options: ConformanceOptions
+    worker: Worker
+    opened: Opened
+    found: dict[str, Findings] = field(default_factory=dict)
+    levels: dict[str, LevelRecord] = field(default_factory=dict)
+    samples: dict[str, bool] = field(default_factory=dict)
+    """The samples by operator, each with whether the device of the highest level accepts it."""
+    until: float = float("inf")
+
+    @property
+    def level(self) -> FeatureLevel:
+        return FeatureLevel.parse(self.opened.highest_level)
+
+    def ask_all(self, kind: type[OperatorDesc], more: Sequence[OperatorDesc]) -> None:
+        first = sample(kind)
+        for desc, findings in self._each(kind, list(dict.fromkeys([*questions(kind), *more]))):
+            problems = check(desc, self.level)
+            try:
+                answer = self.worker.ask(desc.to_dict())
+            except EndedError as error:
+                findings.ended(desc, str(error))
+                continue
+            findings.answered(desc, problems, answer)
+            if desc == first:
+                self.samples[kind.short_name()] = not answer["call"]
+
+    def run_all(self, kind: type[OperatorDesc]) -> None:
+        rng = np.random.default_rng(zlib.crc32(kind.type_name.encode()))  # a desc has the same inputs in every run
+        for desc, findings in self._each(kind, runs(kind, self.level)):
+            inputs = random_inputs(rng, desc)
+            given = [None if slot.tensor is None else _text(to_bytes(slot.tensor, inputs[slot.place])) for slot in desc.input_slots()]
+            try:
+                results = self.worker.run(desc.to_dict(), given)
+            except EndedError as error:
+                findings.ended(desc, str(error), run=True)
+            except StartError:
+                raise
+            except DmlError as error:
+                findings.failed(desc, str(error))
+            else:
+                data = [None if text is None else base64.b64decode(text) for text in results]
+                findings.computed(desc, differing_outputs(desc, inputs, data))
+
+    def _each(self, kind: type[OperatorDesc], descs: list[OperatorDesc]) -> Iterator[tuple[OperatorDesc, Findings]]:
+        """The descs with their operator's findings, until the time is over or the process ends again and again."""
+        findings = self.found.setdefault(kind.short_name(), Findings())
+        endings, before = 0, self.worker.endings
+        for index, desc in enumerate(descs):
+            if time.monotonic() > self.until or endings >= MOST_ENDINGS:
+                findings.left_out += len(descs) - index
+                return
+            yield desc, findings
+            endings = endings + 1 if self.worker.endings > before else 0
+            before = self.worker.endings
+
+    def ask_level(self, level: FeatureLevel) -> None:
+        """Asks a device that was created for a lower level about the samples: does the level limit what it accepts?"""
+        asked = other = 0
+        try:
+            self.worker.open(str(level))
+        except StartError as error:
+            self.levels[str(level)] = LevelRecord(opened=False, reason=str(error), asked=0, other_answers=0)
+            return
+        for name, accepted in self.samples.items():
+            with suppress(EndedError):
+                answer = self.worker.ask(sample(operator_class(name)).to_dict())
+                asked += 1
+                other += accepted != (not answer["call"])
+        self.levels[str(level)] = LevelRecord(opened=True, asked=asked, other_answers=other)
+
+    def record(self) -> Record:
+        return Record(
+            format=1,
+            date=datetime.date.today().isoformat(),
+            dmlpy=__version__,
+            directml_version=self.opened.version,
+            feature_level=self.opened.highest_level,
+            system=self.opened.system,
+            adapter=self.opened.adapter,
+            debug_layer=self.opened.debug_layer,
+            endings=self.worker.endings,
+            levels=self.levels,
+            operators={name: findings.record() for name, findings in sorted(self.found.items())},
+        )
+
+
+def run(options: ConformanceOptions, save: Callable[[Record], None], inform: Inform) -> Record:
+    """Compares dmlpy with DirectML.
+
+    Args:
+        options: what to ask.
+        save: writes the record; it is also called where the run ends early, with what is known by then.
+        inform: tells the user about progress.
+
+    Raises:
+        DmlError: this is not Windows, DirectML or the adapter is missing, an operator's name or a file is wrong, or DirectML could not be
+            started again after a crash.
+    """
+    kinds = _kinds(options.operators)
+    more = _more(options.files)
+    dll = None if options.dll is None else str(options.dll)
+    with Worker(dll, hardware=options.hardware, debug=options.debug, limit_s=options.limit_s) as worker:
+        opened = worker.open(str(min(FeatureLevel)))
+        inform(f"{opened.file} {opened.version}, feature level {opened.highest_level}, on {opened.adapter}")
+        started = _Run(options, worker, opened)
+        if options.seconds is not None:
+            started.until = time.monotonic() + options.seconds
+        try:
+            _ask(started, kinds, more, inform)
+        finally:
+            record = started.record()
+            save(record)
+    return record
+
+
+def _kinds(names: Sequence[str]) -> list[type[OperatorDesc]]:
+    found = [operator_class(name.upper()) for name in names]
+    if own := [kind.short_name() for kind in found if kind.is_extension]:
+        raise DmlError(f"DirectML has no {own[0]}: it is one of dmlpy's own operators")
+    return operator_classes(kind.short_name() for kind in found)
+
+
+def _ask(started: _Run, kinds: Sequence[type[OperatorDesc]], more: Sequence[OperatorDesc], inform: Inform) -> None:
+    if started.options.run:
+        for kind in kinds:
+            started.run_all(kind)
+        inform(f"{plural(sum(found.runs for found in started.found.values()), 'desc')} run")
+    for index, kind in enumerate(kinds):
+        started.ask_all(kind, [desc for desc in more if isinstance(desc, kind)])
+        if index % 20 == 19:
+            inform(f"{index + 1} of {plural(len(kinds), 'operator')}")
+    for level in FeatureLevel:
+        if level < started.level and time.monotonic() <= started.until:
+            started.ask_level(level)
+
+
+def _more(files: Sequence[Path]) -> list[OperatorDesc]:
+    """The descs in JSON files: an array of them, or an object whose values are."""
+    found = []
+    for file in files:
+        try:
+            data = read_json(file.read_bytes(), str(file))
+        except OSError as error:
+            raise DmlError(f"{file} cannot be read: {error.strerror}") from error
+        for index, item in enumerate(data.values() if isinstance(data, Mapping) else data if isinstance(data, list) else [data]):
+            try:
+                found.append(OperatorDesc.from_dict(item))
+            except DescError as error:
+                raise DmlError(f"{file}, desc {index}: {error}") from error
+    return found
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def is_clean(record: Record) -> bool:
+    """Whether there are no differences."""
+    return not any(found.differences for found in record.operators.values())
+
+
+def differences_table(record: Record) -> Table:
+    """A table with a line for each kind of difference."""
+    rows = tuple(
+        (name, difference.kind.value, difference.rule, str(difference.count))
+        for name, found in record.operators.items()
+        for difference in found.differences
+    )
+    return Table("Differences", ("operator", "difference", "rule", "descs"), rows)
+
+
+def summary(record: Record) -> str:
+    """The figures of a record in two lines."""
+    found: list[OperatorRecord] = list(record.operators.values())
+    asked, runs = sum(each.asked for each in found), sum(each.runs for each in found)
+    agreed, same = sum(each.both_accept + each.both_refuse for each in found), sum(each.runs_agree for each in found)
+    return (
+        f"{plural(asked, 'desc')} of {plural(len(found), 'operator')}: both accept or both refuse {agreed}\n"
+        f"{plural(runs, 'desc')} run: {same} with the results of dmlpy.reference"
+    )

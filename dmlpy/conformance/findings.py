@@ -1,0 +1,133 @@
+"""Compares DirectML's answers and results with dmlpy's, and groups the differences by operator and rule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.comparison import TOLERANCES, largest_difference
+from dmlpy.conformance.values import from_bytes
+from dmlpy.inspection.directml_records import Difference, Kind, OperatorRecord
+from dmlpy.reference.evaluation import reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.messages.problems import Problem
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass
+class _Group:
+    """The differences of one kind and rule."""
+
+    count: int
+    desc: OperatorDesc
+    size: tuple[int, int]
+    messages: tuple[str, ...]
+
+
+@dataclass
+class Findings:
+    """What has been found about one operator."""
+
+    asked: int = 0
+    both_accept: int = 0
+    both_refuse: int = 0
+    runs: int = 0
+    runs_agree: int = 0
+    left_out: int = 0
+    _groups: dict[tuple[Kind, str], _Group] = field(default_factory=dict)
+
+    def answered(self, desc: OperatorDesc, problems: Sequence[Problem], answer: Mapping[str, Any]) -> None:
+        """Adds an answer of DirectML to a desc, in which dmlpy finds these problems."""
+        self.asked += 1
+        accepted = not answer["call"]
+        if accepted and not problems:
+            self.both_accept += 1
+        elif not accepted and problems:
+            self.both_refuse += 1
+        elif accepted:
+            self._add(Kind.ACCEPTED, problems[0].code, desc, (str(problems[0]), *answer["messages"]))
+        else:
+            self._add(Kind.REFUSED, f"{answer['call']}: {answer['hresult']}", desc, answer["messages"])
+
+    def ended(self, desc: OperatorDesc, reason: str, *, run: bool = False) -> None:
+        """Adds a desc which the process did not survive, when it was asked about or run."""
+        if run:
+            self.runs += 1
+        else:
+            self.asked += 1
+        self._add(Kind.ENDED, f"{'running it' if run else 'creating it'}: {reason}", desc, ())
+
+    def failed(self, desc: OperatorDesc, reason: str) -> None:
+        """Adds a desc whose run failed."""
+        self.runs += 1
+        self._add(Kind.FAILED, reason, desc, ())
+
+    def computed(self, desc: OperatorDesc, wrong: Iterable[tuple[str, str]]) -> None:
+        """Adds a run with the outputs that differ, and how far each is off."""
+        self.runs += 1
+        differing = list(wrong)
+        if not differing:
+            self.runs_agree += 1
+        for place, text in differing[:1]:
+            self._add(Kind.RESULT, place, desc, (text,))
+
+    def _add(self, kind: Kind, rule: str, desc: OperatorDesc, messages: Sequence[str]) -> None:
+        size = _size(desc)
+        found = self._groups.get((kind, rule))
+        if found is None:
+            self._groups[kind, rule] = _Group(1, desc, size, tuple(messages))
+            return
+        found.count += 1
+        if size < found.size:
+            found.desc, found.size, found.messages = desc, size, tuple(messages)
+
+    def record(self) -> OperatorRecord:
+        """The findings as a part of a record, the most frequent difference first."""
+        ordered = sorted(self._groups.items(), key=lambda item: (-item[1].count, item[0]))
+        differences = tuple(
+            Difference(
+                kind=kind, rule=rule, count=group.count, desc=group.desc.to_dict(), messages=tuple(text[:2000] for text in group.messages)
+            )
+            for (kind, rule), group in ordered
+        )
+        return OperatorRecord(
+            asked=self.asked,
+            both_accept=self.both_accept,
+            both_refuse=self.both_refuse,
+            runs=self.runs,
+            runs_agree=self.runs_agree,
+            left_out=self.left_out,
+            differences=differences,
+        )
+
+
+def _size(desc: OperatorDesc) -> tuple[int, int]:
+    """How large a desc is to a reader: its text, then its elements."""
+    return len(json.dumps(desc.to_dict())), sum(tensor.element_count for tensor in desc.tensors().values())
+
+
+def differing_outputs(desc: OperatorDesc, inputs: Mapping[str, Array], results: Sequence[bytes | None]) -> list[tuple[str, str]]:
+    """The outputs that differ from `dmlpy.reference` beyond `dmlpy.comparison.TOLERANCES`, each with how far it is off."""
+    expected = reference(desc, inputs).as_dict()
+    found = []
+    for slot, data in zip(desc.output_slots(), results, strict=True):
+        if slot.tensor is None or data is None:
+            continue
+        value = expected[slot.field.name]
+        wanted = np.asarray(value if slot.index is None else value[slot.index])
+        given = from_bytes(slot.tensor, data)
+        with np.errstate(over="ignore"):
+            wanted = wanted.astype(given.dtype)  # what the type has no number for is as it stores it
+        allowed = TOLERANCES.get(given.dtype.name, 0.0)
+        difference = largest_difference(given, wanted)
+        if not difference <= allowed:
+            found.append((slot.place, f"{difference:.3g} of the largest magnitude, allowed {allowed:g}"))
+    return found

@@ -1,0 +1,98 @@
+"""The process that talks to DirectML: it answers each line of JSON on standard input with one on its standard output.
+
+Whatever DirectML prints goes to standard error. After a crash or a removed device nothing here can be trusted: the process ends, and
+`process.Worker` starts another one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from dmlpy.conformance import execution, libraries
+from dmlpy.conformance.device import Device, RemovedError
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.messages.problems import DmlError
+
+
+class Session:
+    """The requests, by the names of the methods; the arguments and results are JSON data."""
+
+    def __init__(self) -> None:
+        self._libraries: libraries.Libraries | None = None
+        self._device: Device | None = None
+
+    def load(self, dll: str | None) -> dict[str, Any]:
+        """Loads the libraries."""
+        self._libraries = libraries.load(None if dll is None else Path(dll))
+        return {"file": self._libraries.file, "version": self._libraries.version, "system": self._libraries.system}
+
+    def open(self, level: str, hardware: bool, debug: bool) -> dict[str, Any]:
+        """Opens a device in place of an open one."""
+        assert self._libraries is not None, "load comes first"
+        self.close()
+        self._device = device = Device(self._libraries, FeatureLevel.parse(level), hardware=hardware, debug=debug)
+        return {"adapter": device.adapter, "debug_layer": device.has_debug_layer, "highest_level": str(device.highest_level())}
+
+    def close(self) -> None:
+        """Releases the device."""
+        if self._device is not None:
+            self._device.close()
+            self._device = None
+
+    @property
+    def device(self) -> Device:
+        assert self._device is not None, "open comes first"
+        return self._device
+
+    def ask(self, desc: dict[str, Any]) -> dict[str, Any]:
+        """Creates and compiles an operator."""
+        return asdict(self.device.ask(OperatorDesc.from_dict(desc)))
+
+    def run(self, desc: dict[str, Any], inputs: list[str | None]) -> list[str | None]:
+        """Runs an operator; tensors are the Base64 of their bytes."""
+        given = [None if text is None else base64.b64decode(text) for text in inputs]
+        results = execution.run(self.device, OperatorDesc.from_dict(desc), given)
+        return [None if data is None else base64.b64encode(data).decode("ascii") for data in results]
+
+
+def answer_to(session: Session, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request: its value, why it failed, or, as `ended`, why the process must end."""
+    try:
+        return {"value": getattr(session, name)(**arguments)}
+    except RemovedError as error:
+        return {"ended": str(error)}
+    except DmlError as error:
+        return {"failed": str(error)}
+    except OSError as error:  # an access violation, which ctypes catches on Windows
+        return {"ended": f"a crash: {error}"}
+
+
+def serve(requests: IO[str], answers: IO[str]) -> None:
+    """Answers requests until there are no more, or until DirectML cannot be used any more."""
+    session = Session()
+    for line in requests:
+        name, arguments = json.loads(line)
+        answer = answer_to(session, name, arguments)
+        print(json.dumps(answer), file=answers, flush=True)
+        if "ended" in answer:
+            os._exit(1)  # releasing objects may crash too
+
+
+def main() -> None:
+    """Runs the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    serve(sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()

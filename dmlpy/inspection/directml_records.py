@@ -1,0 +1,140 @@
+"""Records of `dmlpy conformance`: what DirectML itself accepts and computes. Those in the folder `directml` are shown by `dmlpy ops`.
+
+A record has a line in the table for each operator, and the smallest desc of each kind of difference. It names no user and no folder.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dmlpy.messages.json_text import lay_out
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import DmlError
+
+FOLDER = Path(__file__).with_name("directml")
+"""The records that dmlpy has: one file for each version of DirectML, `1.15.4.json`."""
+
+Count = Annotated[int, Field(ge=0)]
+Level = Annotated[str, Field(pattern=r"^\d_\d$")]
+Text = Annotated[str, Field(max_length=2000)]
+
+
+class Kind(StrEnum):
+    """How DirectML and dmlpy differ."""
+
+    ACCEPTED = "DirectML accepts what dmlpy refuses"
+    REFUSED = "DirectML refuses what dmlpy accepts"
+    RESULT = "DirectML computes another result"
+    FAILED = "DirectML accepts the desc, and running it fails"
+    ENDED = "the process ended, or gave no answer in time"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Difference(_Model):
+    """One kind of difference for an operator, with its smallest desc."""
+
+    kind: Kind
+    rule: Text
+    """The code of the first problem that dmlpy reports, the call that DirectML refuses with its result, or the output that differs."""
+    count: Annotated[int, Field(ge=1)]
+    """The number of descs."""
+    desc: dict[str, Any]
+    """The smallest of them, as `OperatorDesc.to_dict` writes it."""
+    messages: tuple[Text, ...] = ()
+    """What the debug layer says about it, or how far the result is off."""
+
+
+class OperatorRecord(_Model):
+    """An operator: the descs that were asked about and run, and the differences."""
+
+    asked: Count
+    both_accept: Count
+    both_refuse: Count
+    runs: Count
+    """The descs that were run."""
+    runs_agree: Count
+    """Those of them whose results agree with `dmlpy.reference`."""
+    left_out: Count
+    """The descs that were neither asked about nor run, as the time was over or the process had ended too often."""
+    differences: tuple[Difference, ...]
+
+
+class LevelRecord(_Model):
+    """A device that was created for a lower feature level."""
+
+    opened: bool
+    reason: Text = ""
+    """Why it could not be created."""
+    asked: Count
+    other_answers: Count
+    """The samples that it answers otherwise than the device of the highest level."""
+
+
+class Record(_Model):
+    """A run of `dmlpy conformance`."""
+
+    format: Annotated[int, Field(ge=1, le=1)]
+    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+    dmlpy: Text
+    directml_version: Text
+    """The version of DirectML.dll; empty if the file does not tell."""
+    feature_level: Level
+    """The highest feature level that dmlpy and DirectML both know, with which dmlpy checked the descs."""
+    system: Text
+    adapter: Text
+    debug_layer: bool
+    endings: Count
+    """How often the process that talks to DirectML ended, or was ended."""
+    levels: dict[Level, LevelRecord]
+    operators: dict[str, OperatorRecord]
+    """By short name."""
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        return lay_out(self.model_dump(mode="json"))
+
+
+def read(file: Path) -> Record:
+    """Reads a record.
+
+    Raises:
+        DmlError: the file cannot be read, or it is no record.
+    """
+    try:
+        return Record.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise DmlError(f"{file} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise DmlError(f"{file} is no record of dmlpy conformance: {place}: {first['msg']}") from None
+
+
+@cache
+def stored() -> tuple[Record, ...]:
+    """The records that dmlpy has, the newest DirectML first."""
+    return tuple(sorted(map(read, FOLDER.glob("*.json")), key=lambda record: _numbers(record.directml_version), reverse=True))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def summary(short_name: str, records: tuple[Record, ...]) -> str:
+    """What the newest record with an operator says of it; empty if there is none."""
+    for record in records:
+        if short_name in record.operators:
+            found = record.operators[short_name]
+            differing = sum(difference.count for difference in found.differences)
+            total = found.asked + found.runs
+            said = f"{plural(differing, 'difference')} in {total}" if differing else f"agrees in all {total}"
+            return f"{record.directml_version}: {said}"
+    return ""

@@ -1,0 +1,39 @@
+"""The worker's session in the process of the tests: no process is started, and what the mock notes can be read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dmlpy.conformance.process import Worker
+from dmlpy.conformance.worker import Session, answer_to
+from dmlpy.messages.problems import DmlError
+
+
+class InProcess(Worker):
+    """A worker without a process. What would end the process ends the session."""
+
+    def __init__(self, dll: str | None, **options: Any) -> None:
+        super().__init__(dll, **options)
+        self._session: Session | None = None
+
+    def _launch(self) -> None:
+        self._session = Session()
+
+    @property
+    def is_running(self) -> bool:
+        return self._session is not None
+
+    def _request(self, limit_s: float, name: str, **arguments: Any) -> Any:
+        assert self._session is not None
+        answer = json.loads(json.dumps(answer_to(self._session, name, json.loads(json.dumps(arguments)))))
+        if "ended" in answer:
+            raise self._ended(answer["ended"])
+        if "failed" in answer:
+            raise DmlError(answer["failed"])
+        return answer["value"]
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        self._session = None
