@@ -23,6 +23,8 @@ Native = Any
 """An array of NumPy, or of CuPy for a GPU."""
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
+_OPTIONAL = frozenset(("b", "h0", "c0", "mean", "variance"))
+"""The arguments that may be None."""
 _CPU, _CUDA = 1, 2
 """DLPack's numbers of the kinds of memory."""
 _FORM = "an array of NumPy, CuPy, PyTorch, JAX, or of any library with DLPack"
@@ -61,7 +63,7 @@ def receive(subject: str, arrays: Mapping[str, Array | None], device: Device | s
         DescError: something is no array, lies elsewhere than the first one, or has a type that is not supported; all problems at once.
         DeviceError: no such device, such as for an array on a GPU where dmlpy finds none.
     """
-    given = {name: array for name, array in arrays.items() if array is not None}
+    given = {name: array for name, array in arrays.items() if array is not None or name not in _OPTIONAL}
     places = {name: _place(array) for name, array in given.items()}
     problems = [
         Problem("array.kind", name, brief(given[name]), _FORM, remedy=_remedy(given[name])) for name, at in places.items() if not at
@@ -180,7 +182,7 @@ def receive_lengths(subject: str, lengths: Any, home: Home, batch: int, steps: i
         raise DescError(subject, [Problem("array.shape", "lengths", str(list(found.shape)), f"[{batch}]", why)])
     if on_gpu:
         return home.xp.clip(home.xp.where(found < 0, steps, found), 0, steps).astype(np.uint32)
-    if problems := value_problems("lengths", found, steps, "steps of x"):
+    if batch and (problems := value_problems("lengths", found, steps, "steps of x")):
         raise DescError(subject, problems)
     return home.xp.asarray(found.astype(np.uint32))
 
