@@ -40,8 +40,14 @@ class GateOrder(enum.Enum):
 
 _ORDERS: dict[str, dict[GateOrder, str]] = {
     "RNN": dict.fromkeys(GateOrder, "i"),
-    "GRU": {GateOrder.DIRECTML: "zrh", GateOrder.CUDNN: "rzh", GateOrder.KERAS_1: "zrh", GateOrder.KERAS: "zrh", GateOrder.THINC: "zrh"},
-    "LSTM": {GateOrder.DIRECTML: "iofc", GateOrder.CUDNN: "ifco", GateOrder.KERAS_1: "icfo", GateOrder.KERAS: "ifco", GateOrder.THINC: "fioc"},
+    "GRU": dict.fromkeys(GateOrder, "zrh") | {GateOrder.CUDNN: "rzh"},
+    "LSTM": {
+        GateOrder.DIRECTML: "iofc",
+        GateOrder.CUDNN: "ifco",
+        GateOrder.KERAS_1: "icfo",
+        GateOrder.KERAS: "ifco",
+        GateOrder.THINC: "fioc",
+    },
 }
 
 

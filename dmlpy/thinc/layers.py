@@ -165,7 +165,7 @@ def _states_shape(shape: Shape) -> tuple[int, ...]:
 def _home(model: Model[Any, Any]) -> Home:
     """Where a model's arrays are."""
     ops, xp = model.ops, model.ops.xp
-    if xp is np and ops.device_type == "cpu":
+    if xp is np:
         name = "cpu"
     elif xp.__name__ == "cupy":
         name = f"cuda:{max(ops.device_id, 0)}"

@@ -13,6 +13,7 @@ import dmlpy as dml
 from dmlpy import nn
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
 from dmlpy.nn import arrays as nn_arrays
+from tests.conftest import cuda_on_cpu
 from tests.support.fake_cupy import FakeCuPy
 from tests.support.recurrent_runs import USUAL
 from tests.support.tolerance import assert_close
@@ -269,12 +270,11 @@ def test_arrays_of_any_library_with_dlpack() -> None:
 
 
 @pytest.fixture
-def fake_cupy(cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuPy]:
+def fake_cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuPy]:
     """CuPy's arrays on the emulated device, for `dmlpy.nn`."""
-    if cuda_device.name != "cuda-emulated" and not hasattr(cuda_device, "seam"):
-        pytest.skip("the emulated device stands for CuPy")
-    cupy = FakeCuPy(cuda_device)
-    home = nn_arrays.Home(cuda_device, cupy, lambda array: array)
+    device = cuda_on_cpu()
+    cupy = FakeCuPy(device)
+    home = nn_arrays.Home(device, cupy, lambda array: array)
     monkeypatch.setattr(nn_arrays, "_home", lambda *_: home)
     monkeypatch.setattr(nn_arrays.Home, "current", lambda _: nullcontext())
     yield cupy
