@@ -43,8 +43,8 @@ def test_imports_go_one_way() -> None:
 
 
 KNOWN_BY: dict[str, set[str]] = {
-    # dmlpy.keras computes with the arrays that users of a GPU hold; the benchmark measures CuPy too.
-    "cupy": {"devices/cuda/cupy_seam.py", "keras/backend.py", "bench/libraries/cupy.py"},
+    # dmlpy.keras and dmlpy.nn compute with the arrays that users of a GPU hold; the benchmark measures CuPy too.
+    "cupy": {"devices/cuda/cupy_seam.py", "keras/backend.py", "nn/arrays.py", "bench/libraries/cupy.py"},
     "cupyx": set(),
     "cupy_backends": {"devices/cuda/cupy_seam.py"},
     "rich": {"cli/*.py", "devices/cpu/jit.py", "messages/tables.py", "keras/progress.py", "messages/problems.py"},
@@ -53,7 +53,8 @@ KNOWN_BY: dict[str, set[str]] = {
     "matplotlib": {"bench/picture.py"},
     "dask": {"dask/*.py", "docs/error_examples/dask.py"},
     "distributed": {"dask/*.py"},
-    "torch": {"torch/*.py", "bench/libraries/torch.py"},
+    "thinc": {"thinc/*.py"},
+    "torch": {"thinc/pytorch.py", "torch/*.py", "bench/libraries/torch.py"},
     "dmlpy.torch": {"torch/*.py", "bench/libraries/torch.py"},
 }
 """Packages that few files may import, with these files."""

@@ -24,6 +24,8 @@ class GateOrder(enum.Enum):
     """The order of a layer's weight list: GRU z, r, h; LSTM i, c, f, o."""
     KERAS = "Keras"
     """Keras 2 and later: GRU z, r, h; LSTM i, f, c, o."""
+    THINC = "Thinc"
+    """The order of Thinc's LSTM: f, i, o, c. It has no GRU; dmlpy.thinc's has DirectML's order."""
 
     def gates(self, cell: Cell) -> tuple[str, ...]:
         """The gates of a cell in this order, by DirectML's names.
@@ -38,8 +40,14 @@ class GateOrder(enum.Enum):
 
 _ORDERS: dict[str, dict[GateOrder, str]] = {
     "RNN": dict.fromkeys(GateOrder, "i"),
-    "GRU": {GateOrder.DIRECTML: "zrh", GateOrder.CUDNN: "rzh", GateOrder.KERAS_1: "zrh", GateOrder.KERAS: "zrh"},
-    "LSTM": {GateOrder.DIRECTML: "iofc", GateOrder.CUDNN: "ifco", GateOrder.KERAS_1: "icfo", GateOrder.KERAS: "ifco"},
+    "GRU": dict.fromkeys(GateOrder, "zrh") | {GateOrder.CUDNN: "rzh"},
+    "LSTM": {
+        GateOrder.DIRECTML: "iofc",
+        GateOrder.CUDNN: "ifco",
+        GateOrder.KERAS_1: "icfo",
+        GateOrder.KERAS: "ifco",
+        GateOrder.THINC: "fioc",
+    },
 }
 
 

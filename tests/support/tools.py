@@ -24,8 +24,8 @@ def folder_of(package: str, version: str) -> Path | None:
 def missing(tool: str) -> str | None:
     """Why `tool` cannot be used here, or None.
 
-    It is "g++", "dot", "nvrtc", "nvdisasm", "dask", "torch", "onnx", "onnxruntime", "pyright", "sphinx" or "g2p-en"; "nvrtc 13.0" or
-    "cupy 14.0" is that version in addition to the installed one.
+    It is "g++", "dot", "nvrtc", "nvdisasm", "dask", "torch", "onnx", "onnxruntime", "pyright", "spacy", "sphinx", "thinc" or "g2p-en";
+    "nvrtc 13.0" or "cupy 14.0" is that version in addition to the installed one.
     """
     if tool == "g++":
         if not sys.platform.startswith("linux"):
@@ -48,6 +48,8 @@ def missing(tool: str) -> str | None:
         return None if importlib.util.find_spec("dask") else "Dask is not installed"
     if tool == "torch":
         return None if importlib.util.find_spec("torch") else "PyTorch is not installed"
+    if tool in ("spacy", "thinc"):
+        return None if importlib.util.find_spec(tool) else f"{'spaCy' if tool == 'spacy' else 'Thinc'} is not installed"
     if tool == "onnx":
         return None if importlib.util.find_spec("onnx") else "the package onnx is not installed"
     if tool == "onnxruntime":

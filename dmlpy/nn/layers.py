@@ -1,0 +1,304 @@
+"""One recurrent layer over buffers of its own: operators that were compiled and bound once for each size, and used again.
+
+A call copies its arrays into the buffers of a `Workspace` and its results out of them, which costs far less than binding new memory. A
+workspace belongs to one call at a time, and one whose gradient may follow to that call until nobody can ask for the gradient any more.
+
+Letters: T steps, B batch, I input size, H hidden units, D directions, G gates. Gates are in DirectML's order.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.compiler import compile as compile_desc
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.device import no_memory
+from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
+from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
+from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RecurrentTrainingDesc, RNNTrainingDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.description.gate_order import Cell
+    from dmlpy.devices.dispatch import Dispatch
+    from dmlpy.nn.arrays import Home, Native
+
+_PLAIN: Mapping[Cell, type[RecurrentDesc]] = {"RNN": RNNDesc, "GRU": GRUDesc, "LSTM": LSTMDesc}
+_TRAINING: Mapping[Cell, type[RecurrentTrainingDesc]] = {"RNN": RNNTrainingDesc, "GRU": GRUTrainingDesc, "LSTM": LSTMTrainingDesc}
+_GATES: tuple[ActivationDesc, ...] = (ActivationSigmoidDesc(), ActivationTanhDesc())
+_ACTIVATIONS: Mapping[str, ActivationDesc] = {"tanh": ActivationTanhDesc(), "relu": ActivationReluDesc()}
+ACTIVATIONS = tuple(_ACTIVATIONS)
+"""The activations of a simple recurrent layer."""
+MOST_IDLE_BYTES = 256 << 20
+"""The memory of the workspaces that are kept for later calls; the least recently used ones go first."""
+
+
+class Layer(NamedTuple):
+    """A recurrent layer without its sizes.
+
+    Attributes:
+        cell: `RNN`, `GRU` or `LSTM`.
+        direction: in which the steps are processed.
+        activation: of a simple recurrent layer: `tanh` or `relu`.
+        reset_after: whether a GRU's reset gate multiplies the recurrent product, as in cuDNN, or h before it.
+    """
+
+    cell: Cell
+    direction: RecurrentDirection = RecurrentDirection.FORWARD
+    activation: str = "tanh"
+    reset_after: bool = True
+
+    @property
+    def gates(self) -> int:
+        """The number of gates, G."""
+        return len(_PLAIN[self.cell].gate_names)
+
+    @property
+    def directions(self) -> int:
+        """The number of directions, D."""
+        return self.direction.count
+
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of its desc."""
+        of_cell = {"LSTM": (*_GATES, _GATES[1]), "GRU": _GATES, "RNN": (_ACTIVATIONS[self.activation],)}[self.cell]
+        attributes: dict[str, Any] = {"direction": self.direction, "activation_descs": of_cell * self.directions}
+        return attributes | {"linear_before_reset": self.reset_after} if self.cell == "GRU" else attributes
+
+
+class Sizes(NamedTuple):
+    """The sizes of a pass: T, B, I and H."""
+
+    steps: int
+    batch: int
+    inputs: int
+    units: int
+
+
+class _Key(NamedTuple):
+    """What workspaces that can stand in for each other have in common.
+
+    Attributes:
+        layer: the layer.
+        sizes: its sizes.
+        dtype: the type of all arrays.
+        ragged: whether sequences may end before the last step.
+        trains: whether the gradient may follow.
+        device: the device's name.
+        stream: the stream in which its work is ordered; 0 on a CPU.
+    """
+
+    layer: Layer
+    sizes: Sizes
+    dtype: np.dtype[Any]
+    ragged: bool
+    trains: bool
+    device: str
+    stream: int
+
+
+class Workspace:
+    """The buffers of a layer, and the operators that are bound to them.
+
+    Attributes:
+        x: the input, [T, B, I].
+        w: [D, G H, I].
+        r: [D, G H, H].
+        b: [D, 2 G H], Wb then Rb.
+        h0: h before the first step, [D, B, H].
+        c0: the same for an LSTM's cell state; None for other cells.
+        lengths: uint32 [B]; None where all sequences have T steps.
+        y: h of every step, [T, B, D H].
+        h: h after each sequence's last step, [D, B, H].
+        c: the same for an LSTM's cell state.
+        upstream: the gradients of `y`, `h` and `c`, by name, of the same shapes.
+        gradients: the gradients of `x`, `w`, `r`, `b`, `h0` and `c0`, by name.
+
+    Args:
+        home: the device with its array library.
+        key: what it is for.
+    """
+
+    def __init__(self, home: Home, key: _Key) -> None:
+        layer, (steps, batch, inputs, units) = key.layer, key.sizes
+        directions, rows = layer.directions, layer.gates * units
+        self._xp, self._dtype, self._bytes = home.xp, key.dtype, 0
+        self.x = self._zeros(steps, batch, inputs)
+        self.w = self._zeros(directions, rows, inputs)
+        self.r = self._zeros(directions, rows, units)
+        self.b = self._zeros(directions, 2 * rows)
+        self.h0 = self._zeros(directions, batch, units)
+        self.c0 = self._zeros(directions, batch, units) if layer.cell == "LSTM" else None
+        self.lengths = self._zeros(batch, dtype=np.uint32) if key.ragged else None
+        self.y = self._zeros(steps, batch, directions * units)
+        self.h = self._zeros(directions, batch, units)
+        self.c = self._zeros(directions, batch, units) if layer.cell == "LSTM" else None
+        self.upstream: dict[str, Native] = {}
+        self.gradients: dict[str, Native] = {}
+        self._directions = directions
+        self._forward, self._backward = self._bind(home, key)
+
+    def _zeros(self, *shape: int, dtype: Any = None) -> Native:
+        array = self._xp.zeros(shape, dtype or self._dtype)
+        self._bytes += array.nbytes
+        return array
+
+    @property
+    def bytes(self) -> int:
+        """The size of all buffers."""
+        return self._bytes
+
+    def run(self) -> None:
+        """Computes `y`, `h` and `c`."""
+        self._forward()
+
+    def differentiate(self) -> None:
+        """Computes `gradients` from `upstream`; the buffers must hold what they held in `run`."""
+        assert self._backward is not None
+        self._backward()
+
+    def _bind(self, home: Home, key: _Key) -> tuple[Dispatch, Dispatch | None]:
+        layer = key.layer
+        inputs = {"input_tensor": self.x[None], "weight_tensor": self.w[None], "recurrence_tensor": self.r[None]}
+        inputs |= {"bias_tensor": self.b[None, None], "hidden_init_tensor": self.h0[None]}
+        outputs = {"output_sequence_tensor": self._by_direction(self.y), "output_single_tensor": self.h[None]}
+        if self.c0 is not None and self.c is not None:
+            inputs["cell_mem_init_tensor"], outputs["output_cell_single_tensor"] = self.c0[None], self.c[None]
+        if self.lengths is not None:
+            inputs["sequence_lengths_tensor"] = self.lengths[None, None, None]
+        kind = _TRAINING[layer.cell] if key.trains else _PLAIN[layer.cell]
+        described: dict[str, Any] = {name: TensorDesc.of(array) for name, array in (inputs | outputs).items()}
+        desc = kind(**described, **layer.attributes())
+        if not isinstance(desc, RecurrentTrainingDesc):
+            return compile_desc(desc, home.device).bind(inputs, outputs), None
+        desc = desc.with_outputs("reserve_tensor")
+        assert desc.reserve_tensor is not None
+        reserve = self._zeros(*desc.reserve_tensor.sizes, dtype=np.float32)
+        forward = compile_desc(desc, home.device).bind(inputs, outputs | {"reserve_tensor": reserve})
+        return forward, self._bind_gradient(home, desc, inputs | {"reserve_tensor": reserve})
+
+    def _bind_gradient(self, home: Home, desc: RecurrentTrainingDesc, read: Mapping[str, Native]) -> Dispatch:
+        self.upstream = {"y": self._zeros(*self.y.shape), "h": self._zeros(*self.h.shape)}
+        self.gradients = {name: self._zeros(*getattr(self, name).shape) for name in ("x", "w", "r", "b", "h0")}
+        given = {
+            "output_sequence_gradient_tensor": self._by_direction(self.upstream["y"]),
+            "output_single_gradient_tensor": self.upstream["h"][None],
+        }
+        found = {
+            "input_gradient_tensor": self.gradients["x"][None],
+            "weight_gradient_tensor": self.gradients["w"][None],
+            "recurrence_gradient_tensor": self.gradients["r"][None],
+            "bias_gradient_tensor": self.gradients["b"][None, None],
+            "hidden_init_gradient_tensor": self.gradients["h0"][None],
+        }
+        if self.c is not None:
+            self.upstream["c"], self.gradients["c0"] = self._zeros(*self.c.shape), self._zeros(*self.c.shape)
+            given["output_cell_single_gradient_tensor"] = self.upstream["c"][None]
+            found["cell_mem_init_gradient_tensor"] = self.gradients["c0"][None]
+        described: dict[str, Any] = {name: TensorDesc.of(array) for name, array in (given | found).items()}
+        gradient = desc.gradient(*found).replace(**described)
+        needed = gradient.tensors()
+        inputs = {name: array for name, array in read.items() if name in needed}
+        return compile_desc(gradient, home.device).bind(inputs | given, found)
+
+    def _by_direction(self, array: Native) -> Native:
+        """Views [T, B, D H] as [T, D, B, H]."""
+        steps, batch, entries = array.shape
+        return array.reshape(steps, batch, self._directions, entries // self._directions).transpose(0, 2, 1, 3)
+
+
+class Lease:
+    """The use of a workspace by one call: it goes back when the lease is closed, or when nothing refers to it any more.
+
+    Attributes:
+        space: the workspace.
+    """
+
+    def __init__(self, space: Workspace, key: _Key) -> None:
+        self.space = space
+        self._return = weakref.finalize(self, _pool.put, key, space)
+        self._return.atexit = False
+
+    def close(self) -> None:
+        """Gives the workspace back."""
+        self._return()
+
+
+class _Pool:
+    """The workspaces that nobody uses, by what they are for; the most recently used come last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a finalizer may run within `take`
+        self._idle: OrderedDict[_Key, list[Workspace]] = OrderedDict()
+        self._bytes = 0
+
+    def take(self, home: Home, key: _Key) -> Workspace:
+        """A workspace, which is created where none is idle."""
+        with self._lock:
+            if found := self._idle.get(key):
+                space = found.pop()
+                self._bytes -= space.bytes
+                if not found:
+                    del self._idle[key]
+                return space
+        try:
+            return Workspace(home, key)
+        except MemoryError as error:  # CuPy's too
+            raise no_memory("dmlpy.nn's buffers", error) from None
+
+    def put(self, key: _Key, space: Workspace) -> None:
+        """Keeps a workspace for later, and frees others until the limit is kept."""
+        with self._lock:
+            self._idle.setdefault(key, []).append(space)
+            self._idle.move_to_end(key)
+            self._bytes += space.bytes
+            while self._bytes > MOST_IDLE_BYTES:
+                oldest, spaces = next(iter(self._idle.items()))
+                self._bytes -= spaces.pop(0).bytes
+                if not spaces:
+                    del self._idle[oldest]
+
+    def clear(self) -> None:
+        """Frees all of them."""
+        with self._lock:
+            self._idle.clear()
+            self._bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        """The memory of all of them."""
+        return self._bytes
+
+
+_pool = _Pool()
+
+
+def lease(home: Home, layer: Layer, sizes: Sizes, dtype: Any, *, ragged: bool, trains: bool) -> Lease:
+    """A workspace for one call, in the device's current stream.
+
+    Args:
+        home: the device with its array library.
+        layer: the layer.
+        sizes: T, B, I and H, all at least 1.
+        dtype: float32 or float16.
+        ragged: whether the call has sequence lengths.
+        trains: whether the gradient may follow.
+    """
+    key = _Key(layer, sizes, np.dtype(dtype), ragged, trains, home.device.name, home.device.current_stream())
+    return Lease(_pool.take(home, key), key)
+
+
+def free_buffers() -> None:
+    """Frees the buffers that calls of `dmlpy.nn` and `dmlpy.thinc` keep for the next ones of the same sizes."""
+    _pool.clear()
+
+
+def idle_bytes() -> int:
+    """The memory of the buffers that `free_buffers` would free."""
+    return _pool.bytes

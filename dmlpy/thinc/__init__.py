@@ -1,0 +1,19 @@
+"""Recurrent layers for Thinc and spaCy: `LSTM`, `GRU` and `RNN` in place of Thinc's `LSTM` and `PyTorchLSTM`.
+
+    pip install 'dmlpy[thinc]'
+
+In a config they are `dmlpy.LSTM.v1`, `dmlpy.GRU.v1` and `dmlpy.RNN.v1` of `@layers`, and `dmlpy.BiLSTMEncoder.v1` of spaCy's
+`@architectures`. They take Padded, Ragged, lists of arrays and [steps, batch, width] arrays, and return the same. NumPyOps runs them on the
+device `cpu`, CupyOps on its GPU, in CuPy's current stream.
+
+Weights have the layout of Thinc's `LSTM.v1`: `from_bytes` and `from_disk` load its models. Differences from `LSTM.v1`:
+
+- The gradient is the derivative of what the layer computes. That of `LSTM.v1` in Thinc 8.3 and 9.1 is not: see the README.
+- Both biases have gradients.
+"""
+
+from dmlpy.thinc.encoders import BiLSTMEncoder
+from dmlpy.thinc.layers import GRU, LSTM, RNN
+from dmlpy.thinc.pytorch import from_pytorch, to_pytorch
+
+__all__ = ["GRU", "LSTM", "RNN", "BiLSTMEncoder", "from_pytorch", "to_pytorch"]

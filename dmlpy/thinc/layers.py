@@ -1,0 +1,270 @@
+"""`LSTM`, `GRU` and `RNN` as Thinc's models, over Padded, Ragged, lists of arrays and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+from thinc.api import Model, glorot_uniform_init, registry, zero_init
+from thinc.types import Floats2d, Floats3d, Padded, Ragged
+from thinc.util import get_width
+
+from dmlpy.description.coercion import brief
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.devices import device as find_device
+from dmlpy.messages.problems import DescError, Problem
+from dmlpy.nn.arrays import Home
+from dmlpy.nn.layers import ACTIVATIONS, Layer, Lease, Sizes, lease
+from dmlpy.thinc.sequences import Batch, batch_of
+from dmlpy.thinc.weights import Shape, split
+
+if TYPE_CHECKING:
+    from dmlpy.description.gate_order import Cell
+
+SequenceT = TypeVar("SequenceT", Padded, Ragged, list[Floats2d], Floats3d)
+Initializer = Callable[..., Any]
+"""Thinc's: called with ops and a shape, it returns an array."""
+Native = Any
+
+_STATES = {"LSTM": "HC0", "GRU": "H0", "RNN": "H0"}
+"""The parameter that holds the states before the first step. As in Thinc's `LSTM.v1`, nothing trains it."""
+
+
+@registry.layers("dmlpy.LSTM.v1")
+def LSTM(  # noqa: N802  (as Thinc calls its layers)
+    nO: int | None = None,  # noqa: N803  (Thinc's names of sizes)
+    nI: int | None = None,  # noqa: N803
+    *,
+    bi: bool = False,
+    depth: int = 1,
+    dropout: float = 0.0,
+    init_W: Initializer | None = None,  # noqa: N803
+    init_b: Initializer | None = None,
+) -> Model[SequenceT, SequenceT]:
+    """Creates long short-term memory layers with the arguments, parameters and initial values of Thinc's `LSTM.v1`.
+
+    Args:
+        nO: the width of the output: twice the units with `bi`. None: from the data.
+        nI: the width of the input. None: from the data.
+        bi: whether each layer runs in both directions.
+        depth: the number of layers.
+        dropout: the share of the weights that are zero in a training step.
+        init_W: the initializer of the matrices; None: `glorot_uniform_init`.
+        init_b: that of the biases; None: `zero_init`.
+
+    Raises:
+        DescError: an argument is out of its range.
+    """
+    return _model("LSTM", nO, nI, bi, depth, dropout, init_W, init_b)
+
+
+@registry.layers("dmlpy.GRU.v1")
+def GRU(  # noqa: N802
+    nO: int | None = None,  # noqa: N803
+    nI: int | None = None,  # noqa: N803
+    *,
+    bi: bool = False,
+    depth: int = 1,
+    dropout: float = 0.0,
+    init_W: Initializer | None = None,  # noqa: N803
+    init_b: Initializer | None = None,
+) -> Model[SequenceT, SequenceT]:
+    """Creates layers of gated recurrent units, whose reset gate multiplies the recurrent product; the arguments are those of `LSTM`."""
+    return _model("GRU", nO, nI, bi, depth, dropout, init_W, init_b)
+
+
+@registry.layers("dmlpy.RNN.v1")
+def RNN(  # noqa: N802
+    nO: int | None = None,  # noqa: N803
+    nI: int | None = None,  # noqa: N803
+    *,
+    bi: bool = False,
+    depth: int = 1,
+    dropout: float = 0.0,
+    activation: str = "tanh",
+    init_W: Initializer | None = None,  # noqa: N803
+    init_b: Initializer | None = None,
+) -> Model[SequenceT, SequenceT]:
+    """Creates simple recurrent layers with the activation `tanh` or `relu`; the other arguments are those of `LSTM`."""
+    model: Model[SequenceT, SequenceT] = _model("RNN", nO, nI, bi, depth, dropout, init_W, init_b)
+    if activation not in ACTIVATIONS:
+        expected = " or ".join(map(repr, ACTIVATIONS))
+        raise DescError("dmlpy.thinc.RNN", [Problem("field.form", "activation", brief(activation), expected)])
+    model.attrs["activation"] = activation
+    return model
+
+
+def _model(
+    cell: Cell,
+    outputs: int | None,
+    inputs: int | None,
+    bi: bool,
+    depth: int,
+    dropout: float,
+    init_w: Initializer | None,
+    init_b: Initializer | None,
+) -> Model[Any, Any]:
+    directions, problems = 1 + bool(bi), list[Problem]()
+    if not isinstance(depth, int) or depth < 1:
+        problems.append(Problem("field.form", "depth", brief(depth), "an integer of at least 1"))
+    if outputs is not None and outputs % directions:
+        problems.append(Problem("field.form", "nO", str(outputs), "an even number", ("bi is True: each direction gives half of it",)))
+    if not 0 <= dropout <= 1:
+        problems.append(Problem("dropout_range", "dropout", brief(dropout), "a number from 0 to 1"))
+    if problems:
+        raise DescError(f"dmlpy.thinc.{cell}", problems)
+    return Model(
+        cell.lower(),
+        partial(_forward, cell),
+        dims={"nO": outputs, "nI": inputs, "depth": depth, "dirs": directions},
+        attrs={"registry_name": f"dmlpy.{cell}.v1", "dropout_rate": dropout},
+        params={cell: None, _STATES[cell]: None},
+        init=partial(_init, cell, init_w or glorot_uniform_init, init_b or zero_init),
+    )
+
+
+def shape_of(cell: Cell, model: Model[Any, Any]) -> Shape:
+    """The sizes of a model whose widths are known.
+
+    Raises:
+        DescError: both directions cannot share the output's width.
+    """
+    outputs, directions = model.get_dim("nO"), model.get_dim("dirs")
+    if outputs % directions:
+        problem = Problem("field.form", "nO", str(outputs), "an even number", ("bi is True: each direction gives half of it",))
+        raise DescError(f"dmlpy.thinc.{cell}", [problem])
+    return Shape(cell, model.get_dim("nI"), outputs // directions, model.get_dim("depth"), directions)
+
+
+def _init(cell: Cell, init_w: Initializer, init_b: Initializer, model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:  # noqa: N803
+    if X is not None and not model.has_dim("nI"):
+        model.set_dim("nI", get_width(X))
+    if Y is not None and not model.has_dim("nO"):
+        model.set_dim("nO", get_width(Y))
+    shape, ops = shape_of(cell, model), model.ops
+    flat = ops.alloc1f(shape.size)
+    for layer in split(flat, shape):
+        for direction in range(shape.directions):
+            # One gate after the other, in the order of Thinc's: equal seeds give equal weights.
+            for matrices, biases in ((layer.w[direction], layer.bw[direction]), (layer.r[direction], layer.br[direction])):
+                for part, fill in ((matrices, init_w), (biases, init_b)):
+                    for start in range(0, len(part), shape.units):
+                        gate = part[start : start + shape.units]
+                        gate[...] = fill(ops, gate.shape)
+    model.set_param(cell, flat)
+    model.set_param(_STATES[cell], zero_init(ops, _states_shape(shape)))
+
+
+def _states_shape(shape: Shape) -> tuple[int, ...]:
+    sizes = (shape.depth, shape.directions, shape.units)
+    return (2, *sizes) if shape.cell == "LSTM" else sizes
+
+
+def _home(model: Model[Any, Any]) -> Home:
+    """Where a model's arrays are."""
+    ops, xp = model.ops, model.ops.xp
+    if xp is np:
+        name = "cpu"
+    elif xp.__name__ == "cupy":
+        name = f"cuda:{max(ops.device_id, 0)}"
+    else:
+        expected = "ops of NumPy or CuPy: thinc.api.NumpyOps or CupyOps"
+        raise DescError("dmlpy.thinc", [Problem("field.form", "model.ops", type(ops).__name__, expected)])
+    return Home(find_device(name), xp, lambda array: array)
+
+
+def _param(model: Model[Any, Any], name: str, shape: tuple[int, ...]) -> Native:
+    if model.has_param(name) is not True:
+        remedy = "call model.initialize(), or load a model of this kind"
+        raise DescError("dmlpy.thinc", [Problem("field.missing", name, "missing", f"an array {list(shape)}", remedy=remedy)])
+    param = cast("Any", model.get_param(name))
+    if tuple(param.shape) != shape:
+        names = ("nI", "nO", "depth", "dirs")
+        why = (", ".join(f"{dim} is {model.get_dim(dim)}" for dim in names), "the layout is that of Thinc's LSTM.v1")
+        raise DescError("dmlpy.thinc", [Problem("array.shape", name, str(list(param.shape)), str(list(shape)), why)])
+    return param
+
+
+def _forward(cell: Cell, model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable[[Any], Any]]:  # noqa: N803
+    home, shape = _home(model), shape_of(cell, model)
+    batch = batch_of(home.xp, X)
+    x = batch.data(X, shape.inputs, "X")
+    flat, states = _param(model, cell, (shape.size,)), _param(model, _STATES[cell], _states_shape(shape))
+    mask = None
+    if is_train and (rate := model.attrs["dropout_rate"]) > 0:
+        mask = model.ops.get_dropout_mask(flat.shape, rate)
+        flat = flat * mask
+    if batch.is_empty:
+        return batch.get(None, model.get_dim("nO")), lambda _: batch.get(None, shape.inputs)
+    layer = _layer(cell, model)
+    with home.current():
+        leases = _run(home, layer, shape, batch, x, flat, states, is_train=is_train)
+        y = batch.get(leases[-1].space.y, model.get_dim("nO"))
+
+    def backprop(dY: Any) -> Any:  # noqa: N803
+        upstream = batch.data(dY, model.get_dim("nO"), "dY")
+        with home.current():
+            gradient = _differentiate(leases, shape, batch, upstream, model.ops.alloc1f(shape.size))
+            if mask is not None:
+                gradient *= mask
+            model.inc_grad(cell, gradient)
+            return batch.get(leases[0].space.gradients["x"], shape.inputs)
+
+    if not is_train:
+        for used in leases:
+            used.close()
+        return y, _not_trained
+    return y, backprop
+
+
+def _not_trained(dY: Any) -> Any:  # noqa: N803
+    remedy = "call model.begin_update(X), or model(X, is_train=True)"
+    problem = Problem("field.form", "is_train", "False", "True, for a call whose gradient follows", remedy=remedy)
+    raise DescError("dmlpy.thinc", [problem])
+
+
+def _layer(cell: Cell, model: Model[Any, Any]) -> Layer:
+    direction = RecurrentDirection.BIDIRECTIONAL if model.get_dim("dirs") == 2 else RecurrentDirection.FORWARD
+    return Layer(cell, direction, model.attrs.get("activation", "tanh"))
+
+
+def _run(home: Home, layer: Layer, shape: Shape, batch: Batch, x: Any, flat: Native, states: Native, *, is_train: bool) -> list[Lease]:
+    """Runs all layers; each one's workspace holds its results."""
+    leases: list[Lease] = []
+    for number, weights in enumerate(split(flat, shape)):
+        sizes = Sizes(*batch.buffer, shape.inputs_of(number), shape.units)
+        taken = lease(home, layer, sizes, np.float32, ragged=batch.is_ragged, trains=is_train)
+        space = taken.space
+        if leases:
+            space.x[...] = leases[-1].space.y
+        else:
+            batch.put(x, space.x)
+        weights.fill(space, shape.cell)
+        if space.c0 is None:
+            space.h0[...] = states[number][:, None]
+        else:  # Thinc passes the two halves the other way round than it names them
+            space.c0[...], space.h0[...] = states[0, number][:, None], states[1, number][:, None]
+        if space.lengths is not None:
+            space.lengths[...] = batch.buffer_lengths()
+        space.run()
+        leases.append(taken)
+    return leases
+
+
+def _differentiate(leases: list[Lease], shape: Shape, batch: Batch, upstream: Any, gradient: Native) -> Native:
+    """Computes the gradient of the parameter, and leaves that of the input in the first workspace."""
+    parts = list(split(gradient, shape))
+    for number in reversed(range(shape.depth)):
+        space = leases[number].space
+        if number == shape.depth - 1:
+            batch.put(upstream, space.upstream["y"])
+        else:
+            space.upstream["y"][...] = leases[number + 1].space.gradients["x"]
+        for name in ("h", "c"):
+            if name in space.upstream:
+                space.upstream[name][...] = 0
+        space.differentiate()
+        parts[number].take(space, shape.cell)
+    return gradient

@@ -1,0 +1,106 @@
+"""What dmlpy.nn refuses, and its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy import nn
+from tests.support.tools import require
+
+X, W, R, B = (np.zeros(shape, np.float32) for shape in ((5, 3, 4), (24, 4), (24, 6), (24,)))
+H0 = np.zeros((3, 6), np.float32)
+IMAGE = np.zeros((2, 3, 4), np.float32)
+C = np.zeros(3, np.float32)
+
+
+class OnGpu:
+    """An array on a GPU, of which there is none here."""
+
+    shape, dtype = (5, 3, 4), np.dtype(np.float32)
+
+    def __init__(self, place: tuple[int, int] = (2, 0)) -> None:
+        self.place = place
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise BufferError("no memory")
+
+    def __dlpack_device__(self) -> Any:
+        return self.place
+
+
+CALLS: list[tuple[str, Callable[[], Any], str]] = [
+    ("one number too many", lambda: nn.lstm(X, W, R, lengths=[5, 3, 1, 1]), r"lengths is \[4\], expected \[3\]"),
+    ("too long", lambda: nn.lstm(X, W, R, lengths=[5, 6, 1]), r"lengths\[1\] is 6, expected 0 to 5.*\n.*steps of x is 5"),
+    ("negative", lambda: nn.lstm(X, W, R, lengths=np.array([5, -1, 1])), r"lengths\[1\] is -1, expected 0 to 5"),
+    ("no integers", lambda: nn.lstm(X, W, R, lengths=[1.0, 2.0, 3.0]), "lengths is float64, expected 3 integers from 0 to 5"),
+    ("no lengths", lambda: nn.lstm(X, W, R, lengths=[[1], [2, 3]]), "lengths is .*expected 3 integers"),
+    ("float64", lambda: nn.lstm(X.astype(float), W, R), r"x is float64, expected float32 or float16.*\n.*x\.astype\(numpy\.float32\)"),
+    ("two types", lambda: nn.lstm(X, W.astype(np.float16), R), r"w is float16, expected float32.*\n.*x is float32"),
+    ("integers", lambda: nn.lstm(X.astype(int), W, R), "x is int64, expected float32 or float16"),
+    ("a list", lambda: nn.lstm(X.tolist(), W, R), r"x is \[\[\[.*expected an array of NumPy, CuPy.*\n.*numpy\.asarray"),
+    ("nothing", lambda: nn.lstm(None, W, R), "x is None, expected an array of NumPy"),
+    ("masked", lambda: nn.lstm(np.ma.masked_array(X), W, R), "x is .*expected an array of NumPy"),
+    ("no steps' axis", lambda: nn.lstm(X[0], W, R), r"x is 2-D \[3, 4\], expected \[steps, batch, input size\]"),
+    ("transposed", lambda: nn.lstm(X, W.T, R), r"w is \[4, 24\], expected \[24, 4\].*\n.*4 gates of H = 6.*\n.*w\.T"),
+    ("another input size", lambda: nn.gru(X, np.zeros((18, 5), np.float32), R[:18]), r"w is \[18, 5\], expected \[18, 4\]"),
+    ("gates of another cell", lambda: nn.gru(X, W, R), r"w is \[24, 4\], expected \[18, 4\].*\n.*3 gates of H = 6 rows"),
+    ("a bias of three parts", lambda: nn.lstm(X, W, R, np.zeros(72, np.float32)), r"b is \[72\], expected \[24\] or \[48\]"),
+    ("no axis of directions", lambda: nn.lstm(X, W, R, direction="bidirectional"), r"w is \[24, 4\], expected \[2, 24, 4\]"),
+    ("an axis of directions", lambda: nn.lstm(X, W[None], R[None]), r"w is \[1, 24, 4\], expected \[24, 4\]"),
+    ("states of another batch", lambda: nn.lstm(X, W, R, B, h0=H0[:2], c0=H0), r"h0 is \[2, 6\], expected \[3, 6\]"),
+    ("no units", lambda: nn.rnn(X, np.zeros((0, 4), np.float32), np.zeros((0, 0), np.float32)), "expected at least one unit"),
+    ("a direction", lambda: nn.lstm(X, W, R, direction="both"), "direction is 'both', expected one of forward, backward, bidirectional"),
+    ("an order of gates", lambda: nn.lstm(X, W, R, gates="cuddn"), "gates is 'cuddn', expected one of cudnn.*\n.*cudnn"),
+    ("an activation", lambda: nn.rnn(X, W[:6], R[:6], activation="gelu"), "activation is 'gelu', expected one of tanh, relu"),
+    ("a step", lambda: nn.lstm_cell(X, H0, H0, W, R), r"x is 3-D \[5, 3, 4\], expected \[batch, input size\]"),
+    ("two devices", lambda: nn.lstm(X, OnGpu(), R), "w is on cuda:0, expected on the CPU.*\n.*x is there"),
+    ("another kind of memory", lambda: nn.lstm(OnGpu((10, 0)), OnGpu((10, 0)), OnGpu((10, 0))), "x is on a DLPack device of type 10"),
+    ("a device of other memory", lambda: nn.lstm(X, W, R, device="cuda-emulated"), "device is cuda-emulated, expected a device for"),
+    ("dy's sizes", lambda: nn.lstm_vjp(X, W, R, device="numpy")[1](X), r"dy is \[5, 3, 4\], expected \[5, 3, 6\]"),
+    (
+        "dc of a GRU",
+        lambda: nn.gru_vjp(X, W[:18], R[:18], device="numpy")[1](None, None, H0),
+        "dc is given, expected None.*\n.*gru has no cell state",
+    ),
+    ("channels", lambda: nn.batch_norm(IMAGE, C[:2], C), r"scale is \[2\], expected \[3\].*\n.*x has 3 channels"),
+    ("one statistic", lambda: nn.batch_norm(IMAGE, C, C, mean=C), r"variance is None, expected an array \[3\]"),
+    ("no channels", lambda: nn.batch_norm(C, C, C), r"x is 1-D \[3\], expected \[N, C, \.\.\.\]"),
+    ("epsilon", lambda: nn.batch_norm(IMAGE, C, C, epsilon=-1), "epsilon is -1, expected a number of at least 0"),
+    (
+        "dy of another type",
+        lambda: nn.batch_norm_vjp(IMAGE, C, C, device="numpy")[1](IMAGE.astype(np.float16)),
+        r"dy is float16 \[2, 3, 4\], expected float32",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), [row[1:] for row in CALLS], ids=[row[0] for row in CALLS])
+def test_refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(dml.DescError, match=message):
+        call()
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    with pytest.raises(dml.DescError, match="3 problems"):
+        nn.lstm(X, W[:, :3], R, B[:3], h0=H0[:1])
+
+
+def test_arrays_on_a_gpu_that_is_not_there() -> None:
+    if any(device.name.startswith("cuda:") for device in dml.list_devices()):
+        pytest.skip("there is a GPU")
+    with pytest.raises(dml.DeviceError, match="cuda"):
+        nn.lstm(OnGpu(), OnGpu(), OnGpu())
+
+
+def test_tensors_that_autograd_tracks() -> None:
+    require("torch")
+    import torch
+
+    given = [torch.from_numpy(array) for array in (X, W, R)]
+    with pytest.raises(dml.DescError, match=r"w is a Tensor whose memory cannot be shared.*(\n.*)*w\.detach\(\), or use dmlpy\.torch"):
+        nn.lstm(given[0], given[1].clone().requires_grad_(), given[2])
