@@ -12,7 +12,7 @@ from dmlpy.onnx.runtime.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.values import Array, Value
@@ -30,6 +30,9 @@ _SEEN_BYTES, _MOST_SEEN = 1 << 10, 1 << 20
 
 Signature: TypeAlias = "tuple[Hashable, ...]"
 """The types and sizes of the inputs of a model, in its order."""
+
+Compute: TypeAlias = "Callable[[Mapping[str, Any], GraphCalls | None], dict[str, Any]]"
+"""Computes outputs from inputs, by name; the calls receive the graphs that ran."""
 
 Source: TypeAlias = "str | tuple[int, str]"
 """The source of a value: an input of the model by its name, or an output of a graph by the graph's index and its name there."""
@@ -97,8 +100,10 @@ class BoundRuns:
         self._lock = threading.Lock()
         for at, call in enumerate(calls):
             sources |= {id(held): (at, name) for name, held in call.writes.items()}
-        self._outputs = {name: sources[id(held)] for name, held in outputs.items()}
-        self._given = {name for name, source in self._outputs.items() if isinstance(source, str)}
+        self._outputs = {name: sources[id(held)] for name, held in outputs.items() if id(held) in sources}
+        self._constants = {name: held for name, held in outputs.items() if name not in self._outputs}
+        """Outputs that are known before the model runs: what is neither given nor written by a graph, where nothing ran on the host."""
+        self._kept = {name for name, source in self._outputs.items() if isinstance(source, str)} | self._constants.keys()
         changing = {source for source in sources.values() if isinstance(source, str)} | {*self._outputs.values()}
         self._steps = []
         for at, call in enumerate(calls):
@@ -126,12 +131,12 @@ class BoundRuns:
         for name, held in found.items():
             if isinstance(held, DeviceTensor):
                 found[name] = held.elements(self._device) if on_device else held.to_host(self._device)
-            elif name in self._given:
+            elif name in self._kept:
                 found[name] = held.copy() if isinstance(held, np.ndarray) or on_device else self._device.to_host(held)
         return found
 
     def values(self, given: Mapping[str, Any]) -> dict[str, Held] | None:
-        """The outputs, in memory that no other run uses; None if it cannot run here and now.
+        """The outputs, in memory that no other run writes; None if it cannot run here and now.
 
         Args:
             given: the inputs, of the types and sizes of the first run.
@@ -148,7 +153,8 @@ class BoundRuns:
                 step(held, stream)
         finally:
             self._lock.release()
-        return {name: held[source] for name, source in self._outputs.items()}
+        found = {name: held[source] for name, source in self._outputs.items()}
+        return found | self._constants if self._constants else found
 
 
 def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:
@@ -196,28 +202,46 @@ class BoundRunCache:
             found = bound.outputs(given, on_device=on_device)
             if found is not None:
                 return found
+        return form.outputs(self._computed(form.values, given, key), on_device=on_device)
+
+    def values(self, compute: Compute, given: Mapping[str, Any], key: Signature | None) -> dict[str, Any]:
+        """What the function returns: the outputs of nodes as they are.
+
+        Args:
+            compute: runs the nodes, and tells the graphs that ran.
+            given: their inputs by name.
+            key: the nodes, and the types and sizes of these inputs; None if they are not all arrays of NumPy.
+        """
+        if key is not None and (bound := self.find(key)) is not None:
+            found = bound.values(given)
+            if found is not None:
+                return found
+        return self._computed(compute, given, key)
+
+    def _computed(self, compute: Compute, given: Mapping[str, Any], key: Signature | None) -> dict[str, Any]:
+        """What the function returns; the second time for a key, the graphs that run are bound together."""
         visits: int = 0 if key is None else self._seen.get(key) or 0
         if key is None or visits > 1:
-            return form.run(given, on_device=on_device)
+            return compute(given, None)
         if visits == 0:
-            found = form.run(given, on_device=on_device)
+            found = compute(given, None)
             self._seen.put(key, 1, _SEEN_BYTES)
             return found
         stream = self._device.current_stream()
         if self._device.is_capturing(stream):
-            return form.run(given, on_device=on_device)
+            return compute(given, None)
         self._seen.put(key, visits + 1, _SEEN_BYTES)
-        return form.outputs(self._bind_calls(form, given, key, stream), on_device=on_device)
+        return self._bind_calls(compute, given, key, stream)
 
-    def _bind_calls(self, form: CompiledProgram, given: Mapping[str, Any], key: Signature, stream: int) -> dict[str, Any]:
-        """Runs the form, and binds its graphs together."""
+    def _bind_calls(self, compute: Compute, given: Mapping[str, Any], key: Signature, stream: int) -> dict[str, Any]:
+        """Runs the nodes, and binds their graphs together."""
         # A separate object for each input distinguishes them, also if one array is passed for several.
         given = {name: held.view() if isinstance(held, np.ndarray) else held for name, held in given.items()}
         calls = GraphCalls()
-        found = form.values(given, calls)
+        found = compute(given, calls)
         sources: dict[int, Source] = {id(held): name for name, held in given.items()}
         known = sources.keys() | {id(held) for call in calls.made for held in call.writes.values()}
-        handed = [*found.values(), *(held for call in calls.made for held in call.reads.values())]
+        handed = [held for call in calls.made for held in call.reads.values()]
         is_distinct = len(sources) == len(given)
         if calls.is_whole and is_distinct and all(id(held) in known for held in handed):
             held_bytes = _held_bytes(calls.made, self._device)

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.load import LoadedModel
     from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.lowering.programs import Program
+    from dmlpy.onnx.runtime.bound_runs import BoundRunCache, Compute
     from dmlpy.onnx.runtime.cache import LRUCache
     from dmlpy.onnx.runtime.deferred_nodes import LowerNodes, Runnable
+    from dmlpy.onnx.runtime.graph_runs import GraphCalls
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class CompileContext:
         fuse: whether activations are moved into the operators before them.
         run_late: prepares a program that was built from run-time values: `running.late`.
         cache: forms compiled for run-time sizes.
+        recurring: runs of recurring sizes.
         weights: weights packed for other sizes.
     """
 
@@ -49,6 +52,7 @@ class CompileContext:
     fuse: bool
     run_late: Callable[[Program, CompileContext], Runnable]
     cache: LRUCache
+    recurring: BoundRunCache
     weights: PackedWeights
 
     def to_host(self, held: Any) -> Any:
@@ -63,8 +67,12 @@ class CompileContext:
         """Lowers a subgraph."""
         return lambda lowering, scope: lowering.lower_graph(graph, scope, "", opsets)
 
-    def defer(self, take: LowerNodes, reads: Mapping[str, Value], wanted: Sequence[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def defer(self, take: LowerNodes, reads: Mapping[str, Value], wanted: Sequence[str]) -> Compute:
         """Creates nodes that are compiled when their inputs are available."""
-        run = lambda program: self.run_late(program, self)  # noqa: E731
-        nodes = DeferredNodes(self.name, self.model, self.level, take, reads, wanted, run, self.cache)
-        return lambda values: nodes(values, self.to_host)
+        prepare = lambda program: self.run_late(program, self)  # noqa: E731
+        nodes = DeferredNodes(self.name, self.model, self.level, take, reads, wanted, prepare, self.cache)
+
+        def run(values: Mapping[str, Any], calls: GraphCalls | None) -> dict[str, Any]:
+            return nodes(values, self.to_host, calls)
+
+        return run

@@ -54,10 +54,11 @@ class CompiledModel:
         self.device = find_device(device)
         self.feature_level = feature_level
         self._cache = LRUCache(keep_bytes)
-        self._context = CompileContext(
-            model.name, model.loaded, self.device, feature_level, flags, fuse, compile_deferred, self._cache, PackedWeights(model.loaded)
-        )
         self._recurring = BoundRunCache(self.device, self._cache)
+        weights = PackedWeights(model.loaded)
+        self._context = CompileContext(
+            model.name, model.loaded, self.device, feature_level, flags, fuse, compile_deferred, self._cache, self._recurring, weights
+        )
         self._lock = threading.Lock()
         self._open: OpenSizes | None = None
         self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}

@@ -129,7 +129,7 @@ class DeferredNodes:
         self._lock = threading.Lock()
         self._cache = cache
 
-    def __call__(self, values: dict[str, Any], to_host: Callable[[Any], Any], calls: GraphCalls | None = None) -> dict[str, Any]:
+    def __call__(self, values: Mapping[str, Any], to_host: Callable[[Any], Any], calls: GraphCalls | None = None) -> dict[str, Any]:
         """Computes the nodes' outputs from their inputs, by name.
 
         Args:

@@ -14,12 +14,13 @@ from dmlpy.onnx.loading.values import value_from_proto
 from dmlpy.onnx.lowering import subgraphs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from onnx import GraphProto, ValueInfoProto
 
     from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.lowering.stages import HostNode
+    from dmlpy.onnx.runtime.bound_runs import Signature
     from dmlpy.onnx.runtime.compile_context import CompileContext
 
 
@@ -42,6 +43,8 @@ class LoopRun:
         take = context.lowering_of(graph, node.opsets)
         self._around = [name for name, value in around.items() if value.array is None]
         self._iteration = context.defer(take, around | own, list(dict.fromkeys(item.name for item in graph.output)))
+        self._is_on_host = context.device.memory_kind == "cpu"
+        self._inputs, self._outputs = [item.name for item in graph.input], [item.name for item in graph.output]
 
     def __call__(self, values: Mapping[str, Any]) -> list[Any]:
         """The node's outputs, as many as its body gives.
@@ -50,7 +53,7 @@ class LoopRun:
             values: what the node reads, by name.
         """
         given = [values[name] if name else None for name in self._node.proto.input]
-        around = {name: values[name] for name in self._around}
+        around = {name: self._array(values[name]) for name in self._around}
         return self._run_loop(given, around) if self._node.proto.op_type == "Loop" else self._run_batched_scan(given, around)
 
     def _run_loop(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
@@ -104,9 +107,23 @@ class LoopRun:
 
     def _run(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         """The outputs of one iteration."""
-        names = [item.name for item in self._body.input]
-        found = self._iteration({**around, **dict(zip(names, given, strict=False))})
-        return [found[item.name] for item in self._body.output]
+        values = dict(around)
+        values.update(zip(self._inputs, map(self._array, given), strict=False))
+        found = self._context.recurring.values(self._iteration, values, self._signature(values))
+        return [found[name] for name in self._outputs]
+
+    def _array(self, held: Any) -> Any:
+        """A value as the iterations take it: in host memory an array of NumPy, which costs no copy there."""
+        return self._context.to_host(held) if self._is_on_host else held
+
+    def _signature(self, values: Mapping[str, Any]) -> Signature | None:
+        """The types and sizes of what an iteration reads, and whose it is; None if it is not all arrays in host memory."""
+        found: list[Hashable] = [self]
+        for held in values.values():
+            if type(held) is not np.ndarray:
+                return None
+            found.append((held.dtype, held.shape))
+        return tuple(found)
 
     @property
     def _opset(self) -> int:

@@ -104,23 +104,24 @@ def test_a_thread_that_comes_after_the_launch_touches_nothing(monkeypatch: pytes
     """By then the scratch belongs to other nodes of a graph."""
     monkeypatch.setattr(elementwise_plan, "available_threads", lambda: 2)
     monkeypatch.setattr(elementwise_plan, "_WORK_OF_A_THREAD", 1)
-    calls: list[Any] = []
+    calls: list[thread_pool.TaskLaunch] = []
 
-    def recorded(*arguments: Any) -> Any:
-        calls.append(arguments)
-        return thread_pool.TaskLaunch(*arguments)
+    class Recorded(thread_pool.TaskLaunch):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            calls.append(self)
 
-    monkeypatch.setattr(elementwise_plan, "TaskLaunch", recorded)
+    monkeypatch.setattr(elementwise_plan, "TaskLaunch", Recorded)
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=(3000, 2), strides=(1, 3000))
     op = dml.compile(desc_of(dml.ElementWiseAddDesc, tensor, b_tensor=tensor.replace(strides=(0, 1))), "cpu")
     scratch = np.full(op.binding_properties.temporary_resource_size + 64, 0xA5, np.uint8)
     arrays = {"a_tensor": np.ones((2, 3000), np.float32).T, "b_tensor": np.broadcast_to(np.ones(2, np.float32), (3000, 2))}
     place = scratch[-scratch.ctypes.data % 64 :][: op.binding_properties.temporary_resource_size]
     op.bind(arrays, {"output_tensor": np.empty((2, 3000), np.float32).T}, temporary=place)()
-    function, parameters, threads, *_ = calls[-1]
+    launch = calls[-1]
     scratch[:] = 0xA5
     flags = np.full((2, 8), 1000, np.int64)
-    function(parameters, 1, threads, flags.ctypes.data, 7)
+    launch.body(launch.parameters, 1, launch.threads, flags.ctypes.data, 7)
     assert (scratch == 0xA5).all()
 
 

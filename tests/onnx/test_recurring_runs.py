@@ -1,0 +1,178 @@
+"""Runs of a compiled model whose sizes recur: their results, their memory, and the Python that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from dmlpy import onnx
+from dmlpy.messages.problems import BindError
+from dmlpy.onnx.runtime.bound_runs import BoundRuns
+from tests.graphs.test_recurring_calls import python_calls
+from tests.support.onnx_models import model
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(4)
+HOSTS = pytest.mark.parametrize("device", ["numpy", "cpu"])
+T = TensorProto
+Node = helper.make_node
+
+
+def normal(*sizes: int) -> Array:
+    return RNG.standard_normal(sizes, np.float32)
+
+
+MANY: dict[str, int] = {"b": T.BOOL, "n": T.INT64, "s": T.FLOAT, "not_b": T.BOOL, "count": T.INT64, "scalar": T.FLOAT, "known": T.FLOAT}
+"""Of each kind: Booleans, wide integers, scalars, an output that is an input, one that is known, and one that is given twice."""
+
+
+def many_kinds() -> Any:
+    nodes = [
+        Node("Not", ["b"], ["not_b"]),
+        Node("Add", ["n", "n"], ["count"]),
+        Node("Mul", ["s", "s"], ["scalar"]),
+        Node("Add", ["x", "s"], ["y"]),
+        Node("Relu", ["y"], ["z"]),
+        Node("Identity", ["c"], ["known"]),
+        Node("Identity", ["x"], ["same"]),
+    ]
+    outputs = ["not_b", "count", "scalar", "y", "z", "known", "same"]
+    return model(nodes, {"x": [3, "t"], "b": ["t"], "n": [2], "s": []}, outputs, types=MANY, constants={"c": normal(2, 2)})
+
+
+def given(steps: int) -> dict[str, Array]:
+    return {"x": normal(3, steps), "b": RNG.integers(0, 2, steps) > 0, "n": RNG.integers(-9, 9, 2), "s": np.array(normal())}
+
+
+def check(found: Mapping[str, Array], inputs: Mapping[str, Array]) -> None:
+    y = inputs["x"] + inputs["s"]
+    expected = {"not_b": ~inputs["b"], "count": 2 * inputs["n"], "scalar": inputs["s"] ** 2, "y": y, "z": y.clip(0), "same": inputs["x"]}
+    for name, array in expected.items():
+        assert (found[name].dtype, found[name].shape) == (np.asarray(array).dtype, np.shape(array)), name
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+def is_bound(compiled: Any) -> bool:
+    return any(isinstance(item, BoundRuns) for item, _ in compiled._cache._items.values())
+
+
+@HOSTS
+@pytest.mark.parametrize("steps", [5, 20_000], ids=["copied", "bound anew"])
+def test_values_of_each_kind(device: str, steps: int) -> None:
+    """What a run returned stays as it is, and may be written; strided inputs are read in place."""
+    compiled = onnx.load(many_kinds()).compile(device)
+    runs = [given(steps) for _ in range(6)]
+    runs[4]["x"] = np.repeat(runs[4]["x"], 2, axis=1)[:, ::2]
+    kept = [{name: array.copy() for name, array in own.items()} for own in runs]
+    found = [compiled(own) for own in runs]
+    assert is_bound(compiled)
+    for own, inputs in zip(found, kept, strict=True):
+        check(own, inputs)
+        for array in own.values():
+            array[...] = 0
+    for own, inputs in zip(runs, kept, strict=True):
+        for name, array in own.items():
+            np.testing.assert_array_equal(array, inputs[name])
+    assert compiled(runs[0])["known"].all()
+
+
+@HOSTS
+def test_inputs_that_do_not_fit_are_refused_as_before(device: str) -> None:
+    compiled = onnx.load(many_kinds()).compile(device)
+    right = given(5)
+    for _ in range(4):
+        check(compiled(right), right)
+    wrong: dict[str, dict[str, Any]] = {
+        "of type float64": {"x": right["x"].astype(np.float64)},
+        "of type >f4": {"x": right["x"].astype(">f4")},
+        r"of sizes \[2, 5\]": {"x": right["x"][:2]},
+        "no input of the model": {"q": right["x"]},
+    }
+    for text, members in wrong.items():
+        with pytest.raises(BindError, match=text):
+            compiled(right | members)
+    with pytest.raises(BindError, match="not given"):
+        compiled({name: array for name, array in right.items() if name != "s"})
+    check(compiled(right), right)
+
+
+@HOSTS
+@pytest.mark.parametrize("steps", [1, 7])
+@pytest.mark.parametrize("units", [3, 9000], ids=["copied", "bound anew"])
+def test_states_of_a_loop(device: str, steps: int, units: int) -> None:
+    """Each iteration has the same sizes; what an earlier one gave is not written again."""
+    body = helper.make_graph(
+        [
+            Node("Add", ["h", "w"], ["h2"]),
+            Node("Mul", ["h2", "h2"], ["row"]),
+            Node("Identity", ["go"], ["go2"]),
+            Node("Identity", ["c"], ["fixed"]),
+            Node("Identity", ["h"], ["before"]),
+        ],
+        "body",
+        [helper.make_tensor_value_info(*each) for each in (("i", T.INT64, []), ("go", T.BOOL, []), ("h", T.FLOAT, [units]))],
+        [
+            helper.make_tensor_value_info(*each)
+            for each in (
+                ("go2", T.BOOL, []),
+                ("h2", T.FLOAT, [units]),
+                ("row", T.FLOAT, [units]),
+                ("fixed", T.FLOAT, [2]),
+                ("before", T.FLOAT, [units]),
+            )
+        ],
+    )
+    nodes = [Node("Loop", ["n", "", "h0"], ["h", "rows", "all_fixed", "all_before"], body=body)]
+    types, constants = {"n": T.INT64}, {"c": normal(2)}
+    case = model(nodes, {"n": [], "h0": [units], "w": [units]}, ["h", "rows", "all_fixed", "all_before"], types=types, constants=constants)
+    compiled = onnx.load(case).compile(device)
+    for _ in range(3):
+        h, w = normal(units), normal(units)
+        found = compiled(n=np.array(steps), h0=h, w=w)
+        rows = []
+        for _ in range(steps):
+            rows.append(h)
+            h = h + w
+        np.testing.assert_array_equal(found["h"], h)
+        np.testing.assert_array_equal(found["all_before"], rows)
+        np.testing.assert_array_equal(found["rows"], np.square([*rows[1:], h]))
+        np.testing.assert_array_equal(found["all_fixed"], [constants["c"]] * steps)
+    assert is_bound(compiled)
+
+
+@HOSTS
+def test_scanned_items(device: str) -> None:
+    body = helper.make_graph(
+        [Node("Add", ["state", "item"], ["next"]), Node("Identity", ["next"], ["row"])],
+        "body",
+        [helper.make_tensor_value_info(name, T.FLOAT, []) for name in ("state", "item")],
+        [helper.make_tensor_value_info(name, T.FLOAT, []) for name in ("next", "row")],
+    )
+    nodes = [Node("Scan", ["s", "x"], ["last", "rows"], body=body, num_scan_inputs=1)]
+    compiled = onnx.load(model(nodes, {"s": [], "x": ["t"]}, ["last", "rows"])).compile(device)
+    for steps in (9, 9, 4):
+        x = RNG.integers(-9, 9, steps).astype(np.float32)
+        found = compiled(s=np.float32(2), x=x)
+        np.testing.assert_array_equal(found["rows"], 2 + np.cumsum(x))
+        np.testing.assert_array_equal(found["last"], 2 + x.sum())
+
+
+def test_little_python_runs_in_a_recurring_run() -> None:
+    """As much for a model of many compiled nodes as for one of a single node."""
+    pytest.importorskip("numba")
+    counted = []
+    for nodes in (1, 60):
+        names = [f"v{node}" for node in range(nodes + 1)]
+        chain = [Node("Softmax", [x], [y], axis=-1) for x, y in pairwise(names)]
+        compiled = onnx.load(model(chain, {"v0": ["n", 8]}, [names[-1]])).compile("cpu")
+        inputs = {"v0": normal(4, 8)}
+        for _ in range(4):
+            compiled(inputs)
+        counted.append(python_calls(lambda compiled=compiled, inputs=inputs: compiled(inputs)))
+    assert counted[0] == counted[1]
+    assert counted[0] <= 60
