@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _Operation = tuple[Any, int, int]
 """A function of two values, by their places in the record."""
 
+_Line = tuple[Any, int, int]
+"""An operation, or None in place of the function, and a number."""
+
 _RECORD: ContextVar[SizeRecord | None] = ContextVar("size record", default=None)
 
 
@@ -71,21 +74,16 @@ class SizeRecord:
         """The example's value."""
         return self._values[place]
 
-    def values_for(self, sizes: Sequence[int]) -> list[int] | None:
-        """All values for other sizes of the symbols, by place; None where a comparison comes out differently."""
-        values: list[int] = [*sizes, *self._values[self._count :]]
-        outcomes = self._outcomes
-        try:
-            for place in range(self._count, len(values)):
-                operation = self._operations[place]
-                if operation is not None:
-                    function, left, right = operation
-                    found = values[place] = function(values[left], values[right])
-                    if place in outcomes and found is not outcomes[place]:
-                        return None
-        except ArithmeticError:
-            return None
-        return values
+    def end_stage(self) -> Formulas | None:
+        """What was computed and compared since the last stage ended; None if the value of a size was needed."""
+        found = None if self.is_fixed else Formulas(self, len(self._values), self._outcomes)
+        self._outcomes, self.is_fixed = {}, False
+        return found
+
+    def line(self, place: int) -> _Line:
+        """How the value of a place is computed."""
+        operation = self._operations[place]
+        return (None, self._values[place], 0) if operation is None else operation
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -97,9 +95,53 @@ class SizeRecord:
             _RECORD.reset(token)
 
 
+class Formulas:
+    """The formulas of a stage of a record, with the outcomes of its comparisons.
+
+    Args:
+        record: the record.
+        end: the place behind the stage's last one.
+        outcomes: the outcomes of its comparisons, by place; those of earlier stages are theirs.
+    """
+
+    def __init__(self, record: SizeRecord, end: int, outcomes: dict[int, bool]) -> None:
+        self._record, self._end, self._outcomes = record, end, outcomes
+        self._lines: list[tuple[Any, int, int, bool | None]] | None = None
+
+    def values(self, before: Sequence[int]) -> list[int] | None:
+        """All values up to the stage's end; None where a comparison comes out differently.
+
+        Args:
+            before: the sizes of the symbols for the first stage, for others all values of the first stage.
+        """
+        if self._lines is None:
+            self._lines = [(*self._record.line(at), self._outcomes.get(at)) for at in range(len(before), self._end)]
+        values: list[int] = [*before]
+        add = values.append
+        try:
+            for function, left, right, expected in self._lines:
+                if function is None:
+                    add(left)
+                    continue
+                found = function(values[left], values[right])
+                if expected is not None and found is not expected:
+                    return None
+                add(found)
+        except ArithmeticError:
+            return None
+        return values
+
+
 def are_symbolic() -> bool:
     """Whether sizes may be symbolic here."""
     return _RECORD.get() is not None
+
+
+def active_examples() -> Sequence[int]:
+    """The example's values in the active record, by place."""
+    record = _RECORD.get()
+    assert record is not None, "symbolic sizes belong to a record that is active"
+    return record._values
 
 
 def is_symbolic(size: Any) -> TypeGuard[SymbolicSize]:

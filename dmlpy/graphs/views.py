@@ -227,7 +227,7 @@ def _resolve_sizes(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
     count = tensor.element_count
     if sizes.count(-1) == 1 and rest > 0 and count % rest == 0:
         return tuple(count // rest if size == -1 else size for size in sizes)
-    if -1 in sizes or rest != count or min(sizes, default=1) < 1:
+    if -1 in sizes or rest != count or any(size < 1 for size in sizes):
         why = f"the value has sizes {listed(tensor.sizes)}"
         raise view_error("reshape", "sizes", listed(sizes), f"sizes of {plural(count, 'element')}; one may be -1", why)
     return sizes
