@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import threading
+from contextlib import suppress
 from functools import lru_cache
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, overload
@@ -15,6 +16,7 @@ from dmlpy.debugging import PLANS
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+from dmlpy.description.sized_copies import NoTemplateError, example_of
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
@@ -25,9 +27,9 @@ from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
 from dmlpy.validation.doubts import why_uncomputed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from dmlpy.devices.graphs import CompiledGraph
+    from dmlpy.devices.graphs import BufferAssignment, CompiledGraph
     from dmlpy.graphs import Graph
 
 Flags = ExecutionFlags | str | int
@@ -157,22 +159,66 @@ def _not_built(desc: OperatorDesc, device: Device, uncomputed: str | None) -> Pr
 def _compile_graph(
     graph: Graph, device: Device, level: FeatureLevel, flags: ExecutionFlags, *, fuse: bool, apart: bool = False
 ) -> CompiledGraph:
-    from dmlpy.devices.graphs import CompiledGraph, GraphIR, compile_ir
+    from dmlpy.devices.graphs import CompiledGraph, GraphIR, assign_buffers, compile_assigned
 
     found = only_errors(graph.check(level, lenient=True))
     problems = [problem for problem in found if not (apart and problem.code == "level.graph")]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems)
+    copyreg.pickle(CompiledGraph, lambda compiled: _compilation(compiled.graph, compiled, fuse=compiled.fuse))
+
+    def compile_node(desc: OperatorDesc) -> CompiledOperator:
+        return _compile_operator(desc, device, level, flags).standing
+
+    with suppress(CompileError):  # of some sizes only, which are compiled without the template
+        if (buffers := _buffers_by_template(graph, device, level, flags, compile_node, fuse=fuse)) is not None:
+            return compile_assigned(buffers, device, level, flags, compile_node, fuse=fuse)
     ir = GraphIR.of(graph)
     for index, desc in ir.operators.items():
         try:
-            _compile_operator(desc, device, level, flags)
+            compile_node(desc)
         except CompileError as error:
             problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
-    copyreg.pickle(CompiledGraph, lambda compiled: _compilation(compiled.graph, compiled, fuse=compiled.fuse))
-    return compile_ir(ir, device, level, flags, lambda desc: _compile_operator(desc, device, level, flags).standing, fuse=fuse)
+    return compile_assigned(assign_buffers(ir, device, compile_node, fuse=fuse), device, level, flags, compile_node, fuse=fuse)
+
+
+def _buffers_by_template(
+    graph: Graph,
+    device: Device,
+    level: FeatureLevel,
+    flags: ExecutionFlags,
+    compile_node: Callable[[OperatorDesc], CompiledOperator],
+    *,
+    fuse: bool,
+) -> BufferAssignment | None:
+    """The buffers of a graph that is a copy of one with symbolic sizes; None if only the graph itself tells them."""
+    from dmlpy.devices.graphs import BufferAssignment, GraphIR, assign_buffers
+
+    if graph.template is None or not device.plans_all_sizes:
+        return None
+
+    def compile_example(desc: OperatorDesc) -> CompiledOperator:
+        if problems := check(desc, level):
+            raise CompileError(desc.c_name, problems, desc=desc)
+        try:
+            return _compile_operator(example_of(desc), device, level, flags).standing
+        except CompileError:
+            raise NoTemplateError from None  # whether the device runs other sizes is not known
+
+    def assign(part: Graph, is_symbolic: bool) -> BufferAssignment:
+        ir, compiled = GraphIR.of(part), compile_example if is_symbolic else compile_node
+        for desc in ir.operators.values():
+            compiled(desc)
+        buffers = assign_buffers(ir, device, compiled, fuse=fuse)
+        for index in buffers.order:
+            compiled(buffers.desc(index))
+        return buffers
+
+    copy, symbolic = graph.template
+    found: BufferAssignment | None = copy.derive((id(symbolic), device, level, flags, fuse), symbolic, assign, (BufferAssignment,))
+    return found
 
 
 # pickles

@@ -6,12 +6,13 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, cast, overload
 
 import numpy as np
 from pydantic import BeforeValidator, Field
 
 from dmlpy.description.enums import DataType, DmlEnum
+from dmlpy.description.symbolic_sizes import is_symbolic
 
 
 def brief(value: Any) -> str:
@@ -68,6 +69,8 @@ def as_uint(value: Any) -> int:
     """
     if isinstance(value, bool | np.bool_):
         raise ValueError("an integer")
+    if is_symbolic(value):
+        return cast("int", value)
     try:
         number = operator.index(value)
     except Exception:  # TypeError for what is not an integer, or whatever the methods of the caller's type raise

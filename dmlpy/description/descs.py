@@ -399,7 +399,10 @@ class OperatorDesc(Struct):
                 problems += [problem for problem in wrong if problem not in problems]
                 continue
             given = told.pop(name, None)
-            wanted[name] = TensorDesc(data_type=self._variable_type(outputs[name]) if given is None else given, sizes=sizes)
+            data_type = self._variable_type(outputs[name]) if given is None else given
+            with suppress(ValueError):  # which the tensor's desc reports
+                data_type = DataType.parse(data_type)
+            wanted[name] = TensorDesc(data_type=data_type, sizes=sizes)
         for name in () if problems else told:
             expected = f"one of {', '.join(wanted)}"
             problems.append(Problem("field.unknown", name, "not an inferred output", expected, remedy=did_you_mean(name, wanted)))

@@ -104,7 +104,7 @@ class Sizes(Mapping[str, int]):
 
     def __init__(self) -> None:
         self._fixed: dict[str, tuple[int, str]] = {}
-        self._evidence: dict[str, dict[int, _Evidence]] = {}
+        self._evidence: dict[str, list[_Evidence]] = {}
         self._winners: dict[str, _Evidence] = {}
         self._fallbacks: dict[str, int] = {}
         self._read_symbols: list[str] | None = None
@@ -149,8 +149,13 @@ class Sizes(Mapping[str, int]):
         if term.symbol is None or not least <= size <= MAX_SIZE or size % term.factor:
             return
         value = size // term.factor
-        evidence = self._evidence.setdefault(term.symbol, {}).setdefault(value, _Evidence(value))
-        evidence.places.append(place)
+        known = self._evidence.setdefault(term.symbol, [])
+        for evidence in known:
+            if evidence.value == value:
+                evidence.places.append(place)
+                break
+        else:
+            known.append(_Evidence(value, [place]))
         self._winners.pop(term.symbol, None)
 
     def add_fallback(self, term: Term, size: int) -> None:
@@ -163,7 +168,7 @@ class Sizes(Mapping[str, int]):
             return None
         if symbol not in self._winners:
             # max() keeps the first of equals, so a tie goes to the value of the earliest field.
-            self._winners[symbol] = max(self._evidence[symbol].values(), key=lambda evidence: len(evidence.places))
+            self._winners[symbol] = max(self._evidence[symbol], key=lambda evidence: len(evidence.places))
         return self._winners[symbol]
 
     def __getitem__(self, symbol: str) -> int:

@@ -164,6 +164,8 @@ class Struct(BaseModel, metaclass=StructType):
         for name, test in cls._plain_tests().items():
             if name in members:
                 value = members[name]
+                if type(value) is list:
+                    value = tuple(value)
                 if not test(value):
                     return None
                 given += 1

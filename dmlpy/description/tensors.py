@@ -380,15 +380,17 @@ def covers(desc: TensorDesc, reader: TensorDesc) -> bool:
     if desc.data_type.bits != reader.data_type.bits:
         return False
     # How far the reader can still go along each axis. An offset within all limits is that of an element.
-    left = {stride: size - 1 for size, stride in _merged_axes(desc)}
+    axes = _merged_axes(desc)
+    left = [size - 1 for size, _ in axes]
     for size, stride in zip(reader.sizes, reader.element_strides, strict=True):
         if size == 1 or stride == 0:
             continue
-        axis = max((own for own in left if stride % own == 0), default=0)
-        if axis == 0:
+        fitting = [at for at, (_, own) in enumerate(axes) if stride % own == 0]
+        if not fitting:
             return False
-        left[axis] -= (size - 1) * (stride // axis)
-    return min(left.values()) >= 0
+        axis = max(fitting, key=lambda at: axes[at][1])
+        left[axis] -= (size - 1) * (stride // axes[axis][1])
+    return min(left) >= 0
 
 
 def _merged_axes(desc: TensorDesc) -> list[tuple[int, int]]:

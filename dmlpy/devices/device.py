@@ -72,6 +72,9 @@ class Device(ABC):
     replays = False
     """Whether `replayed` records launches, to repeat many of them as one."""
 
+    plans_all_sizes = False
+    """Whether it has a plan for all valid sizes of an operator if it has one for some."""
+
     sizes_to_check: int | None = 1 << 24
     """Requests of this many bytes or more are compared with the available memory by `require`, since operating systems overcommit memory
     For smaller requests, and with None for all, the allocator's failure suffices: a GPU's allocators return only existing memory, and may

@@ -13,6 +13,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, FeatureLevel, TensorFlags
 from dmlpy.description.markers import Slot
+from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.graphs.declared import declared_problems
 from dmlpy.graphs.desc import GraphDesc
@@ -39,6 +40,9 @@ def check_graph(
     if not isinstance(graph, GraphDesc):
         raise DescError("check", [Problem("field.form", "graph", brief(graph), "a Graph")])
     level = parse_level(feature_level)
+    valid_at: set[tuple[FeatureLevel, bool, bool]] = graph.__dict__.setdefault("_valid_at", set())
+    if (level, strict, lenient) in valid_at:
+        return []  # a graph never changes: it is checked once
     connections = _Connections(graph)
     found = chain(
         _level_problems(graph, level),
@@ -52,7 +56,10 @@ def check_graph(
         _cycle_problems(connections),
         () if lenient else _unused_input_problems(graph),
     )
-    return sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
+    problems = sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
+    if not problems:
+        valid_at.add((level, strict, lenient))
+    return problems
 
 
 def lowest_level(graph: GraphDesc) -> FeatureLevel | None:
@@ -114,14 +121,15 @@ def _name_problems(graph: GraphDesc) -> Iterator[Problem]:
 
 
 def _desc_problems(graph: GraphDesc, level: FeatureLevel, *, strict: bool) -> Iterator[Problem]:
-    # Networks repeat their layers: equal descs are checked once.
-    checked: dict[OperatorDesc, list[Problem]] = {}
+    # Networks repeat their layers: equal descs are checked once. Symbolic sizes tell only whether they are the same object.
+    checked: dict[OperatorDesc | int, list[Problem]] = {}
     for index, node in enumerate(graph.nodes):
         if not isinstance(node, OperatorNode):
             continue
-        if node.operator not in checked:
-            checked[node.operator] = check(node.operator, level, strict=strict)
-        for problem in checked[node.operator]:
+        key = id(node.operator) if are_symbolic() else node.operator
+        if key not in checked:
+            checked[key] = check(node.operator, level, strict=strict)
+        for problem in checked[key]:
             yield replace(problem.under(f"nodes[{index}]"), why=(graph.label(index), *problem.why))
 
 

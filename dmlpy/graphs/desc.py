@@ -18,6 +18,9 @@ from dmlpy.graphs.nodes import Edge, InputEdge, IntermediateEdge, Node, OutputEd
 from dmlpy.messages.naming import c_path, did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem
 
+if TYPE_CHECKING:
+    from dmlpy.description.sized_copies import SizedCopy
+
 _EDGES: Mapping[str, type[Edge]] = {"input_edges": InputEdge, "output_edges": OutputEdge, "intermediate_edges": IntermediateEdge}
 _TENSORS = ("input_tensors", "output_tensors")
 _MOST_UNREADABLE = 100
@@ -177,6 +180,15 @@ class GraphDesc(Struct):
         graph = self.replace()
         graph.__dict__["_origins"] = tuple(origins)
         return graph
+
+    def attach_template(self, copy: SizedCopy, source: GraphDesc) -> None:
+        """Notes that this graph is a copy of one with symbolic sizes."""
+        self.__dict__["_template"] = copy, source
+
+    @property
+    def template(self) -> tuple[SizedCopy, GraphDesc] | None:
+        """The copy that this graph is a part of, and the graph with symbolic sizes; None if it is no copy."""
+        return self.__dict__.get("_template")
 
     def input_label(self, index: int) -> str:
         """The name of a graph's input in messages: `graph input 2 'mask'`."""

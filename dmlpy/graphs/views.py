@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dmlpy.description.coercion import as_uint, brief, entries
+from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc, packed_strides
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import DescError, Problem
@@ -43,6 +44,8 @@ def _integers(view: str, path: str, given: Any) -> tuple[int, ...]:
 
 def restride(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
     """The same memory with other sizes and strides, of the same total size: DirectML requires it to be equal at both ends of an edge."""
+    if are_symbolic():
+        return _restride.__wrapped__(tensor, tuple(sizes), tuple(strides))
     if all(type(number) is int for number in (*sizes, *strides)):
         return _restride(tensor, tuple(sizes), tuple(strides))
     return _restride.__wrapped__(tensor, sizes, strides)  # what equals an integer may be none, as True does not
@@ -86,10 +89,13 @@ def broadcast_sizes(*given: Sequence[int]) -> tuple[int, ...] | None:
     count = max(map(len, given))
     found = []
     for column in zip(*((1,) * (count - len(sizes)) + tuple(sizes) for sizes in given), strict=True):
-        known = {size for size in column if size != 1}
-        if len(known) > 1:
-            return None
-        found.append(known.pop() if known else 1)
+        size = 1
+        for own in column:
+            if own != 1:
+                if size not in (1, own):
+                    return None
+                size = own
+        found.append(size)
     return tuple(found)
 
 
@@ -221,7 +227,7 @@ def _resolve_sizes(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
     count = tensor.element_count
     if sizes.count(-1) == 1 and rest > 0 and count % rest == 0:
         return tuple(count // rest if size == -1 else size for size in sizes)
-    if -1 in sizes or rest != count or min(sizes, default=1) < 1:
+    if -1 in sizes or rest != count or any(size < 1 for size in sizes):
         why = f"the value has sizes {listed(tensor.sizes)}"
         raise view_error("reshape", "sizes", listed(sizes), f"sizes of {plural(count, 'element')}; one may be -1", why)
     return sizes

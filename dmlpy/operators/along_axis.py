@@ -39,7 +39,8 @@ class AlongAxisDesc(OperatorDesc):
         described = {name for name, _ in shared} >= self.along_axis.keys()
         if not described or not 0 <= self.axis < rank or any(len(tensor.sizes) != rank for _, tensor in shared):
             return None
-        differing = [axis for axis in range(rank) if len({tensor.sizes[axis] for _, tensor in shared}) > 1]
+        first = shared[0][1].sizes if shared else ()
+        differing = [axis for axis in range(rank) if any(tensor.sizes[axis] != first[axis] for _, tensor in shared)]
         return differing[0] if len(differing) == 1 and differing[0] != self.axis and self._fit_along(differing[0]) else None
 
     def _shared(self) -> list[tuple[str, TensorDesc]]:

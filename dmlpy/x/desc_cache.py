@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.structs import Struct
+from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.messages.problems import DescError
 from dmlpy.x.policies import TensorPolicy, current_policy
 
@@ -80,7 +81,7 @@ def token_of(operator: Any, refs: Mapping[str, TensorRef], given: Mapping[str, A
         refs: the operands by place.
         given: the other arguments.
     """
-    if len(refs) > _MAX_ENTRIES or current_policy() is not TensorPolicy.default:
+    if len(refs) > _MAX_ENTRIES or are_symbolic() or current_policy() is not TensorPolicy.default:
         return None  # a policy of the caller's may decide by anything
     try:
         return operator, tuple((place, ref.tensor) for place, ref in refs.items()), tuple((name, _token(given[name])) for name in given)

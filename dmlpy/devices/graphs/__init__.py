@@ -26,11 +26,28 @@ if TYPE_CHECKING:
     from dmlpy.devices.device import Device
     from dmlpy.devices.operator import CompiledOperator
 
-__all__ = ["CompiledGraph", "GraphDispatch", "GraphIR", "PreparedGraph", "compile_ir"]
+__all__ = ["BufferAssignment", "CompiledGraph", "GraphDispatch", "GraphIR", "PreparedGraph", "assign_buffers", "compile_assigned"]
 
 
-def compile_ir(
-    ir: GraphIR,
+def assign_buffers(
+    ir: GraphIR, device: Device, compile_node: Callable[[OperatorDesc], CompiledOperator], *, fuse: bool
+) -> BufferAssignment:
+    """Fuses the nodes of a graph, and finds places for their values.
+
+    Args:
+        ir: the graph's; its nodes all have plans.
+        device: where it runs.
+        compile_node: plans a desc. Rejected descs are not fused and not views.
+        fuse: whether normalizations and activations are moved into the operators before them, and element-wise nodes run as one kernel.
+    """
+    if fuse:
+        ir = fuse_activations(fuse_normalizations(ir, compile_node), compile_node)
+        ir = fuse_elementwise(ir, lambda desc: device.is_element_wise(desc, compile_node(desc)._plan), compile_node)
+    return BufferAssignment(ir, compile_node)
+
+
+def compile_assigned(
+    buffers: BufferAssignment,
     device: Device,
     feature_level: FeatureLevel,
     flags: ExecutionFlags,
@@ -38,25 +55,25 @@ def compile_ir(
     *,
     fuse: bool,
 ) -> CompiledGraph:
-    """Plans a graph whose nodes all have plans.
+    """Plans a graph whose values have places.
 
     Args:
-        ir: the graph's.
+        buffers: the places.
         device: where it runs.
         feature_level: the cap that the nodes are checked against.
         flags: the execution flags.
-        compile_node: plans a desc for the device, level and flags. Rejected descs are not fused and not views.
-        fuse: whether normalizations and activations are moved into the operators before them, and element-wise nodes run as one kernel.
+        compile_node: plans a desc for the device, level and flags.
+        fuse: as `assign_buffers` had it.
     """
-    whole = ir
-    if fuse:
-        whole = fuse_activations(fuse_normalizations(ir, compile_node), compile_node)
-        whole = fuse_elementwise(whole, lambda desc: device.is_element_wise(desc, compile_node(desc)._plan), compile_node)
-    program = program_of(whole, BufferAssignment(whole, compile_node), compile_node)
+    graph = buffers.ir.graph
+    program = program_of(buffers, compile_node)
     for operator in program.operators:
         operator._plan.load()
 
     def traced() -> CompiledGraph:
-        return compile_ir(ir.with_all_outputs(), device, feature_level, flags, compile_node, fuse=False)
+        whole = GraphIR.of(graph).with_all_outputs()
+        return compile_assigned(
+            assign_buffers(whole, device, compile_node, fuse=False), device, feature_level, flags, compile_node, fuse=False
+        )
 
-    return CompiledGraph(ir.graph, program, device, feature_level, flags, fuse=fuse, traced=traced)
+    return CompiledGraph(graph, program, device, feature_level, flags, fuse=fuse, traced=traced)

@@ -64,11 +64,14 @@ class BufferAssignment:
         """The values that were overwritten, each with the value that overwrote it last."""
         self._extents: dict[Source, int] = {}
         """The cache of `extent`; for a value written in place it includes all values that were in its memory before."""
+        self._descs: dict[int, OperatorDesc] = {}
+        """The cache of `desc`, once all places are found."""
         self._skipped: set[int] = set()
         """The same as `views`."""
         self._room = _rooms(ir)
         for index in self.order:
             self._try_view(index)
+        del self._compile  # which belongs to the caller
         self.order = tuple(index for index in self.order if index not in self._skipped)
 
     def in_order(self, order: tuple[int, ...]) -> BufferAssignment:
@@ -109,7 +112,9 @@ class BufferAssignment:
 
     def desc(self, index: int) -> OperatorDesc:
         """The desc of a node with the layouts in which it reads and writes."""
-        return self._desc(index, self._places)
+        if index not in self._descs:
+            self._descs[index] = self._desc(index, self._places)
+        return self._descs[index]
 
     def _read(self, use: Use, places: Mapping[Source, BufferView]) -> tuple[Source, int, TensorDesc] | None:
         source, tensor = self.ir.reads[use], self.ir.seen(use)

@@ -39,7 +39,7 @@ def fuse_elementwise(
         is_element_wise: whether the device can make a desc part of a group.
         compile_node: compiles a desc. A group that it rejects is not fused.
     """
-    free = {index for index, desc in ir.operators.items() if _is_plain(desc) and is_element_wise(desc)}
+    free = {index for index, desc in ir.operators.items() if is_element_wise(desc) and _is_plain(desc)}
     found: list[_Group] = []
     # Each is checked against the original IR: only the last node's result leaves a group, and its place does not change.
     for last in reversed(ir.order()):

@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, overload
 
 from dmlpy.description.enums import TensorFlags
+from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 
@@ -268,8 +269,12 @@ def with_tensors(desc: OperatorDesc, changed: Mapping[str, TensorDesc]) -> Opera
     return desc.replace(**members)
 
 
-@lru_cache(512)
 def _without_owned(desc: OperatorDesc) -> OperatorDesc:
+    return _compute_without_owned.__wrapped__(desc) if are_symbolic() else _compute_without_owned(desc)
+
+
+@lru_cache(512)
+def _compute_without_owned(desc: OperatorDesc) -> OperatorDesc:
     owned = {place: tensor for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML}
     return with_tensors(desc, {place: tensor.replace(flags=TensorFlags.NONE) for place, tensor in owned.items()})
 

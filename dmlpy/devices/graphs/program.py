@@ -128,12 +128,12 @@ class GraphProgram:
         return tuple(source for source in dict.fromkeys(packed) if self.ir.constant(source) is not None and source not in raw)
 
 
-def program_of(ir: GraphIR, buffers: BufferAssignment, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> GraphProgram:
+def program_of(buffers: BufferAssignment, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> GraphProgram:
     """Compiles the nodes of a graph as the layout has them, and plans the memory.
 
     The nodes run in the order of the graph, or in another one that needs less memory.
     """
-    direct, copies = _outputs(ir, compile_node)
+    direct, copies = _outputs(buffers.ir, compile_node)
     operators = {index: compile_node(buffers.desc(index)) for index in buffers.order}
     given = _in_order(buffers.in_order(buffers.order), operators, direct, copies)
     order = _lighter_order(given, buffers) if given.plan.size else buffers.order

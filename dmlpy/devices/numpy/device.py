@@ -39,6 +39,7 @@ class NumpyDevice(Device):
 
     name = "numpy"
     memory_kind = "cpu"
+    plans_all_sizes = True
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         return plan_of(desc) or whole_plan(desc)

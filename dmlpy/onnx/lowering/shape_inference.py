@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
 
+from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.onnx.domains.host_operators import describe_outputs
 from dmlpy.onnx.loading.values import Value, value_from_proto
 from dmlpy.onnx.lowering.subgraph_types import infer_from_subgraphs
+from dmlpy.onnx.lowering.symbolic_inference import example_of, with_symbolic_sizes
 from dmlpy.onnx.nodes import inference_guard
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
             element, found_sizes = told[index]
             value = replace(value, element=element or value.element, sizes=found_sizes or value.sizes)
         values.append(value)
-    return tuple(values)
+    return with_symbolic_sizes(node, values) if are_symbolic() else tuple(values)
 
 
 def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
@@ -68,9 +70,8 @@ def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int
     known = {name: _make_tensor(value) for name, value in given.items() if value.array is not None and value.array.size <= _MOST}
     imports = [helper.make_opsetid(name, version) for name, version in opsets.items()]
     try:
-        return shape_inference.infer_node_outputs(
-            schema, _with_defaults(node.proto), {name: value.proto for name, value in given.items()}, known, opset_imports=imports
-        )
+        types = {name: example_of(value).proto for name, value in given.items()}
+        return shape_inference.infer_node_outputs(schema, _with_defaults(node.proto), types, known, opset_imports=imports)
     except Exception:  # ONNX raises many classes for invalid models; the lowering reports missing types
         return {}
 

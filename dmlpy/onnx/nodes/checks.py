@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import element_name, sizes_problem, type_string
@@ -235,9 +236,7 @@ def _check_reflection(node: Node) -> Iterator[Problem]:
 def _check_expand(node: Node) -> Iterator[Problem]:
     if not _is_known(node, 0) or not node.has(1) or (wanted := node.value(1).array) is None:
         return
-    try:
-        np.broadcast_shapes(node.sizes(0), tuple(int(size) for size in wanted.ravel()))
-    except ValueError:
+    if broadcast_sizes(node.sizes(0), tuple(int(size) for size in wanted.ravel())) is None:
         expected = f"sizes that broadcast with those of the input, {listed(node.sizes(0))}"
         yield Problem("onnx.invalid", node.input_label(1), listed(wanted.ravel().tolist()), expected)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, Problem
+from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.runtime.bound_runs import BoundRunCache
 from dmlpy.onnx.runtime.cache import LRUCache
 from dmlpy.onnx.runtime.compile_context import CompileContext
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 
     from dmlpy.compiler import Flags
     from dmlpy.description.enums import FeatureLevel
+    from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.lowering.lowered_model import LoweredModel
+    from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.runtime.bound_runs import Signature
     from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
 
@@ -61,6 +65,7 @@ class CompiledModel:
         )
         self._lock = threading.Lock()
         self._open: OpenSizes | None = None
+        self._templates = ProgramTemplates(feature_level, self._program_for_sizes)
         self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
         self._has_tensors_only = len(self._tensors) == len(model.inputs)
         self._reads_host_arrays = self._has_tensors_only and self.device.memory_kind == "cpu"
@@ -200,14 +205,31 @@ class CompiledModel:
             found: CompiledProgram | None = self._cache.get(key)
             if found is None:
                 known = all(value.is_static and value.static_sizes == tuple(shapes[name]) for name, value in self._tensors.items())
-                found = self._compile(self.model if known else self.model.with_inputs(shapes))
+                found = self._compile(self.model) if known else self._compile_from_template(shapes)
                 self._cache.put(key, found, found.held_bytes)
         return found
 
     def _compile(self, model: LoweredModel) -> CompiledProgram:
+        return CompiledProgram(self._program(model), self._context)
+
+    def _compile_from_template(self, shapes: Mapping[str, Sequence[int]]) -> CompiledProgram:
+        given = {name: replace(value, sizes=tuple(shapes[name])) for name, value in self._tensors.items()}
+        program = self._templates.program(given)
+        assert program is not None
+        return CompiledProgram(program, self._context)
+
+    def _program_for_sizes(self, inputs: Mapping[str, Value]) -> Program:
+        return self._program(self.model.with_inputs({name: value.static_sizes for name, value in inputs.items()}))
+
+    def _program(self, model: LoweredModel) -> Program:
+        """The program of a model.
+
+        Raises:
+            CompileError: the model cannot be compiled.
+        """
         if problems := model.interpretation(self.feature_level).problems:
             raise CompileError(model.name, problems)
-        return CompiledProgram(model.program(self.feature_level), self._context)
+        return model.program(self.feature_level)
 
     def __repr__(self) -> str:
         return f"<ONNX model {self.model.name} compiled for {self.device.name} at feature level {self.feature_level}>"

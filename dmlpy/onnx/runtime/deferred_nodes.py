@@ -13,6 +13,7 @@ from dmlpy.onnx.loading.elements import element_of_dtype
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import control_flow
 from dmlpy.onnx.lowering.model_lowering import Lowering
+from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.lowering.programs import build_program
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor
 
@@ -126,6 +127,7 @@ class DeferredNodes:
         self._wanted = wanted
         self._run = run
         self._asked: set[str] = set()
+        self._templates = ProgramTemplates(level, self._lower)
         self._lock = threading.Lock()
         self._cache = cache
 
@@ -165,18 +167,24 @@ class DeferredNodes:
         values = {name: value_from_array(name, held, self._reads[name]) for name, held in given.items()}
         while True:
             known = {name: Value.known(name, to_host(given[name])) for name in self._asked}
-            found = DeferredLowering(self._model, self._level, inputs={**self._known, **values, **known})
-            scope: Scope = dict(found.inputs)
-            for name in found.inputs:
-                found.unique_name(name)
-            self._take(found, scope)
-            if found.asked <= self._asked:
-                break
+            program = self._templates.program({**values, **known})
+            if program is not None:
+                return self._run(program)
+
+    def _lower(self, inputs: Mapping[str, Value]) -> Program | None:
+        """The program for these inputs; None if it needs the elements of further ones."""
+        found = DeferredLowering(self._model, self._level, inputs={**self._known, **inputs})
+        scope: Scope = dict(found.inputs)
+        for name in found.inputs:
+            found.unique_name(name)
+        self._take(found, scope)
+        if not found.asked <= self._asked:
             self._asked |= found.asked
+            return None
         if problems := found.problems:
             raise CompileError(self._name, problems)
         found.outputs = {name: found.assemble_sequence(scope[name]) for name in self._wanted}
-        return self._run(build_program(found.stages, found.outputs, self._name))
+        return build_program(found.stages, found.outputs, self._name)
 
 
 def value_from_array(name: str, held: Any, declared: Value) -> Value:

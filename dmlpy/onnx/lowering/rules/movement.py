@@ -10,6 +10,7 @@ from onnx import numpy_helper
 
 from dmlpy import x
 from dmlpy.description.support import FLOATS
+from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four
 
@@ -99,7 +100,7 @@ def tile(node: Node) -> Expression:
 @lowers("Expand")
 def expand(node: Node) -> Expression:
     """A view that strides of 0 repeat."""
-    wanted = np.broadcast_shapes(node.sizes(0), tuple(int(size) for size in node.array(1)))
+    wanted = broadcast_sizes(node.sizes(0), node.integers(1) or ())
     return node.x(0).broadcast(*(wanted or (1,)))
 
 

@@ -1,0 +1,303 @@
+"""`SizedTemplate`: an object whose numbers are formulas of symbolic sizes, and its copies for sizes that are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dmlpy.description.structs import Struct
+from dmlpy.description.symbolic_sizes import SizeRecord, active_examples, is_symbolic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from dmlpy.description.symbolic_sizes import Formulas
+
+_Step: TypeAlias = "Callable[[Sequence[int], list[Any]], Any]"
+"""Makes an object of the numbers of a record, and of what steps before it made."""
+
+Derivation: TypeAlias = "Callable[[Any, bool], Any]"
+"""What makes an object of a part of a template, or of that part's copy: the second argument tells whether sizes are symbolic."""
+
+_WITHOUT_SIZES = (int, float, str, bytes, NoneType, Enum, np.ndarray)
+"""The kinds of objects that hold no symbolic sizes."""
+
+
+class NoTemplateError(Exception):
+    """Raised for an object that depends on the numbers, or may hold sizes and is of no kind that is known."""
+
+
+def example_of(item: Any) -> Any:
+    """A copy of an object with the example's numbers in place of symbolic sizes, where these are of the record that is active."""
+    copier = _Copier((), ())
+    step = copier.add(item)
+    return item if step is None else copier.copy(active_examples(), [])[step]
+
+
+class SizedTemplate:
+    """An object that was made with symbolic sizes.
+
+    Args:
+        record: the record of the sizes.
+        item: the object.
+        shared: further kinds of objects that hold no sizes.
+
+    Attributes:
+        is_narrow: whether something was not derived for some of its sizes: the example has an unusual property.
+
+    Raises:
+        Exception: there is no template, since the object depends on the numbers.
+    """
+
+    def __init__(self, record: SizeRecord, item: Any, shared: tuple[type, ...] = ()) -> None:
+        self._record, self._item, self._shared = record, item, shared
+        self.is_narrow = False
+        self._formulas = _formulas(record)
+        self._copier = _Copier(shared, ())
+        self._copier.add(item)
+        self._derived: dict[Hashable, _Derived | None] = {}
+
+    def copy(self, sizes: Sequence[int]) -> SizedCopy | None:
+        """A copy for these sizes of the symbols; None if with them the object may be another one."""
+        values = self._formulas.values(sizes)
+        return None if values is None else SizedCopy(self, values, self._copier.copy(values, []))
+
+    def derived(self, key: Hashable, source: Any, compute: Callable[[Any], Any], kinds: tuple[type, ...]) -> _Derived | None:
+        """What a function makes of a part of the object; None if there is no template of that."""
+        if key not in self._derived:
+            self._derived[key] = None
+            try:
+                with self._record.active():
+                    found = compute(source)
+                formulas, copier = _formulas(self._record), _Copier(self._shared, kinds, self._copier)
+                self._derived[key] = _Derived(formulas, copier, copier.add(found), found)
+            except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
+                self._record.end_stage()
+        return self._derived[key]
+
+    def knows(self, key: Hashable) -> bool:
+        """Whether `derived` was asked for this."""
+        return key in self._derived
+
+    def forget(self, key: Hashable) -> None:
+        """Leaves something out that `derived` had."""
+        self._derived[key] = None
+
+
+def _formulas(record: SizeRecord) -> Formulas:
+    found = record.end_stage()
+    if found is None:
+        raise NoTemplateError
+    return found
+
+
+@dataclass(frozen=True)
+class _Derived:
+    """What was made of a part of a template.
+
+    Attributes:
+        formulas: the numbers in it.
+        copier: copies it.
+        step: the step that makes the copy; None if it holds no sizes.
+        item: the object itself.
+    """
+
+    formulas: Formulas
+    copier: _Copier
+    step: int | None
+    item: Any
+
+
+class SizedCopy:
+    """A copy of a template's object for sizes that are known, and copies of what is made of its parts.
+
+    Args:
+        template: the template.
+        values: the numbers.
+        made: the parts of the copy.
+    """
+
+    def __init__(self, template: SizedTemplate, values: list[int], made: list[Any]) -> None:
+        self._template, self._values, self._made = template, values, made
+
+    def part(self, source: Any) -> Any:
+        """The copy of a part of the template's object, by that one."""
+        return self._template._copier.made(source, self._made)
+
+    @property
+    def item(self) -> Any:
+        """The copy of the whole object."""
+        return self.part(self._template._item)
+
+    def derive(self, key: Hashable, source: Any, compute: Derivation, kinds: tuple[type, ...] = ()) -> Any:
+        """What a function makes of the copy of a part; None if only the function itself can tell.
+
+        Args:
+            key: identifies the function and the part.
+            source: the part of the template's object, which the function is applied to once for all sizes.
+            compute: the function, of a part and whether its sizes are symbolic.
+            kinds: classes of objects in its result that hold sizes among their attributes, and may change these.
+        """
+        template = self._template
+        is_new = not template.knows(key)
+        derived = template.derived(key, source, lambda part: compute(part, True), kinds)
+        if derived is None:
+            return None
+        values = derived.formulas.values(self._values)
+        if values is None:
+            template.is_narrow = True
+            return None
+        found = derived.item if derived.step is None else derived.copier.copy(values, self._made)[derived.step]
+        if is_new and not is_alike(found, compute(self.part(source), False)):
+            template.forget(key)
+            return None
+        return found
+
+
+class _Copier:
+    """Copies objects with numbers in place of symbolic sizes; what holds none is shared by the copies.
+
+    Args:
+        shared: further kinds of objects that hold no sizes.
+        kinds: classes of objects that hold sizes among their attributes.
+        before: copies the objects that these were made of; its copies are used here.
+    """
+
+    def __init__(self, shared: tuple[type, ...], kinds: tuple[type, ...], before: _Copier | None = None) -> None:
+        self._shared, self._kinds = (*_WITHOUT_SIZES, *shared), kinds
+        self._start = 0 if before is None else len(before._steps)
+        self._steps: list[_Step] = []
+        self._known: dict[int, tuple[Any, int | None]] = {} if before is None else dict(before._known)
+        """The steps of objects by `id`; the objects are held, so that these stay theirs."""
+
+    def copy(self, values: Sequence[int], before: list[Any]) -> list[Any]:
+        """What the steps make, behind what those of the copier before made."""
+        made = [*before]
+        for step in self._steps:
+            made.append(step(values, made))
+        return made
+
+    def made(self, item: Any, made: list[Any]) -> Any:
+        """The copy of an object that was added, among what the steps made."""
+        step = self._known[id(item)][1]
+        return item if step is None else made[step]
+
+    def add(self, item: Any) -> int | None:
+        """The step that makes a copy of an object; None if it holds no symbolic sizes.
+
+        Raises:
+            NoTemplateError: it is of no kind that is known.
+        """
+        if is_symbolic(item):
+            place = item.place
+            return self._step(lambda values, made: values[place])
+        known = self._known.get(id(item))
+        if known is None:
+            known = self._known[id(item)] = item, self._add(item)
+        return known[1]
+
+    def _step(self, step: _Step) -> int:
+        self._steps.append(step)
+        return self._start + len(self._steps) - 1
+
+    def _add(self, item: Any) -> int | None:
+        kind = type(item)
+        if kind in (tuple, list):
+            return self._add_entries(item)
+        if kind is dict:
+            return self._add_parts(item, dict)
+        if isinstance(item, Struct):
+            return self._add_parts(item._members(), _maker_of_struct(item))
+        if is_dataclass(item):
+            return self._add_parts(vars(item), _maker(kind))
+        if kind in self._kinds:
+            return self._add_parts(vars(item), _maker_of_changing(kind), is_shared=False)
+        if kind in (set, frozenset) and not any(self.add(entry) is not None for entry in item):
+            return None
+        if isinstance(item, self._shared) and not (isinstance(item, np.ndarray) and item.dtype.hasobject):
+            return None
+        raise NoTemplateError
+
+    def _add_entries(self, item: Sequence[Any]) -> int | None:
+        changed = [(at, step) for at, entry in enumerate(item) if (step := self.add(entry)) is not None]
+        if not changed:
+            return None
+        kind, entries = type(item), list(item)
+
+        def make(values: Sequence[int], made: list[Any]) -> Any:
+            found = entries.copy()
+            for at, step in changed:
+                found[at] = made[step]
+            return kind(found)  # type: ignore[call-arg]
+
+        return self._step(make)
+
+    def _add_parts(self, parts: Mapping[Any, Any], make: Callable[[dict[Any, Any]], Any], *, is_shared: bool = True) -> int | None:
+        changed = [(name, step) for name, part in parts.items() if (step := self.add(part)) is not None]
+        if not changed and is_shared:
+            return None
+        same = dict(parts)
+
+        def copied(values: Sequence[int], made: list[Any]) -> Any:
+            found = same.copy()
+            for name, step in changed:
+                found[name] = made[step]
+            return make(found)
+
+        return self._step(copied)
+
+
+def _maker_of_struct(item: Struct) -> Callable[[dict[str, Any]], Struct]:
+    """Makes structs with other members. All are as valid as this one: that follows from the record, as their numbers do."""
+    kind, given = type(item), item.__pydantic_fields_set__
+    valid_at = frozenset(item.__dict__.get("_valid_at", ()))
+    origins = item.__dict__.get("_origins")
+
+    def make(members: dict[str, Any]) -> Struct:
+        made = kind.__new__(kind)
+        if valid_at:
+            members["_valid_at"] = {*valid_at}
+        if origins is not None:
+            members["_origins"] = origins
+        made._adopt(members, given)
+        return made
+
+    return make
+
+
+def _maker(kind: type) -> Callable[[dict[Any, Any]], Any]:
+    def make(parts: dict[str, Any]) -> Any:
+        made: Any = object.__new__(kind)
+        made.__dict__.update(parts)
+        return made
+
+    return make
+
+
+def _maker_of_changing(kind: type) -> Callable[[dict[Any, Any]], Any]:
+    """Makes objects that may change their own dicts, lists and sets."""
+    make = _maker(kind)
+    return lambda parts: make({name: part.copy() if type(part) in (dict, list, set) else part for name, part in parts.items()})
+
+
+def is_alike(one: object, other: object) -> bool:
+    """Whether two objects are equal in all their parts."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(is_alike, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return [*one] == [*other] and all(is_alike(one[name], other[name]) for name in one)
+    if is_dataclass(one) and not isinstance(one, type):
+        return all(is_alike(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
+    if isinstance(one, Struct) or type(one).__eq__ is not object.__eq__:
+        return bool(one == other)
+    return is_alike(vars(one), vars(other))

@@ -1,0 +1,283 @@
+"""`SymbolicSize`: a size that is not known yet. What is computed with it is recorded, and computed again for other sizes.
+
+Code that takes sizes runs with symbolic ones as with integers: they have the value of one example. Arithmetic gives further symbolic sizes,
+and each comparison is recorded with its outcome. What the code makes is valid for all sizes with the same outcomes. Where the value itself
+is needed, as by NumPy or a protobuf, it is recorded as one that must not change: nothing leaves the record unnoticed.
+"""
+
+from __future__ import annotations
+
+import operator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_Operation = tuple[Any, int, int]
+"""A function of two values, by their places in the record."""
+
+_Line = tuple[Any, int, int]
+"""An operation, or None in place of the function, and a number."""
+
+_RECORD: ContextVar[SizeRecord | None] = ContextVar("size record", default=None)
+
+
+class SizeRecord:
+    """What was computed with symbolic sizes, in order, and how comparisons came out.
+
+    Args:
+        example: a value for each symbol.
+
+    Attributes:
+        symbols: the symbolic sizes.
+        is_fixed: whether the value of one was needed, so that nothing follows for other sizes.
+    """
+
+    def __init__(self, example: Sequence[int]) -> None:
+        self._values: list[int | bool] = [*example]
+        self._operations: list[_Operation | None] = [None] * len(example)
+        self._constants: dict[int, int] = {}
+        self._places: dict[_Operation, int] = {}
+        self._outcomes: dict[int, bool] = {}
+        self._count = len(example)
+        self.is_fixed = False
+        self.symbols = [SymbolicSize(self, place) for place in range(len(example))]
+
+    def constant(self, value: int) -> int:
+        """The place of a number that is the same for all sizes."""
+        if value not in self._constants:
+            self._constants[value] = len(self._values)
+            self._values.append(value)
+            self._operations.append(None)
+        return self._constants[value]
+
+    def place_of(self, function: Callable[[Any, Any], Any], left: int, right: int) -> int:
+        """The place of a function's value."""
+        key = function, left, right
+        found = self._places.get(key)
+        if found is None:
+            value = function(self._values[left], self._values[right])
+            found = self._places[key] = len(self._values)
+            self._values.append(value)
+            self._operations.append(key)
+        return found
+
+    def compare(self, function: Callable[[Any, Any], Any], left: int, right: int) -> bool:
+        """The outcome of a comparison, which is recorded."""
+        place = self.place_of(function, left, right)
+        outcome = self._outcomes[place] = bool(self._values[place])
+        return outcome
+
+    def value(self, place: int) -> int:
+        """The example's value."""
+        return self._values[place]
+
+    def end_stage(self) -> Formulas | None:
+        """What was computed and compared since the last stage ended; None if the value of a size was needed."""
+        found = None if self.is_fixed else Formulas(self, len(self._values), self._outcomes)
+        self._outcomes, self.is_fixed = {}, False
+        return found
+
+    def line(self, place: int) -> _Line:
+        """How the value of a place is computed."""
+        operation = self._operations[place]
+        return (None, self._values[place], 0) if operation is None else operation
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Marks the code that runs with the record's symbols: caches of results do not know symbolic sizes."""
+        token = _RECORD.set(self)
+        try:
+            yield
+        finally:
+            _RECORD.reset(token)
+
+
+class Formulas:
+    """The formulas of a stage of a record, with the outcomes of its comparisons.
+
+    Args:
+        record: the record.
+        end: the place behind the stage's last one.
+        outcomes: the outcomes of its comparisons, by place; those of earlier stages are theirs.
+    """
+
+    def __init__(self, record: SizeRecord, end: int, outcomes: dict[int, bool]) -> None:
+        self._record, self._end, self._outcomes = record, end, outcomes
+        self._lines: list[tuple[Any, int, int, bool | None]] | None = None
+
+    def values(self, before: Sequence[int]) -> list[int] | None:
+        """All values up to the stage's end; None where a comparison comes out differently.
+
+        Args:
+            before: the sizes of the symbols for the first stage, for others all values of the first stage.
+        """
+        if self._lines is None:
+            self._lines = [(*self._record.line(at), self._outcomes.get(at)) for at in range(len(before), self._end)]
+        values: list[int] = [*before]
+        add = values.append
+        try:
+            for function, left, right, expected in self._lines:
+                if function is None:
+                    add(left)
+                    continue
+                found = function(values[left], values[right])
+                if expected is not None and found is not expected:
+                    return None
+                add(found)
+        except ArithmeticError:
+            return None
+        return values
+
+
+def are_symbolic() -> bool:
+    """Whether sizes may be symbolic here."""
+    return _RECORD.get() is not None
+
+
+def active_examples() -> Sequence[int]:
+    """The example's values in the active record, by place."""
+    record = _RECORD.get()
+    assert record is not None, "symbolic sizes belong to a record that is active"
+    return record._values
+
+
+def is_symbolic(size: Any) -> TypeGuard[SymbolicSize]:
+    """Whether this size is."""
+    return type(size) is SymbolicSize
+
+
+def _arithmetic(function: Callable[[Any, Any], Any]) -> Any:
+    def compute(own: SymbolicSize, other: Any) -> Any:
+        record = own.record
+        if type(other) is SymbolicSize:
+            place = record.place_of(function, own.place, other.place)
+        elif isinstance(other, int):
+            place = record.place_of(function, own.place, record.constant(int(other)))
+        else:
+            return NotImplemented
+        return SymbolicSize(record, place)
+
+    return compute
+
+
+def _reflected(function: Callable[[Any, Any], Any]) -> Any:
+    def compute(own: SymbolicSize, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return SymbolicSize(own.record, own.record.place_of(function, own.record.constant(int(other)), own.place))
+
+    return compute
+
+
+def _comparison(function: Callable[[Any, Any], Any], *, reflexive: bool) -> Any:
+    def compare(own: SymbolicSize, other: Any) -> Any:
+        record = own.record
+        if type(other) is SymbolicSize:
+            if other.place == own.place:
+                return reflexive
+            return record.compare(function, own.place, other.place)
+        if isinstance(other, int):
+            return record.compare(function, own.place, record.constant(int(other)))
+        return NotImplemented if not isinstance(other, float) else function(own.fix(), other)
+
+    return compare
+
+
+def _fixed(function: Callable[..., Any]) -> Any:
+    def compute(own: SymbolicSize, *others: Any) -> Any:
+        return function(own.fix(), *others)
+
+    return compute
+
+
+class SymbolicSize:
+    """A size that is not known yet, with an example's value. `isinstance` takes it for an integer, as which it is used.
+
+    Attributes:
+        record: what is computed with it.
+        place: its place there.
+    """
+
+    __slots__ = ("place", "record")
+    __array_ufunc__ = None  # operators of NumPy's integers leave the arithmetic to this class
+
+    def __init__(self, record: SizeRecord, place: int) -> None:
+        self.record = record
+        self.place = place
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return int
+
+    @property
+    def example(self) -> int:
+        """The example's value, for what does not depend on it."""
+        return self.record.value(self.place)
+
+    def fix(self) -> int:
+        """The example's value, which then must not change."""
+        self.record.is_fixed = True
+        return self.record.value(self.place)
+
+    __add__, __radd__ = _arithmetic(operator.add), _reflected(operator.add)
+    __sub__, __rsub__ = _arithmetic(operator.sub), _reflected(operator.sub)
+    __mul__, __rmul__ = _arithmetic(operator.mul), _reflected(operator.mul)
+    __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv), _reflected(operator.floordiv)
+    __mod__, __rmod__ = _arithmetic(operator.mod), _reflected(operator.mod)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
+    def __neg__(self) -> Any:
+        return 0 - self
+
+    def __pos__(self) -> SymbolicSize:
+        return self
+
+    __eq__ = _comparison(operator.eq, reflexive=True)
+    __ne__ = _comparison(operator.ne, reflexive=False)
+    __lt__ = _comparison(operator.lt, reflexive=False)
+    __le__ = _comparison(operator.le, reflexive=True)
+    __gt__ = _comparison(operator.gt, reflexive=False)
+    __ge__ = _comparison(operator.ge, reflexive=True)
+
+    def __bool__(self) -> bool:
+        return self.record.compare(operator.ne, self.place, self.record.constant(0))
+
+    def __hash__(self) -> int:
+        self.fix()
+        raise TypeError("a symbolic size has no hash: caches would take it for its example")
+
+    __index__ = __int__ = _fixed(int)
+    __float__ = _fixed(float)
+    __abs__ = _fixed(abs)
+    __and__ = __rand__ = _fixed(operator.and_)
+    __or__ = __ror__ = _fixed(operator.or_)
+    __xor__ = __rxor__ = _fixed(operator.xor)
+    __invert__ = _fixed(operator.invert)
+    __truediv__ = _fixed(operator.truediv)
+    __pow__ = _fixed(operator.pow)
+    __lshift__, __rshift__ = _fixed(operator.lshift), _fixed(operator.rshift)
+    __round__ = __trunc__ = __floor__ = __ceil__ = _fixed(int)
+    bit_length = _fixed(int.bit_length)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.fix()
+
+    def __rpow__(self, other: Any) -> Any:
+        return other ** self.fix()
+
+    def __reduce__(self) -> Any:
+        return int, (self.fix(),)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.example, spec)  # texts are messages, of which what is valid has none
+
+    def __repr__(self) -> str:
+        return str(self.example)

@@ -1,0 +1,159 @@
+"""`ProgramTemplates`: programs for other sizes of a model's inputs, of which few are lowered node by node.
+
+When sizes come that differ from those before, the nodes are lowered with symbolic sizes in the places that differ. The program that comes
+of it has a formula for each number, and holds for all sizes with which every comparison comes out as it did. For these its formulas are
+computed; for others the nodes are lowered again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from onnx import NodeProto, TypeProto
+
+from dmlpy.description.sized_copies import SizedTemplate, is_alike
+from dmlpy.description.symbolic_sizes import SizeRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.graphs import Graph
+    from dmlpy.onnx.loading.values import Value
+    from dmlpy.onnx.lowering.programs import Program
+
+Inputs: TypeAlias = "Mapping[str, Value]"
+LowerProgram: TypeAlias = "Callable[[Inputs], Program | None]"
+"""Lowers nodes for inputs whose sizes are known; None if the result is not for these sizes alone."""
+_MOST_TEMPLATES = 4
+"""The most templates of nodes, and the most failed attempts at one: other sizes are lowered node by node."""
+
+
+class ProgramTemplates:
+    """Programs of some nodes by the sizes of their inputs. One thread at a time uses it.
+
+    Args:
+        level: the highest feature level that may be used.
+        lower: lowers the nodes.
+    """
+
+    def __init__(self, level: FeatureLevel, lower: LowerProgram) -> None:
+        self._level, self._lower = level, lower
+        self._forms: dict[Hashable, _Form] = {}
+
+    def program(self, inputs: Inputs) -> Program | None:
+        """The program for inputs whose sizes are known, as `lower` gives it.
+
+        Raises:
+            CompileError: `lower` raises it.
+        """
+        places = [(name, axis) for name, value in inputs.items() if value.array is None for axis in range(len(value.sizes or ()))]
+        sizes = [inputs[name].static_sizes[axis] for name, axis in places]
+        key = tuple(_form_key(value) for value in inputs.values())
+        form = self._forms.get(key)
+        if form is None:
+            form = self._forms[key] = _Form()
+            while len(self._forms) > _MOST_TEMPLATES:
+                del self._forms[next(iter(self._forms))]
+        may_add = form.failures + len(form.templates) < _MOST_TEMPLATES
+        for template in reversed(form.templates):
+            found = None if may_add and template.is_narrow else template.program(sizes)
+            if found is not None:
+                form.last = sizes, found
+                return found
+        added = self._new_template(form, inputs, sizes) if may_add else None
+        found = self._lower(inputs) if added is None else added.program(sizes)
+        if added is not None:
+            form.templates.append(added)
+        if found is not None:
+            form.last = sizes, found
+        return found
+
+    def _new_template(self, form: _Form, inputs: Inputs, sizes: Sequence[int]) -> _Template | None:
+        """A template for these sizes and the last ones; None if there is none."""
+        if form.last is None:
+            return None
+        last, known = form.last
+        form.failures += 1
+        try:
+            template = self._lower_symbolically(inputs, sizes, [at for at, size in enumerate(sizes) if size != last[at]])
+            if template is None or not is_alike(template.program(last), known):
+                return None
+        except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
+            return None
+        form.failures -= 1
+        return template
+
+    def _lower_symbolically(self, inputs: Inputs, sizes: Sequence[int], places: Sequence[int]) -> _Template | None:
+        """A template in which the sizes in some places are symbolic."""
+        record = SizeRecord([sizes[at] for at in places])
+        own: list[Any] = [*sizes]
+        for at, symbol in zip(places, record.symbols, strict=True):
+            own[at] = symbol
+        remaining = iter(own)
+        symbolic = {
+            name: value if value.array is not None else replace(value, sizes=tuple(next(remaining) for _ in value.sizes or ()))
+            for name, value in inputs.items()
+        }
+        with record.active():
+            program = self._lower(symbolic)
+            if program is None or any(graph.check(self._level, lenient=True) for graph in program.graphs):
+                return None
+        return _Template(SizedTemplate(record, program, (NodeProto, TypeProto)), places, sizes, program.graphs)
+
+
+class _Form:
+    """What is known of inputs that differ in sizes only.
+
+    Attributes:
+        templates: their templates.
+        last: the last sizes, and the program for them.
+        failures: how many attempts at a template failed.
+    """
+
+    def __init__(self) -> None:
+        self.templates: list[_Template] = []
+        self.last: tuple[Sequence[int], Program] | None = None
+        self.failures = 0
+
+
+def _form_key(value: Value) -> Hashable:
+    """What nodes are lowered for, but for the sizes. Who holds it holds the array, too."""
+    if value.array is not None:
+        return value.element, value.array.shape, value.array.tobytes()
+    return value.element, value.kind, None if value.sizes is None else len(value.sizes)
+
+
+class _Template:
+    """A program whose numbers are computed from sizes.
+
+    Args:
+        template: the program.
+        places: where the symbolic sizes are among all.
+        sizes: all sizes of the example.
+        graphs: the graphs of the program with symbolic sizes.
+    """
+
+    def __init__(self, template: SizedTemplate, places: Sequence[int], sizes: Sequence[int], graphs: Sequence[Graph]) -> None:
+        self._template, self._places, self._graphs = template, places, graphs
+        symbolic = frozenset(places)
+        self._equal = [(at, size) for at, size in enumerate(sizes) if at not in symbolic]
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether another example may give a template for more sizes."""
+        return self._template.is_narrow
+
+    def program(self, sizes: Sequence[int]) -> Program | None:
+        """The program for these sizes; None if it may be another one."""
+        if any(sizes[at] != size for at, size in self._equal):
+            return None
+        copy = self._template.copy([sizes[at] for at in self._places])
+        if copy is None:
+            return None
+        for graph in self._graphs:
+            if (own := copy.part(graph)) is not graph:
+                own.attach_template(copy, graph)
+        made: Program = copy.item
+        return made

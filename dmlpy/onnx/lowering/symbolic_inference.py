@@ -1,0 +1,241 @@
+"""Sizes of a node's outputs as formulas of its inputs' sizes, where these are symbolic.
+
+ONNX's inference gives them for numbers only. Each formula here is compared with what it gives for the example; an operator without one
+depends on the numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dmlpy.description.symbolic_sizes import is_symbolic
+from dmlpy.graphs.views import broadcast_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dmlpy.onnx.loading.values import Value
+    from dmlpy.onnx.nodes.node import Node
+
+Formula: TypeAlias = "Callable[[Node], Sequence[tuple[int, ...] | None]]"
+"""The sizes of a node's outputs; None, or nothing, for those that depend on the numbers."""
+
+_FORMULAS: dict[str, Formula] = {}
+_SINCE = 13
+"""The opset from which on the formulas hold: earlier versions of some operators broadcast in other ways."""
+
+
+def example_of(value: Value) -> Value:
+    """The value with the example's numbers for symbolic sizes."""
+    if value.sizes is None or not any(map(is_symbolic, value.sizes)):
+        return value
+    return replace(value, sizes=_example(value.sizes))
+
+
+def _example(sizes: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(size.example if is_symbolic(size) else size for size in sizes)
+
+
+def with_symbolic_sizes(node: Node, found: Sequence[Value | None]) -> tuple[Value | None, ...]:
+    """The outputs of a node with the formulas of their sizes.
+
+    Args:
+        node: the node, whose inputs may have symbolic sizes.
+        found: its outputs for the example.
+    """
+    symbols = [size for value in node.inputs if value is not None for size in value.sizes or () if is_symbolic(size)]
+    if not symbols:
+        return tuple(found)
+    formula = _FORMULAS.get(node.op_type) if not node.domain and node.opset >= _SINCE else None
+    known = [] if formula is None or not all(value is None or value.is_static for value in node.inputs) else [*formula(node)]
+    outputs: list[Value | None] = []
+    for index, value in enumerate(found):
+        sizes = known[index] if index < len(known) else None
+        if value is not None and sizes is not None and value.sizes == _example(sizes):
+            outputs.append(replace(value, sizes=sizes))
+            continue
+        if value is not None:
+            for symbol in symbols:
+                symbol.fix()
+        outputs.append(value)
+    return tuple(outputs)
+
+
+def _formula(op_types: str) -> Callable[[Formula], Formula]:
+    """Registers a formula for operators, whose names are separated by spaces."""
+
+    def register(function: Formula) -> Formula:
+        for op_type in op_types.split():
+            assert op_type not in _FORMULAS
+            _FORMULAS[op_type] = function
+        return function
+
+    return register
+
+
+@_formula(
+    "Abs Acos Acosh Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh CumSum Elu Erf Exp Floor Gelu GroupNormalization "
+    "HardSigmoid HardSwish Identity InstanceNormalization IsInf IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization "
+    "MeanVarianceNormalization Mish Neg Not PRelu RMSNormalization Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin "
+    "Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu"
+)
+def _like_first(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [node.sizes(0)]
+
+
+@_formula("BatchNormalization LayerNormalization Dropout")
+def _first_like_first(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [node.sizes(0)] if sum(map(bool, node.proto.output)) == 1 else []
+
+
+@_formula(
+    "Add And BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or "
+    "Pow Sub Sum Where Xor"
+)
+def _broadcast(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [broadcast_sizes(*(node.sizes(index) for index in range(len(node.inputs))))]
+
+
+@_formula("MatMul")
+def _product(node: Node) -> Sequence[tuple[int, ...] | None]:
+    first, second = node.sizes(0), node.sizes(1)
+    if not first or not second:
+        return []
+    outer = broadcast_sizes(first[:-2], second[:-2])
+    return [] if outer is None else [(*outer, *(first[-2:-1] if len(first) > 1 else ()), *(second[-1:] if len(second) > 1 else ()))]
+
+
+@_formula("Gemm")
+def _gemm(node: Node) -> Sequence[tuple[int, ...] | None]:
+    rows = node.sizes(0)[1 if node.attribute("transA", 0) else 0]
+    return [(rows, node.sizes(1)[0 if node.attribute("transB", 0) else 1])]
+
+
+@_formula("Transpose")
+def _transpose(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes = node.sizes(0)
+    return [tuple(sizes[axis] for axis in node.attribute("perm") or reversed(range(len(sizes))))]
+
+
+@_formula("Concat")
+def _concat(node: Node) -> Sequence[tuple[int, ...] | None]:
+    given = [node.sizes(index) for index in range(len(node.inputs))]
+    axis = node.axis(node.attribute("axis"), len(given[0]))
+    return [(*given[0][:axis], sum(sizes[axis] for sizes in given), *given[0][axis + 1 :])]
+
+
+@_formula("Reshape")
+def _reshape(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes, wanted = node.sizes(0), node.integers(1) or ()
+    if not node.attribute("allowzero", 0):
+        wanted = tuple(sizes[at] if size == 0 else size for at, size in enumerate(wanted))
+    rest = prod(size for size in wanted if size != -1)
+    return [tuple(prod(sizes) // rest if size == -1 else size for size in wanted)]
+
+
+@_formula("Flatten")
+def _flatten(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes = node.sizes(0)
+    axis = node.attribute("axis", 1)
+    axis += len(sizes) if axis < 0 else 0
+    return [(prod(sizes[:axis]), prod(sizes[axis:]))]
+
+
+@_formula("Squeeze")
+def _squeeze(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes = node.sizes(0)
+    axes = node.integers(1)
+    if axes is None:
+        return [tuple(size for size in sizes if size != 1)]
+    left_out = {node.axis(axis, len(sizes)) for axis in axes}
+    return [tuple(size for at, size in enumerate(sizes) if at not in left_out)]
+
+
+@_formula("Unsqueeze")
+def _unsqueeze(node: Node) -> Sequence[tuple[int, ...] | None]:
+    axes, remaining = node.integers(1) or (), iter(node.sizes(0))
+    rank = node.rank(0) + len(axes)
+    added = {node.axis(axis, rank) for axis in axes}
+    return [tuple(1 if at in added else next(remaining) for at in range(rank))]
+
+
+@_formula("Gather")
+def _gather(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes = node.sizes(0)
+    axis = node.axis(node.attribute("axis", 0), len(sizes))
+    return [(*sizes[:axis], *node.sizes(1), *sizes[axis + 1 :])]
+
+
+@_formula("Expand")
+def _expand(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [broadcast_sizes(node.sizes(0), node.integers(1) or ())]
+
+
+@_formula("Split")
+def _split(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes, lengths = node.sizes(0), node.integers(1)
+    axis = node.axis(node.attribute("axis", 0), len(sizes))
+    return [] if lengths is None else [(*sizes[:axis], length, *sizes[axis + 1 :]) for length in lengths]
+
+
+@_formula("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare")
+def _reduce(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes = node.sizes(0)
+    given = node.integers(1, "axes") or ()
+    if not given and node.attribute("noop_with_empty_axes", 0):
+        return [sizes]
+    axes = {node.axis(axis, len(sizes)) for axis in given} if given else {*range(len(sizes))}
+    kept = node.attribute("keepdims", 1)
+    return [tuple(1 if at in axes else size for at, size in enumerate(sizes) if kept or at not in axes)]
+
+
+@_formula("ArgMax ArgMin")
+def _arg_reduce(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes = node.sizes(0)
+    axis, kept = node.axis(node.attribute("axis", 0), len(sizes)), node.attribute("keepdims", 1)
+    return [(*sizes[:axis], *((1,) if kept else ()), *sizes[axis + 1 :])]
+
+
+@_formula("GlobalAveragePool GlobalMaxPool GlobalLpPool")
+def _pool_globally(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [(*node.sizes(0)[:2], *[1] * (node.rank(0) - 2))]
+
+
+@_formula("Conv")
+def _convolve(node: Node) -> Sequence[tuple[int, ...] | None]:
+    filters = node.sizes(1)
+    return [] if len(filters) != node.rank(0) else [(node.sizes(0)[0], filters[0], *_windows(node, filters[2:]))]
+
+
+@_formula("AveragePool MaxPool LpPool")
+def _pool(node: Node) -> Sequence[tuple[int, ...] | None]:
+    if node.attribute("ceil_mode", 0) or node.attribute("kernel_shape") is None:
+        return []
+    found = _windows(node, node.attribute("kernel_shape"))
+    return [(*node.sizes(0)[:2], *found)] * len(node.proto.output) if found else []
+
+
+def _windows(node: Node, window: Sequence[int]) -> tuple[int, ...]:
+    """The numbers of windows that fit along each spatial dimension; none if pads follow from the sizes."""
+    if node.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        return ()
+    rank = len(window)
+    strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
+    pads: Any = node.attribute("pads") if node.attribute("auto_pad", "NOTSET") == "NOTSET" else None
+    pads = pads or [0] * (2 * rank)
+    return tuple(
+        (size + pads[at] + pads[at + rank] - dilations[at] * (window[at] - 1) - 1) // strides[at] + 1
+        for at, size in enumerate(node.sizes(0)[2:])
+    )
+
+
+@_formula("RNN GRU LSTM")
+def _recurrent(node: Node) -> Sequence[tuple[int, ...] | None]:
+    steps, batch, _ = node.sizes(0)
+    directions, hidden = node.sizes(2)[0], node.sizes(2)[-1]
+    if node.attribute("layout", 0):
+        steps, batch = batch, steps
+        return [(batch, steps, directions, hidden), *[(batch, directions, hidden)] * 2]
+    return [(steps, directions, batch, hidden), *[(directions, batch, hidden)] * 2]

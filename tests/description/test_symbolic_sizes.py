@@ -1,0 +1,198 @@
+"""Symbolic sizes: formulas of arithmetic, recorded comparisons, and uses of the number itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.description.enums import DataType
+from dmlpy.description.sized_copies import NoTemplateError, SizedTemplate
+from dmlpy.description.symbolic_sizes import SizeRecord, are_symbolic
+from dmlpy.description.tensors import TensorDesc
+
+EXAMPLE = (12, 5)
+OTHERS = ((7, 3), (30, 8), (13, 5), (100, 99), (6, 1), (3, 7))
+
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "sums": lambda a, b: a + b + 3 - (2 - a) - b * 2,
+    "products": lambda a, b: a * b * 4 + 7 * a,
+    "rounded": lambda a, b: -(-a * b // 4) * 4,
+    "rest": lambda a, b: (a % 4) + (17 % b) + 100 // b,
+    "divided": lambda a, b: divmod(a * b, 3)[0] + divmod(1000, a)[1],
+    "of Python": lambda a, b: math.prod((a, 2, b)) + sum([a, b, 1]),
+    "negated": lambda a, b: -a + +b,
+}
+BRANCHES: dict[str, Callable[[Any, Any], Any]] = {
+    "maximum": lambda a, b: max(a, 2 * b, 10),
+    "minimum": lambda a, b: min([b, a]),
+    "sorted": lambda a, b: sorted([a, b, 9]),
+    "equal": lambda a, b: a if a == 13 else b,
+    "in tuples": lambda a, b: (a, 1) == (30, 1),
+    "chained": lambda a, b: a * 2 if 1 <= b < 6 else b,
+    "even": lambda a, b: a if not a % 2 else -a,
+    "contained": lambda a, b: 8 in (a, b),
+}
+NEEDED: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "float": float,
+    "index": lambda a: [*range(20)][a],
+    "range": lambda a: [*range(a)],
+    "divided": lambda a: a / 2,
+    "divisor": lambda a: 2 / a,
+    "power": lambda a: a**2,
+    "exponent": lambda a: 2**a,
+    "bits": lambda a: a & 3,
+    "shifted": lambda a: a << 1,
+    "array": lambda a: np.zeros(a),
+    "integers": lambda a: np.asarray([a, 2], np.int64),
+    "float compared": lambda a: a < 2.5,
+    "rounded": round,
+    "slice": lambda a: slice(None).indices(a),
+    "bytes": lambda a: a.to_bytes(2, "little") if hasattr(a, "to_bytes") else int(a).to_bytes(2, "little"),
+}
+
+
+def values(formula: Callable[..., Any], example: tuple[int, ...], others: tuple[int, ...]) -> Any:
+    """What a formula gives for other sizes, by what it recorded for an example; None if that tells nothing."""
+    record = SizeRecord(example)
+    with record.active():
+        found = formula(*record.symbols)
+    try:
+        copy = SizedTemplate(record, [found]).copy(others)
+    except NoTemplateError:
+        return None
+    return None if copy is None else copy.item[0]
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_arithmetic_is_computed_again_for_other_sizes(name: str) -> None:
+    formula = ARITHMETIC[name]
+    assert values(formula, EXAMPLE, EXAMPLE) == formula(*EXAMPLE)
+    assert [values(formula, EXAMPLE, others) for others in OTHERS] == [formula(*others) for others in OTHERS]
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_no_value_follows_where_a_comparison_comes_out_differently(name: str) -> None:
+    """Whatever is given is right; and for the example's neighbours something is given."""
+    formula = BRANCHES[name]
+    found = {others: values(formula, EXAMPLE, others) for others in (EXAMPLE, (12, 4), *OTHERS)}
+    assert all(value is None or value == formula(*others) for others, value in found.items())
+    assert found[EXAMPLE] == formula(*EXAMPLE)
+    assert found[12, 4] == formula(12, 4)
+    assert None in found.values()
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_where_the_number_is_needed_nothing_follows_for_others(name: str) -> None:
+    assert np.all(NEEDED[name](SizeRecord([6]).symbols[0]) == NEEDED[name](6))
+    assert values(NEEDED[name], (6,), (6,)) is None
+
+
+def test_caches_refuse_symbolic_sizes() -> None:
+    """A cached result would be taken for that of the example's number."""
+    record = SizeRecord([6])
+    with pytest.raises(TypeError, match="symbolic"):
+        hash(record.symbols[0])
+    assert record.end_stage() is None
+
+
+def test_a_division_by_zero_gives_nothing() -> None:
+    assert values(lambda a, b: a // (b - 4), (12, 5), (12, 4)) is None
+
+
+def test_sizes_are_symbolic_only_inside() -> None:
+    record = SizeRecord([6])
+    assert not are_symbolic()
+    with record.active():
+        assert are_symbolic()
+    assert not are_symbolic()
+
+
+def test_symbolic_sizes_are_integers_for_isinstance_and_texts() -> None:
+    record = SizeRecord([6])
+    (size,) = record.symbols
+    assert isinstance(size, int)
+    assert f"{size} {size!r} {size + 1:>3}" == "6 6   7"
+    assert record.end_stage() is not None
+
+
+def test_a_desc_with_symbolic_sizes_is_copied_with_numbers() -> None:
+    """What is the same for all sizes is shared; what is checked stays checked."""
+    record = SizeRecord([6])
+    with record.active():
+        (size,) = record.symbols
+        tensor = TensorDesc(data_type=DataType.FLOAT32, sizes=[2, size, 4], strides=[0, 4, 1])
+        same = TensorDesc(data_type="FLOAT32", sizes=[2, 4])
+        extent = tensor.extent_in_bytes
+    copy = SizedTemplate(record, {"t": (tensor, same), "extent": extent}).copy([9])
+    assert copy is not None
+    found = copy.item
+    assert found["t"][0] == TensorDesc(data_type="FLOAT32", sizes=[2, 9, 4], strides=[0, 4, 1])
+    assert hash(found["t"][0]) == hash(TensorDesc(data_type="FLOAT32", sizes=[2, 9, 4], strides=[0, 4, 1]))
+    assert found["extent"] == found["t"][0].extent_in_bytes
+    assert found["t"][1] is same
+    assert copy.part(tensor) is found["t"][0]
+
+
+class Changing:
+    """An object that changes what it holds."""
+
+    def __init__(self, sizes: Any) -> None:
+        self.sizes, self.seen = sizes, dict[int, int]()
+
+    def note(self) -> None:
+        self.seen[self.sizes[0]] = 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part that others are derived from."""
+
+    size: Any
+
+
+def test_what_is_derived_changes_without_its_copies() -> None:
+    record = SizeRecord([6])
+    with record.active():
+        part = Part(record.symbols[0] * 2)
+    template, computed = SizedTemplate(record, part), []
+
+    def compute(part: Part, is_symbolic: bool) -> Changing:
+        computed.append(is_symbolic)
+        return Changing((part.size + 1, 5))
+
+    def derive(size: int) -> Any:
+        copy = template.copy([size])
+        assert copy is not None
+        return copy.derive("key", part, compute, (Changing,))
+
+    first, second = derive(6), derive(10)
+    first.note()
+    assert (first.sizes, second.sizes) == ((13, 5), (21, 5))
+    assert (first.seen, second.seen, derive(6).seen) == ({13: 1}, {}, {})
+    assert computed == [True, False], "the first copy is compared with what numbers give"
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda part, is_symbolic: [part.size if is_symbolic else part.size + 1],
+        lambda part, is_symbolic: [int(part.size)],
+        lambda part, is_symbolic: [object()],
+        lambda part, is_symbolic: [1 // 0] if is_symbolic else [1],
+    ],
+    ids=["others with numbers", "number needed", "unknown kind", "raises"],
+)
+def test_what_cannot_be_derived_is_not(compute: Callable[[Part, bool], Any]) -> None:
+    record = SizeRecord([6])
+    part = Part(record.symbols[0])
+    copy = SizedTemplate(record, part).copy([7])
+    assert copy is not None
+    assert copy.derive("key", part, compute) is None
+    assert copy.derive("key", part, compute) is None
+    assert copy.derive("another", part, lambda part, is_symbolic: (part.size, 3)) == (7, 3)
