@@ -56,7 +56,7 @@ def test_only_what_is_used_is_imported(code: str, families: set[str]) -> None:
 
 def test_a_layer_on_the_processor_loads_no_element_wise_operators() -> None:
     """A fresh process comes to its first launch without them and without graphs, which take as long to import as dmlpy."""
-    code = "from dmlpy.inspection.samples import sample; dmlpy.compile(sample(dmlpy.LSTMDesc), 'cpu')"
+    code = "from dmlpy.inspection.samples import sample; dmlpy.compile(sample(dmlpy.RNNDesc), 'cpu')"
     found = subprocess.run([sys.executable, "-c", LOADED.format(code)], capture_output=True, text=True, check=True)
     names = {name.removeprefix("dmlpy.operators.").partition(".")[::2] for name in json.loads(found.stdout)}
     assert {family for family, _ in names} == {"recurrent", "activation", "elementwise"}
