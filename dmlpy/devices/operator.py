@@ -84,6 +84,8 @@ class CompiledOperator:
 
     @cached_property
     def _value_bounds(self) -> tuple[ValueBound, ...]:
+        if all(field.marker.at_most is None for field in self.desc.tensor_fields()):
+            return ()
         known = self.desc.sizes()
         return tuple(
             ValueBound(field.name, known[field.marker.at_most], field.marker.at_most)

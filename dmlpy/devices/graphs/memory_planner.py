@@ -98,6 +98,8 @@ def plan_memory(items: Iterable[Item]) -> MemoryPlan:
     items are needed at once to compare them all, they are placed in order of execution only.
     """
     given = tuple(items)
+    if len(given) < 2:
+        return MemoryPlan(given, (0,) * len(given), "by size")
     beside = _neighbours(given)
     if beside is None:
         return MemoryPlan(given, _places_in_order(given), _IN_ORDER)

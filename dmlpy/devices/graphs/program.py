@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dmlpy.description.tensors import TensorDesc
@@ -136,10 +137,16 @@ def program_of(buffers: BufferAssignment, compile_node: Callable[[OperatorDesc],
     direct, copies = _outputs(buffers.ir, compile_node)
     operators = {index: compile_node(buffers.desc(index)) for index in buffers.order}
     given = _in_order(buffers.in_order(buffers.order), operators, direct, copies)
-    order = _lighter_order(given, buffers) if given.plan.size else buffers.order
+    order = _lighter_order(given, buffers) if given.plan.size and not _is_chain(given) else buffers.order
     if order == buffers.order:
         return given
     return min(given, _in_order(buffers.in_order(order), operators, direct, copies), key=lambda program: program.plan.size)
+
+
+def _is_chain(program: GraphProgram) -> bool:
+    """Whether each step reads what the one before writes, so that they have no other order."""
+    reads, steps = program.ir.reads, program.steps
+    return all(any(reads.get((after.node, place), (None, 0))[0] == step.node for place in after.tensors) for step, after in pairwise(steps))
 
 
 def _lighter_order(given: GraphProgram, buffers: BufferAssignment) -> tuple[int, ...]:

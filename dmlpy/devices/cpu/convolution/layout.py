@@ -153,14 +153,10 @@ class InputTileLayout:
 
     def offsets(self) -> Array:
         """For each tap the bytes from a position to the element that it reads."""
-        found: list[int] = []
-        for y in range(self.taps[0]):
-            row, sub_y = divmod(y * self.dilations[0], self.strides[0])
-            for x in range(self.taps[1]):
-                column, sub_x = divmod(x * self.dilations[1], self.strides[1])
-                subplane = sub_y * self.strides[1] + sub_x
-                found.append(((subplane * self.subplane_rows + row) * self.pitch + column) * FLOAT_BYTES)
-        return np.array(found, np.int64)
+        rows, lower = np.divmod(np.arange(self.taps[0], dtype=np.int64)[:, None] * self.dilations[0], self.strides[0])
+        columns, right = np.divmod(np.arange(self.taps[1], dtype=np.int64) * self.dilations[1], self.strides[1])
+        subplanes = lower * self.strides[1] + right
+        return (((subplanes * self.subplane_rows + rows) * self.pitch + columns) * FLOAT_BYTES).ravel()
 
 
 class ConvolutionParameters(CountedParameters):
