@@ -259,7 +259,7 @@ class CompiledOperator:
         pointer = memory.pointer
 
         def launched(bound: Sequence[BoundTensor]) -> Launch:
-            return self._launch(bound, pointer, None if ready is None else ready[0])
+            return self._launch(bound, pointer, None if ready is None else ready[0], relocated=self.device.relocates)
 
         areas = {"temporary": memory.area} | ({} if ready is None else {"persistent": ready})
         return Dispatch(self, bound, launched, areas, used, (persistent, temporary), producers)
@@ -307,11 +307,12 @@ class CompiledOperator:
             values[name] = Reserve.of(values[name], self._reserve_configuration)
         return Outputs(tables.gathered_outputs(values))
 
-    def _launch(self, bound: Sequence[BoundTensor], temporary: int, persistent: int | None) -> Launch:
+    def _launch(self, bound: Sequence[BoundTensor], temporary: int, persistent: int | None, *, relocated: bool = False) -> Launch:
+        """The work over this memory; `relocated` says that other memory may replace that of the tensors."""
         if isinstance(self._plan, ArrayPlan):
             return self._plan.bind_arrays({item.name: item.values() for item in bound})
         pointers = _pointers(bound)
-        if self.device.relocates:
+        if relocated:
             pointers = {name: BoundAddress(pointer, name) for name, pointer in pointers.items()}
             temporary, persistent = BoundAddress(temporary, None), None if persistent is None else BoundAddress(persistent, None)
         return self._plan.bind(pointers, temporary, persistent)

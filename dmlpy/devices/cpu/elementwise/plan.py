@@ -12,6 +12,7 @@ from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, BLOCK, EXPENSIVE, Code, EncodedInstruction, ProgramParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import FixedArray
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -101,7 +102,10 @@ class ElementwisePlan(PlanWithoutConstants):
         self._isa = host_isa()
         self._blocks = _Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes)
         self._length = len(program.instructions)
-        self._instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks).instructions()
+        self._sizes = FixedArray(np.array(self._blocks.sizes, np.int64))
+        self._strides = FixedArray(np.array(self._blocks.strides, np.int64) * FLOAT_BYTES)
+        instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks).instructions()
+        self._instructions = FixedArray(instructions)
         work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
         blocks = prod(self._blocks.sizes)
         self._threads = max(1, min(available_threads(), work // _WORK_OF_A_THREAD, blocks))
@@ -121,15 +125,13 @@ class ElementwisePlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         blocks = self._blocks
-        sizes = np.array(blocks.sizes, np.int64)
-        strides = np.array(blocks.strides, np.int64) * FLOAT_BYTES
         bases = [tensors[name] for name in self._names]
         values: Mapping[str, Any] = {
             "tiles": self._tiles,
             "blocks": prod(blocks.sizes),
-            "axes": len(sizes),
-            "sizes": sizes,
-            "strides": strides,
+            "axes": len(blocks.sizes),
+            "sizes": self._sizes,
+            "strides": self._strides,
             "rows": blocks.rows,
             "columns": blocks.columns,
             "splits_rows": blocks.splits_rows,
@@ -140,7 +142,7 @@ class ElementwisePlan(PlanWithoutConstants):
             "register_size": self._register_size,
             "instructions": self._instructions,
             "hoisted": self._hoisted,
-            "count": len(self._instructions),
+            "count": len(self._instructions.array),
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
