@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import dmlpy
 from dmlpy.cli import onnx
-from dmlpy.cli.output import LevelOption, report_errors, show, warn
+from dmlpy.cli.output import LevelOption, report_errors, show, tell, warn
 
 if TYPE_CHECKING:
     from dmlpy.devices import Device
@@ -512,7 +512,7 @@ def bench(
         for found, reasons in command.format_tables(record):
             show(found)
             for reason in reasons:
-                typer.echo(reason)
+                tell(reason)
         if save is not None and picture is not None:
             command.write_picture(save, picture)
         if not command.is_complete(record):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dmlpy
-from dmlpy.cli.output import LevelOption, report_errors, show, warn
+from dmlpy.cli.output import LevelOption, report_errors, show, tell, warn
 
 if TYPE_CHECKING:
     from dmlpy.onnx.reporting.report import Like
@@ -64,7 +64,7 @@ def check(
                     continue
                 show(report.table())
                 for text in [*report.summary(), "", *report.reasons()]:
-                    typer.echo(text)
+                    tell(text)
         elif written := onnx_models.as_json(outcomes) if chosen is Format.JSON else FORMATS[chosen]([outcome for outcome, _ in outcomes]):
             typer.echo(written)
         if status := exit_status([outcome for outcome, _ in outcomes]):
@@ -95,7 +95,7 @@ def run(
         found = dmlpy.device(device)
         typer.echo(f"Running on '{found.describe()['name']}'")
         level, known, allowed = parse_level(feature_level), parse_sizes(sizes or []), parse_limits(limits or [])
-        run_onnx(model, given, output, found, level, known, typer.echo, allowed)
+        run_onnx(model, given, output, found, level, known, tell, allowed)
     if output is None:
         warn("the outputs are not written: give --output FOLDER")
 

@@ -30,10 +30,15 @@ def report_errors(status: int = 1) -> Iterator[None]:
 
 
 def warn(text: str) -> None:
-    """Prints a text on stderr."""
-    from dmlpy.dxdispatch.output import printable
+    """Prints a text on stderr; names from files cannot control the terminal."""
+    tell(text, error=True)
 
-    typer.echo(printable(text), err=True)
+
+def tell(text: str, *, error: bool = False) -> None:
+    """Prints a text; names from files cannot control the terminal."""
+    from dmlpy.messages.naming import printable
+
+    typer.echo(printable(text, "\n\t"), err=error)
 
 
 def show(table: Table) -> None:

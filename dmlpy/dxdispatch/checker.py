@@ -9,11 +9,10 @@ from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.desc_check import check_desc
 from dmlpy.dxdispatch.files import Folders
 from dmlpy.dxdispatch.model import from_document, is_model
-from dmlpy.dxdispatch.output import printable
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.graphs import Graph
 from dmlpy.messages.json_positions import parts
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import plural, printable
 from dmlpy.messages.problems import DescError, Problem, only_doubts, only_errors
 from dmlpy.validation.checking import LATEST, lowest_level
 
@@ -61,7 +60,7 @@ class Report:
     def text(self) -> str:
         """The problems as text, or one line if there are none."""
         if self.findings:
-            return printable(str(ModelError(self.path, self.findings)))
+            return printable(str(ModelError(self.path, self.findings)), "\n\t")
         level = self.lowest_feature_level
         since = "" if level is None else f"; needs feature level {level} (DirectML {level.directml_version})"
         doubts = sum(len(finding.problems) for finding in self.warnings if finding.severity == "doubtful")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from dmlpy.dxdispatch.output import printable
+from dmlpy.messages.naming import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -125,7 +125,7 @@ def _list_problems(report: Report) -> Iterator[tuple[Finding, Problem, Position 
 def _message(finding: Finding, problem: Problem) -> str:
     """The problem with its reasons and its remedy below it, as multi-line text."""
     part = ", ".join(filter(None, (finding.place, finding.struct)))
-    return printable("\n".join([f"{part}: {problem.headline()}" if part else problem.headline(), *problem.details()]))
+    return printable("\n".join([f"{part}: {problem.headline()}" if part else problem.headline(), *problem.details()]), "\n")
 
 
 def _escape(text: str, more: str = "") -> str:

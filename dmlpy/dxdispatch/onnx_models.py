@@ -152,10 +152,11 @@ def run_onnx(
             found = f"{file}: {reason}"
             raise DescError("dmlpy onnx run", [Problem("file.unreadable", f"--input {name}", found, "a .npy file")]) from None
     compiled = model.compile(device, level)
+    taken: set[str] = set()
     for name, array in compiled(arrays).items():
         told = f"{name}: {array.dtype} {list(array.shape)}"
         if output is not None:
-            target = output / f"{_file_name(name)}.npy"
+            target = output / f"{_file_name(name, taken)}.npy"
             try:
                 write_npy(target, array)
             except (OSError, ValueError) as error:
@@ -201,6 +202,10 @@ def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tu
     return len(graph.nodes), len(model.graph.node)
 
 
-def _file_name(name: str) -> str:
-    """A file name for a name of the model, which may contain slashes and other characters."""
-    return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII).lstrip(".")[:100] or "output"
+def _file_name(name: str, taken: set[str]) -> str:
+    """A file name for a name of the model, which may contain slashes and other characters; it is added to those that are taken."""
+    plain = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII).lstrip(".")[:100] or "output"
+    # Folders of some systems do not distinguish upper and lower case.
+    found = next(other for other in (plain, *(f"{plain}_{number}" for number in range(1, len(taken) + 1))) if other.lower() not in taken)
+    taken.add(found.lower())
+    return found

@@ -11,13 +11,6 @@ if TYPE_CHECKING:
     from dmlpy.dxdispatch.files import Array
 
 
-def printable(text: str) -> str:
-    """Escapes control characters: names may come from untrusted files."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
-
-
 def number(value: float) -> str:
     """Formats a value as a C++ stream prints it: integers plain, others with up to 6 significant digits."""
     return str(value) if isinstance(value, int) else f"{value:g}"

@@ -26,7 +26,7 @@ from dmlpy.dxdispatch.report import Finding
 from dmlpy.dxdispatch.timing import Timings
 from dmlpy.files import write_bytes
 from dmlpy.messages.hresult import HResult
-from dmlpy.messages.naming import c_path
+from dmlpy.messages.naming import c_path, printable
 from dmlpy.messages.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
 from dmlpy.validation.checking import LATEST
 
@@ -330,7 +330,7 @@ class _ModelRun:
 
 
 def _escape(take: Callable[[str], None]) -> Callable[[str], None]:
-    return lambda text: take(output.printable(text))
+    return lambda text: take(printable(text, "\n\t"))
 
 
 def stray_bytes(before: bytes, after: bytes, written: list[tuple[int, TensorDesc]]) -> Array:

@@ -14,7 +14,7 @@ from dmlpy.description.markers import Slot
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import ConstantNode, Node
-from dmlpy.messages.naming import c_member, c_path, plural
+from dmlpy.messages.naming import c_member, c_path, plural, printable
 from dmlpy.messages.problems import Problem
 from dmlpy.messages.tables import Table
 
@@ -200,8 +200,7 @@ def escape(text: str, longest: int = _LONGEST) -> str:
     """Text from files: one line, not too long, and nothing in it has a meaning in DOT."""
     if len(text) > longest:
         text = text[: longest - 3] + "..."
-    plain = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-    return plain.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
+    return printable(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
 
 
 def escaped(text: str) -> str:

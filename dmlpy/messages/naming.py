@@ -17,6 +17,16 @@ _MAX_COMPARED_LENGTH = 100
 _IRREGULAR = {"roi_tensor": "ROITensor", "output_roi_gradient_tensor": "OutputROIGradientTensor", "slice_sizes": "Sizes"}
 
 
+def printable(text: str, kept: str = "") -> str:
+    """Escapes control characters, which names from untrusted files may contain.
+
+    Args:
+        text: any text.
+        kept: control characters that stay, such as line ends of a text of several lines.
+    """
+    return text if text.isprintable() else "".join(char if char.isprintable() or char in kept else repr(char)[1:-1] for char in text)
+
+
 @cache
 def c_member(name: str) -> str:
     """Converts a member's Python name to its name in directml.h."""

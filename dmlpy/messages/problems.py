@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from dmlpy.messages.hresult import HResult
-from dmlpy.messages.naming import c_path, plural
+from dmlpy.messages.naming import c_path, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -74,11 +74,11 @@ class Problem:
     def headline(self) -> str:
         """One line: place, found, expected, code; `doubtful: ` in front of a problem that refuses nothing."""
         severity = "" if self.severity == "error" else f"{self.severity}: "
-        return _one_line(f"{severity}{self.path + ' is ' if self.path else ''}{self.found}, expected {self.expected}  [{self.code}]")
+        return printable(f"{severity}{self.path + ' is ' if self.path else ''}{self.found}, expected {self.expected}  [{self.code}]")
 
     def details(self) -> list[str]:
         """The lines below the headline: the reasons, then the remedy."""
-        return [_one_line(text) for text in (*self.why, *([f"remedy: {self.remedy}"] if self.remedy else []))]
+        return [printable(text) for text in (*self.why, *([f"remedy: {self.remedy}"] if self.remedy else []))]
 
     def __str__(self) -> str:
         return "\n".join([self.headline(), *(f"     {line}" for line in self.details())])
@@ -139,15 +139,10 @@ def _clip(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 40]}... ({len(text)} characters)"
 
 
-def _one_line(text: str) -> str:
-    """Escapes control characters, which names in files may contain."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
 def lay_out(subject: str, problems: Sequence[Problem]) -> str:
     """Formats a report: the subject with the number of problems, then each problem with its reasons."""
     count = "no problems" if not problems else plural(len(problems), "problem")
-    lines = [f"{subject}: {count}"]
+    lines = [printable(f"{subject}: {count}")]
     for number, problem in enumerate(problems[:MAX_REPORTED], 1):
         lines.append(f"{number:2}. {problem.headline()}")
         lines.extend(f"      {line}" for line in problem.details())

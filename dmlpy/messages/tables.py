@@ -6,6 +6,8 @@ import html
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dmlpy.messages.naming import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -48,7 +50,7 @@ class Table:
         count = 0
         for index in rows:
             count += 1
-            yield index, tuple(cell if len(cell) <= _MAX_CELL else f"{cell[:_MAX_CELL]}..." for cell in self.rows[index])
+            yield index, tuple(map(_shown, self.rows[index]))
         if count < len(self.rows):
             yield len(self.rows), (f"... {len(self.rows) - count} more", *[""] * (len(self.headings) - 1))
 
@@ -58,7 +60,7 @@ class Table:
         from rich.padding import Padding
         from rich.text import Text
 
-        lines: list[rich.console.RenderableType] = [Text(self.title, style="italic")]
+        lines: list[rich.console.RenderableType] = [Text(printable(self.title), style="italic")]
         for index, row in self._visible_rows():
             cells = [(heading, cell) for heading, cell in zip(self.headings, row, strict=True) if cell] or [("", "")]
             style = "red" if index in self.marked else ""
@@ -73,7 +75,8 @@ class Table:
         import rich.text
 
         shown = list(self._visible_rows())
-        table = rich.table.Table(title=self.title, title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False)
+        title = rich.text.Text(printable(self.title), "table.title")
+        table = rich.table.Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False)
         for column, heading in enumerate(self.headings):
             # Names are not broken; a list of dimension counts by tensor is, as it would leave no room for the rest.
             short = all(len(row[column]) <= 60 for _, row in shown)
@@ -103,7 +106,11 @@ class Table:
             cells = "".join(f"<td>{'✗ ' if broken and column == 0 else ''}{html.escape(cell)}</td>" for column, cell in enumerate(row))
             style = ' style="color: #b00020"' if broken else ""
             body.append(f"<tr{style}>{cells}</tr>")
-        return f"<table><caption>{html.escape(self.title)}</caption><tr>{head}</tr>{''.join(body)}</table>"
+        return f"<table><caption>{html.escape(printable(self.title))}</caption><tr>{head}</tr>{''.join(body)}</table>"
+
+
+def _shown(cell: str) -> str:
+    return printable(cell if len(cell) <= _MAX_CELL else f"{cell[:_MAX_CELL]}...")
 
 
 def paragraph_html(text: str) -> str:

@@ -107,6 +107,32 @@ def test_run_reads_and_writes_arrays(tmp_path: Path) -> None:
     assert "not written" in dmlpy("onnx", "run", path, "--input", f"x={tmp_path / 'x.npy'}", "--device", "numpy")[2]
 
 
+def test_outputs_whose_names_differ_only_in_odd_characters_have_files_of_their_own(tmp_path: Path) -> None:
+    nodes = [make_node(operator, ["x"], [name]) for operator, name in (("Relu", "a/b"), ("Neg", "a:b"), ("Abs", "A_b"))]
+    path = written(tmp_path, model(nodes, {"x": [2]}, ["a/b", "a:b", "A_b"]))
+    np.save(tmp_path / "x.npy", np.array([-1, 2], np.float32))
+    assert dmlpy("onnx", "run", path, "--device", "numpy", "--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path / "o")[0] == 0
+    found = {file.name: np.load(file).tolist() for file in (tmp_path / "o").iterdir()}
+    assert found == {"a_b.npy": [0, 2], "a_b_1.npy": [1, -2], "A_b_2.npy": [1, 2]}
+
+
+ODD = "\x1b]0;t\x07\r\x00\x9b\u202e[/red]"
+
+
+@pytest.mark.parametrize("like", ["dmlpy", "onnxruntime"])
+@pytest.mark.parametrize("place", ["node", "domain", "operator", "size", "input", "graph"])
+def test_names_do_not_control_the_terminal(place: str, like: str, tmp_path: Path) -> None:
+    names = {name: ODD if name == place else name for name in ("node", "input", "size", "graph")}
+    odd = {"domain": ODD} if place == "domain" else {}
+    node = make_node(f"Relu{ODD}" if place == "operator" else "Relu", [names["input"]], ["y"], names["node"], **odd)
+    built = model([node, make_node("Unique", [names["input"]], ["u"])], {names["input"]: [names["size"], 3]}, ["y", "u"])
+    built.graph.name = names["graph"]
+    path = written(tmp_path, built)
+    told = [*dmlpy("onnx", "check", path, "--like", like)[1:], *dmlpy("check", path)[1:], *dmlpy("onnx", "run", path)[1:]]
+    assert [text for text in told if not text.replace("\n", "").isprintable()] == []
+    assert place == "graph" or r"\x1b]0;t\x07\r\x00\x9b\u202e" in "".join(told)
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [(["--input", "y=x.npy"], "no input of the model"), ([], "x is not given"), (["--input", "x=absent.npy"], "absent.npy")],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dmlpy.messages.naming import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -66,7 +68,7 @@ def _format_reason(what: str, nodes: Sequence[NodeRecord], lines: Sequence[str])
     else:
         more = f" and {len(nodes) - _MOST_NAMED} more" if len(nodes) > _MOST_NAMED else ""
         head = f"{len(nodes)} nodes {several}: {', '.join(named)}{more}"
-    return "\n".join([head, *(f"    {line}" for line in lines)])
+    return "\n".join([printable(head), *(f"    {printable(line)}" for line in lines)])
 
 
 def _find_causes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> dict[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dmlpy.devices.device import show_bytes
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import plural, printable
 from dmlpy.messages.tables import Table, paragraph_html
 from dmlpy.onnx.reporting.reasons import format_reasons
 
@@ -143,7 +143,7 @@ class Report:
             lines.append(f"open sizes   {', '.join(self.open_sizes)}: give them to dmlpy.onnx.load, or --size to dmlpy onnx check{other}")
         if self.memory_bytes is not None:
             lines.append(f"memory       {show_bytes(self.memory_bytes)} between the nodes")
-        return lines
+        return [printable(line) for line in lines]
 
     def reasons(self) -> list[str]:
         """Why nodes do not run on DirectML, or by themselves, with remedies."""
