@@ -134,9 +134,10 @@ def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: Exe
 @lru_cache(maxsize=512)
 def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
     """The operator, of which kernels may be missing: in a graph not every node runs unchanged."""
-    if problems := only_errors(check(desc, level)):
+    found = check(desc, level)
+    if problems := only_errors(found):
         raise CompileError(desc.c_name, problems, desc=desc)
-    uncomputed = why_uncomputed(desc, on_cuda=device.memory_kind == "cuda")
+    uncomputed = why_uncomputed(desc, on_cuda=device.memory_kind == "cuda") if found else None
     plan = None if uncomputed else device.plan(desc, flags)
     if plan is None:
         raise CompileError(desc.c_name, [_not_built(desc, device, uncomputed)], HResult.E_NOTIMPL, desc)

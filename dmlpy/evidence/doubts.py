@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dmlpy.evidence.sources import Source, sources
+from dmlpy.evidence.sources import Source, read, sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,8 +75,7 @@ class TypeEntry:
 @cache
 def type_entries() -> tuple[TypeEntry, ...]:
     """All entries, in the file's order."""
-    data = tomllib.loads(resources.files("dmlpy.evidence").joinpath("types.toml").read_text("utf-8"))
-    return tuple(_entry(row) for row in data["types"])
+    return tuple(_entry(row) for row in read(Path(__file__).with_name("types.toml"))["types"])
 
 
 @cache

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dmlpy.evidence.sources import Source, sources
+from dmlpy.evidence.sources import Source, read, sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,9 +75,8 @@ class Fact:
 @cache
 def facts() -> tuple[Fact, ...]:
     """All facts, by family."""
-    folder = resources.files("dmlpy.evidence").joinpath("facts")
-    files = sorted((item for item in folder.iterdir() if item.name.endswith(".toml")), key=lambda item: item.name)
-    return tuple(_fact(row) for item in files for row in tomllib.loads(item.read_text("utf-8"))["fact"])
+    files = sorted(Path(__file__).with_name("families").glob("*.toml"))
+    return tuple(_fact(row) for file in files for row in read(file)["fact"])
 
 
 def facts_about(operator: str) -> tuple[Fact, ...]:

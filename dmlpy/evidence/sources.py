@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +32,17 @@ class Source:
     about: str
 
 
+def read(path: Path) -> dict[str, Any]:
+    """The tables of a data file. The reader is imported here: most processes meet no doubtful type, and read none."""
+    import tomllib
+
+    return tomllib.loads(path.read_text("utf-8"))
+
+
 @cache
 def sources() -> Mapping[str, Source]:
     """All sources by key."""
-    data = tomllib.loads(resources.files("dmlpy.evidence").joinpath("sources.toml").read_text("utf-8"))
+    data = read(Path(__file__).with_name("sources.toml"))
     return {
         key: Source(key, row["name"], row.get("repository", ""), row.get("commit", ""), row.get("date", ""), row["about"])
         for key, row in data.items()

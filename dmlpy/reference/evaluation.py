@@ -20,6 +20,7 @@ from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, CompileError, DescError, Problem, only_errors
 from dmlpy.reference.registry import Array, definition, why_undefined
 from dmlpy.validation.checking import check
+from dmlpy.validation.doubts import why_uncomputed
 from dmlpy.validation.tensor_arguments import TensorArguments
 
 if TYPE_CHECKING:
@@ -64,9 +65,10 @@ def reference(
     if not isinstance(desc, OperatorDesc):
         raise DescError("reference", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...)")])
     wide = _parse_type(dtype)
-    if problems := only_errors(check(desc)):
+    found = check(desc)
+    if problems := only_errors(found):
         raise CompileError(desc.c_name, problems, desc=desc)
-    if (why := why_undefined(desc)) is not None:
+    if (why := why_undefined(desc) or (why_uncomputed(desc) if found else None)) is not None:
         problem = Problem("operator.undefined", "", desc.type_name, "an operator that dmlpy.reference defines", (why,))
         raise CompileError(desc.c_name, [problem], HResult.E_NOTIMPL, desc)
     values, problems = _by_place(desc, {} if inputs is None else inputs, arrays)

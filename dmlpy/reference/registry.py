@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.attachments import Attachments
-from dmlpy.validation.doubts import why_uncomputed
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -42,4 +41,4 @@ def definition(kind: type[OperatorDesc]) -> Definition | None:
 
 def why_undefined(desc: OperatorDesc) -> str | None:
     """The reason why a checked desc has no definition, or None if it has one."""
-    return why_uncomputed(desc) if definition(type(desc)) is not None else f"{desc.type_name} has no definition"
+    return None if definition(type(desc)) is not None else f"{desc.type_name} has no definition"

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 import dmlpy as dml
@@ -20,6 +22,7 @@ from dmlpy.graphs import Graph, InputEdge, OperatorNode, OutputEdge
 from dmlpy.inspection.explain import explain
 from dmlpy.messages.problems import and_more
 from dmlpy.validation.checking import lowest_level
+from tests.dxdispatch.test_formats import SARIF
 from tests.support.shipping.rows import f32, i32, i64, tensor, u32
 
 WINDOW = {"strides": [1, 1], "dilations": [1, 1], "start_padding": [0, 0], "end_padding": [0, 0]}
@@ -151,6 +154,17 @@ def test_expressions_take_doubtful_types() -> None:
     assert {problem.severity for problem in graph.check()} == {"doubtful"}
 
 
+def test_onnx_models_run_doubtful_nodes_on_the_host() -> None:
+    node = helper.make_node("Tile", ["given", "repeats"], ["made"])
+    inputs = [helper.make_tensor_value_info("given", TensorProto.DOUBLE, [2, 3])]
+    outputs = [helper.make_tensor_value_info("made", TensorProto.DOUBLE, [4, 3])]
+    repeats = helper.make_tensor("repeats", TensorProto.INT64, [2], [2, 1])
+    graph = helper.make_graph([node], "doubtful", inputs, outputs, [repeats])
+    model = dml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]))
+    (record,) = model.report().nodes
+    assert (record.where, {problem.severity for problem in record.problems}) == ("host", {"doubtful"})
+
+
 # files
 
 
@@ -203,7 +217,9 @@ def test_doubts_in_formats_of_programs(doubtful_file: Path) -> None:
     listed = json.loads(_checked(str(doubtful_file), "--json").stdout)
     assert listed["problems"] == 0
     assert [problem["severity"] for problem in listed["files"][0]["problems"]] == ["doubtful"] * 2
-    results = json.loads(_checked(str(doubtful_file), "--format", "sarif").stdout)["runs"][0]["results"]
+    log = json.loads(_checked(str(doubtful_file), "--format", "sarif").stdout)
+    jsonschema.Draft202012Validator(SARIF).validate(log)
+    results = log["runs"][0]["results"]
     assert [(result["level"], result["properties"]) for result in results] == [("warning", {"severity": "doubtful"})] * 2
     lines = _checked(str(doubtful_file), "--format", "github").stdout.splitlines()
     assert [line.split(" ")[0] for line in lines] == ["::warning"] * 2

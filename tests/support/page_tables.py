@@ -50,10 +50,10 @@ def fact_counts() -> str:
     """The number of facts of each family and class, as a Markdown table."""
     families = sorted({fact.id.rpartition("-")[0] for fact in facts()})
     counts = Counter((fact.id.rpartition("-")[0], fact.kind) for fact in facts())
-    rows = [[family, *(counts[family, kind] for kind in FACT_CLASSES)] for family in families]
-    total = ["**all**", *(sum(row[column] for row in rows) for column in range(1, len(FACT_CLASSES) + 1))]
+    rows = [[family, *(str(counts[family, kind] or "") for kind in FACT_CLASSES)] for family in families]
+    total = ["**all**", *(str(sum(counts[family, kind] for family in families)) for kind in FACT_CLASSES)]
     head = ["family", *(f"`{kind}`" for kind in FACT_CLASSES)]
-    lines = [head, ["---", *["---:"] * len(FACT_CLASSES)], *([str(cell or "") for cell in row] for row in [*rows, total])]
+    lines = [head, ["---", *["---:"] * len(FACT_CLASSES)], *rows, total]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
