@@ -173,6 +173,7 @@ class WindowsDll:
             raise OSError("[WinError 126] The specified module could not be found")
         WindowsDll.opened.append(name)
 
+    SetErrorMode = staticmethod(lambda mode: 0)
     GetFileVersionInfoSizeW = GetFileVersionInfoW = staticmethod(lambda *arguments: 0)
 
 
@@ -194,7 +195,7 @@ def test_the_dll_of_windows_is_loaded(windows: Path) -> None:
     dll.touch()
     found = libraries.load()
     assert (found.file, found.version) == (str(dll), "")
-    assert WindowsDll.opened[:3] == [str(dll), "d3d12.dll", "dxgi.dll"]
+    assert WindowsDll.opened[:4] == ["kernel32.dll", str(dll), "d3d12.dll", "dxgi.dll"]
 
 
 def test_the_dll_of_onnx_runtime_goes_first(windows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +248,16 @@ def test_a_desc_that_ends_the_process_is_the_only_one_lost(behave: Behave, fault
             worker.ask(marked("FILL_VALUE_CONSTANT").to_dict())
         assert worker.endings == 1
         assert worker.ask(sample(KINDS["FILL_VALUE_CONSTANT"]).to_dict())["hresult"] == "S_OK"
+
+
+def test_an_access_violation_ends_the_process(behave: Behave, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(device: Device, desc: dml.OperatorDesc) -> None:
+        raise OSError(f"exception: access violation reading 0x{id(desc):016X}")
+
+    monkeypatch.setattr(Device, "ask", ask)
+    (difference,) = compare("FILL_VALUE_CONSTANT", run=False).operators["FILL_VALUE_CONSTANT"].differences
+    assert (difference.kind, difference.rule) == (Kind.ENDED, "creating it: a crash: exception: access violation reading")
+    assert difference.count == command.MOST_ENDINGS
 
 
 def test_endings_in_a_row_leave_the_rest_out(behave: Behave) -> None:
