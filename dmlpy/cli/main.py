@@ -525,6 +525,9 @@ def conformance(
     hardware: Annotated[bool, typer.Option("--hardware", help="Use the first GPU instead of the software adapter (WARP).")] = False,
     debug_layer: Annotated[bool, typer.Option("--debug-layer/--no-debug-layer", help="The debug layer, where it is installed.")] = True,
     results: Annotated[bool, typer.Option("--results/--no-results", help="Also run operators and compare their results.")] = True,
+    every_level: Annotated[
+        bool, typer.Option("--every-level", help="Ask a device of each lower level about all descs, not a few.")
+    ] = False,
     limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Timeout per desc, in seconds.")] = 60,
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0, help="Ask no more after this many seconds.", show_default=False)
@@ -545,6 +548,7 @@ def conformance(
         hardware=hardware,
         debug=debug_layer,
         run=results,
+        every_level=every_level,
         limit_s=limit,
         seconds=seconds,
     )

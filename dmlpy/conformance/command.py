@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.conformance.findings import Findings, differing_outputs
+from dmlpy.conformance.findings import Findings, differing_outputs, size_of
 from dmlpy.conformance.process import EndedError, StartError, Worker
 from dmlpy.conformance.questions import operator_classes, questions, runs
 from dmlpy.conformance.values import random_inputs, to_bytes
@@ -21,7 +21,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.json_objects import read_json
 from dmlpy.description.registry import operator_class
-from dmlpy.inspection.directml_records import LevelRecord, OperatorRecord, Record
+from dmlpy.inspection.directml_records import Binding, LevelRecord, OperatorRecord, Record
 from dmlpy.inspection.samples import sample
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, DmlError
@@ -51,6 +51,7 @@ class ConformanceOptions:
         hardware: the first GPU in place of the software adapter.
         debug: the debug layer, where it is installed.
         run: also run operators and compare their results.
+        every_level: ask devices of lower levels about all descs, not about the samples only.
         limit_s: the most seconds for one desc.
         seconds: ask no more after so many seconds; None for no limit.
     """
@@ -61,6 +62,7 @@ class ConformanceOptions:
     hardware: bool = False
     debug: bool = True
     run: bool = True
+    every_level: bool = False
     limit_s: float = 60.0
     seconds: float | None = None
 
@@ -74,8 +76,8 @@ class _Run:
     opened: Opened
     found: dict[str, Findings] = field(default_factory=dict)
     levels: dict[str, LevelRecord] = field(default_factory=dict)
-    samples: dict[str, bool] = field(default_factory=dict)
-    """The samples by operator, each with whether the device of the highest level accepts it."""
+    accepted: dict[OperatorDesc, bool] = field(default_factory=dict)
+    """The descs that devices of lower levels are asked about, each with whether the device of the highest level accepts it."""
     until: float = float("inf")
 
     @property
@@ -92,8 +94,12 @@ class _Run:
                 findings.ended(desc, str(error))
                 continue
             findings.answered(desc, problems, answer)
-            if desc == first:
-                self.samples[kind.short_name()] = not answer["call"]
+            accepted = not answer["call"]
+            if desc == first and accepted:
+                sizes = {"temporary_bytes": answer["temporary"], "persistent_bytes": answer["persistent"]}
+                findings.sample = Binding(descriptors=answer["descriptors"], **sizes)
+            if desc == first or self.options.every_level:
+                self.accepted[desc] = accepted
 
     def run_all(self, kind: type[OperatorDesc]) -> None:
         rng = np.random.default_rng(zlib.crc32(kind.type_name.encode()))  # a desc has the same inputs in every run
@@ -125,19 +131,23 @@ class _Run:
             before = self.worker.endings
 
     def ask_level(self, level: FeatureLevel) -> None:
-        """Asks a device that was created for a lower level about the samples: does the level limit what it accepts?"""
-        asked = other = 0
+        """Asks a device that was created for a lower level: does the level limit what it accepts?"""
+        asked, others = 0, list[OperatorDesc]()
         try:
             self.worker.open(str(level))
         except StartError as error:
             self.levels[str(level)] = LevelRecord(opened=False, reason=str(error), asked=0, other_answers=0)
             return
-        for name, accepted in self.samples.items():
+        for desc, accepted in self.accepted.items():
+            if time.monotonic() > self.until:
+                break
             with suppress(EndedError):
-                answer = self.worker.ask(sample(operator_class(name)).to_dict())
+                answer = self.worker.ask(desc.to_dict())
                 asked += 1
-                other += accepted != (not answer["call"])
-        self.levels[str(level)] = LevelRecord(opened=True, asked=asked, other_answers=other)
+                if accepted != (not answer["call"]):
+                    others.append(desc)
+        smallest = min(others, key=size_of).to_dict() if others else None
+        self.levels[str(level)] = LevelRecord(opened=True, asked=asked, other_answers=len(others), smallest=smallest)
 
     def record(self) -> Record:
         return Record(

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy.comparison import TOLERANCES, largest_difference
 from dmlpy.conformance.values import from_bytes
-from dmlpy.inspection.directml_records import Difference, Kind, OperatorRecord
+from dmlpy.inspection.directml_records import Binding, Difference, Kind, OperatorRecord
 from dmlpy.reference.evaluation import reference
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Findings:
     runs: int = 0
     runs_agree: int = 0
     left_out: int = 0
+    sample: Binding | None = None
     _groups: dict[tuple[Kind, str], _Group] = field(default_factory=dict)
 
     def answered(self, desc: OperatorDesc, problems: Sequence[Problem], answer: Mapping[str, Any]) -> None:
@@ -80,7 +81,7 @@ class Findings:
             self._add(Kind.RESULT, place, desc, (text,))
 
     def _add(self, kind: Kind, rule: str, desc: OperatorDesc, messages: Sequence[str]) -> None:
-        size = _size(desc)
+        size = size_of(desc)
         found = self._groups.get((kind, rule))
         if found is None:
             self._groups[kind, rule] = _Group(1, desc, size, tuple(messages))
@@ -105,11 +106,12 @@ class Findings:
             runs=self.runs,
             runs_agree=self.runs_agree,
             left_out=self.left_out,
+            sample=self.sample,
             differences=differences,
         )
 
 
-def _size(desc: OperatorDesc) -> tuple[int, int]:
+def size_of(desc: OperatorDesc) -> tuple[int, int]:
     """How large a desc is to a reader: its text, then its elements."""
     return len(json.dumps(desc.to_dict())), sum(tensor.element_count for tensor in desc.tensors().values())
 

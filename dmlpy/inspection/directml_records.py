@@ -52,6 +52,14 @@ class Difference(_Model):
     """What the debug layer says about it, or how far the result is off."""
 
 
+class Binding(_Model):
+    """What a dispatch of an operator's sample needs."""
+
+    descriptors: Count
+    temporary_bytes: Count
+    persistent_bytes: Count
+
+
 class OperatorRecord(_Model):
     """An operator: the descs that were asked about and run, and the differences."""
 
@@ -64,6 +72,8 @@ class OperatorRecord(_Model):
     """Those of them whose results agree with `dmlpy.reference`."""
     left_out: Count
     """The descs that were neither asked about nor run, as the time was over or the process had ended too often."""
+    sample: Binding | None
+    """The binding properties of the operator's sample, where DirectML accepts it."""
     differences: tuple[Difference, ...]
 
 
@@ -75,7 +85,9 @@ class LevelRecord(_Model):
     """Why it could not be created."""
     asked: Count
     other_answers: Count
-    """The samples that it answers otherwise than the device of the highest level."""
+    """The descs that it answers otherwise than the device of the highest level."""
+    smallest: dict[str, Any] | None = None
+    """The smallest of these descs."""
 
 
 class Record(_Model):

@@ -18,6 +18,7 @@ from dmlpy.cli.main import app
 from dmlpy.conformance import command, execution, libraries
 from dmlpy.conformance.device import Device, RemovedError
 from dmlpy.conformance.findings import differing_outputs
+from dmlpy.conformance.operator_numbers import OPERATOR_NUMBERS
 from dmlpy.conformance.process import EndedError, Worker
 from dmlpy.conformance.questions import operator_classes, questions, runs
 from dmlpy.conformance.values import from_bytes, random_inputs, to_bytes
@@ -76,6 +77,11 @@ def test_a_directml_like_dmlpy_has_no_differences(behave: Behave) -> None:
     assert list(record.levels) == [str(level) for level in dml.FeatureLevel][:-1]
     assert {(level.opened, level.asked, level.other_answers) for level in record.levels.values()} == {(True, 1, 0)}
     assert (record.directml_version, record.feature_level, record.adapter) == ("1.2.3.4", "6_4", "Mock of a basic render driver")
+    # The mock's rule: two more descriptors than tensors, and sizes by the operator's number.
+    number = OPERATOR_NUMBERS[kind.type_name]
+    sizes = {"temporary_bytes": 1024 if number % 2 else 0, "persistent_bytes": 0 if number % 3 else 512}
+    assert found.sample is not None
+    assert found.sample.model_dump() == {"descriptors": len(sample(kind).slots()) + 2, **sizes}
     assert command.is_clean(record)
 
 
@@ -138,6 +144,26 @@ def test_what_cannot_be_asked_has_one_clear_line(behave: Behave, options: Any, b
     with pytest.raises(dml.DmlError) as caught:
         command.run(command.ConformanceOptions(**options), lambda record: None, lambda text: None)
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("every_level", [False, True])
+def test_a_device_of_a_lower_level_is_asked_too(behave: Behave, monkeypatch: pytest.MonkeyPatch, every_level: bool) -> None:
+    behave(max_level="2_0")
+    asked = InProcess.ask
+
+    def otherwise(worker: InProcess, desc: dict[str, Any]) -> dict[str, Any]:
+        """The device of the lower level accepts everything."""
+        answer = asked(worker, desc)
+        return {**answer, "call": "", "hresult": "S_OK"} if worker.level == "1_0" and len(worker.levels) > 1 else answer
+
+    monkeypatch.setattr(InProcess, "ask", otherwise)
+    record = compare("ELEMENT_WISE_IDENTITY", run=False, every_level=every_level)
+    found = record.levels["1_0"]
+    counted = record.operators["ELEMENT_WISE_IDENTITY"]
+    assert (found.asked, found.other_answers) == ((counted.asked, counted.both_refuse) if every_level else (1, 0))
+    if every_level:
+        assert found.smallest is not None
+        assert dml.check(dml.OperatorDesc.from_dict(found.smallest), "2_0") != []
 
 
 def test_a_level_that_directml_does_not_know(behave: Behave) -> None:
