@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ class Findings:
 
     asked: int = 0
     both_accept: int = 0
-    both_refuse: int = 0
+    confirmed: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     runs_agree: int = 0
     left_out: int = 0
@@ -52,7 +53,7 @@ class Findings:
         if accepted and not problems:
             self.both_accept += 1
         elif not accepted and problems:
-            self.both_refuse += 1
+            self.confirmed[problems[0].code] += 1
         elif accepted:
             self._add(Kind.ACCEPTED, problems[0].code, desc, (str(problems[0]), *answer["messages"]))
         else:
@@ -102,7 +103,8 @@ class Findings:
         return OperatorRecord(
             asked=self.asked,
             both_accept=self.both_accept,
-            both_refuse=self.both_refuse,
+            both_refuse=self.confirmed.total(),
+            confirmed=dict(sorted(self.confirmed.items())),
             runs=self.runs,
             runs_agree=self.runs_agree,
             left_out=self.left_out,

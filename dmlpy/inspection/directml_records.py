@@ -66,6 +66,8 @@ class OperatorRecord(_Model):
     asked: Count
     both_accept: Count
     both_refuse: Count
+    confirmed: dict[str, Annotated[int, Field(ge=1)]]
+    """The descs that both refuse, by the code of the first problem that dmlpy reports."""
     runs: Count
     """The descs that were run."""
     runs_agree: Count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,9 @@ def test_a_directml_like_dmlpy_has_no_differences(behave: Behave) -> None:
     assert (found.asked, found.runs, found.left_out) == (len(questions(kind)), len(runs(kind, dml.FeatureLevel.FL_6_4)), 0)
     assert found.both_accept + found.both_refuse == found.asked
     assert min(found.both_accept, found.both_refuse) > 5
+    expected = Counter(problems[0].code for desc in questions(kind) if (problems := dml.check(desc)))
+    assert found.confirmed == expected
+    assert len(expected) > 5
     assert found.runs_agree == found.runs > 1
     assert found.differences == ()
     assert list(record.levels) == [str(level) for level in dml.FeatureLevel][:-1]
