@@ -525,6 +525,10 @@ def conformance(
     hardware: Annotated[bool, typer.Option("--hardware", help="Use the first GPU instead of the software adapter (WARP).")] = False,
     debug_layer: Annotated[bool, typer.Option("--debug-layer/--no-debug-layer", help="The debug layer, where it is installed.")] = True,
     results: Annotated[bool, typer.Option("--results/--no-results", help="Also run operators and compare their results.")] = True,
+    dxdispatch: Annotated[
+        Path | None,
+        typer.Option("--dxdispatch", dir_okay=False, help="dxdispatch.exe to run operators with, instead of dmlpy.", show_default=False),
+    ] = None,
     every_level: Annotated[
         bool, typer.Option("--every-level", help="Ask a device of each lower level about all descs, not a few.")
     ] = False,
@@ -549,6 +553,7 @@ def conformance(
         debug=debug_layer,
         run=results,
         every_level=every_level,
+        dxdispatch=dxdispatch,
         limit_s=limit,
         seconds=seconds,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dmlpy.conformance.dxdispatch import DxDispatch
 from dmlpy.conformance.findings import Findings, differing_outputs, size_of
 from dmlpy.conformance.process import EndedError, StartError, Worker
 from dmlpy.conformance.questions import operator_classes, questions, runs
@@ -51,6 +52,7 @@ class ConformanceOptions:
         hardware: the first GPU in place of the software adapter.
         debug: the debug layer, where it is installed.
         run: also run operators and compare their results.
+        dxdispatch: Microsoft's dxdispatch.exe, which runs the operators in place of dmlpy's own calls.
         every_level: ask devices of lower levels about all descs, not about the samples only.
         limit_s: the most seconds for one desc.
         seconds: ask no more after so many seconds; None for no limit.
@@ -63,6 +65,7 @@ class ConformanceOptions:
     debug: bool = True
     run: bool = True
     every_level: bool = False
+    dxdispatch: Path | None = None
     limit_s: float = 60.0
     seconds: float | None = None
 
@@ -105,9 +108,9 @@ class _Run:
         rng = np.random.default_rng(zlib.crc32(kind.type_name.encode()))  # a desc has the same inputs in every run
         for desc, findings in self._each(kind, runs(kind, self.level)):
             inputs = random_inputs(rng, desc)
-            given = [None if slot.tensor is None else _text(to_bytes(slot.tensor, inputs[slot.place])) for slot in desc.input_slots()]
+            given = [None if slot.tensor is None else to_bytes(slot.tensor, inputs[slot.place]) for slot in desc.input_slots()]
             try:
-                results = self.worker.run(desc.to_dict(), given)
+                results = self._execute(desc, given)
             except EndedError as error:
                 findings.ended(desc, str(error), run=True)
             except StartError:
@@ -115,8 +118,15 @@ class _Run:
             except DmlError as error:
                 findings.failed(desc, str(error))
             else:
-                data = [None if text is None else base64.b64decode(text) for text in results]
-                findings.computed(desc, differing_outputs(desc, inputs, data))
+                findings.computed(desc, differing_outputs(desc, inputs, results))
+
+    def _execute(self, desc: OperatorDesc, inputs: list[bytes | None]) -> list[bytes | None]:
+        """The outputs of a run by the worker, or by DxDispatch."""
+        if self.options.dxdispatch is not None:
+            program = DxDispatch(self.options.dxdispatch, self.level, hardware=self.options.hardware, limit_s=self.options.limit_s)
+            return program.run(desc, inputs)
+        texts = [None if data is None else base64.b64encode(data).decode("ascii") for data in inputs]
+        return [None if text is None else base64.b64decode(text) for text in self.worker.run(desc.to_dict(), texts)]
 
     def _each(self, kind: type[OperatorDesc], descs: list[OperatorDesc]) -> Iterator[tuple[OperatorDesc, Findings]]:
         """The descs with their operator's findings, until the time is over or the process ends again and again."""
@@ -159,6 +169,7 @@ class _Run:
             system=self.opened.system,
             adapter=self.opened.adapter,
             debug_layer=self.opened.debug_layer,
+            results_by="dmlpy" if self.options.dxdispatch is None else "DxDispatch",
             endings=self.worker.endings,
             levels=self.levels,
             operators={name: findings.record() for name, findings in sorted(self.found.items())},
@@ -229,10 +240,6 @@ def _more(files: Sequence[Path]) -> list[OperatorDesc]:
             except DescError as error:
                 raise DmlError(f"{file}, desc {index}: {error}") from error
     return found
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
 
 
 def is_clean(record: Record) -> bool:

@@ -105,6 +105,8 @@ class Record(_Model):
     system: Text
     adapter: Text
     debug_layer: bool
+    results_by: Annotated[str, Field(pattern="^(dmlpy|DxDispatch)$")]
+    """Whose calls ran the operators."""
     endings: Count
     """How often the process that talks to DirectML ended, or was ended."""
     levels: dict[Level, LevelRecord]
