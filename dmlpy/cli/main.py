@@ -537,6 +537,13 @@ def conformance(
     hardware: Annotated[bool, typer.Option("--hardware", help="Use the first GPU instead of the software adapter (WARP).")] = False,
     debug_layer: Annotated[bool, typer.Option("--debug-layer/--no-debug-layer", help="The debug layer, where it is installed.")] = True,
     results: Annotated[bool, typer.Option("--results/--no-results", help="Also run operators and compare their results.")] = True,
+    dxdispatch: Annotated[
+        Path | None,
+        typer.Option("--dxdispatch", dir_okay=False, help="dxdispatch.exe to run operators with, instead of dmlpy.", show_default=False),
+    ] = None,
+    every_level: Annotated[
+        bool, typer.Option("--every-level", help="Ask a device of each lower level about all descs, not a few.")
+    ] = False,
     limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Timeout per desc, in seconds.")] = 60,
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0, help="Ask no more after this many seconds.", show_default=False)
@@ -557,6 +564,8 @@ def conformance(
         hardware=hardware,
         debug=debug_layer,
         run=results,
+        every_level=every_level,
+        dxdispatch=dxdispatch,
         limit_s=limit,
         seconds=seconds,
     )

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.conformance.findings import Findings, differing_outputs
+from dmlpy.conformance.dxdispatch import DxDispatch
+from dmlpy.conformance.findings import Findings, differing_outputs, size_of
 from dmlpy.conformance.process import EndedError, StartError, Worker
 from dmlpy.conformance.questions import operator_classes, questions, runs
 from dmlpy.conformance.values import random_inputs, to_bytes
@@ -21,7 +22,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.json_objects import read_json
 from dmlpy.description.registry import operator_class
-from dmlpy.inspection.directml_records import LevelRecord, OperatorRecord, Record
+from dmlpy.inspection.directml_records import Binding, LevelRecord, OperatorRecord, Record
 from dmlpy.inspection.samples import sample
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, DmlError
@@ -51,6 +52,8 @@ class ConformanceOptions:
         hardware: the first GPU in place of the software adapter.
         debug: the debug layer, where it is installed.
         run: also run operators and compare their results.
+        dxdispatch: Microsoft's dxdispatch.exe, which runs the operators in place of dmlpy's own calls.
+        every_level: ask devices of lower levels about all descs, not about the samples only.
         limit_s: the most seconds for one desc.
         seconds: ask no more after so many seconds; None for no limit.
     """
@@ -61,6 +64,8 @@ class ConformanceOptions:
     hardware: bool = False
     debug: bool = True
     run: bool = True
+    every_level: bool = False
+    dxdispatch: Path | None = None
     limit_s: float = 60.0
     seconds: float | None = None
 
@@ -74,8 +79,8 @@ class _Run:
     opened: Opened
     found: dict[str, Findings] = field(default_factory=dict)
     levels: dict[str, LevelRecord] = field(default_factory=dict)
-    samples: dict[str, bool] = field(default_factory=dict)
-    """The samples by operator, each with whether the device of the highest level accepts it."""
+    accepted: dict[OperatorDesc, bool] = field(default_factory=dict)
+    """The descs that devices of lower levels are asked about, each with whether the device of the highest level accepts it."""
     until: float = float("inf")
 
     @property
@@ -92,16 +97,20 @@ class _Run:
                 findings.ended(desc, str(error))
                 continue
             findings.answered(desc, problems, answer)
-            if desc == first:
-                self.samples[kind.short_name()] = not answer["call"]
+            accepted = not answer["call"]
+            if desc == first and accepted:
+                sizes = {"temporary_bytes": answer["temporary"], "persistent_bytes": answer["persistent"]}
+                findings.sample = Binding(descriptors=answer["descriptors"], **sizes)
+            if desc == first or self.options.every_level:
+                self.accepted[desc] = accepted
 
     def run_all(self, kind: type[OperatorDesc]) -> None:
         rng = np.random.default_rng(zlib.crc32(kind.type_name.encode()))  # a desc has the same inputs in every run
         for desc, findings in self._each(kind, runs(kind, self.level)):
             inputs = random_inputs(rng, desc)
-            given = [None if slot.tensor is None else _text(to_bytes(slot.tensor, inputs[slot.place])) for slot in desc.input_slots()]
+            given = [None if slot.tensor is None else to_bytes(slot.tensor, inputs[slot.place]) for slot in desc.input_slots()]
             try:
-                results = self.worker.run(desc.to_dict(), given)
+                results = self._execute(desc, given)
             except EndedError as error:
                 findings.ended(desc, str(error), run=True)
             except StartError:
@@ -109,8 +118,15 @@ class _Run:
             except DmlError as error:
                 findings.failed(desc, str(error))
             else:
-                data = [None if text is None else base64.b64decode(text) for text in results]
-                findings.computed(desc, differing_outputs(desc, inputs, data))
+                findings.computed(desc, differing_outputs(desc, inputs, results))
+
+    def _execute(self, desc: OperatorDesc, inputs: list[bytes | None]) -> list[bytes | None]:
+        """The outputs of a run by the worker, or by DxDispatch."""
+        if self.options.dxdispatch is not None:
+            program = DxDispatch(self.options.dxdispatch, self.level, hardware=self.options.hardware, limit_s=self.options.limit_s)
+            return program.run(desc, inputs)
+        texts = [None if data is None else base64.b64encode(data).decode("ascii") for data in inputs]
+        return [None if text is None else base64.b64decode(text) for text in self.worker.run(desc.to_dict(), texts)]
 
     def _each(self, kind: type[OperatorDesc], descs: list[OperatorDesc]) -> Iterator[tuple[OperatorDesc, Findings]]:
         """The descs with their operator's findings, until the time is over or the process ends again and again."""
@@ -125,19 +141,23 @@ class _Run:
             before = self.worker.endings
 
     def ask_level(self, level: FeatureLevel) -> None:
-        """Asks a device that was created for a lower level about the samples: does the level limit what it accepts?"""
-        asked = other = 0
+        """Asks a device that was created for a lower level: does the level limit what it accepts?"""
+        asked, others = 0, list[OperatorDesc]()
         try:
             self.worker.open(str(level))
         except StartError as error:
             self.levels[str(level)] = LevelRecord(opened=False, reason=str(error), asked=0, other_answers=0)
             return
-        for name, accepted in self.samples.items():
+        for desc, accepted in self.accepted.items():
+            if time.monotonic() > self.until:
+                break
             with suppress(EndedError):
-                answer = self.worker.ask(sample(operator_class(name)).to_dict())
+                answer = self.worker.ask(desc.to_dict())
                 asked += 1
-                other += accepted != (not answer["call"])
-        self.levels[str(level)] = LevelRecord(opened=True, asked=asked, other_answers=other)
+                if accepted != (not answer["call"]):
+                    others.append(desc)
+        smallest = min(others, key=size_of).to_dict() if others else None
+        self.levels[str(level)] = LevelRecord(opened=True, asked=asked, other_answers=len(others), smallest=smallest)
 
     def record(self) -> Record:
         return Record(
@@ -149,6 +169,7 @@ class _Run:
             system=self.opened.system,
             adapter=self.opened.adapter,
             debug_layer=self.opened.debug_layer,
+            results_by="dmlpy" if self.options.dxdispatch is None else "DxDispatch",
             endings=self.worker.endings,
             levels=self.levels,
             operators={name: findings.record() for name, findings in sorted(self.found.items())},
@@ -219,10 +240,6 @@ def _more(files: Sequence[Path]) -> list[OperatorDesc]:
             except DescError as error:
                 raise DmlError(f"{file}, desc {index}: {error}") from error
     return found
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
 
 
 def is_clean(record: Record) -> bool:

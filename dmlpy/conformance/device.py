@@ -160,14 +160,16 @@ class Device:
         """The highest feature level that dmlpy and DirectML both know.
 
         Raises:
-            HresultError: DirectML knows none.
+            DmlError: there is none.
         """
-        levels = (ctypes.c_int32 * len(FeatureLevel))(*FeatureLevel)
-        query, found = _LevelQuery(len(levels), ctypes.addressof(levels)), ctypes.c_int32()
-        sizes = ctypes.sizeof(query), ctypes.sizeof(found)
-        arguments = (Feature.FEATURE_LEVELS, sizes[0], ctypes.byref(query), sizes[1], ctypes.byref(found))
-        self.dml.checked("CheckFeatureSupport", *arguments)
-        return FeatureLevel(found.value)
+        for level in reversed(FeatureLevel):  # one by one: an old DirectML may refuse a list with a level that it does not know
+            wanted, found = ctypes.c_int32(level), ctypes.c_int32()
+            query = _LevelQuery(1, ctypes.addressof(wanted))
+            sizes = ctypes.sizeof(query), ctypes.sizeof(found)
+            arguments = (Feature.FEATURE_LEVELS, sizes[0], ctypes.byref(query), sizes[1], ctypes.byref(found))
+            if self.dml.call("CheckFeatureSupport", *arguments) == S_OK and found.value == level:
+                return level
+        raise DmlError("DirectML reports none of the feature levels that dmlpy knows")
 
     def ask(self, desc: OperatorDesc) -> Answer:
         """Creates and compiles an operator.

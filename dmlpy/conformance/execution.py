@@ -170,9 +170,14 @@ class _Execution:
             None if tensor is None else self._filled(tensor, data or b"") for tensor, data in zip(self.input_tensors, inputs, strict=True)
         ]
         results = [None if tensor is None else self._filled(tensor, b"") for tensor in self.output_tensors]
-        self._submit(lambda commands: self._dispatch(commands, persistent, given, results))
         read = [None if buffer is None else self._buffer(_whole(size), READBACK, COPY_DEST) for buffer, size in self._sized(results)]
-        self._submit(lambda commands: self._copy_back(commands, results, read))
+
+        def dispatch_and_copy(commands: ComObject) -> None:
+            self._dispatch(commands, persistent, given, results)
+            # In the list of the dispatch: between lists a buffer decays to the state COMMON.
+            self._copy_back(commands, results, read)
+
+        self._submit(dispatch_and_copy)
         return [None if buffer is None else self._read(buffer, size) for buffer, size in self._sized(read)]
 
     def _sized(self, buffers: Sequence[ComObject | None]) -> list[tuple[ComObject | None, int]]:

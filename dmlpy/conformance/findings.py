@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from dmlpy.comparison import TOLERANCES, largest_difference
 from dmlpy.conformance.values import from_bytes
-from dmlpy.inspection.directml_records import Difference, Kind, OperatorRecord
+from dmlpy.inspection.directml_records import Binding, Difference, Kind, OperatorRecord
 from dmlpy.reference.evaluation import reference
 
 if TYPE_CHECKING:
@@ -38,10 +39,11 @@ class Findings:
 
     asked: int = 0
     both_accept: int = 0
-    both_refuse: int = 0
+    confirmed: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     runs_agree: int = 0
     left_out: int = 0
+    sample: Binding | None = None
     _groups: dict[tuple[Kind, str], _Group] = field(default_factory=dict)
 
     def answered(self, desc: OperatorDesc, problems: Sequence[Problem], answer: Mapping[str, Any]) -> None:
@@ -51,7 +53,7 @@ class Findings:
         if accepted and not problems:
             self.both_accept += 1
         elif not accepted and problems:
-            self.both_refuse += 1
+            self.confirmed[problems[0].code] += 1
         elif accepted:
             self._add(Kind.ACCEPTED, problems[0].code, desc, (str(problems[0]), *answer["messages"]))
         else:
@@ -80,7 +82,7 @@ class Findings:
             self._add(Kind.RESULT, place, desc, (text,))
 
     def _add(self, kind: Kind, rule: str, desc: OperatorDesc, messages: Sequence[str]) -> None:
-        size = _size(desc)
+        size = size_of(desc)
         found = self._groups.get((kind, rule))
         if found is None:
             self._groups[kind, rule] = _Group(1, desc, size, tuple(messages))
@@ -101,15 +103,17 @@ class Findings:
         return OperatorRecord(
             asked=self.asked,
             both_accept=self.both_accept,
-            both_refuse=self.both_refuse,
+            both_refuse=self.confirmed.total(),
+            confirmed=dict(sorted(self.confirmed.items())),
             runs=self.runs,
             runs_agree=self.runs_agree,
             left_out=self.left_out,
+            sample=self.sample,
             differences=differences,
         )
 
 
-def _size(desc: OperatorDesc) -> tuple[int, int]:
+def size_of(desc: OperatorDesc) -> tuple[int, int]:
     """How large a desc is to a reader: its text, then its elements."""
     return len(json.dumps(desc.to_dict())), sum(tensor.element_count for tensor in desc.tensors().values())
 

@@ -18,6 +18,9 @@ from dmlpy.messages.problems import DmlError
 TEST_LIBRARIES = "DMLPY_TEST_DIRECTML"
 """An environment variable that only tests set: `module:function`, which returns libraries in the place of Windows' ones."""
 
+_NO_DIALOGS = 1 | 2
+"""SEM_FAILCRITICALERRORS and SEM_NOGPFAULTERRORBOX."""
+
 _SIGNATURES = {
     "CreateDXGIFactory2": (UINT, POINTER, POINTER),
     "D3D12GetDebugInterface": (POINTER, POINTER),
@@ -87,7 +90,8 @@ def _load_windows(dll: Path | None) -> Libraries:
     if not found.is_file():
         remedy = "" if dll else ": it is part of Windows 10 version 1903 and newer, and of onnxruntime-directml (pip install)"
         raise DmlError(f"there is no {found}{remedy}")
-    open_dll = getattr(ctypes, "WinDLL")  # noqa: B009 - type checkers know it on Windows only
+    open_dll: Any = getattr(ctypes, "WinDLL")  # noqa: B009 - type checkers know it on Windows only
+    open_dll("kernel32.dll").SetErrorMode(_NO_DIALOGS)  # a crash ends the process at once
     try:
         directml, d3d12, dxgi = open_dll(str(found)), open_dll("d3d12.dll"), open_dll("dxgi.dll")
     except OSError as error:

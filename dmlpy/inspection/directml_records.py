@@ -52,18 +52,30 @@ class Difference(_Model):
     """What the debug layer says about it, or how far the result is off."""
 
 
+class Binding(_Model):
+    """What a dispatch of an operator's sample needs."""
+
+    descriptors: Count
+    temporary_bytes: Count
+    persistent_bytes: Count
+
+
 class OperatorRecord(_Model):
     """An operator: the descs that were asked about and run, and the differences."""
 
     asked: Count
     both_accept: Count
     both_refuse: Count
+    confirmed: dict[str, Annotated[int, Field(ge=1)]]
+    """The descs that both refuse, by the code of the first problem that dmlpy reports."""
     runs: Count
     """The descs that were run."""
     runs_agree: Count
     """Those of them whose results agree with `dmlpy.reference`."""
     left_out: Count
     """The descs that were neither asked about nor run, as the time was over or the process had ended too often."""
+    sample: Binding | None
+    """The binding properties of the operator's sample, where DirectML accepts it."""
     differences: tuple[Difference, ...]
 
 
@@ -75,7 +87,9 @@ class LevelRecord(_Model):
     """Why it could not be created."""
     asked: Count
     other_answers: Count
-    """The samples that it answers otherwise than the device of the highest level."""
+    """The descs that it answers otherwise than the device of the highest level."""
+    smallest: dict[str, Any] | None = None
+    """The smallest of these descs."""
 
 
 class Record(_Model):
@@ -91,6 +105,8 @@ class Record(_Model):
     system: Text
     adapter: Text
     debug_layer: bool
+    results_by: Annotated[str, Field(pattern="^(dmlpy|DxDispatch)$")]
+    """Whose calls ran the operators."""
     endings: Count
     """How often the process that talks to DirectML ended, or was ended."""
     levels: dict[Level, LevelRecord]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from dmlpy.cli.main import app
 from dmlpy.conformance import command, execution, libraries
 from dmlpy.conformance.device import Device, RemovedError
 from dmlpy.conformance.findings import differing_outputs
+from dmlpy.conformance.operator_numbers import OPERATOR_NUMBERS
 from dmlpy.conformance.process import EndedError, Worker
 from dmlpy.conformance.questions import operator_classes, questions, runs
 from dmlpy.conformance.values import from_bytes, random_inputs, to_bytes
@@ -71,11 +73,19 @@ def test_a_directml_like_dmlpy_has_no_differences(behave: Behave) -> None:
     assert (found.asked, found.runs, found.left_out) == (len(questions(kind)), len(runs(kind, dml.FeatureLevel.FL_6_4)), 0)
     assert found.both_accept + found.both_refuse == found.asked
     assert min(found.both_accept, found.both_refuse) > 5
+    expected = Counter(problems[0].code for desc in questions(kind) if (problems := dml.check(desc)))
+    assert found.confirmed == expected
+    assert len(expected) > 5
     assert found.runs_agree == found.runs > 1
     assert found.differences == ()
     assert list(record.levels) == [str(level) for level in dml.FeatureLevel][:-1]
     assert {(level.opened, level.asked, level.other_answers) for level in record.levels.values()} == {(True, 1, 0)}
     assert (record.directml_version, record.feature_level, record.adapter) == ("1.2.3.4", "6_4", "Mock of a basic render driver")
+    # The mock's rule: two more descriptors than tensors, and sizes by the operator's number.
+    number = OPERATOR_NUMBERS[kind.type_name]
+    sizes = {"temporary_bytes": 1024 if number % 2 else 0, "persistent_bytes": 0 if number % 3 else 512}
+    assert found.sample is not None
+    assert found.sample.model_dump() == {"descriptors": len(sample(kind).slots()) + 2, **sizes}
     assert command.is_clean(record)
 
 
@@ -140,6 +150,26 @@ def test_what_cannot_be_asked_has_one_clear_line(behave: Behave, options: Any, b
     assert expected in str(caught.value)
 
 
+@pytest.mark.parametrize("every_level", [False, True])
+def test_a_device_of_a_lower_level_is_asked_too(behave: Behave, monkeypatch: pytest.MonkeyPatch, every_level: bool) -> None:
+    behave(max_level="2_0")
+    asked = InProcess.ask
+
+    def otherwise(worker: InProcess, desc: dict[str, Any]) -> dict[str, Any]:
+        """The device of the lower level accepts everything."""
+        answer = asked(worker, desc)
+        return {**answer, "call": "", "hresult": "S_OK"} if worker.level == "1_0" and len(worker.levels) > 1 else answer
+
+    monkeypatch.setattr(InProcess, "ask", otherwise)
+    record = compare("ELEMENT_WISE_IDENTITY", run=False, every_level=every_level)
+    found = record.levels["1_0"]
+    counted = record.operators["ELEMENT_WISE_IDENTITY"]
+    assert (found.asked, found.other_answers) == ((counted.asked, counted.both_refuse) if every_level else (1, 0))
+    if every_level:
+        assert found.smallest is not None
+        assert dml.check(dml.OperatorDesc.from_dict(found.smallest), "2_0") != []
+
+
 def test_a_level_that_directml_does_not_know(behave: Behave) -> None:
     found = mock.Behaviour(max_level="2_0").libraries()
     with pytest.raises(dml.DmlError, match=r"mock.dll does not know feature level 5_0: DirectML 1.8.0 or newer is needed"):
@@ -173,6 +203,7 @@ class WindowsDll:
             raise OSError("[WinError 126] The specified module could not be found")
         WindowsDll.opened.append(name)
 
+    SetErrorMode = staticmethod(lambda mode: 0)
     GetFileVersionInfoSizeW = GetFileVersionInfoW = staticmethod(lambda *arguments: 0)
 
 
@@ -194,7 +225,7 @@ def test_the_dll_of_windows_is_loaded(windows: Path) -> None:
     dll.touch()
     found = libraries.load()
     assert (found.file, found.version) == (str(dll), "")
-    assert WindowsDll.opened[:3] == [str(dll), "d3d12.dll", "dxgi.dll"]
+    assert WindowsDll.opened[:4] == ["kernel32.dll", str(dll), "d3d12.dll", "dxgi.dll"]
 
 
 def test_the_dll_of_onnx_runtime_goes_first(windows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +278,16 @@ def test_a_desc_that_ends_the_process_is_the_only_one_lost(behave: Behave, fault
             worker.ask(marked("FILL_VALUE_CONSTANT").to_dict())
         assert worker.endings == 1
         assert worker.ask(sample(KINDS["FILL_VALUE_CONSTANT"]).to_dict())["hresult"] == "S_OK"
+
+
+def test_an_access_violation_ends_the_process(behave: Behave, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(device: Device, desc: dml.OperatorDesc) -> None:
+        raise OSError(f"exception: access violation reading 0x{id(desc):016X}")
+
+    monkeypatch.setattr(Device, "ask", ask)
+    (difference,) = compare("FILL_VALUE_CONSTANT", run=False).operators["FILL_VALUE_CONSTANT"].differences
+    assert (difference.kind, difference.rule) == (Kind.ENDED, "creating it: a crash: exception: access violation reading")
+    assert difference.count == command.MOST_ENDINGS
 
 
 def test_endings_in_a_row_leave_the_rest_out(behave: Behave) -> None:

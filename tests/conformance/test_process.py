@@ -57,13 +57,13 @@ def _program(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_ended_process_is_followed_by_another(desc: str, reason: str) -> None:
     with Worker(None, hardware=False, debug=False, limit_s=2) as worker:
         assert vars(worker.open("1_0")) == OPENED
-        first = worker.ask("first")  # type: ignore[arg-type]
-        assert worker.ask("second") == {**first, "asked": "second"}  # type: ignore[arg-type]
+        first = worker.ask("first")
+        assert worker.ask("second") == {**first, "asked": "second"}
         with pytest.raises(EndedError) as caught:
-            worker.ask(desc)  # type: ignore[arg-type]
+            worker.ask(desc)
         assert str(caught.value) == reason
         assert (worker.endings, worker.is_running) == (1, False)
-        third = worker.ask("third")  # type: ignore[arg-type]
+        third = worker.ask("third")
         assert third["asked"] == "third"
         assert third["process"] != first["process"]
     assert not worker.is_running
@@ -72,10 +72,10 @@ def test_an_ended_process_is_followed_by_another(desc: str, reason: str) -> None
 def test_a_failed_call_leaves_the_process_alive() -> None:
     with Worker(None, hardware=False, debug=False, limit_s=20) as worker:
         worker.open("1_0")
-        first = worker.ask("first")  # type: ignore[arg-type]
+        first = worker.ask("first")
         with pytest.raises(DmlError, match="a call failed"):
-            worker.ask("wrong")  # type: ignore[arg-type]
-        assert worker.ask("second")["process"] == first["process"]  # type: ignore[arg-type]
+            worker.ask("wrong")
+        assert worker.ask("second")["process"] == first["process"]
 
 
 def test_a_level_that_cannot_be_opened() -> None:

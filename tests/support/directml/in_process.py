@@ -5,17 +5,29 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dmlpy.conformance.process import Worker
+from dmlpy.conformance.process import Opened, Worker
 from dmlpy.conformance.worker import Session, answer_to
 from dmlpy.messages.problems import DmlError
 
 
 class InProcess(Worker):
-    """A worker without a process. What would end the process ends the session."""
+    """A worker without a process. What would end the process ends the session.
+
+    Attributes:
+        level: the level of the open device.
+        levels: the levels of the devices that were opened.
+    """
 
     def __init__(self, dll: str | None, **options: Any) -> None:
         super().__init__(dll, **options)
         self._session: Session | None = None
+        self.level = ""
+        self.levels: list[str] = []
+
+    def open(self, level: str) -> Opened:
+        self.level = level
+        self.levels.append(level)
+        return super().open(level)
 
     def _launch(self) -> None:
         self._session = Session()

@@ -80,7 +80,13 @@ struct ResourceDesc {
 struct Resource : Child {
     std::vector<unsigned char> bytes;
     int heap, state;
-    Resource(size_t size, int heap, int state) : bytes(size, 0xA5), heap(heap), state(state) {}
+    // Buffers that only the GPU uses begin in the state COMMON, whatever was asked for, and decay to it when a list has been executed.
+    Resource(size_t size, int heap, int state) : bytes(size, 0xA5), heap(heap), state(heap == DEFAULT_HEAP ? COMMON : state) {}
+    // The first use in a list promotes a buffer from COMMON; other states need a barrier.
+    bool use(int wanted) {
+        if (state == COMMON && heap == DEFAULT_HEAP) state = wanted;
+        return state == wanted || (state == GENERIC_READ && wanted == COPY_SOURCE);
+    }
     virtual HRESULT Map(uint32_t, const void*, void** found) {
         if (heap == DEFAULT_HEAP) { violation("Map of a buffer that the CPU cannot read"); return E_INVALIDARG; }
         *found = bytes.data();
@@ -104,15 +110,17 @@ struct DescriptorHeap : Child {
 
 struct CommandList : Child {
     std::vector<std::function<void()>> commands;
+    std::vector<Resource*> used;
     DescriptorHeap* heap = nullptr;
     bool open = true, needs_barrier = false;
     STUB(GetType)
     virtual HRESULT Close() { open = false; return S_OK; }
     STUB(Reset) STUB(ClearState) STUB(DrawInstanced) STUB(DrawIndexedInstanced) STUB(Dispatch)
     virtual void CopyBufferRegion(Resource* to, uint64_t to_offset, Resource* from, uint64_t from_offset, uint64_t count) {
-        commands.push_back([=] {
-            if (to->state != COPY_DEST) violation("a copy to a buffer that is not in the state COPY_DEST");
-            if (from->state != COPY_SOURCE && from->state != GENERIC_READ) violation("a copy of a buffer that is not in the state COPY_SOURCE");
+        commands.push_back([=, this] {
+            used.insert(used.end(), {to, from});
+            if (!to->use(COPY_DEST)) violation("a copy to a buffer that is not in the state COPY_DEST");
+            if (!from->use(COPY_SOURCE)) violation("a copy of a buffer that is not in the state COPY_SOURCE");
             if (to_offset + count > to->bytes.size() || from_offset + count > from->bytes.size()) return violation("a copy beyond a buffer");
             memcpy(to->bytes.data() + to_offset, from->bytes.data() + from_offset, count);
         });
@@ -152,6 +160,8 @@ struct CommandQueue : Child {
         for (uint32_t at = 0; at < count; at++) {
             if (lists[at]->open) violation("an open command list is executed");
             for (auto& command : lists[at]->commands) command();
+            for (auto* buffer : lists[at]->used)
+                if (buffer->heap == DEFAULT_HEAP) buffer->state = COMMON;
         }
     }
     STUB(SetMarker) STUB(BeginEvent) STUB(EndEvent)
@@ -315,7 +325,7 @@ struct BindingTable : Child {
 
 void check_area(const Bound& given, UINT64 needed, const char* name) {
     if (given.present != (needed > 0) || given.size < needed) violation(std::string("the size of the bound ") + name + " resource");
-    if (given.present && given.buffer->state != UNORDERED_ACCESS) violation(std::string("the state of the bound ") + name + " resource");
+    if (given.present && !given.buffer->use(UNORDERED_ACCESS)) violation(std::string("the state of the bound ") + name + " resource");
 }
 
 std::vector<void*> addresses(const std::vector<Bound>& given, const std::vector<Slot>& wanted, const char* name) {
@@ -336,6 +346,9 @@ struct CommandRecorder : Child {
         list->needs_barrier = true;
         auto inputs = table->inputs, outputs = table->outputs;
         auto temporary = table->temporary, persistent = table->persistent;
+        for (auto& group : {inputs, outputs, {temporary, persistent}})
+            for (auto& one : group)
+                if (one.present) list->used.push_back(one.buffer);
         list->commands.push_back([=] {
             check_area(temporary, what->properties.TemporaryResourceSize, "temporary");
             if (auto* initializer = dynamic_cast<Initializer*>(what)) {
@@ -362,8 +375,10 @@ struct DmlDevice : Named {
         if (query_size != sizeof(LevelQuery) || data_size != 4) return E_INVALIDARG;
         auto& wanted = *static_cast<const LevelQuery*>(query);
         int32_t best = 0;
-        for (UINT at = 0; at < wanted.count; at++)
-            if (wanted.levels[at] <= settings.max_level && wanted.levels[at] > best) best = wanted.levels[at];
+        for (UINT at = 0; at < wanted.count; at++) {
+            if (wanted.levels[at] > settings.max_level) return E_INVALIDARG;  // a level of the future
+            if (wanted.levels[at] > best) best = wanted.levels[at];
+        }
         *static_cast<int32_t*>(data) = best;
         return best ? S_OK : E_INVALIDARG;
     }

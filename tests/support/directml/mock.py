@@ -65,7 +65,7 @@ class Settings(ctypes.Structure):
 def library() -> ctypes.CDLL:
     """The compiled library."""
     parts = [declarations(), *((HERE / name).read_text("utf-8") for name in ("describe.h", "mock.cpp"))]
-    found = ctypes.CDLL(str(compile_program("\n".join(parts), ("-std=c++17", "-O0", "-shared", "-fPIC", "-Wall"))))
+    found = ctypes.CDLL(str(compile_program("\n".join(parts), ("-std=c++20", "-O0", "-shared", "-fPIC", "-Wall"))))
     found.mock_describe.argtypes, found.mock_describe.restype = (ctypes.c_void_p,), ctypes.c_char_p
     found.mock_violations.restype, found.mock_live_objects.restype = ctypes.c_char_p, ctypes.c_int64
     found.mock_size_of.argtypes, found.mock_size_of.restype = (ctypes.c_int,), ctypes.c_size_t
