@@ -37,7 +37,7 @@ def from_pytorch(model: Model[Any, Any], *, dropout: float = 0.0) -> Model[Any, 
     """
     import torch
 
-    wrapped = [getattr(shim, "_model", None) for node in _nodes(model) for shim in node.shims]
+    wrapped = [getattr(shim, "_model", None) for node in nodes_of(model) for shim in node.shims]
     networks = [network for network in wrapped if isinstance(network, torch.nn.RNNBase)]
     if len(networks) != 1:
         raise DescError("from_pytorch", [Problem("field.form", "model", brief(model.name), _KINDS)])
@@ -98,11 +98,11 @@ def to_pytorch(model: Model[Any, Any]) -> Model[Any, Any]:
     return with_padded(wrapped)
 
 
-def _nodes(model: Model[Any, Any]) -> Iterator[Model[Any, Any]]:
+def nodes_of(model: Model[Any, Any]) -> Iterator[Model[Any, Any]]:
     """A model and all models within it."""
     yield model
     for layer in model.layers:
-        yield from _nodes(layer)
+        yield from nodes_of(layer)
 
 
 def _on_host(array: Any) -> Any:

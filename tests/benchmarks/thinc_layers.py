@@ -126,13 +126,13 @@ class Batch:
         dy = tf.constant(self.padded_upstream.data.transpose(1, 0, 2))
         forward = tf.function(lambda: model(x, training=False))
 
-        @tf.function
-        def training() -> Any:
+        def differentiate() -> Any:
             with tf.GradientTape() as tape:
                 tape.watch(x)
                 loss = tf.reduce_sum(model(x, training=True) * dy)
             return tape.gradient(loss, [x, *model.trainable_variables])
 
+        training = tf.function(differentiate)
         return {"forward": lambda: forward().numpy(), "training": lambda: [part.numpy() for part in training()]}
 
 
