@@ -14,6 +14,8 @@ from dmlpy.thinc.layers import GRU, LSTM, RNN, shape_of
 from dmlpy.thinc.weights import split
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from thinc.api import Model
 
     from dmlpy.description.gate_order import Cell
@@ -35,7 +37,7 @@ def from_pytorch(model: Model[Any, Any], *, dropout: float = 0.0) -> Model[Any, 
     """
     import torch
 
-    wrapped = [getattr(shim, "_model", None) for node in model.walk() for shim in node.shims]
+    wrapped = [getattr(shim, "_model", None) for node in nodes_of(model) for shim in node.shims]
     networks = [network for network in wrapped if isinstance(network, torch.nn.RNNBase)]
     if len(networks) != 1:
         raise DescError("from_pytorch", [Problem("field.form", "model", brief(model.name), _KINDS)])
@@ -94,6 +96,13 @@ def to_pytorch(model: Model[Any, Any]) -> Model[Any, Any]:
     wrapped.set_dim("nO", model.get_dim("nO"))
     wrapped.set_dim("nI", model.get_dim("nI"))
     return with_padded(wrapped)
+
+
+def nodes_of(model: Model[Any, Any]) -> Iterator[Model[Any, Any]]:
+    """A model and all models within it."""
+    yield model
+    for layer in model.layers:
+        yield from nodes_of(layer)
 
 
 def _on_host(array: Any) -> Any:
