@@ -76,10 +76,12 @@ def keep_one_gpu_row(config: pytest.Config, items: list[pytest.Item]) -> None:
     left: list[pytest.Item] = []
     known: set[str] = set()
     for item in items:
+        if item.get_closest_marker("gpu") is None:
+            kept.append(item)
+            continue
         test = item.nodeid.partition("[")[0]
-        (left if item.get_closest_marker("gpu") is not None and test in known else kept).append(item)
-        if item.get_closest_marker("gpu") is not None:
-            known.add(test)
+        (left if test in known else kept).append(item)
+        known.add(test)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
 

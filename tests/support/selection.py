@@ -6,6 +6,7 @@ Both are rules, so that a new test has its place without a mark of its own. `tes
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,7 @@ def path_below_tests(path: Path) -> Path:
     return path.relative_to(TESTS) if path.is_relative_to(TESTS) else Path(path.name)
 
 
+@cache
 def may_be_quick(path: Path) -> bool:
     """Whether a file or folder of tests can hold quick ones."""
     place = path_below_tests(path)

@@ -14,6 +14,7 @@ import itertools
 import os
 import platform
 import re
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -163,6 +164,12 @@ def fused_flags() -> tuple[str, ...]:
     return ("-ffp-contract=fast", *(["-mfma"] if has_fma else []))
 
 
+@functools.cache
+def quick_linker() -> tuple[str, ...]:
+    """The option for GNU gold where it is installed: it links sanitizers' libraries in a third of ld's time, which is half of g++'s."""
+    return ("-fuse-ld=gold",) if shutil.which("ld.gold") else ()
+
+
 def compile_shared(source: str, entry: str, *, fused: bool = False, symbols: bool = False) -> Path:
     """A shared object that runs the kernel `entry` of an expanded source in this process; `fused` as in `fused_flags`.
 
@@ -180,7 +187,7 @@ def compile_sanitized(source: str, entry: str, sanitize: str) -> Path:
     """
     flags = (*FLAGS, "-g", f"-fsanitize={sanitize}", "-fno-sanitize-recover=undefined")
     objects = [machine_object(file, *flags) for file in (THREADS, "cuda_on_cpu_main.cpp")]
-    return compile_program(kernel_text(source, entry), (*flags, "-O0"), objects, precompiled=True)
+    return compile_program(kernel_text(source, entry), (*flags, "-O0"), [*objects, *quick_linker()], precompiled=True)
 
 
 @dataclass(frozen=True)
