@@ -168,7 +168,8 @@ class _Copier:
     """
 
     def __init__(self, shared: tuple[type, ...], kinds: tuple[type, ...], before: _Copier | None = None) -> None:
-        self._shared, self._kinds = (*_WITHOUT_SIZES, *shared), kinds
+        self._shared: tuple[type, ...] = (*_WITHOUT_SIZES, *shared)
+        self._kinds = kinds
         self._start = 0 if before is None else len(before._steps)
         self._steps: list[_Step] = []
         self._known: dict[int, tuple[Any, int | None]] = {} if before is None else dict(before._known)

@@ -193,6 +193,26 @@ def _fixed(function: Callable[..., Any]) -> Any:
     return compute
 
 
+def slice_indices(part: slice, size: Any) -> tuple[Any, Any, int]:
+    """What `part.indices(size)` gives, also for a symbolic size.
+
+    Raises:
+        TypeError: a bound is no integer.
+        ValueError: the step is 0.
+    """
+    step = slice(None, None, part.step).indices(1)[2]
+    least, most = (0, size) if step > 0 else (-1, size - 1)
+
+    def bound(given: Any, default: Any) -> Any:
+        if given is None:
+            return default
+        if not is_symbolic(given):
+            given = operator.index(given)
+        return max(given + size, least) if given < 0 else min(given, most)
+
+    return bound(part.start, least if step > 0 else most), bound(part.stop, most if step > 0 else least), step
+
+
 class SymbolicSize:
     """A size that is not known yet, with an example's value. `isinstance` takes it for an integer, as which it is used.
 

@@ -12,7 +12,7 @@ import pytest
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.sized_copies import NoTemplateError, SizedTemplate
-from dmlpy.description.symbolic_sizes import SizeRecord, are_symbolic
+from dmlpy.description.symbolic_sizes import SizeRecord, are_symbolic, slice_indices
 from dmlpy.description.tensors import TensorDesc
 
 EXAMPLE = (12, 5)
@@ -99,6 +99,18 @@ def test_caches_refuse_symbolic_sizes() -> None:
     with pytest.raises(TypeError, match="symbolic"):
         hash(record.symbols[0])
     assert record.end_stage() is None
+
+
+@pytest.mark.parametrize("step", [1, 3, -1, -2])
+def test_slices_of_symbolic_sizes_are_those_of_numbers(step: int) -> None:
+    for start in (None, -9, -4, -1, 0, 2, 5, 40):
+        for stop in (None, -9, -4, -1, 0, 2, 5, 40):
+            part = slice(start, stop, step)
+            for size in (1, 5, 8):
+                assert slice_indices(part, size) == part.indices(size)
+                found = values(lambda size, part=part: slice_indices(part, size), (6,), (size,))
+                assert found is None or found == part.indices(size)
+            assert values(lambda size, part=part: slice_indices(part, size), (6,), (6,)) == part.indices(6)
 
 
 def test_a_division_by_zero_gives_nothing() -> None:
