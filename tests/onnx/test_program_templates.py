@@ -19,6 +19,7 @@ from dmlpy.devices.graphs.buffers import BufferAssignment
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.lowering.symbolic_inference import _FORMULAS
+from dmlpy.validation import checking
 from dmlpy.validation.checking import LATEST
 from tests.support.onnx_models import model
 from tests.support.onnx_open_sizes import decoder, normal
@@ -161,15 +162,20 @@ def test_no_result_depends_on_the_order_of_sizes(seed: int) -> None:
 
 
 def test_a_device_finds_places_once_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fusions and places of values follow from symbolic sizes, too: no graph is searched for them again."""
+    """Fusions, places of values and the validity of descs follow from symbolic sizes, too: nothing is searched or checked again."""
     searched = Counter[str]()
-    made = BufferAssignment.__init__
+    made, problems = BufferAssignment.__init__, checking._problems
+
+    def checked(*arguments: Any, **options: Any) -> Any:
+        searched["descs"] += 1
+        return problems(*arguments, **options)
 
     def searching(own: Any, *arguments: Any) -> None:
         searched["graphs"] += 1
         made(own, *arguments)
 
     monkeypatch.setattr(BufferAssignment, "__init__", searching)
+    monkeypatch.setattr(checking, "_problems", checked)
     case = decoder(1)
     compiled = onnx.load(case.proto).compile("numpy")
     for past in (5, 7, 6, 8):
