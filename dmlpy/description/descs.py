@@ -155,10 +155,12 @@ class OperatorDesc(Struct):
         return tuple(fields)
 
     @classmethod
+    @cache
     def inputs(cls) -> tuple[TensorField, ...]:
         return tuple(field for field in cls.tensor_fields() if not field.marker.output)
 
     @classmethod
+    @cache
     def outputs(cls) -> tuple[TensorField, ...]:
         return tuple(field for field in cls.tensor_fields() if field.marker.output)
 

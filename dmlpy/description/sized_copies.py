@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from types import NoneType
@@ -50,7 +51,7 @@ class SizedTemplate:
         is_narrow: whether something was not derived for some of its sizes: the example has an unusual property.
 
     Raises:
-        Exception: there is no template, since the object depends on the numbers.
+        NoTemplateError: the object depends on the numbers, or holds others of unknown kinds.
     """
 
     def __init__(self, record: SizeRecord, item: Any, shared: tuple[type, ...] = ()) -> None:
@@ -60,6 +61,8 @@ class SizedTemplate:
         self._copier = _Copier(shared, ())
         self._copier.add(item)
         self._derived: dict[Hashable, _Derived | None] = {}
+        self._lock = threading.Lock()
+        """Held while the record grows: what other threads compare meanwhile belongs to another stage."""
 
     def copy(self, sizes: Sequence[int]) -> SizedCopy | None:
         """A copy for these sizes of the symbols; None if with them the object may be another one."""
@@ -68,16 +71,17 @@ class SizedTemplate:
 
     def derived(self, key: Hashable, source: Any, compute: Callable[[Any], Any], kinds: tuple[type, ...]) -> _Derived | None:
         """What a function makes of a part of the object; None if there is no template of that."""
-        if key not in self._derived:
-            self._derived[key] = None
-            try:
-                with self._record.active():
-                    found = compute(source)
-                formulas, copier = _formulas(self._record), _Copier(self._shared, kinds, self._copier)
-                self._derived[key] = _Derived(formulas, copier, copier.add(found), found)
-            except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
-                self._record.end_stage()
-        return self._derived[key]
+        with self._lock:
+            if key not in self._derived:
+                self._derived[key] = None
+                try:
+                    with self._record.active():
+                        found = compute(source)
+                    formulas, copier = _formulas(self._record), _Copier(self._shared, kinds, self._copier)
+                    self._derived[key] = _Derived(formulas, copier, copier.add(found), found)
+                except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
+                    self._record.end_stage()
+            return self._derived[key]
 
     def knows(self, key: Hashable) -> bool:
         """Whether `derived` was asked for this."""
@@ -168,7 +172,8 @@ class _Copier:
     """
 
     def __init__(self, shared: tuple[type, ...], kinds: tuple[type, ...], before: _Copier | None = None) -> None:
-        self._shared, self._kinds = (*_WITHOUT_SIZES, *shared), kinds
+        self._shared: tuple[type, ...] = (*_WITHOUT_SIZES, *shared)
+        self._kinds = kinds
         self._start = 0 if before is None else len(before._steps)
         self._steps: list[_Step] = []
         self._known: dict[int, tuple[Any, int | None]] = {} if before is None else dict(before._known)

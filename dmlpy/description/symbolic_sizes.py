@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -20,6 +22,9 @@ _Operation = tuple[Any, int, int]
 
 _Line = tuple[Any, int, int]
 """An operation, or None in place of the function, and a number."""
+
+_NEVER_EQUAL = (str, bytes, tuple, list, dict)
+"""Kinds of objects that no integer is compared with."""
 
 _RECORD: ContextVar[SizeRecord | None] = ContextVar("size record", default=None)
 
@@ -151,39 +156,40 @@ def is_symbolic(size: Any) -> TypeGuard[SymbolicSize]:
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Any:
     def compute(own: SymbolicSize, other: Any) -> Any:
-        record = own.record
-        if type(other) is SymbolicSize:
-            place = record.place_of(function, own.place, other.place)
-        elif isinstance(other, int):
-            place = record.place_of(function, own.place, record.constant(int(other)))
-        else:
-            return NotImplemented
-        return SymbolicSize(record, place)
+        place = _place_of(own.record, other)
+        if place is None:
+            return function(own.fix(), other)
+        return SymbolicSize(own.record, own.record.place_of(function, own.place, place))
 
     return compute
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Any:
     def compute(own: SymbolicSize, other: Any) -> Any:
-        if not isinstance(other, int):
-            return NotImplemented
-        return SymbolicSize(own.record, own.record.place_of(function, own.record.constant(int(other)), own.place))
+        place = _place_of(own.record, other)
+        if place is None:
+            return function(other, own.fix())
+        return SymbolicSize(own.record, own.record.place_of(function, place, own.place))
 
     return compute
 
 
 def _comparison(function: Callable[[Any, Any], Any], *, reflexive: bool) -> Any:
     def compare(own: SymbolicSize, other: Any) -> Any:
-        record = own.record
-        if type(other) is SymbolicSize:
-            if other.place == own.place:
-                return reflexive
-            return record.compare(function, own.place, other.place)
-        if isinstance(other, int):
-            return record.compare(function, own.place, record.constant(int(other)))
-        return NotImplemented if not isinstance(other, float) else function(own.fix(), other)
+        place = _place_of(own.record, other)
+        if place is None:
+            return NotImplemented if other is None or type(other) in _NEVER_EQUAL else function(own.fix(), other)
+        return reflexive if place == own.place else own.record.compare(function, own.place, place)
 
     return compare
+
+
+def _place_of(record: SizeRecord, number: Any) -> int | None:
+    """The place of an integer in a record; None for anything else."""
+    if is_symbolic(number):
+        assert number.record is record, "symbolic sizes of two records do not meet"
+        return number.place
+    return record.constant(int(number)) if isinstance(number, int | np.integer) else None
 
 
 def _fixed(function: Callable[..., Any]) -> Any:
@@ -191,6 +197,26 @@ def _fixed(function: Callable[..., Any]) -> Any:
         return function(own.fix(), *others)
 
     return compute
+
+
+def slice_indices(part: slice, size: Any) -> tuple[Any, Any, int]:
+    """What `part.indices(size)` gives, also for a symbolic size.
+
+    Raises:
+        TypeError: a bound is no integer.
+        ValueError: the step is 0.
+    """
+    step = slice(None, None, part.step).indices(1)[2]
+    least, most = (0, size) if step > 0 else (-1, size - 1)
+
+    def bound(given: Any, default: Any) -> Any:
+        if given is None:
+            return default
+        if not is_symbolic(given):
+            given = operator.index(given)
+        return max(given + size, least) if given < 0 else min(given, most)
+
+    return bound(part.start, least if step > 0 else most), bound(part.stop, most if step > 0 else least), step
 
 
 class SymbolicSize:

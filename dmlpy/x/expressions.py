@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlpy.description.coercion import as_uint, brief
 from dmlpy.description.enums import DataType, TensorFlags
+from dmlpy.description.symbolic_sizes import is_symbolic, slice_indices
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs import views
 from dmlpy.messages.naming import listed
@@ -324,10 +325,10 @@ def _index_range(part: Any, size: int, axis: int) -> tuple[int, int, int]:
     """The first index, the number of elements and the step of one dimension's index."""
     if isinstance(part, slice):
         try:
-            first, stop, step = part.indices(size)
+            first, stop, step = slice_indices(part, size) if is_symbolic(size) else part.indices(size)
         except (TypeError, ValueError):
             raise _bad_index(f"dimension {axis}", brief(part), "a slice of integers with a step other than 0") from None
-        count = len(range(first, stop, step))
+        count = max(0, (stop - first + step - (1 if step > 0 else -1)) // step)
         if not count:
             raise _bad_index(f"dimension {axis}", brief(part), f"a slice that takes some of the {size} elements: no tensor is empty")
         return first, count, step

@@ -12,7 +12,7 @@ import pytest
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.sized_copies import NoTemplateError, SizedTemplate
-from dmlpy.description.symbolic_sizes import SizeRecord, are_symbolic
+from dmlpy.description.symbolic_sizes import SizeRecord, are_symbolic, slice_indices
 from dmlpy.description.tensors import TensorDesc
 
 EXAMPLE = (12, 5)
@@ -25,6 +25,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "rest": lambda a, b: (a % 4) + (17 % b) + 100 // b,
     "divided": lambda a, b: divmod(a * b, 3)[0] + divmod(1000, a)[1],
     "of Python": lambda a, b: math.prod((a, 2, b)) + sum([a, b, 1]),
+    "of NumPy": lambda a, b: (a * np.int64(3) + np.int32(2)) - np.int64(4) * b,
     "negated": lambda a, b: -a + +b,
 }
 BRANCHES: dict[str, Callable[[Any, Any], Any]] = {
@@ -32,6 +33,7 @@ BRANCHES: dict[str, Callable[[Any, Any], Any]] = {
     "minimum": lambda a, b: min([b, a]),
     "sorted": lambda a, b: sorted([a, b, 9]),
     "equal": lambda a, b: a if a == 13 else b,
+    "equal to NumPy's": lambda a, b: a if a == np.int64(13) or np.int32(30) == a else b,
     "in tuples": lambda a, b: (a, 1) == (30, 1),
     "chained": lambda a, b: a * 2 if 1 <= b < 6 else b,
     "even": lambda a, b: a if not a % 2 else -a,
@@ -50,6 +52,9 @@ NEEDED: dict[str, Callable[[Any], Any]] = {
     "shifted": lambda a: a << 1,
     "array": lambda a: np.zeros(a),
     "integers": lambda a: np.asarray([a, 2], np.int64),
+    "array compared": lambda a: np.arange(8) == a,
+    "array multiplied": lambda a: a * np.arange(3),
+    "repeated": lambda a: [1] * a,
     "float compared": lambda a: a < 2.5,
     "rounded": round,
     "slice": lambda a: slice(None).indices(a),
@@ -99,6 +104,18 @@ def test_caches_refuse_symbolic_sizes() -> None:
     with pytest.raises(TypeError, match="symbolic"):
         hash(record.symbols[0])
     assert record.end_stage() is None
+
+
+@pytest.mark.parametrize("step", [1, 3, -1, -2])
+def test_slices_of_symbolic_sizes_are_those_of_numbers(step: int) -> None:
+    for start in (None, -9, -4, -1, 0, 2, 5, 40):
+        for stop in (None, -9, -4, -1, 0, 2, 5, 40):
+            part = slice(start, stop, step)
+            for size in (1, 5, 8):
+                assert slice_indices(part, size) == part.indices(size)
+                found = values(lambda size, part=part: slice_indices(part, size), (6,), (size,))
+                assert found is None or found == part.indices(size)
+            assert values(lambda size, part=part: slice_indices(part, size), (6,), (6,)) == part.indices(6)
 
 
 def test_a_division_by_zero_gives_nothing() -> None:

@@ -19,6 +19,7 @@ from dmlpy.devices.graphs.buffers import BufferAssignment
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.lowering.symbolic_inference import _FORMULAS
+from dmlpy.validation import checking
 from dmlpy.validation.checking import LATEST
 from tests.support.onnx_models import model
 from tests.support.onnx_open_sizes import decoder, normal
@@ -77,6 +78,8 @@ CASES = {
     "Unsqueeze": Case("Unsqueeze", [["a", "b"]], {}, [[0, 2]]),
     "Gather": Case("Gather", [["a", 5, "b"]], {"axis": 1}, [[2, 0, 4]]),
     "Expand": Case("Expand", [["a", 1, "b"]], {}, [[1, 6, 1]]),
+    "Slice": Case("Slice", [["a", 4, "b"]], {}, [[1, 0], [2**31, 3], [0, 1]]),
+    "Slice of steps": Case("Slice", [["a", 4, "b"]], {}, [[-1, 2, -3], [-(2**31), 4, -1], [0, 1, 2], [-1, 1, 2]]),
     "Split": Case("Split", [["a", 5, "b"]], {"axis": 1}, [[2, 3]], outputs=2),
     "ReduceMean": Case("ReduceMean", [["a", 3, "b"]], {"keepdims": 0}, [[1]]),
     "ArgMax": Case("ArgMax", [["a", 3, "b"]], {"axis": 1, "keepdims": 1}),
@@ -114,7 +117,7 @@ def prepared(made: Any) -> tuple[ProgramTemplates, Any, Counter[str]]:
 def test_programs_equal_those_that_are_lowered_for_their_sizes(name: str) -> None:
     """In a random order, so that each size is seen first, second and later in some run; and few are lowered for larger sizes."""
     templates, (lower, inputs), count = prepared(CASES[name].model())
-    order = [(4, 6), (5, 9), *[SIZES[at] for at in RNG.permutation(len(SIZES))]]
+    order = [(4, 6), (5, 9), (7, 11), *[SIZES[at] for at in RNG.permutation(len(SIZES))]]
     for a, b in order:
         given = inputs(a=a, b=b)
         found, expected = templates.program(given), lower(given)
@@ -135,7 +138,7 @@ def test_formulas_are_tested() -> None:
     assert not untested
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 9))])
 def test_no_result_depends_on_the_order_of_sizes(seed: int) -> None:
     """Caches of attention of which keys and values may differ, which is refused with the same words as for these sizes alone."""
     case, rng = decoder(1), np.random.default_rng(seed)
@@ -159,18 +162,23 @@ def test_no_result_depends_on_the_order_of_sizes(seed: int) -> None:
 
 
 def test_a_device_finds_places_once_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fusions and places of values follow from symbolic sizes, too: no graph is searched for them again."""
+    """Fusions, places of values and the validity of descs follow from symbolic sizes, too: nothing is searched or checked again."""
     searched = Counter[str]()
-    made = BufferAssignment.__init__
+    made, problems = BufferAssignment.__init__, checking._problems
+
+    def checked(*arguments: Any, **options: Any) -> Any:
+        searched["descs"] += 1
+        return problems(*arguments, **options)
 
     def searching(own: Any, *arguments: Any) -> None:
         searched["graphs"] += 1
         made(own, *arguments)
 
     monkeypatch.setattr(BufferAssignment, "__init__", searching)
+    monkeypatch.setattr(checking, "_problems", checked)
     case = decoder(1)
     compiled = onnx.load(case.proto).compile("numpy")
-    for past in (5, 7, 6):
+    for past in (5, 7, 6, 8):
         compiled(case.given(past))
     searched.clear()
     for past in (9, 11, 10, 50):

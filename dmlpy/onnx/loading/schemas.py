@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from onnx import defs
 
@@ -21,6 +21,11 @@ def operators_of(opset: int) -> frozenset[str]:
 def schema_of(op_type: str, opset: int, domain: str) -> defs.OpSchema | None:
     """The schema of an operator in an opset; None if ONNX has none."""
     try:
-        return defs.get_schema(op_type, opset, domain)
-    except defs.SchemaError:
+        return _known_schema(op_type, opset, domain)
+    except defs.SchemaError:  # is not cached: a model may name anything
         return None
+
+
+@lru_cache(1024)
+def _known_schema(op_type: str, opset: int, domain: str) -> defs.OpSchema:
+    return defs.get_schema(op_type, opset, domain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class Value:
         """The value with another name."""
         return replace(self, name=name)
 
-    @property
+    @cached_property
     def is_static(self) -> bool:
         """Whether all sizes are known."""
         return self.sizes is not None and all(isinstance(size, int) for size in self.sizes)
@@ -78,7 +79,7 @@ class Value:
         known = self.kind == "tensor" and self.element is not None and data_type_of(self.element) is not None
         return known and self.is_static and 0 not in (self.sizes or ())
 
-    @property
+    @cached_property
     def static_sizes(self) -> tuple[int, ...]:
         """ONNX's sizes, all of which are known."""
         assert self.sizes is not None

@@ -1,7 +1,7 @@
 """`ProgramTemplates`: programs for other sizes of a model's inputs, of which few are lowered node by node.
 
-When sizes come that differ from those before, the nodes are lowered with symbolic sizes in the places that differ. The program that comes
-of it has a formula for each number, and holds for all sizes with which every comparison comes out as it did. For these its formulas are
+When sizes keep changing, the nodes are lowered with symbolic sizes in the places that differ from the last ones. The program that comes of
+it has a formula for each number, and holds for all sizes with which every comparison comes out as it did. For these its formulas are
 computed; for others the nodes are lowered again.
 """
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Inputs: TypeAlias = "Mapping[str, Value]"
 LowerProgram: TypeAlias = "Callable[[Inputs], Program | None]"
 """Lowers nodes for inputs whose sizes are known; None if the result is not for these sizes alone."""
+_LOWERED_FIRST = 2
+"""The sizes for which nodes are lowered before a template is made, which takes longer: many models have only two, such as two batches."""
+
 _MOST_TEMPLATES = 4
 """The most templates of nodes, and the most failed attempts at one: other sizes are lowered node by node."""
 
@@ -56,16 +59,19 @@ class ProgramTemplates:
             form = self._forms[key] = _Form()
             while len(self._forms) > _MOST_TEMPLATES:
                 del self._forms[next(iter(self._forms))]
-        may_add = form.failures + len(form.templates) < _MOST_TEMPLATES
+        may_add = form.lowered >= _LOWERED_FIRST and form.failures + len(form.templates) < _MOST_TEMPLATES
         for template in reversed(form.templates):
             found = None if may_add and template.is_narrow else template.program(sizes)
             if found is not None:
                 form.last = sizes, found
                 return found
         added = self._new_template(form, inputs, sizes) if may_add else None
-        found = self._lower(inputs) if added is None else added.program(sizes)
         if added is not None:
             form.templates.append(added)
+            found = added.program(sizes)
+        else:
+            form.lowered += 1
+            found = self._lower(inputs)
         if found is not None:
             form.last = sizes, found
         return found
@@ -110,9 +116,11 @@ class _Form:
         templates: their templates.
         last: the last sizes, and the program for them.
         failures: how many attempts at a template failed.
+        lowered: for how many sizes the nodes were lowered.
     """
 
     def __init__(self) -> None:
+        self.lowered = 0
         self.templates: list[_Template] = []
         self.last: tuple[Sequence[int], Program] | None = None
         self.failures = 0

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dmlpy.description.symbolic_sizes import is_symbolic
+from dmlpy.description.symbolic_sizes import is_symbolic, slice_indices
 from dmlpy.graphs.views import broadcast_sizes
 
 if TYPE_CHECKING:
@@ -171,6 +171,19 @@ def _gather(node: Node) -> Sequence[tuple[int, ...] | None]:
 @_formula("Expand")
 def _expand(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [broadcast_sizes(node.sizes(0), node.integers(1) or ())]
+
+
+@_formula("Slice")
+def _slice(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes = [*node.sizes(0)]
+    starts, ends = node.integers(1) or (), node.integers(2) or ()
+    axes = (node.integers(3) if node.has(3) else None) or range(len(starts))
+    steps = (node.integers(4) if node.has(4) else None) or (1,) * len(starts)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        place = node.axis(axis, len(sizes))
+        first, stop, _ = slice_indices(slice(start, end, step), sizes[place])
+        sizes[place] = max(0, (stop - first + step - (1 if step > 0 else -1)) // step)
+    return [tuple(sizes)]
 
 
 @_formula("Split")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -94,10 +94,10 @@ class Node:
         """An attribute: the node's, else the schema's default, else `default`."""
         if name in self.attributes:
             return self.attributes[name]
-        declared = self.schema.attributes.get(name) if self.schema else None
-        if declared is not None and declared.default_value.type:
-            return _decode(helper.get_attribute_value(declared.default_value))
-        return default
+        declared = None if self.schema is None else _default_attribute(self.op_type, self.opset, self.domain, name)
+        if declared is None:
+            return default
+        return [*declared] if isinstance(declared, list) else declared
 
     def has(self, index: int) -> bool:
         """Whether an optional input is given."""
@@ -258,6 +258,14 @@ class Node:
     def _attribute(self, code: str, attribute: str, allowed: Sequence[Any]) -> NotLowered:
         expected = f"one of {listed(allowed)}" if len(allowed) > 1 else str(allowed[0]) if allowed else "absent"
         return self.refusal(code, attribute, repr(self.attribute(attribute)), expected)
+
+
+@lru_cache(4096)
+def _default_attribute(op_type: str, opset: int, domain: str, name: str) -> Any:
+    """The default that an operator's schema declares for an attribute; None if there is none."""
+    schema = schema_of(op_type, opset, domain)
+    declared = schema.attributes.get(name) if schema else None
+    return _decode(helper.get_attribute_value(declared.default_value)) if declared is not None and declared.default_value.type else None
 
 
 def inexpressible_problems(label: str, value: Value) -> Iterator[Problem]:

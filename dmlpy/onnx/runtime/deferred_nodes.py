@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.loading.elements import element_of_dtype
 from dmlpy.onnx.loading.values import Value
@@ -179,7 +180,8 @@ class DeferredNodes:
             found.unique_name(name)
         self._take(found, scope)
         if not found.asked <= self._asked:
-            self._asked |= found.asked
+            if not are_symbolic():
+                self._asked |= found.asked
             return None
         if problems := found.problems:
             raise CompileError(self._name, problems)
