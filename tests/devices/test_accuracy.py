@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.description.registry import OPERATORS
 from tests.conftest import cuda_on_cpu
-from tests.support.accuracy import FUNCTIONS, HALVES, HALVES_ON_GPUS, IN_CELLS, Array, Function, floats, halves
+from tests.support.accuracy import FUNCTIONS, HALVES, HALVES_ON_GPUS, IN_CELLS, NO_FUNCTIONS, Array, Function, floats, halves
 
 COUNT, ALL = 30_000, 1_000_000
 EACH = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.title)
@@ -37,6 +38,16 @@ def check_on(device: dml.Device, function: Function, x: Array) -> None:
     name = device.name.partition(":")[0]
     bound = getattr(function, name)
     check(function, found, arguments, min(bound, HALVES_ON_GPUS if name == "cuda" else HALVES) if x.dtype == np.float16 else bound)
+
+
+def test_every_function_has_a_bound() -> None:
+    """An operator of elements that is new is listed, or the reason why it has no bound."""
+    titles = {function.kind.short_name().partition("_")[2].removeprefix("WISE_") for function in FUNCTIONS}
+    others = [name for names in NO_FUNCTIONS.values() for name in names]
+    beginnings = ("DML_OPERATOR_ELEMENT_WISE_", "DML_OPERATOR_ACTIVATION_")
+    known = {name.removeprefix(start) for name in OPERATORS for start in beginnings if name.startswith(start)}
+    assert len(others) == len(set(others))
+    assert sorted(known) == sorted(titles | set(others))
 
 
 @EACH

@@ -95,6 +95,12 @@ _PRODUCT = "the product of argument and attribute is rounded"
 _SQUARE = "the square of the argument is rounded"
 
 FUNCTIONS: tuple[Function, ...] = (
+    Function(dml.ElementWiseAddDesc, 0.5, 0.5, 0.5),
+    Function(dml.ElementWiseSubtractDesc, 0.5, 0.5, 0.5),
+    Function(dml.ElementWiseMultiplyDesc, 0.5, 0.5, 0.5),
+    Function(dml.ElementWiseDifferenceSquareDesc, 2, 2, 2),
+    Function(dml.ElementWiseModulusTruncateDesc, 0, 0, 0),
+    Function(dml.ElementWiseModulusFloorDesc, 0.5, 0.5, 0.5),
     Function(dml.ElementWiseAcosDesc, 3, 3, 4),
     Function(dml.ElementWiseAcoshDesc, 2, 2, 5),
     Function(dml.ElementWiseAsinDesc, 3, 3, 5),
@@ -129,6 +135,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         dml.ActivationParametricSoftplusDesc, 68, 68, 8, (("alpha", 1.5), ("beta", 0.75)), in_cells=4, note=f"NumPy and CPU: {_PRODUCT}"
     ),
+    Function(dml.ActivationParameterizedReluDesc, 0.5, 0.5, 0.5),
     Function(dml.ActivationReluDesc, 0, 0, 0, in_cells=0),
     Function(dml.ActivationScaledEluDesc, 4, 3, 5, (("alpha", 1.5), ("gamma", 1.25)), in_cells=3),
     Function(dml.ActivationScaledTanhDesc, 4, 7, 4, (("alpha", 1.5), ("beta", 0.75)), in_cells=7),
@@ -142,6 +149,21 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(dml.ActivationTanhDesc, 2, 6, 4, in_cells=6),
     Function(dml.ActivationThresholdedReluDesc, 0, 0, 0, (("alpha", 0.5),), in_cells=0),
 )
+NO_FUNCTIONS = {
+    "a choice, a sign, a whole number or a comparison, which is exact": (
+        *("ABS", "BIT_AND", "BIT_COUNT", "BIT_NOT", "BIT_OR", "BIT_SHIFT_LEFT", "BIT_SHIFT_RIGHT", "BIT_XOR", "CEIL", "CLIP", "CLIP1"),
+        *("CLIP_GRAD", "CLIP_GRAD1", "FLOOR", "IDENTITY", "IF", "IS_INFINITY", "IS_NAN", "LOGICAL_AND", "LOGICAL_EQUALS"),
+        *("LOGICAL_GREATER_THAN", "LOGICAL_GREATER_THAN_OR_EQUAL", "LOGICAL_LESS_THAN", "LOGICAL_LESS_THAN_OR_EQUAL", "LOGICAL_NOT"),
+        *("LOGICAL_OR", "LOGICAL_XOR", "MAX", "MIN", "NEGATE", "RELU_GRAD", "ROUND", "SIGN", "THRESHOLD"),
+    ),
+    "a function of a whole axis, whose error grows with its length": (
+        *("HARDMAX", "HARDMAX1", "LOG_SOFTMAX", "LOG_SOFTMAX1", "SOFTMAX", "SOFTMAX1"),
+    ),
+    "another desc of a function that is listed": ("ADD1",),
+    "a function with more operands, whose steps are rounded": ("DEQUANTIZE_LINEAR", "QUANTIZE_LINEAR", "QUANTIZED_LINEAR_ADD"),
+    "half of a sum, which may overflow before it is halved": ("MEAN",),
+}
+"""Operators of elements without a bound in units in the last place, by the reason."""
 IN_CELLS = tuple(function for function in FUNCTIONS if function.in_cells is not None)
 
 _EXTREMES = (0.0, 1.0, np.inf, np.nan, 2.0**-149, 2.0**-126, 3.4028235e38, 88.72284, 87.33655, 103.97208, 104.0, 17.33, 9.01, 1e30, 1e-30)
