@@ -150,8 +150,8 @@ def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel, f
 def _not_built(desc: OperatorDesc, device: Device, uncomputed: str | None) -> Problem:
     """Why a device does not run a checked desc, and where it runs."""
     numpy = find_device("numpy")
-    on_numpy = why_uncomputed(desc) is None and numpy.plan(desc) is not None
-    elsewhere = device not in (numpy, find_device("cpu")) and on_numpy  # `cpu` runs what NumPy runs
+    on_host = (numpy, find_device("cpu"))  # `cpu` runs what NumPy runs
+    elsewhere = device not in on_host and why_uncomputed(desc) is None and numpy.plan(desc) is not None
     remedy = "compile it for the device 'cpu'" if elsewhere else None
     why = (uncomputed or device.why_not(desc),)
     return Problem("operator.not_built", "", desc.type_name, f"an operator that runs on {device.name}", why, remedy)

@@ -22,7 +22,7 @@ from dmlpy.graphs import Graph, InputEdge, OperatorNode, OutputEdge
 from dmlpy.inspection.explain import explain
 from dmlpy.messages.problems import and_more
 from dmlpy.validation.checking import lowest_level
-from tests.dxdispatch.test_formats import SARIF
+from tests.support.sarif import SARIF
 from tests.support.shipping.rows import f32, i32, i64, tensor, u32
 
 WINDOW = {"strides": [1, 1], "dilations": [1, 1], "start_padding": [0, 0], "end_padding": [0, 0]}
