@@ -160,32 +160,52 @@ def test_a_shared_check_shows_its_values() -> None:
     assert isinstance(exact.__loader__, AssertionRewritingHook)
 
 
-FORM: dict[str, Any] = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/gpu-record.yml").read_text("utf-8"))
+FORMS: dict[str, dict[str, Any]] = {
+    path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+}
+FORM, DIRECTML_FORM = FORMS["gpu-record"], FORMS["directml-record"]
 FIELDS = {field["id"]: field for field in FORM["body"] if "id" in field}
 """What the form for a record of a GPU asks for."""
 
 
-def test_the_form_for_a_record_is_one_that_github_shows() -> None:
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_the_form_for_a_record_is_one_that_github_shows(form: dict[str, Any]) -> None:
     """Its rules: a form lacks nothing that it must have, and its identifiers and labels are unique."""
-    assert FORM.keys() == {"name", "description", "title", "labels", "body"}
-    asked = [field for field in FORM["body"] if field["type"] != "markdown"]
-    assert len(FIELDS) == len(asked) > 0
-    assert all(re.fullmatch(r"[\w-]+", name) for name in FIELDS)
+    assert form.keys() == {"name", "description", "title", "labels", "body"}
+    asked = [field for field in form["body"] if field["type"] != "markdown"]
+    named = {field["id"] for field in form["body"] if "id" in field}
+    assert len(named) == len(asked) > 0
+    assert all(re.fullmatch(r"[\w-]+", name) for name in named)
     labels = [field["attributes"]["label"] for field in asked]
     assert len(set(labels)) == len(labels)
     needed = {"markdown": {"value"}, "textarea": {"label"}, "dropdown": {"label", "options"}, "checkboxes": {"label", "options"}}
     allowed = {"markdown": set(), "textarea": {"description", "placeholder", "value", "render"}} | {
         kind: {"description", "multiple", "default"} for kind in ("dropdown", "checkboxes")
     }
-    for field in FORM["body"]:
+    for field in form["body"]:
         given = set(field["attributes"])
         assert needed[field["type"]] <= given <= needed[field["type"]] | allowed[field["type"]], field
         assert field.keys() <= {"type", "id", "attributes", "validations"}
         assert set(field.get("validations", {})) <= {"required"}
         # What is rendered as text takes no files.
         assert field.get("id") != "record" or "render" not in field["attributes"]
-    assert all(isinstance(option, str) for option in FIELDS["machine"]["attributes"]["options"])
-    assert all(option.keys() <= {"label", "required"} for option in FIELDS["tests"]["attributes"]["options"])
+        options = field["attributes"].get("options", [])
+        assert all(
+            option.keys() <= {"label", "required"} if field["type"] == "checkboxes" else isinstance(option, str) for option in options
+        )
+
+
+def test_the_form_for_directml_asks_for_the_record_that_the_page_makes() -> None:
+    page = (ROOT / "dmlpy/conformance/README.md").read_text("utf-8")
+    text = DIRECTML_FORM["body"][0]["attributes"]["value"]
+    (made,) = pages.code(text, "powershell")
+    assert made.strip() in page
+    assert "directml-record.yml" in page
+    file = made.split("--output ")[1].strip()
+    assert f"`{file}`" in DIRECTML_FORM["body"][1]["attributes"]["description"]
+    link = re.search(r"\]\(\.\./blob/main/([^)]+)\)", text)
+    assert link is not None
+    assert (ROOT / link[1]).is_file()
 
 
 def test_the_form_asks_for_the_record_that_the_page_makes() -> None:
