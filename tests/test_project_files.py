@@ -162,9 +162,9 @@ def test_a_shared_check_shows_its_values() -> None:
 
 
 FORMS: dict[str, dict[str, Any]] = {
-    path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((ROOT / ".github/ISSUE_TEMPLATE").iterdir())
+    path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
 }
-FORM = FORMS["gpu-record"]
+FORM, DIRECTML_FORM = FORMS["gpu-record"], FORMS["directml-record"]
 FIELDS = {field["id"]: field for field in FORM["body"] if "id" in field}
 """What the form for a record of a GPU asks for."""
 
@@ -196,6 +196,16 @@ def test_a_form_is_one_that_github_shows(name: str) -> None:
         assert all(kind[field["type"]](option) for option in options)
     for link in re.findall(r"\]\(\.\./blob/main/([^)]+)\)", json.dumps(form)):
         assert (ROOT / link).is_file()
+
+
+def test_the_form_for_directml_asks_for_the_record_that_the_page_makes() -> None:
+    page = (ROOT / "dmlpy/conformance/README.md").read_text("utf-8")
+    text = DIRECTML_FORM["body"][0]["attributes"]["value"]
+    (made,) = pages.code(text, "powershell")
+    assert made.strip() in page
+    assert "directml-record.yml" in page
+    file = made.split("--output ")[1].strip()
+    assert f"`{file}`" in DIRECTML_FORM["body"][1]["attributes"]["description"]
 
 
 def test_the_form_asks_for_the_record_that_the_page_makes() -> None:

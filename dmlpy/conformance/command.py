@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -146,7 +147,9 @@ class _Run:
         try:
             self.worker.open(str(level))
         except StartError as error:
-            self.levels[str(level)] = LevelRecord(opened=False, reason=str(error), asked=0, other_answers=0)
+            # A record names no folder, which may have a user's name.
+            reason = str(error).replace(self.opened.file, PureWindowsPath(self.opened.file).name)
+            self.levels[str(level)] = LevelRecord(opened=False, reason=reason, asked=0, other_answers=0)
             return
         for desc, accepted in self.accepted.items():
             if time.monotonic() > self.until:
@@ -190,6 +193,8 @@ def run(options: ConformanceOptions, save: Callable[[Record], None], inform: Inf
     """
     kinds = _kinds(options.operators)
     more = _more(options.files)
+    if options.dxdispatch is not None and not options.dxdispatch.is_file():
+        raise DmlError(f"there is no {options.dxdispatch}")
     dll = None if options.dll is None else str(options.dll)
     with Worker(dll, hardware=options.hardware, debug=options.debug, limit_s=options.limit_s) as worker:
         opened = worker.open(str(min(FeatureLevel)))

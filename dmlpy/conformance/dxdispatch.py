@@ -60,11 +60,11 @@ class DxDispatch:
                 self._command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=self._limit_s, check=False
             )
         except OSError as error:
-            raise DmlError(f"{self._command[0]} cannot be started: {error.strerror}") from error
+            raise DmlError(f"DxDispatch cannot be started: {error.strerror}") from error
         except subprocess.TimeoutExpired:
             raise DmlError(f"DxDispatch did not end within {self._limit_s:g} s") from None
         if done.returncode != 0:
-            lines = (done.stderr or done.stdout).strip().splitlines()
+            lines = (done.stderr or done.stdout).replace(str(folder), "FOLDER").strip().splitlines()
             raise DmlError(f"DxDispatch ended with status {done.returncode}" + (f": {lines[-1]}" if lines else ""))
 
     @staticmethod

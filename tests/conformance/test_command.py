@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import struct
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from dmlpy.conformance.operator_numbers import OPERATOR_NUMBERS
 from dmlpy.conformance.process import EndedError, Worker
 from dmlpy.conformance.questions import operator_classes, questions, runs
 from dmlpy.conformance.values import from_bytes, random_inputs, to_bytes
+from dmlpy.conformance.worker import Session
 from dmlpy.inspection import directml_records
 from dmlpy.inspection.directml_records import Kind, Record
 from dmlpy.inspection.samples import sample
@@ -170,6 +172,24 @@ def test_a_device_of_a_lower_level_is_asked_too(behave: Behave, monkeypatch: pyt
         assert dml.check(dml.OperatorDesc.from_dict(found.smallest), "2_0") != []
 
 
+def test_a_level_that_cannot_be_opened_is_recorded_without_a_folder(behave: Behave, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Session.open
+
+    def refuse(session: Session, level: str, **options: Any) -> dict[str, Any]:
+        if level == "2_0":
+            raise dml.DmlError("C:\\Users\\name\\DirectML.dll does not know it")
+        return opened(session, level, **options)
+
+    monkeypatch.setattr(Session, "open", refuse)
+    load = Session.load
+    monkeypatch.setattr(Session, "load", lambda session, dll: {**load(session, dll), "file": "C:\\Users\\name\\DirectML.dll"})
+    record = compare("FILL_VALUE_CONSTANT", run=False)
+    found = record.levels["2_0"]
+    assert (found.opened, found.reason, found.asked) == (False, "DirectML.dll does not know it", 0)
+    assert record.levels["2_1"].asked == 1
+    assert "Users" not in record.to_json()
+
+
 def test_a_level_that_directml_does_not_know(behave: Behave) -> None:
     found = mock.Behaviour(max_level="2_0").libraries()
     with pytest.raises(dml.DmlError, match=r"mock.dll does not know feature level 5_0: DirectML 1.8.0 or newer is needed"):
@@ -226,6 +246,25 @@ def test_the_dll_of_windows_is_loaded(windows: Path) -> None:
     found = libraries.load()
     assert (found.file, found.version) == (str(dll), "")
     assert WindowsDll.opened[:4] == ["kernel32.dll", str(dll), "d3d12.dll", "dxgi.dll"]
+
+
+class VersionDll(WindowsDll):
+    """A version.dll that knows one version."""
+
+    GetFileVersionInfoSizeW = staticmethod(lambda name, ignored: 52)
+    GetFileVersionInfoW = staticmethod(lambda name, ignored, size, data: 1)
+
+    @staticmethod
+    def VerQueryValueW(data: Any, name: Any, place: Any, length: Any) -> int:  # noqa: N802 - its name on Windows
+        struct.pack_into("<4I", data, 0, 0xFEEF04BD, 0x10000, 1 << 16 | 15, 4 << 16 | 7)
+        place._obj.value = ctypes.addressof(data)
+        return int(name.value == "\\")
+
+
+def test_the_version_of_the_dll_is_read(windows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "WinDLL", VersionDll, raising=False)
+    (windows / "own.dll").touch()
+    assert libraries.load(windows / "own.dll").version == "1.15.4.7"
 
 
 def test_the_dll_of_onnx_runtime_goes_first(windows: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,11 +65,15 @@ def test_results_arrive_as_computed(calls: list[list[str]], name: str) -> None:
     assert calls == [["dxdispatch.exe", "--dml_feature_level", "6_4", "--adapter", SOFTWARE_ADAPTER, "--model", "model.json"]]
 
 
-def test_the_record_says_who_ran_the_operators(calls: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_says_who_ran_the_operators(calls: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     require("g++")
+    program = tmp_path / PROGRAM
+    with pytest.raises(dml.DmlError, match=r"there is no .*dxdispatch\.exe"):
+        command.run(command.ConformanceOptions(dxdispatch=program), lambda found: None, lambda text: None)
+    program.touch()
     monkeypatch.setenv(libraries.TEST_LIBRARIES, "tests.support.directml.mock:libraries")
     monkeypatch.setattr(command, "Worker", InProcess)
-    options = command.ConformanceOptions(["FILL_VALUE_CONSTANT"], dxdispatch=PROGRAM, hardware=True)
+    options = command.ConformanceOptions(["FILL_VALUE_CONSTANT"], dxdispatch=program, hardware=True)
     record = command.run(options, lambda found: None, lambda text: None)
     found = record.operators["FILL_VALUE_CONSTANT"]
     assert record.results_by == "DxDispatch"
@@ -85,8 +89,8 @@ def hangs(arguments: list[str], *, timeout: float, **options: Any) -> Any:
     raise subprocess.TimeoutExpired(arguments, timeout)
 
 
-def refuses(arguments: list[str], **options: Any) -> Any:
-    return subprocess.CompletedProcess(arguments, 1, "", "first line\nthe parameter is incorrect\n")
+def refuses(arguments: list[str], *, cwd: Path, **options: Any) -> Any:
+    return subprocess.CompletedProcess(arguments, 1, "", f"first line\n{cwd}/model.json: the parameter is incorrect\n")
 
 
 def forgets(arguments: list[str], **options: Any) -> Any:
@@ -96,9 +100,9 @@ def forgets(arguments: list[str], **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("run", "expected"),
     [
-        (fails, "dxdispatch.exe cannot be started: No such file or directory"),
+        (fails, "DxDispatch cannot be started: No such file or directory"),
         (hangs, "DxDispatch did not end within 9 s"),
-        (refuses, "DxDispatch ended with status 1: the parameter is incorrect"),
+        (refuses, "DxDispatch ended with status 1: FOLDER/model.json: the parameter is incorrect"),
         (forgets, "DxDispatch wrote no output: No such file or directory"),
     ],
 )

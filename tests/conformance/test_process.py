@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -22,8 +23,8 @@ for line in sys.stdin:
         if arguments["level"] == "6_4":
             print(json.dumps({"failed": "no such level"}), flush=True)
             continue
-    elif arguments["desc"] == "abort":
-        os.abort()
+    elif arguments["desc"] == "kill":
+        os.kill(os.getpid(), 9)
     elif arguments["desc"] == "leave":
         os._exit(5)
     elif arguments["desc"] == "sleep":
@@ -48,7 +49,7 @@ def _program(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("desc", "reason"),
     [
-        ("abort", "the process ended with status -6"),
+        ("kill", f"the process ended with status {'0x9' if os.name == 'nt' else '-9'}"),
         ("leave", "the process ended with status 0x5"),
         ("sleep", "no answer within 2 s"),
         ("removed", "the device was removed"),
