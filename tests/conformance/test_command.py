@@ -19,7 +19,7 @@ import dmlpy as dml
 from dmlpy.cli.main import app
 from dmlpy.conformance import command, execution, libraries
 from dmlpy.conformance.device import Device, RemovedError
-from dmlpy.conformance.findings import differing_outputs
+from dmlpy.conformance.findings import differing_outputs, size_of
 from dmlpy.conformance.operator_numbers import OPERATOR_NUMBERS
 from dmlpy.conformance.process import EndedError, Worker
 from dmlpy.conformance.questions import operator_classes, questions, runs
@@ -113,8 +113,10 @@ def test_differences(behave: Behave, option: str, kind: Kind, rule: str) -> None
     assert [problem.code for problem in problems][:1] == ([rule] if kind is Kind.ACCEPTED else [])
     if kind is Kind.ACCEPTED:
         assert difference.messages[0] == str(problems[0])
-        smallest = min(len(json.dumps(asked.to_dict())) for asked in questions(type(desc)) if [*dml.check(asked), None][0] == problems[0])
-        assert len(json.dumps(difference.desc)) <= smallest
+        firsts = ((asked, dml.check(asked)) for asked in questions(type(desc)))
+        sizes = [size_of(asked) for asked, problems in firsts if problems and problems[0].code == rule]
+        assert len(sizes) == difference.count
+        assert size_of(desc) == min(sizes) < max(sizes)
     assert not command.is_clean(record)
     assert rule in command.differences_table(record).to_text()
 

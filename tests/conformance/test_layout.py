@@ -124,11 +124,11 @@ def test_every_sample_arrives_as_written() -> None:
     assert differing([sample(kind) for kind in KINDS.values()]) == []
 
 
-@pytest.mark.parametrize("name", ["LSTM", "PADDING1", "DIAGONAL_MATRIX1", "CONVOLUTION", "QUANTIZE"])
+@pytest.mark.parametrize("name", ["GRU", "PADDING1", "DIAGONAL_MATRIX1", "CONVOLUTION", "QUANTIZE"])
 def test_descs_arrive_as_written(name: str) -> None:
     descs = questions(KINDS[name])
     assert len(descs) > 50
-    assert differing(descs[::3]) == []
+    assert differing(descs[::6]) == []
 
 
 @pytest.mark.slow
