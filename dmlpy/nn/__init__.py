@@ -13,7 +13,6 @@ from dmlpy.nn.calls import RecurrentGradients
 from dmlpy.nn.layers import free_buffers, idle_bytes
 from dmlpy.nn.normalization import BatchNormGradients, BatchNormResult, batch_norm, batch_norm_vjp
 from dmlpy.nn.recurrent import (
-    Backward,
     LSTMResult,
     RecurrentResult,
     gru,
@@ -27,7 +26,6 @@ from dmlpy.nn.recurrent import (
 )
 
 __all__ = [
-    "Backward",
     "BatchNormGradients",
     "BatchNormResult",
     "LSTMResult",

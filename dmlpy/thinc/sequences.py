@@ -176,6 +176,8 @@ class _Square(Batch):
         buffer[: self.steps, : len(self.lengths)] = data[: self.steps]
 
     def _values(self, buffer: Native | None, width: int) -> Native:
+        if buffer is not None and buffer.shape[:2] == self._shape:
+            return buffer.copy()
         values = self.xp.zeros((*self._shape, width), np.float32)
         if buffer is not None:
             values[: self.steps] = buffer[: self.steps, : len(self.lengths)]

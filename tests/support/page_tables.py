@@ -11,7 +11,7 @@ from dmlpy.evidence.doubts import type_entries
 from dmlpy.evidence.facts import FACT_CLASSES, facts
 from dmlpy.inspection import catalog
 from tests.support import accuracy
-from tests.support.folders import DATA
+from tests.support.folders import DATA, TESTS
 from tests.support.layers import LAYERS
 
 DEVICES = {"numpy": "NumPy", "cpu": "CPU", "cuda": "CUDA"}
@@ -97,6 +97,25 @@ def dask_scaling() -> str:
     return scaling.markdown(json.loads(scaling.RECORD.read_text("utf-8")))
 
 
+def thinc_layers() -> str:
+    """The record of `tests.benchmarks.thinc_layers`: times, and how many times dmlpy's the other ones are."""
+    record = json.loads((TESTS / "benchmarks" / "records" / "thinc_layers.json").read_text("utf-8"))
+    subjects = list(dict.fromkeys(row["subject"] for row in record["rows"]))
+    times = {(row["shape"], row["pass"], row["subject"]): row for row in record["rows"]}
+    made = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    threads = "1 thread" if record["threads"] == 1 else f"{record['threads']} threads"
+    lines = [f"{record['date'][:10]}, {threads}, time {record['time']}, the machine's load {record['load'][0]:.0f}; {made}.\n\n"]
+    lines.append(f"| layer | pass | {' | '.join(subjects)} |\n|---|---|{'---:|' * len(subjects)}\n")
+    for shape, which in dict.fromkeys((row["shape"], row["pass"]) for row in record["rows"]):
+        cells = []
+        for subject in subjects:
+            row = times[shape, which, subject]
+            ratio = "" if row["times_dmlpy"] == 1 else f", {row['times_dmlpy']:.2f}×"
+            cells.append(f"{row['best_us'] / 1e3:.2f} ms{ratio}")
+        lines.append(f"| {shape} | {which} | {' | '.join(cells)} |\n")
+    return "".join(lines)
+
+
 def onnx_node_tests() -> str:
     """ONNX's node tests that pass, by operator: all of them, and those of operators of which dmlpy does not pass every case."""
     own = json.loads((DATA / "onnx_node_cases.json").read_text("utf-8"))
@@ -129,5 +148,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "doubtful-types": doubtful_types,
     "dask-scaling": dask_scaling,
     "onnx-node-tests": onnx_node_tests,
+    "thinc-layers": thinc_layers,
 }
 """What makes each table, by the name that the pages give it."""

@@ -35,6 +35,8 @@ NOT_QUICK = (
         "fuzzing",
         "gpu_check",
         "keras",
+        "nn",
+        "thinc",
         "torch",
     ),
     *("description/test_registry.py", "devices/test_cudnn_differences.py", "devices/test_gradient_differences.py"),
