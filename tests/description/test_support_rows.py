@@ -36,8 +36,16 @@ class Row:
         # Where the facts disagree on when an operator came, its first row may begin before it.
         if any(item["what"].startswith(f"{operator}: introduced at ") for item in facts.known_differences()):
             self.level = max(self.level, facts.registered(operator) or self.level, key=facts.order)
+        self._known: dict[tuple[str, str], list[dml.Problem]] = {}
         self.fitting = list(descs.fitting(operator, row, self.level))
         self.valid = self.valid_ones()
+
+    def problems(self, members: Members, level: str) -> list[dml.Problem]:
+        """Those of a desc; tensors that share a type ask for the same ones."""
+        key = repr(members), level
+        if key not in self._known:
+            self._known[key] = problems_of(self.operator, members, level)
+        return self._known[key]
 
     def valid_ones(self) -> list[Members]:
         """Those that fit and are valid, as far as each shows something that those before it do not."""
@@ -46,7 +54,7 @@ class Row:
         for members in self.fitting:
             shows = {(slot_of(place), len(item["Sizes"])) for place, item in descs.places(self.operator, members).items()}
             shows |= {self.signature(members)}
-            if shows - seen and not problems_of(self.operator, members, self.level):
+            if shows - seen and not self.problems(members, self.level):
                 seen |= shows
                 found.append(members)
         return found
@@ -54,7 +62,7 @@ class Row:
     def findings(self) -> Iterator[str]:
         """Everything in which `check` differs from the row."""
         if not self.valid:
-            found = [show(problems_of(self.operator, members, self.level)) for members in self.fitting[:1]]
+            found = [show(self.problems(members, self.level)) for members in self.fitting[:1]]
             yield f"no valid desc fits the row {found}"
             return
         for slot in self.support:
@@ -72,7 +80,7 @@ class Row:
             if name in allowed:
                 first, last = None, []
                 for members in self.retyped(slot, name, described):
-                    last = problems_of(self.operator, members, self.level)
+                    last = self.problems(members, self.level)
                     first = first or last
                     if not last:
                         break
@@ -87,7 +95,7 @@ class Row:
             at_last = self.last_level if name in self.next_support[slot]["types"] else self.level
             tries = {(self.level, False), (at_last, len(group) > 1)}
             for level, with_group in sorted(tries):
-                problems = problems_of(self.operator, together if with_group else alone, level)
+                problems = self.problems(together if with_group else alone, level)
                 if not any(problem.c_path == f"{other}.DataType" for problem in problems for other in (blamed if with_group else [place])):
                     yield f"{place} takes {name} at {level}: {show(problems)}"
 
@@ -134,7 +142,7 @@ class Row:
             codes = ("dims.support", "dims.range") if count in (0, 9) else ("dims.support",)
             # Those that no level allows are refused at the first one; others at the last one too.
             for level in {self.level, self.last_level} if 0 < count < 9 else {self.level}:
-                problems = problems_of(self.operator, members, level)
+                problems = self.problems(members, level)
                 if not any(problem.code in codes and problem.c_path == f"{place}.Sizes" for problem in problems):
                     yield f"{place} takes {count} dimensions at {level}: {show(problems)}"
 
