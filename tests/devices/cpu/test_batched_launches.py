@@ -116,7 +116,9 @@ def test_other_memory_changes_the_entries_that_it_concerns(threads: int) -> None
         moved = {name: np.full_like(outputs[name], np.nan) if name in changed else outputs[name] for name in outputs}
         dispatch.rebind(**{name: mixed.get(name, moved.get(name)) for name in changed})
         dispatch()
-        assert [part for part, _ in dispatch._graph_launches._launches.parts if isinstance(part, BatchedLaunch)] == launches, "the batches stay"
+        assert [part for part, _ in dispatch._graph_launches._launches.parts if isinstance(part, BatchedLaunch)] == launches, (
+            "the batches stay"
+        )
         for name, expected in by_numpy(graph, mixed).items():
             np.testing.assert_allclose(moved[name], expected, rtol=2e-5, atol=1e-6, err_msg=f"{changed}: {name}")
         first, outputs = mixed, moved
