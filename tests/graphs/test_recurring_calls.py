@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
-import sys
 import weakref
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,6 +16,7 @@ from dmlpy.devices.graphs import calls
 from dmlpy.devices.numpy import array_functions
 from dmlpy.graphs import Graph
 from dmlpy.messages.problems import BindError, DeviceError
+from tests.support.python_calls import python_calls
 from tests.support.tensors import tensor
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -160,25 +159,6 @@ def test_sequence_lengths_are_checked_in_each_call(device: str) -> None:
 # The Python that runs
 
 
-def python_calls(work: Callable[[], object]) -> int:
-    """How many functions of Python and of C a call calls, least of three."""
-    least = sys.maxsize
-    for _ in range(3):
-        found = 0
-
-        def count(frame: Any, event: str, argument: Any) -> None:
-            nonlocal found
-            found += event in ("call", "c_call")
-
-        sys.setprofile(count)
-        try:
-            work()
-        finally:
-            sys.setprofile(None)
-        least = min(least, found)
-    return least
-
-
 def chain(nodes: int) -> Graph:
     """Compiled nodes that all read one input."""
     g = dml.GraphBuilder()
@@ -201,15 +181,18 @@ def test_no_python_runs_for_a_compiled_node() -> None:
         dispatch = op.bind(given, {"z": z})
         others = [arrays(op, seed) for seed in (1, 2)]
 
+        def call(op: Any = op, given: Any = given) -> None:
+            op(**given)
+
         def rebind(dispatch: Any = dispatch, others: Any = others) -> None:
             dispatch.rebind(**others[0])
             dispatch()
             others.reverse()
 
         rebind()
-        counted.append([python_calls(lambda op=op, given=given: op(**given)), python_calls(dispatch), python_calls(rebind)])
+        counted.append([python_calls(call), python_calls(dispatch), python_calls(rebind)])
     assert counted[0] == counted[1]
-    call, dispatch, rebind = counted[0]
-    assert call <= 130
-    assert dispatch <= 22
-    assert rebind <= 110
+    of_call, of_dispatch, of_rebinding = counted[0]
+    assert of_call <= 130
+    assert of_dispatch <= 22
+    assert of_rebinding <= 110

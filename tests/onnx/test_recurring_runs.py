@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 from dmlpy import onnx
 from dmlpy.messages.problems import BindError
 from dmlpy.onnx.runtime.bound_runs import BoundRuns
-from tests.graphs.test_recurring_calls import python_calls
 from tests.support.onnx_models import model
+from tests.support.python_calls import python_calls
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(4)
@@ -173,6 +173,10 @@ def test_little_python_runs_in_a_recurring_run() -> None:
         inputs = {"v0": normal(4, 8)}
         for _ in range(4):
             compiled(inputs)
-        counted.append(python_calls(lambda compiled=compiled, inputs=inputs: compiled(inputs)))
+
+        def call(compiled: Any = compiled, inputs: Any = inputs) -> None:
+            compiled(inputs)
+
+        counted.append(python_calls(call))
     assert counted[0] == counted[1]
     assert counted[0] <= 60

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.values import Array, Value
-    from dmlpy.onnx.runtime.compiled_program import CompiledProgram
     from dmlpy.onnx.runtime.graph_runs import GraphCall, GraphRun
 
 _LAUNCH_BYTES = 1 << 12
@@ -40,6 +39,16 @@ Source: TypeAlias = "str | tuple[int, str]"
 
 Held: TypeAlias = "Array | DeviceTensor"
 """A value of a run: with ONNX's type and sizes, or as a graph wrote it."""
+
+
+class Form(Protocol):
+    """A model for some inputs, as `CompiledProgram` is one."""
+
+    def values(self, given: Mapping[str, Any], calls: GraphCalls | None = None) -> dict[str, Any]:
+        """The outputs as the parts pass them; `calls` receives the graphs that ran."""
+
+    def outputs(self, values: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
+        """Converts the result of `values` to what a run returns."""
 
 
 class _Step:
@@ -189,7 +198,7 @@ class BoundRunCache:
         found: BoundRuns | None = self._cache.get((BoundRuns, key))
         return found
 
-    def outputs(self, form: CompiledProgram, given: Mapping[str, Any], key: Signature | None, *, on_device: bool) -> dict[str, Any]:
+    def outputs(self, form: Form, given: Mapping[str, Any], key: Signature | None, *, on_device: bool) -> dict[str, Any]:
         """The outputs as the form's `run` returns them.
 
         Args:

@@ -102,8 +102,13 @@ def test_a_relocated_launch_is_one_that_was_bound(name: str, prepared: bool, mon
     dispatch()
     binds: list[Any] = []
     bind = type(op._plan).bind
+
+    def binding(*arguments: Any) -> Any:
+        binds.append(arguments)
+        return bind(*arguments)
+
     if dispatch._joined.relocatable:
-        monkeypatch.setattr(type(op._plan), "bind", lambda *arguments: binds.append(arguments) or bind(*arguments))
+        monkeypatch.setattr(type(op._plan), "bind", binding)
     bound = dict(first)
     for changed in ([*first], *([key] for key in first)):
         before = {key: bound[key] for key in changed}
@@ -154,6 +159,6 @@ def test_addresses_of_unknown_memory_are_never_relocated() -> None:
 
 
 def test_sums_with_bytes_lie_in_the_same_memory() -> None:
-    address = 8 + BoundAddress(1000, "x") + np.int64(-4)
+    address: Any = 8 + BoundAddress(1000, "x") + np.int64(-4)
     assert (address, address.memory, address.offset) == (1004, "x", 4)
     assert type(address - 4) is int
