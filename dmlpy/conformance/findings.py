@@ -12,6 +12,7 @@ import numpy as np
 from dmlpy.comparison import TOLERANCES, largest_difference
 from dmlpy.conformance.values import from_bytes
 from dmlpy.inspection.directml_records import Binding, Difference, Kind, OperatorRecord
+from dmlpy.messages.problems import only_doubts, only_errors
 from dmlpy.reference.evaluation import reference
 
 if TYPE_CHECKING:
@@ -50,14 +51,18 @@ class Findings:
         """Adds an answer of DirectML to a desc, in which dmlpy finds these problems."""
         self.asked += 1
         accepted = not answer["call"]
-        if accepted and not problems:
-            self.both_accept += 1
-        elif not accepted and problems:
-            self.confirmed[problems[0].code] += 1
+        errors, doubts = only_errors(problems), only_doubts(problems)
+        if errors and not accepted:
+            self.confirmed[errors[0].code] += 1
+        elif errors or (doubts and accepted):
+            first = (errors or doubts)[0]
+            kind = Kind.ACCEPTED if errors else Kind.DOUBTFUL_ACCEPTED
+            self._add(kind, first.code, desc, (str(first), *answer["messages"]))
         elif accepted:
-            self._add(Kind.ACCEPTED, problems[0].code, desc, (str(problems[0]), *answer["messages"]))
+            self.both_accept += 1
         else:
-            self._add(Kind.REFUSED, f"{answer['call']}: {answer['hresult']}", desc, answer["messages"])
+            kind = Kind.DOUBTFUL_REFUSED if doubts else Kind.REFUSED
+            self._add(kind, f"{answer['call']}: {answer['hresult']}", desc, answer["messages"])
 
     def ended(self, desc: OperatorDesc, reason: str, *, run: bool = False) -> None:
         """Adds a desc which the process did not survive, when it was asked about or run."""

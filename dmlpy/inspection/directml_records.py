@@ -25,13 +25,20 @@ Text = Annotated[str, Field(max_length=2000)]
 
 
 class Kind(StrEnum):
-    """How DirectML and dmlpy differ."""
+    """How DirectML and dmlpy differ, and how DirectML answers where dmlpy's sources disagree."""
 
     ACCEPTED = "DirectML accepts what dmlpy refuses"
     REFUSED = "DirectML refuses what dmlpy accepts"
+    DOUBTFUL_ACCEPTED = "DirectML accepts what dmlpy calls doubtful"
+    DOUBTFUL_REFUSED = "DirectML refuses what dmlpy calls doubtful"
     RESULT = "DirectML computes another result"
     FAILED = "DirectML accepts the desc, and running it fails"
     ENDED = "the process ended, or gave no answer in time"
+
+    @property
+    def is_disagreement(self) -> bool:
+        """Whether dmlpy is wrong if DirectML is right: what dmlpy calls doubtful may be answered either way."""
+        return self not in (Kind.DOUBTFUL_ACCEPTED, Kind.DOUBTFUL_REFUSED)
 
 
 class _Model(BaseModel):
@@ -149,7 +156,7 @@ def summary(short_name: str, records: tuple[Record, ...]) -> str:
     for record in records:
         if short_name in record.operators:
             found = record.operators[short_name]
-            differing = sum(difference.count for difference in found.differences)
+            differing = sum(difference.count for difference in found.differences if difference.kind.is_disagreement)
             total = found.asked + found.runs
             said = f"{plural(differing, 'difference')} in {total}" if differing else f"agrees in all {total}"
             return f"{record.directml_version}: {said}"
