@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import Array, compute, defined, failures_in_layouts, run_in_layouts, tensor
+from tests.support.layout_runs import Array, defined, failures_in_layouts, run_in_layouts, tensor
 from tests.support.onnx_reference import onnx_outputs
 from tests.support.tolerance import assert_close
 
@@ -121,8 +121,6 @@ def test_lp_pooling_does_not_overflow_on_the_way(any_device: dml.Device) -> None
     ).with_outputs()
     result = run_in_layouts(desc, {"input_tensor": x}, any_device)["output_tensor"].reshape(-1)
     np.testing.assert_allclose(result, [5e30, 5e-30, 0, np.inf], rtol=1e-6)
-    zeroth = compute(desc.replace(p=0), device=any_device, input_tensor=x)
-    assert zeroth.shape == (1, 1, 1, 4)
 
 
 MAXIMA = (dml.MaxPoolingDesc, dml.MaxPooling1Desc, dml.MaxPooling2Desc)

@@ -20,7 +20,7 @@ class NormPoolingDesc(ForwardPoolingDesc):
 class LPPoolingDesc(NormPoolingDesc, dml="LP_POOLING"):
     """DML_LP_POOLING_OPERATOR_DESC: the Lp norm of each window's elements, for each batch entry and channel.
 
-    Padding counts as 0. DirectML's page has no absolute value in its formula; it is meant, as in ONNX. A P of 0 is not defined.
+    Padding counts as 0. DirectML's page has no absolute value in its formula; it is meant, as in ONNX. P is not 0.
     """
 
     formula = "y[o] = (sum over k of |x[o * strides + k - start_padding]| ** P) ** (1 / P)"
@@ -30,7 +30,7 @@ class LPPoolingDesc(NormPoolingDesc, dml="LP_POOLING"):
 class LPPooling1Desc(NormPoolingDesc, DilatedPoolingDesc, dml="LP_POOLING1"):
     """DML_LP_POOLING1_OPERATOR_DESC: as LP_POOLING, with a window whose elements may be dilated.
 
-    DirectML's page prints the sizes of the output without dilations; they count here, as in MAX_POOLING2. A P of 0 is not defined.
+    DirectML's page prints the sizes of the output without dilations; they count here, as in MAX_POOLING2. P is not 0.
     """
 
     formula = "y[o] = (sum over k of |x[o * strides + k * dilations - start_padding]| ** P) ** (1 / P)"

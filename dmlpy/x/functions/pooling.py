@@ -175,8 +175,7 @@ def lp_pooling(
 ) -> Expression:
     """LP_POOLING: the Lp norm of each window's elements, for each batch entry and channel.
 
-    Padding counts as 0. DirectML's page has no absolute value in its formula; it is meant, as in ONNX. A P of 0 is not
-    defined.
+    Padding counts as 0. DirectML's page has no absolute value in its formula; it is meant, as in ONNX. P is not 0.
 
     ::
 
@@ -223,8 +222,7 @@ def lp_pooling1(
 ) -> Expression:
     """LP_POOLING1: as LP_POOLING, with a window whose elements may be dilated.
 
-    DirectML's page prints the sizes of the output without dilations; they count here, as in MAX_POOLING2. A P of 0 is
-    not defined.
+    DirectML's page prints the sizes of the output without dilations; they count here, as in MAX_POOLING2. P is not 0.
 
     ::
 
