@@ -19,6 +19,7 @@ import yaml
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
 import dmlpy
+from tests.fuzzing import mutants
 from tests.support import exact, pages
 from tests.support.folders import ROOT, TESTS
 
@@ -125,8 +126,9 @@ def test_the_nightly_workflow_fuzzes_every_promise_with_another_seed_each_night(
         sources = "".join((TESTS / "fuzzing" / f"{name}.py").read_text("utf-8") for name in (module, "tally"))
         options = set(re.findall(r'add_argument\("(--\w+)"', sources))
         assert {"--seed", *(text for text in arguments if text.startswith("--"))} <= options, module
-    counts = {arguments[-1]: arguments[1] for module, *arguments in fuzzers if "--kinds" in arguments}
-    assert counts == dict.fromkeys(("generated", "generated prediction", "generated compiled"), "100000")
+    with_kinds = [arguments for _, *arguments in fuzzers if "--kinds" in arguments]
+    counts = {kind: arguments[1] for arguments in with_kinds for kind in arguments[arguments.index("--kinds") + 1 :]}
+    assert counts == dict.fromkeys([kind for kind in mutants.MAKERS if kind.startswith("generated")], "100000")
 
 
 def imported_tests(source: str) -> list[str]:
