@@ -12,7 +12,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 import numpy as np
 from pydantic import (
@@ -36,7 +36,7 @@ from dmlpy.description.enums import DmlEnum
 from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.plain_values import Test, plain_test
-from dmlpy.messages.naming import c_member, did_you_mean, is_c_style
+from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, plural
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
 
 if TYPE_CHECKING:
@@ -119,7 +119,10 @@ class Struct(BaseModel, metaclass=StructType):
             fields.clear()
             fields.update(placed)
 
-    def __init__(self, /, **members: Any) -> None:
+    def __init__(self, /, *unnamed: Never, **members: Any) -> None:
+        if unnamed:
+            first = ", ".join(f"{name}=..." for name in [*type(self).model_fields][:2])
+            raise TypeError(f"{type(self).__name__} takes its members by name, {type(self).__name__}({first}); {_given(unnamed)}")
         if not self.c_name:
             remedy = "use a class that mirrors a struct, like RNNDesc"
             raise DescError(type(self).__name__, [Problem("struct.abstract", "", "a base class", "a struct of directml.h", remedy=remedy)])
@@ -429,6 +432,10 @@ class Struct(BaseModel, metaclass=StructType):
         except KeyError:
             found = self.__dict__["_hash"] = hash((type(self), *self._identity()))
             return found
+
+
+def _given(unnamed: Sequence[object]) -> str:
+    return f"{plural(len(unnamed), 'value')} {'was' if len(unnamed) == 1 else 'were'} given without a name"
 
 
 def _with_type(value: Any) -> Any:

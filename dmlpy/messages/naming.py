@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-_MAX_COMPARED = 200
+_MAX_COMPARED = 400
 """The most candidates that a mistyped name is compared with."""
 _MAX_COMPARED_LENGTH = 100
 """The most characters of a compared name: the time of a comparison grows with the product of both lengths."""
