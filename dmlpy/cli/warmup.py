@@ -11,6 +11,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import device as find_device
 from dmlpy.devices import image_archive
 from dmlpy.devices.image_store import ImageStore, cache_directory
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DeviceError
 from dmlpy.messages.tables import Table
 from dmlpy.operators.activation import ActivationGeluDesc, ActivationSigmoidDesc, ActivationTanhDesc
@@ -193,7 +194,7 @@ def warmed_table(found: Sequence[Warmed], device: Device | str = "cpu") -> Table
 def place() -> str:
     """Where the kernels are cached."""
     kept = ImageStore.open() is not None
-    return f"kept in {cache_directory()}" if kept else "kept nowhere: there is no folder that only the user can write to"
+    return f"stored in {cache_directory()}" if kept else "not stored: there is no folder that only the user can write to"
 
 
 def pack(device: Device, file: Path) -> str:
@@ -208,4 +209,4 @@ def pack(device: Device, file: Path) -> str:
     library = _library(device)
     count = image_archive.pack(store, library.keys.values(), file)
     by, size = " ".join(library.seam.compiler_version().split()[:2]), file.stat().st_size
-    return f"{count} kernels for sm_{library.limits.compute_capability} by {by} are in {file}, {size / 1e6:.2f} MB"
+    return f"{plural(count, 'kernel')} for sm_{library.limits.compute_capability} by {by} are in {file}, {size / 1e6:.2f} MB"

@@ -78,10 +78,11 @@ def _aligned(terms: tuple[Term, ...], dimension_count: int) -> tuple[Term, ...] 
 
 @dataclass
 class _Evidence:
-    """The places that hold one value of a symbol."""
+    """The places that hold one value of a symbol, and how much they say together."""
 
     value: int
     places: list[str] = field(default_factory=list)
+    weight: float = 0.0
 
 
 class UnboundSymbolError(KeyError):
@@ -151,6 +152,7 @@ class Sizes(Mapping[str, int]):
         value = size // term.factor
         evidence = self._evidence.setdefault(term.symbol, {}).setdefault(value, _Evidence(value))
         evidence.places.append(place)
+        evidence.weight += 1 / term.factor  # a multiple says less: 4 rows of an LSTM's weights are 4 units as likely as 4*1
         self._winners.pop(term.symbol, None)
 
     def add_fallback(self, term: Term, size: int) -> None:
@@ -163,7 +165,7 @@ class Sizes(Mapping[str, int]):
             return None
         if symbol not in self._winners:
             # max() keeps the first of equals, so a tie goes to the value of the earliest field.
-            self._winners[symbol] = max(self._evidence[symbol].values(), key=lambda evidence: len(evidence.places))
+            self._winners[symbol] = max(self._evidence[symbol].values(), key=lambda evidence: round(evidence.weight, 6))
         return self._winners[symbol]
 
     def __getitem__(self, symbol: str) -> int:
@@ -177,6 +179,10 @@ class Sizes(Mapping[str, int]):
         if symbol not in self._fallbacks:
             raise UnboundSymbolError(symbol)
         return self._fallbacks[symbol]
+
+    def is_held(self, symbol: str) -> bool:
+        """Whether an attribute, or a tensor with a right dimension count, binds a symbol."""
+        return symbol in self._fixed or symbol in self._evidence
 
     def run(self, symbol: str) -> tuple[int, ...]:
         """The sizes that a run covers: those of `*sizes` are `known.run("sizes")`.

@@ -200,7 +200,7 @@ class Struct(BaseModel, metaclass=StructType):
         if self.member_named(name) is None:
             names = [c_member(member) if name[:1].isupper() else member for member in type(self).model_fields]
             remedy = did_you_mean(name, names) or "it has no such member"
-        return DescError(self.c_name, [Problem("struct.frozen", name, done, "no change: structs are frozen", remedy=remedy)])
+        return DescError(self.c_name, [Problem("struct.frozen", name, done, "no change: descs are immutable", remedy=remedy)])
 
     @classmethod
     def _complete(cls) -> None:
@@ -480,16 +480,49 @@ def _form_problems(error: ValidationError) -> list[Problem]:
         if isinstance(cause, DescError):
             problems += [problem.under(path) for problem in cause.problems]
         elif item["type"] == "missing":
-            problems.append(Problem("field.missing", path, "missing", "a value: the member is required"))
+            remedy = (
+                "give its desc: TensorDesc(data_type=..., sizes=...)" if path.startswith("output") and path.endswith("_tensor") else None
+            )
+            problems.append(Problem("field.missing", path, "missing", "a value: the member is required", remedy=remedy))
         elif item["type"] == "json_invalid":
             problems.append(Problem("json.syntax", path, "not JSON", "a JSON object", why=(item["msg"],)))
         elif item["type"] == "model_type":
             problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
         else:
             expected = str(cause).removeprefix("expected ") if cause else _PLAIN.get(item["type"], item["msg"])
-            remedy = spelling_remedy(item["input"], expected, getattr(cause, "prefix", ""))
+            remedy = spelling_remedy(item["input"], expected, getattr(cause, "prefix", "")) or _list_remedy(path, item["input"], expected)
             problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=remedy))
     return problems
+
+
+def _list_remedy(path: str, given: Any, expected: str) -> str | None:
+    """The remedy for a number in place of a list of them."""
+    if type(given) not in (int, float) or not expected.startswith("a sequence of "):
+        return None
+    return f"write [{given}]" if path == "axes" else f"write an entry for each dimension, like [{given}, {given}]"
+
+
+_OTHER_VALUES = {
+    "FLOAT": "FLOAT32",
+    "SINGLE": "FLOAT32",
+    "HALF": "FLOAT16",
+    "DOUBLE": "FLOAT64",
+    "INT": "INT32",
+    "LONG": "INT64",
+    "BYTE": "UINT8",
+    "BOOL": "UINT8",
+    "MEAN": "AVERAGE",
+    "AVG": "AVERAGE",
+    "PROD": "MULTIPLY",
+    "PRODUCT": "MULTIPLY",
+    "BILINEAR": "LINEAR",
+    "NEAREST": "NEAREST_NEIGHBOR",
+    "REFLECT": "REFLECTION",
+    "REPLICATE": "EDGE",
+    "T": "TRANSPOSE",
+    "REVERSE": "BACKWARD",
+}
+"""Values of enumerations by the names that other libraries have for them."""
 
 
 def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
@@ -504,6 +537,8 @@ def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
         return None
     in_c = prefix != "" and given.upper().startswith(prefix)
     names = expected.removeprefix("one of ").split(", ")
+    if (other := _OTHER_VALUES.get(given.upper())) in names:
+        return f"did you mean {other}?"
     return did_you_mean(given[len(prefix) :] if in_c else given, names, prefix.__add__ if in_c else str)
 
 

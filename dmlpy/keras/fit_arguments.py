@@ -9,7 +9,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.keras.callbacks import Callback
 from dmlpy.keras.data_sources import ArraySource, BatchSource, DataSource
 from dmlpy.keras.training import Data, DataReader
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import plural, with_article
 from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class FitArguments(NamedTuple):
         for index, callback in enumerate(self.callbacks or ()):
             if not isinstance(callback, Callback):
                 expected = "a callback: an object of a class derived from dmlpy.keras.Callback"
-                reader.problems.append(Problem("callback.kind", f"callbacks[{index}]", f"a {type(callback).__name__}", expected))
+                reader.problems.append(Problem("callback.kind", f"callbacks[{index}]", with_article(type(callback).__name__), expected))
 
     def _batches(self, reader: DataReader, epochs: int) -> DataSource:
         for name, value in {"sample_weight": self.sample_weight, "batch_size": self.batch_size}.items():
@@ -123,7 +123,7 @@ class FitArguments(NamedTuple):
             reader.problems += BatchSource.problems(given, self.validation_steps, epochs, "validation_steps")
             return BatchSource(reader.model, given, self.validation_steps, "fit", "validation_data")
         if not isinstance(given, tuple | list) or len(given) not in (2, 3):
-            found = f"a {type(given).__name__}" + (f" of {len(given)}" if isinstance(given, tuple | list) else "")
+            found = with_article(type(given).__name__) + (f" of {len(given)}" if isinstance(given, tuple | list) else "")
             expected = "(x, y) or (x, y, sample_weight), or an iterable of batches"
             reader.problems.append(Problem("data.form", "validation_data", found, expected))
             return None

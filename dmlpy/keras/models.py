@@ -21,7 +21,7 @@ from dmlpy.keras.losses import loss as find_loss
 from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
 from dmlpy.keras.training import Data, DataReader, Measured, Objective
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.messages.tables import Table
 
@@ -77,7 +77,7 @@ class Sequential:
             DescError: the first layer has no input size, or a layer does not accept the previous one's output, or is already in a model.
         """
         if not isinstance(layer, Layer):
-            raise DescError("Sequential.add", [Problem("layer.kind", "layer", f"a {type(layer).__name__}", "a layer")])
+            raise DescError("Sequential.add", [Problem("layer.kind", "layer", with_article(type(layer).__name__), "a layer")])
         if layer.return_state:
             remedy = "leave return_state out, or call the layers one after the other"
             raise DescError(

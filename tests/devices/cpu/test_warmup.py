@@ -39,7 +39,7 @@ def warmup(*arguments: str) -> tuple[int, str]:
 def test_what_is_compiled_is_found_later(new_process: Any, tmp_path: Path) -> None:
     status, out = warmup("Pooling")
     assert status == 0
-    assert out.endswith(f"\nkept in {tmp_path / 'kernels'}\n")
+    assert out.endswith(f"\nstored in {tmp_path / 'kernels'}\n")
     assert [line.split("compiled")[0].split("  ")[0].strip() for line in out.splitlines() if "compiled 1" in line] == [
         "MAX_POOLING",
         "AVERAGE_POOLING",
@@ -84,7 +84,7 @@ def test_without_numba_nothing_is_compiled(new_process: Any, monkeypatch: pytest
 def test_without_a_folder_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
-    assert place() == "kept nowhere: there is no folder that only the user can write to"
+    assert place() == "not stored: there is no folder that only the user can write to"
 
 
 @pytest.mark.parametrize(
