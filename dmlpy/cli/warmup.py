@@ -10,6 +10,7 @@ from dmlpy import compiler
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import device as find_device
 from dmlpy.devices import image_archive
+from dmlpy.devices.device import show_bytes
 from dmlpy.devices.image_store import ImageStore, cache_directory
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DeviceError
@@ -195,6 +196,32 @@ def place() -> str:
     """Where the kernels are cached."""
     kept = ImageStore.open() is not None
     return f"stored in {cache_directory()}" if kept else "not stored: there is no folder that only the user can write to"
+
+
+def cache_contents() -> str:
+    """How many kernels are cached, and where."""
+    store = ImageStore.open()
+    if store is None:
+        return place()
+    sizes = store.sizes()
+    return f"{plural(len(sizes), 'compiled kernel')}, {show_bytes(sum(sizes.values()))}, {place()}"
+
+
+def clear_cache() -> str:
+    """Removes all cached kernels, and says which they were.
+
+    Raises:
+        DeviceError: the files cannot be removed.
+    """
+    store = ImageStore.open()
+    if store is None:
+        return place()
+    sizes = store.sizes()
+    try:
+        store.clear()
+    except OSError as error:
+        raise DeviceError(f"{cache_directory()} cannot be cleared: {error.strerror}") from error
+    return f"{plural(len(sizes), 'compiled kernel')}, {show_bytes(sum(sizes.values()))}, removed from {cache_directory()}"
 
 
 def pack(device: Device, file: Path) -> str:

@@ -36,10 +36,10 @@ class ValueStruct(Struct):
         return ", ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items())
 
 
-def _entry(data: object) -> object:
+def _entry(data: Any) -> object:
     """The number that all entries of a list are, as members; dots where they differ, since their order is unknown."""
-    alike = type(data) in (list, tuple) and len(data) and all(type(item) is int and item == data[0] for item in data)  # type: ignore[arg-type, index]
-    return data[0] if alike else "..."  # type: ignore[index]
+    alike = type(data) in (list, tuple) and len(data) and all(type(item) is int and item == data[0] for item in data)
+    return data[0] if alike else "..."
 
 
 class ScaleBias(ValueStruct):

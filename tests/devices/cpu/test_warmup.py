@@ -15,6 +15,7 @@ from dmlpy import compiler
 from dmlpy.cli.main import app
 from dmlpy.cli.warmup import WORK, place, warm_up
 from dmlpy.devices.cpu import jit, plans
+from dmlpy.devices.image_store import ImageStore
 
 
 @pytest.fixture
@@ -34,6 +35,26 @@ def new_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def warmup(*arguments: str) -> tuple[int, str]:
     result = typer.testing.CliRunner().invoke(app, ["warmup", *arguments], env={"COLUMNS": "200", "TERM": "dumb"})
     return result.exit_code, result.output
+
+
+def test_the_cache_is_shown_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "kernels"
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(folder))
+    store = ImageStore.open()
+    assert store is not None
+    for number in range(3):
+        store.write(f"{number:064x}", bytes(1000), "symbol")
+    (folder / "notes.txt").write_text("not a kernel")
+
+    def cache(*arguments: str) -> str:
+        result = typer.testing.CliRunner().invoke(app, ["cache", *arguments])
+        assert result.exit_code == 0
+        return result.output
+
+    assert cache() == f"3 compiled kernels, 3.1 kB, stored in {folder}\n"
+    assert cache("--clear") == f"3 compiled kernels, 3.1 kB, removed from {folder}\n"
+    assert [file.name for file in folder.iterdir()] == ["notes.txt"]
+    assert cache().startswith("0 compiled kernels, 0 bytes, ")
 
 
 def test_what_is_compiled_is_found_later(new_process: Any, tmp_path: Path) -> None:
