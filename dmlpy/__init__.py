@@ -5,6 +5,7 @@ A public name is imported from its module when it is first used: describing all 
 """
 
 import os as _os
+from typing import Any as _Any
 
 from lazy_loader import attach_stub as _attach_stub
 
@@ -14,7 +15,16 @@ from dmlpy.devices import cuda as _cuda  # noqa: F401
 from dmlpy.devices import numpy as _numpy  # noqa: F401
 from dmlpy.version import __version__ as __version__
 
-__getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)
+_attribute, __dir__, __all__ = _attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in __all__:
+        return _attribute(name)
+    from dmlpy.unknown_names import unknown_attribute
+
+    raise AttributeError(unknown_attribute(name, __all__), name=name)
+
 
 if "DMLPY_DEBUG" in _os.environ:
     from dmlpy.debugging import follow_environment as _follow_environment

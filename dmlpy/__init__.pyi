@@ -1,4 +1,6 @@
 # Written by `python -m dmlpy.x.stubs`: do not edit.
+from . import eager as eager
+from . import x as x
 from .comparison import Comparison as Comparison
 from .comparison import NodeDifference as NodeDifference
 from .comparison import compare as compare
@@ -59,6 +61,8 @@ from .graphs.nodes import OperatorNode as OperatorNode
 from .graphs.nodes import OutputEdge as OutputEdge
 from .graphs.serialized import load_serialized as load_serialized
 from .graphs.serialized import read_serialized as read_serialized
+from .inspection.explain import Explanation as Explanation
+from .inspection.explain import explain as explain
 from .messages.hresult import HResult as HResult
 from .messages.problems import BindError as BindError
 from .messages.problems import CompileError as CompileError
@@ -414,6 +418,7 @@ __all__ = [
     "ElementWiseTanhDesc",
     "ElementWiseThresholdDesc",
     "ExecutionFlags",
+    "Explanation",
     "Feature",
     "FeatureDataFeatureLevels",
     "FeatureDataTensorDataTypeSupport",
@@ -541,6 +546,8 @@ __all__ = [
     "compare",
     "compile",
     "device",
+    "eager",
+    "explain",
     "gru_block_cell_weight_gradients",
     "list_devices",
     "load_serialized",
@@ -553,4 +560,5 @@ __all__ = [
     "reference",
     "unpack_int4",
     "weights_and_biases_to_params",
+    "x",
 ]

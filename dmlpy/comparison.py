@@ -76,7 +76,7 @@ class Comparison:
         first, second = self.devices
         head = f"{first} and {second} agree in all {len(self.nodes)} tensors"
         if self.first is not None:
-            head = f"{first} and {second} part at {self.first.node!r} ({self.first.operator})"
+            head = f"{first} and {second} differ first at {self.first.node!r} ({self.first.operator})"
         lines = [
             f"    {node.difference:8.1e} of {node.tolerance:7.1e}  {node.node} ({node.operator}){'  <-' if node.parts else ''}"
             for node in self.nodes

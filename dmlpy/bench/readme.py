@@ -16,6 +16,7 @@ from pathlib import Path
 from dmlpy.bench import picture, predictions, tables
 from dmlpy.bench.operators import report
 from dmlpy.bench.records import Record
+from dmlpy.messages.naming import plural
 
 RECORDS = Path(__file__).parent / "records"
 READMES = (Path(__file__).with_name("README.md"), RECORDS / "README.md")
@@ -100,7 +101,7 @@ def _where(record: Record) -> str:
     if record.device.get("kind") == "cuda":
         return f"{record.device_name}, {record.date[:10]}, dmlpy with {own}."
     threads, loops = record.host.threads, record.host.busy_loops
-    beside = f", beside {loops} busy loop{'s' * (loops > 1)}" if loops else ""
+    beside = f", with {plural(loops, 'CPU-bound background process')}" if loops else ""
     return f"{record.device_name}, {threads} thread{'s' * (threads > 1)}{beside}, {record.date[:10]}, dmlpy with {own}."
 
 

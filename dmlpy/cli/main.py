@@ -426,6 +426,15 @@ def warmup(
 
 
 @app.command()
+def cache(*, clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False) -> None:
+    """Show where compiled kernels are stored and how many there are, or remove them."""
+    from dmlpy.cli import warmup as work
+
+    with report_errors():
+        typer.echo(work.clear_cache() if clear else work.cache_contents())
+
+
+@app.command()
 def info(as_json: JsonOption = False) -> None:
     """Show the devices and what they run, or why there is no GPU, and the versions."""
     from dmlpy.info import info as look

@@ -10,7 +10,9 @@ from dmlpy import compiler
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import device as find_device
 from dmlpy.devices import image_archive
+from dmlpy.devices.device import show_bytes
 from dmlpy.devices.image_store import ImageStore, cache_directory
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DeviceError
 from dmlpy.messages.tables import Table
 from dmlpy.operators.activation import ActivationGeluDesc, ActivationSigmoidDesc, ActivationTanhDesc
@@ -193,7 +195,33 @@ def warmed_table(found: Sequence[Warmed], device: Device | str = "cpu") -> Table
 def place() -> str:
     """Where the kernels are cached."""
     kept = ImageStore.open() is not None
-    return f"kept in {cache_directory()}" if kept else "kept nowhere: there is no folder that only the user can write to"
+    return f"stored in {cache_directory()}" if kept else "not stored: there is no folder that only the user can write to"
+
+
+def cache_contents() -> str:
+    """How many kernels are cached, and where."""
+    store = ImageStore.open()
+    if store is None:
+        return place()
+    sizes = store.sizes()
+    return f"{plural(len(sizes), 'compiled kernel')}, {show_bytes(sum(sizes.values()))}, {place()}"
+
+
+def clear_cache() -> str:
+    """Removes all cached kernels, and says which they were.
+
+    Raises:
+        DeviceError: the files cannot be removed.
+    """
+    store = ImageStore.open()
+    if store is None:
+        return place()
+    sizes = store.sizes()
+    try:
+        store.clear()
+    except OSError as error:
+        raise DeviceError(f"{cache_directory()} cannot be cleared: {error.strerror}") from error
+    return f"{plural(len(sizes), 'compiled kernel')}, {show_bytes(sum(sizes.values()))}, removed from {cache_directory()}"
 
 
 def pack(device: Device, file: Path) -> str:
@@ -208,4 +236,4 @@ def pack(device: Device, file: Path) -> str:
     library = _library(device)
     count = image_archive.pack(store, library.keys.values(), file)
     by, size = " ".join(library.seam.compiler_version().split()[:2]), file.stat().st_size
-    return f"{count} kernels for sm_{library.limits.compute_capability} by {by} are in {file}, {size / 1e6:.2f} MB"
+    return f"{plural(count, 'kernel')} for sm_{library.limits.compute_capability} by {by} are in {file}, {size / 1e6:.2f} MB"

@@ -397,7 +397,8 @@ class OperatorDesc(Struct):
                 remedy = "dml.check(desc) reports the cause"
                 missing = Problem("size.unknown", name, "not determined", "an input tensor that determines its sizes", remedy=remedy)
                 # An invalid tensor determines nothing: its problems are the cause.
-                wrong = self._wrong_inputs() or list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
+                reasons = self._wrong_inputs() or self._wrong_without(outputs)
+                wrong = reasons or list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
                 problems += [problem for problem in wrong if problem not in problems]
                 continue
             given = told.pop(name, None)
@@ -416,6 +417,21 @@ class OperatorDesc(Struct):
         """The problems of each input by itself."""
         described = ((slot.place, slot.tensor) for slot in self.input_slots() if slot.tensor is not None)
         return [problem.under(place) for place, tensor in described for problem in tensor.problems(output=False)]
+
+    def _wrong_without(self, outputs: Iterable[str]) -> list[Problem]:
+        """The problems by the operator's rules that do not concern outputs."""
+        level = max(FeatureLevel)
+        return [
+            problem for name in self.rules() for problem in self.rule_problems(name, self.sizes(), level) if problem.field not in outputs
+        ]
+
+    def rule_problems(self, name: str, known: Sizes, level: FeatureLevel) -> list[Problem]:
+        """The violations of one of the operator's rules, by its name."""
+        try:
+            found: list[Violation] = list(getattr(self, name)(known, level))
+        except UnboundSymbolError:
+            return []  # a rule on a symbol that no well-formed tensor binds: the tensors' problems are reported instead
+        return [Problem(name, item.path, item.found, item.expected, item.why, item.remedy) for item in found]
 
     def applicable_outputs(self) -> tuple[str, ...]:
         """The outputs that a desc with these attributes and inputs may describe."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, KeysView, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import c_member
 
 if TYPE_CHECKING:
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Outputs:
-    """The outputs of one call, by field name in either spelling; iterates over them in the struct's order.
+    """The outputs of one call, by field name in either spelling: `y.output_tensor` or `y["output_tensor"]`.
 
-    An array of tensors is a tuple of arrays.
+    Iterates over the arrays in the struct's order; an array of tensors is a tuple of arrays.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -27,7 +28,17 @@ class Outputs:
         for field, value in values.items():
             if name in (field, c_member(field)):
                 return value
-        raise AttributeError(f"no output {name!r}: the desc describes {', '.join(values)}")
+        raise AttributeError(_unknown(name, values), name=name, obj=self)
+
+    def __getitem__(self, name: str) -> Any:
+        for field, value in self._values.items():
+            if name in (field, c_member(field)):
+                return value
+        raise KeyError(_unknown(name, self._values))
+
+    def keys(self) -> KeysView[str]:
+        """The names of the outputs, so that `dict(y)` is possible."""
+        return self._values.keys()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._values.values())
@@ -41,8 +52,15 @@ class Outputs:
     def _repr_html_(self) -> str:
         return _table(self._values).to_html()
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._values]
+
     def __repr__(self) -> str:
-        return f"Outputs({', '.join(self._values)})"
+        return _table(self._values).to_text()
+
+
+def _unknown(name: object, values: Mapping[str, Any]) -> str:
+    return f"no output {brief(name)}: the desc describes {', '.join(values)}"
 
 
 _SHOWN = 4

@@ -8,7 +8,7 @@ from pkgutil import walk_packages
 from typing import Any
 
 from dmlpy.description.coercion import brief
-from dmlpy.messages.naming import did_you_mean
+from dmlpy.description.other_names import operator_remedy
 from dmlpy.messages.problems import DescError, Problem
 
 C_PREFIX = "DML_OPERATOR_"
@@ -101,8 +101,7 @@ def operator_class(type_name: Any) -> type[Any]:
             if spelling in OPERATORS:
                 return OPERATORS[spelling]
     full_names = {short_name(known): known for known in OPERATORS}
-    given = short_name(type_name) if isinstance(type_name, str) else None
-    remedy = did_you_mean(given, full_names, full_names.__getitem__)
+    remedy = operator_remedy(type_name, full_names, full_names.__getitem__)
     expected = f"one of the {len(OPERATORS)} operators that dmlpy describes"
     why = ("dmlpy ops lists them",)
     raise DescError("operator", [Problem("operator.unknown", "type", brief(type_name), expected, why, remedy)])

@@ -78,10 +78,11 @@ def _aligned(terms: tuple[Term, ...], dimension_count: int) -> tuple[Term, ...] 
 
 @dataclass
 class _Evidence:
-    """The places that hold one value of a symbol."""
+    """The places that hold one value of a symbol, and how much they say together."""
 
     value: int
     places: list[str] = field(default_factory=list)
+    weight: float = 0.0
 
 
 class UnboundSymbolError(KeyError):
@@ -150,12 +151,12 @@ class Sizes(Mapping[str, int]):
             return
         value = size // term.factor
         known = self._evidence.setdefault(term.symbol, [])
-        for evidence in known:
-            if evidence.value == value:
-                evidence.places.append(place)
-                break
-        else:
-            known.append(_Evidence(value, [place]))
+        evidence = next((each for each in known if each.value == value), None)
+        if evidence is None:
+            evidence = _Evidence(value)
+            known.append(evidence)
+        evidence.places.append(place)
+        evidence.weight += 1 / term.factor  # a multiple says less: 4 rows of an LSTM's weights are 4 units as likely as 4*1
         self._winners.pop(term.symbol, None)
 
     def add_fallback(self, term: Term, size: int) -> None:
@@ -168,7 +169,7 @@ class Sizes(Mapping[str, int]):
             return None
         if symbol not in self._winners:
             # max() keeps the first of equals, so a tie goes to the value of the earliest field.
-            self._winners[symbol] = max(self._evidence[symbol], key=lambda evidence: len(evidence.places))
+            self._winners[symbol] = max(self._evidence[symbol], key=lambda evidence: round(evidence.weight, 6))
         return self._winners[symbol]
 
     def __getitem__(self, symbol: str) -> int:
@@ -182,6 +183,10 @@ class Sizes(Mapping[str, int]):
         if symbol not in self._fallbacks:
             raise UnboundSymbolError(symbol)
         return self._fallbacks[symbol]
+
+    def is_held(self, symbol: str) -> bool:
+        """Whether an attribute, or a tensor with a right dimension count, binds a symbol."""
+        return symbol in self._fixed or symbol in self._evidence
 
     def run(self, symbol: str) -> tuple[int, ...]:
         """The sizes that a run covers: those of `*sizes` are `known.run("sizes")`.

@@ -12,7 +12,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 import numpy as np
 from pydantic import (
@@ -36,7 +36,7 @@ from dmlpy.description.enums import DmlEnum
 from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.plain_values import Test, plain_test
-from dmlpy.messages.naming import c_member, did_you_mean, is_c_style
+from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, plural
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
 
 if TYPE_CHECKING:
@@ -119,7 +119,10 @@ class Struct(BaseModel, metaclass=StructType):
             fields.clear()
             fields.update(placed)
 
-    def __init__(self, /, **members: Any) -> None:
+    def __init__(self, /, *unnamed: Never, **members: Any) -> None:
+        if unnamed:
+            first = ", ".join(f"{name}=..." for name in [*type(self).model_fields][:2])
+            raise TypeError(f"{type(self).__name__} takes its members by name, {type(self).__name__}({first}); {_given(unnamed)}")
         if not self.c_name:
             remedy = "use a class that mirrors a struct, like RNNDesc"
             raise DescError(type(self).__name__, [Problem("struct.abstract", "", "a base class", "a struct of directml.h", remedy=remedy)])
@@ -199,7 +202,7 @@ class Struct(BaseModel, metaclass=StructType):
         if self.member_named(name) is None:
             names = [c_member(member) if name[:1].isupper() else member for member in type(self).model_fields]
             remedy = did_you_mean(name, names) or "it has no such member"
-        return DescError(self.c_name, [Problem("struct.frozen", name, done, "no change: structs are frozen", remedy=remedy)])
+        return DescError(self.c_name, [Problem("struct.frozen", name, done, "no change: descs are immutable", remedy=remedy)])
 
     @classmethod
     def _complete(cls) -> None:
@@ -433,6 +436,10 @@ class Struct(BaseModel, metaclass=StructType):
             return found
 
 
+def _given(unnamed: Sequence[object]) -> str:
+    return f"{plural(len(unnamed), 'value')} {'was' if len(unnamed) == 1 else 'were'} given without a name"
+
+
 def _with_type(value: Any) -> Any:
     """A member's value with strings in place of the floats that `==` confuses or does not equate."""
     if isinstance(value, float):
@@ -475,16 +482,49 @@ def _form_problems(error: ValidationError) -> list[Problem]:
         if isinstance(cause, DescError):
             problems += [problem.under(path) for problem in cause.problems]
         elif item["type"] == "missing":
-            problems.append(Problem("field.missing", path, "missing", "a value: the member is required"))
+            remedy = (
+                "give its desc: TensorDesc(data_type=..., sizes=...)" if path.startswith("output") and path.endswith("_tensor") else None
+            )
+            problems.append(Problem("field.missing", path, "missing", "a value: the member is required", remedy=remedy))
         elif item["type"] == "json_invalid":
             problems.append(Problem("json.syntax", path, "not JSON", "a JSON object", why=(item["msg"],)))
         elif item["type"] == "model_type":
             problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
         else:
             expected = str(cause).removeprefix("expected ") if cause else _PLAIN.get(item["type"], item["msg"])
-            remedy = spelling_remedy(item["input"], expected, getattr(cause, "prefix", ""))
+            remedy = spelling_remedy(item["input"], expected, getattr(cause, "prefix", "")) or _list_remedy(path, item["input"], expected)
             problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=remedy))
     return problems
+
+
+def _list_remedy(path: str, given: Any, expected: str) -> str | None:
+    """The remedy for a number in place of a list of them."""
+    if type(given) not in (int, float) or not expected.startswith("a sequence of "):
+        return None
+    return f"write [{given}]" if path == "axes" else f"write an entry for each dimension, like [{given}, {given}]"
+
+
+_OTHER_VALUES = {
+    "FLOAT": "FLOAT32",
+    "SINGLE": "FLOAT32",
+    "HALF": "FLOAT16",
+    "DOUBLE": "FLOAT64",
+    "INT": "INT32",
+    "LONG": "INT64",
+    "BYTE": "UINT8",
+    "BOOL": "UINT8",
+    "MEAN": "AVERAGE",
+    "AVG": "AVERAGE",
+    "PROD": "MULTIPLY",
+    "PRODUCT": "MULTIPLY",
+    "BILINEAR": "LINEAR",
+    "NEAREST": "NEAREST_NEIGHBOR",
+    "REFLECT": "REFLECTION",
+    "REPLICATE": "EDGE",
+    "T": "TRANSPOSE",
+    "REVERSE": "BACKWARD",
+}
+"""Values of enumerations by the names that other libraries have for them."""
 
 
 def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
@@ -499,6 +539,8 @@ def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
         return None
     in_c = prefix != "" and given.upper().startswith(prefix)
     names = expected.removeprefix("one of ").split(", ")
+    if (other := _OTHER_VALUES.get(given.upper())) in names:
+        return f"did you mean {other}?"
     return did_you_mean(given[len(prefix) :] if in_c else given, names, prefix.__add__ if in_c else str)
 
 

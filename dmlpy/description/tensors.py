@@ -15,7 +15,7 @@ from dmlpy.description.coercion import OptionalUint, OptionalUints, Spelled, Spe
 from dmlpy.description.enums import DataType, TensorFlags, TensorType
 from dmlpy.description.json_objects import unwrap
 from dmlpy.description.structs import Struct
-from dmlpy.messages.naming import listed, plural
+from dmlpy.messages.naming import listed, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 
 MAX_DIMENSION_COUNT = 8
@@ -79,7 +79,7 @@ class TensorDesc(Struct):
             shape, strides, dtype = layout_of(array)
         except TypeError as error:
             raise DescError(
-                "TensorDesc.of", [Problem("array.kind", "", f"a {type(array).__name__}", "an array", why=(str(error),))]
+                "TensorDesc.of", [Problem("array.kind", "", with_article(type(array).__name__), "an array", why=(str(error),))]
             ) from None
         problems = []
         data_type = DataType.UNKNOWN
@@ -349,7 +349,7 @@ class TensorDesc(Struct):
 
     def summary(self) -> str:
         """Describes the tensor in one line: type, sizes, layout, bytes."""
-        if not self.is_measurable:
+        if not self.is_measurable or min(self.sizes) < 0:
             strides = "" if self.strides is None else f" strides {listed(self.strides)}"
             return f"{self.data_type} {listed(self.sizes)}{strides} (invalid)"
         strides = "" if self.is_packed else f" strides {list(self.element_strides)}"

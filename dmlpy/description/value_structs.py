@@ -27,12 +27,19 @@ class ValueStruct(Struct):
         """
         if not isinstance(data, Mapping):
             names = " and ".join(c_member(name) for name in cls.model_fields)
-            raise DescError(cls.c_name, [Problem("field.form", "", brief(data), f"an object with {names}")])
+            call = f"{cls.__name__}({', '.join(f'{name}={_entry(data)}' for name in cls.model_fields)})"
+            raise DescError(cls.c_name, [Problem("field.form", "", brief(data), f"an object with {names}", remedy=f"write dmlpy.{call}")])
         return cls(**{str(name): value for name, value in data.items()})
 
     def __str__(self) -> str:
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return ", ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items())
+
+
+def _entry(data: Any) -> object:
+    """The number that all entries of a list are, as members; dots where they differ, since their order is unknown."""
+    alike = type(data) in (list, tuple) and len(data) and all(type(item) is int and item == data[0] for item in data)
+    return data[0] if alike else "..."
 
 
 class ScaleBias(ValueStruct):

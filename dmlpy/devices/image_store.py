@@ -115,12 +115,33 @@ class ImageStore:
         if written > KEPT_BYTES // _PART:
             self._make_room()
 
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each stored file by its name.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        return {name: state.st_size for state, name in self._states()}
+
+    def clear(self) -> None:
+        """Removes all stored images. What processes have loaded stays in their memory.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        for name in self.sizes():
+            with contextlib.suppress(FileNotFoundError):  # another process was faster
+                os.unlink(self._place(name), dir_fd=self._descriptor)
+
+    def _states(self) -> list[tuple[os.stat_result, str]]:
+        with os.scandir(self._folder if self._descriptor is None else self._descriptor) as entries:
+            return [(entry.stat(follow_symlinks=False), entry.name) for entry in entries if _IMAGE_NAME.fullmatch(entry.name)]
+
     def _make_room(self) -> None:
         with _written_lock:
             _written[self._folder] = 0
         with contextlib.suppress(OSError):
-            with os.scandir(self._folder if self._descriptor is None else self._descriptor) as entries:
-                states = [(entry.stat(follow_symlinks=False), entry.name) for entry in entries if _IMAGE_NAME.fullmatch(entry.name)]
+            states = self._states()
             excess = sum(state.st_size for state, _ in states) - KEPT_BYTES
             for state, name in sorted(states, key=lambda item: item[0].st_mtime_ns):
                 if excess <= 0:

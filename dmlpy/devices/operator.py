@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from dmlpy.devices.dispatch import BoundedValues, Dispatch, ValueBound
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes, layout_fingerprint, packed_bytes, packed_memory
 from dmlpy.devices.plan import ArrayPlan, BindingProperties, BoundAddress, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import BindError, PickleError, Problem
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from dmlpy.validation.tensor_arguments import TensorArguments
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+_MOST_SHOWN = 6
+"""The tensors whose sizes an operator's `repr` shows."""
 
 
 def _without_memory_error(step: str = "") -> Callable[[Method], Method]:
@@ -139,12 +142,21 @@ class CompiledOperator:
 
         return explain(self.desc, self.device, self._plan.cost())
 
-    def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, temporary: Any = None, **tensors: Any) -> Any:
+    def __call__(
+        self,
+        *unnamed: Never,
+        stream: Any = None,
+        copy: bool = False,
+        validate: bool = False,
+        temporary: Any = None,
+        **tensors: Any,
+    ) -> Outputs:
         """Runs once.
 
         In a stream that is being captured the call is captured, and the memory that it allocates is held as long as the CUDA graph.
 
         Args:
+            *unnamed: nothing: arrays are given by name.
             stream: as for `Dispatch`.
             copy: whether arrays in host memory are copied to a CUDA operator's device (and passed outputs back); not while captured.
             validate: whether sequence lengths in GPU memory are read back and checked; this synchronises, so not while captured.
@@ -158,6 +170,8 @@ class CompiledOperator:
             BindError: arrays or scratch that do not fit; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
+        if unnamed:
+            raise self._unnamed_error(unnamed)
         return self._run(tensors, None, stream, copy=copy, validate=validate, temporary=temporary)
 
     @_without_memory_error("prepare")
@@ -398,6 +412,12 @@ class CompiledOperator:
                     problems += _value_problems(value_bound, binding.strided(np.frombuffer(data, np.uint8), item.desc))
         return problems
 
+    def _unnamed_error(self, unnamed: Sequence[object], packed: Sequence[str] = ()) -> TypeError:
+        """The error for arrays that are not given by name."""
+        names = [slot.place for slot in self.desc.input_slots() if slot.tensor is not None and slot.place not in packed]
+        form = ", ".join(f"{name}=..." for name in names[:4]) + (", ..." if len(names) > 4 else "")
+        return TypeError(f"{self.name} takes arrays by name, op({form}); {plural(len(unnamed), 'value')} without a name")
+
     def _repr_html_(self) -> str:
         from dmlpy.devices.notebook import operator_html
 
@@ -410,7 +430,9 @@ class CompiledOperator:
         return self
 
     def __repr__(self) -> str:
-        return f"<{self.name} compiled for {self.device.name} at feature level {self.feature_level}>"
+        shown = [f"{name} {desc.data_type} {listed(desc.sizes)}" for name, desc in islice(self._descs.items(), _MOST_SHOWN)]
+        more = [f"... {len(self._descs) - _MOST_SHOWN} more"] if len(self._descs) > _MOST_SHOWN else []
+        return f"<{self.name} compiled for {self.device.name} at feature level {self.feature_level}: {', '.join([*shown, *more])}>"
 
 
 class PreparedOperator:
@@ -446,8 +468,18 @@ class PreparedOperator:
         """Reports what `CompiledOperator.explain_plan` reports: packing constants does not change it."""
         return self.operator.explain_plan()
 
-    def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, temporary: Any = None, **tensors: Any) -> Any:
+    def __call__(
+        self,
+        *unnamed: Never,
+        stream: Any = None,
+        copy: bool = False,
+        validate: bool = False,
+        temporary: Any = None,
+        **tensors: Any,
+    ) -> Outputs:
         """Runs once, as `CompiledOperator.__call__` does, without the constant inputs."""
+        if unnamed:
+            raise self.operator._unnamed_error(unnamed, self.operator.prepared_inputs)
         return self.operator._run(tensors, self._memory, stream, copy=copy, validate=validate, temporary=temporary)
 
     def bind(

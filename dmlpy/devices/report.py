@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.devices.device import Device, show_bytes
 from dmlpy.devices.flops import flops_of
+from dmlpy.messages.naming import plural
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.operators.recurrent.stack import stack_of
@@ -125,7 +126,7 @@ def total(name: str, device: str, parts: Iterable[PlanReport]) -> PlanReport:
         floor_step_us=add(lambda part: part.floor_step_us),
         estimate_us=add(lambda part: part.estimate_us),
         estimate_step_us=add(lambda part: part.estimate_step_us),
-        unmodelled=f"{len(unmodelled)} of {len(parts)} parts have none: {unmodelled[0].unmodelled}" if unmodelled else "",
+        unmodelled=f"no cost model for {len(unmodelled)} of {plural(len(parts), 'part')}: {unmodelled[0].unmodelled}" if unmodelled else "",
         parts=parts,
     )
 

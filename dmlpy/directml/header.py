@@ -16,6 +16,7 @@ from dmlpy.description.registry import operator_class
 from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 from dmlpy.graphs import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
+from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import BindError, DescError, Problem
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _memory(given: Any) -> tuple[int, int | None]:
     try:
         seen = view(given)
     except TypeError as error:
-        raise _unbound("Buffer", f"a {type(given).__name__}", "an array, a Buffer or an address", str(error)) from None
+        raise _unbound("Buffer", with_article(type(given).__name__), "an array, a Buffer or an address", str(error)) from None
     strides = [stride * (size - 1) for size, stride in zip(seen.shape, seen.strides, strict=True)]
     if min(strides, default=0) < 0:
         raise _unbound("Buffer", "an array with negative strides", "memory from its first byte on")

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dmlpy.description import member_docs
-from dmlpy.description.enums import DmlEnum
+from dmlpy.description.accepted_types import accepted_type
 from dmlpy.description.structs import Struct
 from dmlpy.directml import header
 from dmlpy.directml.names import CONSTANTS, HEADER, MEMBERS, NAMES, TYPES
@@ -20,23 +19,6 @@ from dmlpy.messages.naming import c_member
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ALSO_ACCEPTED = {
-    "bool": "bool_",
-    "float": "str | floating[Any]",
-    "int": "integer[Any]",
-    "int | float": "str | Mapping[str, Any] | number[Any]",
-    "DataType | str": "int | dtype[Any] | type[generic]",
-    "ScaleBias": "Mapping[str, Any]",
-    "Size2D": "Mapping[str, Any]",
-}
-"""What a constructor takes for a member in addition to the types in its signature, by those types."""
-
-_ARRAYS = {
-    "Sequence[FeatureLevel | str]": "Iterable[FeatureLevel | str | int]",
-    "Sequence[ActivationDesc]": "Iterable[ActivationDesc]",
-    "Sequence[TensorDesc]": "Iterable[TensorDesc]",
-    **{f"Sequence[{edge}]": f"Sequence[{edge} | Mapping[str, Any]]" for edge in ("InputEdge", "OutputEdge", "IntermediateEdge")},
-}
 _OPTIONAL = ("input_count", "output_count")
 """Members that a graph counts itself where its inputs and outputs have names."""
 
@@ -77,18 +59,6 @@ def _class(name: str, kind: type[Struct]) -> Iterator[str]:
     for parameters in (in_c + counts, in_python):
         yield "    @overload"
         yield f"    def __init__(self, *, {', '.join(parameters)}) -> None: ..."
-
-
-def accepted_type(kind: type[Struct], field: str) -> tuple[str, bool]:
-    """The type that a constructor accepts for a member other than None, as Python writes it, and whether None is accepted too."""
-    info = kind.model_fields[field]
-    shown = member_docs.accepted_type(info.annotation)
-    found = shown.removesuffix(" | None")
-    if isinstance(info.annotation, type) and issubclass(info.annotation, DmlEnum):
-        found += " | " + _ALSO_ACCEPTED.get(found, "int")
-    elif found in _ALSO_ACCEPTED:
-        found += " | " + _ALSO_ACCEPTED[found]
-    return _ARRAYS.get(found, found), shown.endswith(" | None")
 
 
 def _parameter(kind: type[Struct], field: str, spelling: str) -> str:

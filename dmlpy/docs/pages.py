@@ -32,6 +32,7 @@ PAGES: Mapping[str, str] = {
     "dmlpy/devices/README.md": "guide/devices",
     "dmlpy/devices/cuda/README.md": "guide/gpu",
     "dmlpy/graphs/README.md": "guide/graphs",
+    "dmlpy/eager/README.md": "guide/eager",
     "dmlpy/x/README.md": "guide/x",
     "dmlpy/nn/README.md": "guide/nn",
     "dmlpy/onnx/README.md": "guide/onnx",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import dmlpy
@@ -30,6 +31,7 @@ API: Mapping[str, tuple[str, str]] = {
         "libraries; elements of 4 bits, two to a byte.",
     ),
     "operators": ("Parameters of networks", "How the parameters of a stacked network lie in one tensor."),
+    "inspection": ("Explanations", "An operator's members, rules and support as data."),
     "validation": ("Checks", "What finds the problems of a desc, and what a feature level supports."),
     "messages": ("Errors", "What dmlpy raises, and the problems that its errors carry."),
     "graphs": ("Graphs", "Graphs of operators."),
@@ -37,7 +39,7 @@ API: Mapping[str, tuple[str, str]] = {
     "reference": ("Definitions", "What an operator should give, computed plainly; every device is held to it."),
 }
 """The packages with public names in `dmlpy`, each with its page's title and first sentence."""
-MODULES: Mapping[str, str] = {"x": "dmlpy.x", "pydirectml": "dmlpy.pydirectml", "keras": "dmlpy.keras", "torch": "dmlpy.torch"}
+MODULES: Mapping[str, str] = {name: f"dmlpy.{name}" for name in ("eager", "x", "pydirectml", "keras", "torch")}
 """Packages with separate public names, by the name of their page."""
 
 UNINDEXED = ("dmlpy.pydirectml",)
@@ -136,6 +138,8 @@ def _by_room() -> dict[str, list[str]]:
     described = set(OPERATORS.values())
     for name in sorted(vars(dmlpy)["__all__"], key=str.lower):
         value = getattr(dmlpy, name)
+        if isinstance(value, ModuleType):
+            continue  # it has a page of its own
         if value not in described and not (isinstance(value, type) and issubclass(value, DmlEnum)):
             found.setdefault(value.__module__.split(".")[1], []).append(name)
     return found

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from statistics import fmean, median_high
 from typing import TYPE_CHECKING
 
+from dmlpy.messages.naming import plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -37,9 +39,9 @@ class Timings:
         gpu_cold, gpu_hot = split(list(self.gpu), max(0, self.warmup - overwritten))
         if verbosity == 0:
             gpu = f", {median_high(gpu_hot):.6f} ms median (GPU)" if gpu_hot else ""
-            yield f"Dispatch '{name}': {count} iterations, {median_high(cpu_hot):.4f} ms median (CPU){gpu}"
+            yield f"Dispatch '{name}': {plural(count, 'iteration')}, {median_high(cpu_hot):.4f} ms median (CPU){gpu}"
             return
-        yield f"Dispatch '{name}': {count} iterations"
+        yield f"Dispatch '{name}': {plural(count, 'iteration')}"
         labelled = (("CPU Timings (Cold) :", cpu_cold), ("GPU Timings (Cold) :", gpu_cold), ("CPU Timings (Hot)  :", cpu_hot))
         for label, samples in (*labelled, ("GPU Timings (Hot)  :", gpu_hot)):
             if samples:
@@ -62,4 +64,4 @@ def split(samples: Sequence[float], warmup: int) -> tuple[Sequence[float], Seque
 def summary(samples: Sequence[float]) -> str:
     """The number, mean, least, median and largest of samples."""
     figures = {"average": fmean(samples), "min": min(samples), "median": median_high(samples), "max": max(samples)}
-    return ", ".join([f"{len(samples)} samples", *(f"{value:.4f} ms {name}" for name, value in figures.items())])
+    return ", ".join([f"{plural(len(samples), 'sample')}", *(f"{value:.4f} ms {name}" for name, value in figures.items())])

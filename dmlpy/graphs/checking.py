@@ -279,7 +279,14 @@ class _Connections:
         if not feeding:
             place = self.inputs[end.node][end.slot].place
             remedy = f"add an edge to it{f', or leave {place} null' if optional else ''}"
-            yield Problem("graph.unfed", self.path(end), "fed by no edge", "one edge", (f"{label} is described but has no edge",), remedy)
+            yield Problem(
+                "graph.unfed",
+                self.path(end),
+                "without an edge",
+                "one edge that feeds it",
+                (f"{label} is described but has no edge",),
+                remedy,
+            )
         else:
             names = [self._edge_label(path) for path in feeding[:_MOST_TOLD]]
             why = (f"{label} is fed by {', '.join(names)}{' and more' if len(feeding) > _MOST_TOLD else ''}",)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description import support
 from dmlpy.description.coercion import brief
+from dmlpy.description.other_names import operator_remedy
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.support import SupportRow, row_at
 from dmlpy.evidence.doubts import doubtful_types
 from dmlpy.evidence.facts import facts_about
 from dmlpy.inspection.samples import example
-from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.messages.tables import Table
 from dmlpy.validation.checking import LATEST, parse_level
@@ -155,8 +155,7 @@ def find(name: str) -> type[OperatorDesc]:
     if len(candidates) == 1:
         return candidates[0]
     expected = f"one of the {len(OPERATORS)} operators that dmlpy describes"
-    close = did_you_mean(name, [kind.short_name() for kind in OPERATORS.values()])
-    remedy = " or ".join(kind.short_name() for kind in candidates) or close or "dmlpy ops lists them"
+    remedy = operator_remedy(name, [kind.short_name() for kind in OPERATORS.values()]) or "dmlpy ops lists them"
     raise DescError("operator", [Problem("operator.unknown", "name", brief(name), expected, remedy=remedy)])
 
 

@@ -25,22 +25,33 @@ from dmlpy.keras.callbacks import (
 )
 from dmlpy.keras.importers import from_keras, from_torch
 from dmlpy.keras.layer import Layer, Weight
-from dmlpy.keras.losses import BinaryCrossentropy, CategoricalCrossentropy, Loss, MeanSquaredError, SparseCategoricalCrossentropy
+from dmlpy.keras.losses import (
+    BinaryCrossentropy,
+    CategoricalCrossentropy,
+    Loss,
+    MeanAbsoluteError,
+    MeanSquaredError,
+    SparseCategoricalCrossentropy,
+)
 from dmlpy.keras.metric_callbacks import EarlyStopping, ModelCheckpoint, ReduceLROnPlateau
 from dmlpy.keras.models import Sequential, load_model
 from dmlpy.keras.onnx_importer import from_onnx
-from dmlpy.keras.optimizers import SGD, Adam, Optimizer
+from dmlpy.keras.optimizers import SGD, Adam, AdamW, Optimizer, RMSprop
+from dmlpy.keras.pointwise import Activation, Dropout
 from dmlpy.keras.recurrent import Recurrent
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer, l1, l1l2, l2
 from dmlpy.keras.simple import Dense, Embedding, Masking
+from dmlpy.keras.tensorboard import TensorBoard
 from dmlpy.keras.time_distributed import TimeDistributed
 
 __all__ = [
     "GRU",
     "LSTM",
     "SGD",
+    "Activation",
     "Adam",
+    "AdamW",
     "BackupAndRestore",
     "Bidirectional",
     "BinaryCrossentropy",
@@ -48,6 +59,7 @@ __all__ = [
     "Callback",
     "CategoricalCrossentropy",
     "Dense",
+    "Dropout",
     "EarlyStopping",
     "Embedding",
     "History",
@@ -56,15 +68,18 @@ __all__ = [
     "LearningRateScheduler",
     "Loss",
     "Masking",
+    "MeanAbsoluteError",
     "MeanSquaredError",
     "ModelCheckpoint",
     "Optimizer",
+    "RMSprop",
     "Recurrent",
     "ReduceLROnPlateau",
     "Regularizer",
     "Sequential",
     "SimpleRNN",
     "SparseCategoricalCrossentropy",
+    "TensorBoard",
     "TerminateOnNaN",
     "TimeDistributed",
     "Weight",

@@ -58,10 +58,17 @@ class TrainedModel(Protocol):
     def summary(self) -> None: ...
 
     def evaluate(
-        self, x: Any, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, *, steps: int | None = None
+        self,
+        x: Any,
+        y: Any = None,
+        batch_size: int | None = None,
+        sample_weight: Any = None,
+        *,
+        steps: int | None = None,
+        verbose: int = 0,
     ) -> float | list[float]: ...
 
-    def predict(self, x: Any, batch_size: int | None = None) -> np.ndarray[Any, Any]: ...
+    def predict(self, x: Any, batch_size: int | None = None, *, verbose: int = 0) -> np.ndarray[Any, Any]: ...
 
     def save_weights(self, path: FilePath) -> None: ...
 
@@ -176,6 +183,25 @@ class History(Callback):
         self.epoch.append(epoch)
         for name, value in (logs or {}).items():
             self.history.setdefault(name, []).append(value)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draws each metric over the epochs, the validation data's in dashes, by Matplotlib, and returns its axes.
+
+        Args:
+            axes: axes of Matplotlib to draw on; None makes a figure.
+
+        Raises:
+            ImportError: Matplotlib is not installed.
+        """
+        if axes is None:
+            from matplotlib import pyplot
+
+            axes = pyplot.figure().add_subplot()
+        for name, values in self.history.items():
+            axes.plot(self.epoch[-len(values) :], values, label=name, linestyle="--" if name.startswith("val_") else "-")
+        axes.set_xlabel("epoch")
+        axes.legend()
+        return axes
 
     def state(self) -> dict[str, Any]:
         return {"epoch": self.epoch, "history": self.history}

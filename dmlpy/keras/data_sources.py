@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dmlpy.description.coercion import brief
 from dmlpy.keras.training import Data, DataReader
+from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class BatchSource:
         if steps is None and epochs > 1 and isinstance(given, Iterator):
             why = ("an iterator is read once, so nothing tells where an epoch of it ends",)
             remedy = "give the batches of an epoch, or an iterable that begins anew in each: a list, a DataLoader, a class with __iter__"
-            yield Problem("data.steps", path, "None", f"a number, for {epochs} epochs of a {type(given).__name__}", why, remedy)
+            yield Problem("data.steps", path, "None", f"a number, for {epochs} epochs of {with_article(type(given).__name__)}", why, remedy)
 
     @staticmethod
     def gives(value: Any) -> bool:
@@ -161,7 +162,7 @@ class BatchSource:
         place = f"{self._path}[{self._read}]"
         self._read += 1
         if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
-            found = f"a {type(batch).__name__}" + (f" of {len(batch)}" if isinstance(batch, tuple | list) else "")
+            found = with_article(type(batch).__name__) + (f" of {len(batch)}" if isinstance(batch, tuple | list) else "")
             expected = "(x, y) or (x, y, sample_weight)"
             raise DescError(self._subject, [Problem("data.form", place, found, expected, (f"the batch is {brief(batch)}",))])
         reader = DataReader(self._model, self._method)

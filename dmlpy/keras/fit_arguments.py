@@ -6,10 +6,11 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.coercion import brief
-from dmlpy.keras.callbacks import Callback
+from dmlpy.keras.callbacks import Callback, LambdaCallback
 from dmlpy.keras.data_sources import ArraySource, BatchSource, DataSource
+from dmlpy.keras.metric_callbacks import EarlyStopping, ReduceLROnPlateau, reported_name
 from dmlpy.keras.training import Data, DataReader
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import did_you_mean, plural, with_article
 from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
@@ -71,7 +72,25 @@ class FitArguments(NamedTuple):
         for index, callback in enumerate(self.callbacks or ()):
             if not isinstance(callback, Callback):
                 expected = "a callback: an object of a class derived from dmlpy.keras.Callback"
-                reader.problems.append(Problem("callback.kind", f"callbacks[{index}]", f"a {type(callback).__name__}", expected))
+                reader.problems.append(Problem("callback.kind", f"callbacks[{index}]", with_article(type(callback).__name__), expected))
+        self._check_monitors(reader)
+
+    def _check_monitors(self, reader: DataReader) -> None:
+        """Reports callbacks that would wait for ever for a metric that no epoch has, unless a callback of the caller's may add it."""
+        callbacks = tuple(self.callbacks or ())
+        if any(type(callback) is LambdaCallback or not type(callback).__module__.startswith("dmlpy.keras.") for callback in callbacks):
+            return
+        is_validated = self.validation_data is not None or self.validation_split
+        names = reader.model.objective.names
+        known = [*names, *(f"val_{name}" for name in names if is_validated), "learning_rate"]
+        for index, callback in enumerate(callbacks):
+            if isinstance(callback, EarlyStopping | ReduceLROnPlateau) and reported_name(callback.monitor) not in known:
+                is_missing = callback.monitor.startswith("val_") and not is_validated
+                remedy = "give validation_data or validation_split" if is_missing else did_you_mean(callback.monitor, known)
+                expected = f"one of {', '.join(known)}"
+                reader.problems.append(
+                    Problem("callback.monitor", f"callbacks[{index}].monitor", brief(callback.monitor), expected, remedy=remedy)
+                )
 
     def _batches(self, reader: DataReader, epochs: int) -> DataSource:
         for name, value in {"sample_weight": self.sample_weight, "batch_size": self.batch_size}.items():
@@ -123,7 +142,7 @@ class FitArguments(NamedTuple):
             reader.problems += BatchSource.problems(given, self.validation_steps, epochs, "validation_steps")
             return BatchSource(reader.model, given, self.validation_steps, "fit", "validation_data")
         if not isinstance(given, tuple | list) or len(given) not in (2, 3):
-            found = f"a {type(given).__name__}" + (f" of {len(given)}" if isinstance(given, tuple | list) else "")
+            found = with_article(type(given).__name__) + (f" of {len(given)}" if isinstance(given, tuple | list) else "")
             expected = "(x, y) or (x, y, sample_weight), or an iterable of batches"
             reader.problems.append(Problem("data.form", "validation_data", found, expected))
             return None

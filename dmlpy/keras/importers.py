@@ -19,7 +19,7 @@ from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.time_distributed import TimeDistributed
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
     ActivationCeluDesc,
@@ -95,7 +95,7 @@ def from_keras(layer: Any) -> Recurrent | Bidirectional | TimeDistributed:
         read.append(arguments)
     kinds = [type(direction).__name__ for direction in directions.values()]
     if not problems and len(set(kinds)) > 1:
-        problems.append(Problem("import.option", "backward_layer", f"a {kinds[1]}", f"a {kinds[0]}, as forward_layer"))
+        problems.append(Problem("import.option", "backward_layer", with_article(kinds[1]), f"{with_article(kinds[0])}, as forward_layer"))
     elif not problems and len(read) == 2:
         problems += _backward_problems(*read)
     if problems:
@@ -121,12 +121,14 @@ def _keras_arguments(layer: Any) -> tuple[dict[str, Any], list[Problem]]:
     """The arguments that reproduce a Keras layer, and the problems with it."""
     name = type(layer).__name__
     if name not in _CELLS or not hasattr(layer, "get_config"):
-        return {}, [Problem("import.kind", "", f"a {name}", f"a layer of Keras 3: {', '.join(_CELLS)}, Bidirectional or TimeDistributed")]
+        return {}, [
+            Problem("import.kind", "", with_article(name), f"a layer of Keras 3: {', '.join(_CELLS)}, Bidirectional or TimeDistributed")
+        ]
     if not layer.built:
         return {}, [Problem("layer.not_built", "", "not built", "a layer with weights", remedy="call it on data, or build(shape)")]
     config = layer.get_config()
     if "time_major" in config:
-        return {}, [Problem("import.kind", "", f"a {name} of Keras 2", "one of Keras 3")]
+        return {}, [Problem("import.kind", "", f"{with_article(name)} of Keras 2", "one of Keras 3")]
     problems = [
         Problem("import.option", option, brief(config[option]), repr(value))
         for option, value in _REQUIRED.items()
@@ -205,7 +207,9 @@ def from_torch(
         entries = {str(name): value for name, value in source.state_dict().items()}
         mode = getattr(source, "mode", type(source).__name__)
         if mode not in ("RNN_TANH", "RNN_RELU", "GRU", "LSTM"):
-            raise DescError("from_torch", [Problem("import.kind", "source", f"a {type(source).__name__}", "nn.RNN, nn.GRU or nn.LSTM")])
+            raise DescError(
+                "from_torch", [Problem("import.kind", "source", with_article(type(source).__name__), "nn.RNN, nn.GRU or nn.LSTM")]
+            )
         nonlinearity = "relu" if mode == "RNN_RELU" else "tanh"
     elif isinstance(source, Mapping):
         entries = {name.removeprefix(prefix): value for name, value in source.items() if str(name).startswith(prefix)}

@@ -84,6 +84,18 @@ class MeanSquaredError(Loss):
         return scores, difference
 
 
+class MeanAbsoluteError(Loss):
+    """The mean of |y - t| over the last axis. Its gradient is 0 where they are equal."""
+
+    name = "mean_absolute_error"
+
+    def of_values(self, targets: Array, values: Array, backend: Backend) -> tuple[Array, Array]:
+        difference = values - targets
+        gradient = backend.xp.sign(difference)
+        gradient /= values.shape[-1]
+        return abs(difference).mean(axis=-1), gradient
+
+
 class BinaryCrossentropy(Crossentropy):
     """The mean of -t * ln(y) - (1 - t) * ln(1 - y) over the last axis."""
 
@@ -171,14 +183,17 @@ def _apply(desc: ActivationDesc, x: Array, backend: Backend) -> Array:
 
 LOSSES: Mapping[str, type[Loss]] = {
     "mse": MeanSquaredError,
-    **{kind.name: kind for kind in (MeanSquaredError, BinaryCrossentropy, CategoricalCrossentropy, SparseCategoricalCrossentropy)},
+    "mae": MeanAbsoluteError,
+    **{kind.name: kind for kind in (MeanSquaredError, MeanAbsoluteError, BinaryCrossentropy)},
+    **{kind.name: kind for kind in (CategoricalCrossentropy, SparseCategoricalCrossentropy)},
 }
 
 
 def loss(value: Loss | str) -> Loss:
     """Returns a loss as it is, or the one of a name.
 
-    The names are `mse`, `mean_squared_error`, `binary_crossentropy`, `categorical_crossentropy` and `sparse_categorical_crossentropy`.
+    The names are `mse`, `mean_squared_error`, `mae`, `mean_absolute_error`, `binary_crossentropy`, `categorical_crossentropy` and
+    `sparse_categorical_crossentropy`.
 
     Raises:
         DescError: the name is unknown.

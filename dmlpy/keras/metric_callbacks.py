@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class _MetricCallback(Callback):
+def reported_name(monitor: str) -> str:
+    """The name under which a metric is reported: `val_acc` for `val_accuracy`."""
+    return monitor.removesuffix("uracy") if monitor.endswith("accuracy") else monitor
+
+
+class MetricCallback(Callback):
     """The base of the callbacks that monitor a metric.
 
     Args:
@@ -48,7 +53,7 @@ class _MetricCallback(Callback):
 
     def watched(self, logs: Logs | None) -> float | None:
         """The metric's value; None, with a warning, if the logs do not have it."""
-        value = (logs or {}).get(self.monitor)
+        value = (logs or {}).get(self.monitor, (logs or {}).get(reported_name(self.monitor)))
         if value is None:
             names = ", ".join(logs or {})
             warnings.warn(f"{type(self).__name__}: the epoch has no figure {self.monitor}; it has {names}", stacklevel=2)
@@ -59,7 +64,7 @@ class _MetricCallback(Callback):
             print(text)
 
 
-class EarlyStopping(_MetricCallback):
+class EarlyStopping(MetricCallback):
     """Stops the run when a metric has stopped improving.
 
     Args:
@@ -133,7 +138,7 @@ class EarlyStopping(_MetricCallback):
         vars(self).update(state)
 
 
-class ModelCheckpoint(_MetricCallback):
+class ModelCheckpoint(MetricCallback):
     """Saves the model, or its weights, after each epoch or after a number of batches.
 
     Args:
@@ -205,7 +210,7 @@ def check_frequency(owner: str, given: Any) -> str | int:
     raise DescError(owner, [Problem("field.form", "save_freq", brief(given), "epoch, or a number of batches, 1 or more")])
 
 
-class ReduceLROnPlateau(_MetricCallback):
+class ReduceLROnPlateau(MetricCallback):
     """Lowers the optimizer's `lr` when a metric has stopped improving.
 
     Args:

@@ -21,7 +21,7 @@ from dmlpy.keras.losses import loss as find_loss
 from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
 from dmlpy.keras.training import Data, DataReader, Measured, Objective
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.messages.tables import Table
 
@@ -77,7 +77,7 @@ class Sequential:
             DescError: the first layer has no input size, or a layer does not accept the previous one's output, or is already in a model.
         """
         if not isinstance(layer, Layer):
-            raise DescError("Sequential.add", [Problem("layer.kind", "layer", f"a {type(layer).__name__}", "a layer")])
+            raise DescError("Sequential.add", [Problem("layer.kind", "layer", with_article(type(layer).__name__), "a layer")])
         if layer.return_state:
             remedy = "leave return_state out, or call the layers one after the other"
             raise DescError(
@@ -169,8 +169,8 @@ class Sequential:
         """Sets how the model is trained. The optimizer starts from its initial state.
 
         Args:
-            optimizer: `sgd`, `adam`, or an optimizer.
-            loss: `mse`, `binary_crossentropy`, `categorical_crossentropy`, `sparse_categorical_crossentropy`, or a loss.
+            optimizer: `sgd`, `adam`, `adamw`, `rmsprop`, or an optimizer.
+            loss: `mse`, `mae`, `binary_crossentropy`, `categorical_crossentropy`, `sparse_categorical_crossentropy`, or a loss.
             metrics: `accuracy` or nothing.
 
         Raises:
@@ -266,7 +266,14 @@ class Sequential:
         return _scalar_or_list(self.test_step(self._one_batch("test_on_batch", x, y, sample_weight)))
 
     def evaluate(
-        self, x: Any, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, *, steps: int | None = None
+        self,
+        x: Any,
+        y: Any = None,
+        batch_size: int | None = None,
+        sample_weight: Any = None,
+        *,
+        steps: int | None = None,
+        verbose: int = 0,
     ) -> float | list[float]:
         """Returns the loss of all samples, averaged over batches, in a list with any metrics.
 
@@ -276,6 +283,7 @@ class Sequential:
             batch_size: samples of a batch; None: the model's fixed batch size, else 32.
             sample_weight: [N], of each sample in the loss.
             steps: for an iterable, the batches to read; None: all.
+            verbose: 0 for nothing; else a line with the metrics is printed.
 
         Raises:
             DescError: as for `fit`.
@@ -283,21 +291,22 @@ class Sequential:
         reader = self._reader("evaluate")
         self._known_compiled()
         if y is None and BatchSource.gives(x):
-            return _scalar_or_list(list(evaluate(self, BatchSource(self, x, steps, "evaluate", "x")).values()))
+            return _reported(evaluate(self, BatchSource(self, x, steps, "evaluate", "x")), verbose)
         data = reader.read(x, y, sample_weight)
         size = reader.batch_size(batch_size)
         reader.whole_batches(data)
         reader.raise_problems()
         assert data is not None
-        return _scalar_or_list(list(evaluate(self, ArraySource(data, size)).values()))
+        return _reported(evaluate(self, ArraySource(data, size)), verbose)
 
     @np.errstate(all="ignore")
-    def predict(self, x: Any, batch_size: int | None = None) -> np.ndarray[Any, Any]:
+    def predict(self, x: Any, batch_size: int | None = None, *, verbose: int = 0) -> np.ndarray[Any, Any]:
         """Computes the outputs of all samples.
 
         Args:
             x: samples, [N, ...].
             batch_size: samples of a batch; None: the model's fixed batch size, else 32.
+            verbose: 0 for nothing; else a line with the number of samples is printed.
 
         Raises:
             DescError: invalid data; all problems at once.
@@ -310,6 +319,8 @@ class Sequential:
         assert data is not None
         with self._pass():
             parts = [self.backend.host(self._forward(batch.x, training=False)[0]) for batch in ArraySource(data, size).epoch(0)]
+        if verbose:
+            print(f"predicted {plural(len(data), 'sample')}")
         return np.concatenate(parts)
 
     # Files
@@ -331,7 +342,7 @@ class Sequential:
         """Writes the weights and the layers' arguments to a safetensors file, for `load_model`. The settings of `compile` are not saved.
 
         Raises:
-            DescError: a layer has an argument that cannot be stored: a function.
+            DescError: a layer has an argument that cannot be stored: a function; or the file's name says that it is Keras's.
         """
         saving.save_model(self.layers, self.backend, path)
 
@@ -485,6 +496,13 @@ def _found_input_shape(layer: Layer, before: Shape | None, name: str) -> Shape:
 def _agree(given: Shape, before: Shape) -> bool:
     """Returns whether an input may have both shapes: sizes are equal where both are known."""
     return len(given) == len(before) and all(None in (own, other) or own == other for own, other in zip(given, before, strict=True))
+
+
+def _reported(metrics: Mapping[str, float], verbose: int) -> float | list[float]:
+    """The metrics as `evaluate` returns them, which may be printed."""
+    if verbose:
+        print(" - ".join(f"{name}: {value:.4f}" for name, value in metrics.items()))
+    return _scalar_or_list(list(metrics.values()))
 
 
 def _scalar_or_list(values: list[float]) -> float | list[float]:

@@ -11,6 +11,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.importers import LAYERS
+from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent.onnx_names import ONNX_ACTIVATIONS, ONNX_DEFAULTS, onnx_activations
 
@@ -90,7 +91,7 @@ def _node_of(source: Any, weights: Any) -> tuple[Any, dict[str, np.ndarray[Any, 
         return source, {name: _array(tensor) for name, tensor in items}
     nodes = [node for node in graph.node if node.op_type in LAYERS and weights in (None, node.name)]
     if len(nodes) != 1:
-        names = ", ".join(node.name or f"a {node.op_type} without a name" for node in graph.node if node.op_type in LAYERS)
+        names = ", ".join(node.name or f"{with_article(node.op_type)} without a name" for node in graph.node if node.op_type in LAYERS)
         why = (f"the model's recurrent nodes: {names or 'none'}",)
         expected = "the name of its one recurrent node" if weights is None else "the name of one"
         raise DescError("from_onnx", [Problem("import.missing", "weights", brief(weights), expected, why)])

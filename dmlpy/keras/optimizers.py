@@ -246,11 +246,94 @@ class Adam(Optimizer):
         weight -= work
 
 
-OPTIMIZERS: Mapping[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam}
+class AdamW(Adam):
+    """Adam with decoupled weight decay: every update first makes w smaller by lr * weight_decay * w.
+
+    Args:
+        lr: the learning rate.
+        weight_decay: the share of a weight, times the rate, that an update takes off.
+        beta_1: the decay rate of the first moment.
+        beta_2: the decay rate of the second moment.
+        epsilon: added to the square root of the second moment.
+        decay: the learning rate of update i, from 0 on, is lr / (1 + decay * i).
+        clipnorm: the largest norm of all gradients together; None: no limit.
+        clipvalue: the largest magnitude of each gradient's entries; None: no limit.
+
+    Raises:
+        DescError: arguments out of range.
+    """
+
+    def __init__(
+        self,
+        lr: float = 0.001,
+        weight_decay: float = 0.004,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        decay: float = 0.0,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+    ) -> None:
+        super().__init__(lr, beta_1, beta_2, epsilon, decay, clipnorm, clipvalue)
+        self.weight_decay: float = weight_decay
+        if not isinstance(weight_decay, Real) or not 0 <= weight_decay < math.inf:
+            problem = Problem("optimizer.range", "weight_decay", brief(weight_decay), "a finite number, 0 or larger")
+            raise DescError(type(self).__name__, [problem])
+
+    def step(self, weight: Array, gradient: Array, moments: tuple[Array, ...], work: Array, rate: float, xp: Any) -> None:
+        weight -= xp.multiply(weight, rate * self.weight_decay, out=work)
+        super().step(weight, gradient, moments, work, rate, xp)
+
+
+class RMSprop(Optimizer):
+    """Divides each gradient by a running root of its mean square: V = rho * V + (1 - rho) * g^2, w -= lr * g / sqrt(V + epsilon).
+
+    Args:
+        lr: the learning rate.
+        rho: the decay rate of the mean square.
+        epsilon: added to the mean square.
+        decay: the learning rate of update i, from 0 on, is lr / (1 + decay * i).
+        clipnorm: the largest norm of all gradients together; None: no limit.
+        clipvalue: the largest magnitude of each gradient's entries; None: no limit.
+
+    Raises:
+        DescError: arguments out of range.
+    """
+
+    def __init__(
+        self,
+        lr: float = 0.001,
+        rho: float = 0.9,
+        epsilon: float = 1e-7,
+        decay: float = 0.0,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+    ) -> None:
+        super().__init__(lr, decay, clipnorm, clipvalue, rho=rho)
+        self.rho = rho
+        self.epsilon = epsilon
+
+    def moments(self) -> int:
+        return 1
+
+    def step(self, weight: Array, gradient: Array, moments: tuple[Array, ...], work: Array, rate: float, xp: Any) -> None:
+        (square,) = moments
+        square *= self.rho
+        xp.multiply(gradient, gradient, out=work)
+        work *= 1 - self.rho
+        square += work
+        xp.add(square, self.epsilon, out=work)
+        xp.sqrt(work, out=work)
+        xp.divide(gradient, work, out=work)
+        work *= rate
+        weight -= work
+
+
+OPTIMIZERS: Mapping[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW, "rmsprop": RMSprop}
 
 
 def optimizer(value: Optimizer | str) -> Optimizer:
-    """Returns the given optimizer, or a new one by name (`sgd`, `adam`) with Keras's defaults.
+    """Returns the given optimizer, or a new one by name (`sgd`, `adam`, `adamw`, `rmsprop`) with Keras's defaults.
 
     Raises:
         DescError: the name is unknown.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import contextmanager
 from itertools import chain
 from os import PathLike, fspath
@@ -43,8 +44,12 @@ def save_model(layers: Sequence[Layer], backend: Backend, path: FilePath) -> Non
     """Writes the weights and the arguments of a model's layers.
 
     Raises:
-        DescError: an argument that cannot be stored.
+        DescError: an argument that cannot be stored, or a name that says that the file is Keras's.
     """
+    if os.fspath(path).endswith((".keras", ".h5")):
+        why = ("a file of that kind is Keras's, and this is a safetensors file",)
+        problem = Problem("model.path", "path", brief(os.fspath(path)), "a name that ends in .safetensors, or in nothing", why)
+        raise DescError("Sequential.save", [problem])
     arguments = [_encoded(layer, f"layers[{index}]") for index, layer in enumerate(layers)]
     _write(layers, backend, path, {_HEADER: json.dumps({"layers": arguments})})
 

@@ -62,6 +62,20 @@ derivatives.
 """
 
 
+def refuse_untrainable(layer: str, activation: ActivationDesc) -> None:
+    """Raises DescError for an activation whose derivative does not follow from its value."""
+    if type(activation) not in _GRADIENTS:
+        names = ", ".join(kind.short_name().removeprefix("ACTIVATION_") for kind in _GRADIENTS)
+        name = activation.short_name().removeprefix("ACTIVATION_")
+        why = ("its derivative does not follow from its value",)
+        raise DescError(layer, [Problem("activation.training", "activation", name, f"one of {names}, for training", why)])
+
+
+def activation_gradient(activation: ActivationDesc, y: Array, dy: Array) -> Array:
+    """The gradient of an activation's argument, from its value y and y's gradient."""
+    return _GRADIENTS[type(activation)](activation, y, dy)
+
+
 class Dense(Layer):
     """A dense layer y = activation(x W + b) over the last axis of x: [B, input_dim], [B, T, input_dim], ... Masks pass through.
 
@@ -139,11 +153,8 @@ class Dense(Layer):
 
     def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
         assert self.backend is not None
-        if training and type(self.activation) not in _GRADIENTS:
-            names = ", ".join(kind.short_name().removeprefix("ACTIVATION_") for kind in _GRADIENTS)
-            name = self.activation.short_name().removeprefix("ACTIVATION_")
-            why = ("its derivative does not follow from its value",)
-            raise DescError(self.name, [Problem("activation.training", "activation", name, f"one of {names}, for training", why)])
+        if training:
+            refuse_untrainable(self.name, self.activation)
         self.refuse_shape(x, (None, *[None] * (x.ndim - 2), self.weights[0].value.shape[0]))
         rows = x.reshape(-1, x.shape[-1])
         self._descs = ()

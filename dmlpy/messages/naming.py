@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-_MAX_COMPARED = 200
+_MAX_COMPARED = 400
 """The most candidates that a mistyped name is compared with."""
 _MAX_COMPARED_LENGTH = 100
 """The most characters of a compared name: the time of a comparison grows with the product of both lengths."""
+_VOWELS = "aeiou"
+_VOWEL_LETTERS = "AEFHILMNORSX"
+"""The letters whose names begin with a vowel."""
+_AS_CONSONANT = ("uni", "use", "uint", "eu", "one")
 _IRREGULAR = {"roi_tensor": "ROITensor", "output_roi_gradient_tensor": "OutputROIGradientTensor", "slice_sizes": "Sizes"}
 
 
@@ -84,8 +88,15 @@ def _text(value: object) -> str:
         return f"{type(value).__name__} object"
 
 
+def with_article(name: str) -> str:
+    """A name behind its article, as it is spoken: `a list`, `an int`, `an LSTM`, `a GRU`, `a UINT8`."""
+    spelled_out = name[:2].isupper() and len(name) > 1
+    vowel = name[:1] in _VOWEL_LETTERS if spelled_out else name[:1].lower() in _VOWELS and not name.lower().startswith(_AS_CONSONANT)
+    return f"{'an' if vowel else 'a'} {name}"
+
+
 def plural(count: int, noun: str) -> str:
-    """Formats a count with its noun: `1 dimension`, `3 dimensions`, `2 entries`."""
+    """Formats a count with its noun: `1 dimension`, `3 dimensions`, `2 entries`, `2 processes`."""
     if count != 1:
-        noun = noun[:-1] + "ies" if noun.endswith("ry") else noun + "s"
+        noun = noun[:-1] + "ies" if noun.endswith("ry") else noun + ("es" if noun.endswith("ss") else "s")
     return f"{count} {noun}"

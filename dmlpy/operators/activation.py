@@ -10,6 +10,7 @@ from dmlpy.description.coercion import Float, Uints, brief, default, entries, re
 from dmlpy.description.descs import FusableDesc, OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Violation, rule
+from dmlpy.description.registry import C_PREFIX, OPERATORS
 from dmlpy.description.sizes import MAX_SIZE, Sizes
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -386,8 +387,17 @@ def _as_activation(value: Any, path: str = "") -> ActivationDesc:
         raise ValueError(f"{'activation descs' if path else 'an activation desc'}: call the class, {desc.__name__}()")
     if not isinstance(desc, ActivationDesc):
         one = 'an activation desc, like ActivationReluDesc() or {"Type": "DML_OPERATOR_ACTIVATION_RELU"}'
-        raise ValueError(f"a sequence of activation descs (found {brief(value)})" if path else one)
+        raise ValueError(f"a sequence of activation descs (found {brief(value)}){_call_of(value)}" if path else one)
     return desc
+
+
+def _call_of(name: Any) -> str:
+    """The desc of a named activation, for the end of a message: `: write ActivationTanhDesc()`."""
+    if not isinstance(name, str):
+        return ""
+    short = name.upper().removeprefix(C_PREFIX).removeprefix("ACTIVATION_")
+    kind = OPERATORS.get(f"{C_PREFIX}ACTIVATION_{short}")
+    return f": write {kind.__name__}()" if kind else ""
 
 
 def _as_activations(value: Any) -> tuple[ActivationDesc, ...]:

@@ -130,12 +130,17 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
         a, b, c = self.a_tensor.sizes, self.b_tensor.sizes, self.output_tensor or self.c_tensor
         if len(a) < 2 or len(b) < 2:
             return None
+        inner = []
         fitting = []
         for trans_a, trans_b in product(MatrixTransform, repeat=2):
             m, k = a[-2:] if trans_a is MatrixTransform.NONE else a[:-3:-1]
-            inner, n = b[-2:] if trans_b is MatrixTransform.NONE else b[:-3:-1]
-            if k == inner and (c is None or c.sizes[-2:] == (m, n)):
-                fitting.append((trans_a, trans_b))
+            rows, n = b[-2:] if trans_b is MatrixTransform.NONE else b[:-3:-1]
+            if k == rows:
+                inner.append((trans_a, trans_b))
+                if c is None or c.sizes[-2:] == (m, n):
+                    fitting.append((trans_a, trans_b))
+        # An output that was inferred has the sizes of the wrong choice: the factors alone decide then.
+        fitting = fitting or inner
         if len(fitting) != 1 or fitting == [(self.trans_a, self.trans_b)]:
             return None
         changed = [f"{name} {fit}" for name, fit in zip(("trans_a", "trans_b"), fitting[0], strict=True) if fit is not getattr(self, name)]

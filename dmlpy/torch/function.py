@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import torch
 from torch.autograd import forward_ad
 
+from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.torch.operators import FLOATS, KINDS, Network, gradient_op, network_op
 
@@ -91,7 +92,7 @@ def type_problems(params: Any, tensors: Mapping[str, Any], owner: str = "params"
         owner: the name for `params` in messages.
     """
     if not isinstance(params, torch.Tensor):
-        return [Problem("array.kind", owner, f"a {type(params).__name__}", "a torch.Tensor")]
+        return [Problem("array.kind", owner, with_article(type(params).__name__), "a torch.Tensor")]
     problems = [_shard_problem(name, tensor) for name, tensor in {owner: params, **tensors}.items() if is_sharded(tensor)]
     if params.dtype not in FLOATS:
         problems.append(_type_problem(owner, params.dtype))
@@ -99,7 +100,7 @@ def type_problems(params: Any, tensors: Mapping[str, Any], owner: str = "params"
         problems.append(Problem("array.device", owner, f"on {params.device}", "a tensor on the CPU or on an NVIDIA GPU"))
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor):
-            problems.append(Problem("array.kind", name, f"a {type(tensor).__name__}", "a torch.Tensor"))
+            problems.append(Problem("array.kind", name, with_article(type(tensor).__name__), "a torch.Tensor"))
             continue
         if tensor.dtype not in FLOATS:
             problems.append(_type_problem(name, tensor.dtype))

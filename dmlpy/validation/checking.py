@@ -12,7 +12,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc, show_attribute
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
 from dmlpy.description.markers import AttributeField, Limits, Slot
-from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, is_permutation, run_of, show
+from dmlpy.description.sizes import Sizes, Term, is_permutation, run_of, show
 from dmlpy.description.structs import Struct
 from dmlpy.description.support import SupportRow, TypeSet, level_for, row_at
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
@@ -187,8 +187,7 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, s
     if not measurable:
         return  # rules that relate tensors are meaningless then, and some would count millions of sizes
     for name in desc.rules():
-        for violation in _violations(desc, name, known, level):
-            yield Problem(name, violation.path, violation.found, violation.expected, violation.why, violation.remedy)
+        yield from desc.rule_problems(name, known, level)
 
 
 def _is_between(count: int, span: tuple[int, int]) -> bool:
@@ -197,13 +196,6 @@ def _is_between(count: int, span: tuple[int, int]) -> bool:
 
 def _level_reason(desc: OperatorDesc, level: FeatureLevel) -> tuple[str, ...]:
     return () if desc.is_extension else (f"feature level {level}",)
-
-
-def _violations(desc: OperatorDesc, name: str, known: Sizes, level: FeatureLevel) -> list[Any]:
-    try:
-        return list(getattr(desc, name)(known, level))
-    except UnboundSymbolError:
-        return []  # a rule on a symbol that no well-formed tensor binds: the tensors' problems are reported instead
 
 
 def _with_reasons(problem: Problem, desc: OperatorDesc, slot: Slot, tensor: TensorDesc, known: Sizes) -> Problem:

@@ -10,6 +10,7 @@ from dmlpy.description.enums import Feature, FeatureLevel
 from dmlpy.description.structs import Struct
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.messages.hresult import HResult
+from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.validation.checking import LATEST, parse_level
 
@@ -97,7 +98,7 @@ def check_feature_support(
     kind = _QUERIES[asked]
     query = kind.from_dict(query) if isinstance(query, Mapping) else query
     if not isinstance(query, kind):
-        raise DescError("check_feature_support", [Problem("field.form", "query", brief(query), f"a {kind.__name__}")])
+        raise DescError("check_feature_support", [Problem("field.form", "query", brief(query), with_article(kind.__name__))])
     if isinstance(query, FeatureQueryTensorDataTypeSupport):
         return FeatureDataTensorDataTypeSupport(is_supported=(since := query.data_type.introduced) is not None and since <= level)
     assert isinstance(query, FeatureQueryFeatureLevels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.coercion import brief
-from dmlpy.messages.naming import c_member, c_path, did_you_mean, is_c_style, listed
+from dmlpy.messages.naming import c_member, c_path, did_you_mean, is_c_style, listed, with_article
 from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class TensorArguments:
         if marker.output and self._returned:
             return Problem("bind.misplaced", name, "an output", f"{self._kind}s only: the outputs are returned")
         own = "output" if marker.output else "input"
-        return Problem("bind.misplaced", name, f"an {own}", f"{self._kind}s only", remedy=f"give it with the {own}s")
+        return Problem("bind.misplaced", name, with_article(own), f"{self._kind}s only", remedy=f"give it with the {own}s")
 
 
 def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, Any], list[Problem]]:

@@ -117,10 +117,16 @@ class _Call:
         members = with_defaults(self.kind, tensors, {name: value for name, value in given.items() if value is not None}, sizes)
         tensors = self._with_repeated_addend(tensors, members)
         sized = {} if sizes is None else self._describe_first_output(sizes, tensors, members, types)
-        desc = operator.replace(**tensors, **members) if isinstance(operator, OperatorDesc) else self.kind(**sized, **tensors, **members)
+        whole = isinstance(operator, OperatorDesc)
+        desc = operator.replace(**tensors, **members) if whole else self.kind(**sized, **tensors, **members)
         desc = self._with_outputs(desc, sized, types)
         if problems := [*self._without_operands(desc), *only_errors(check(desc))]:
-            raise DescError(self.name, problems)
+            # What is wrong with an inferred output follows from the operands, which are reported alone.
+            stated = [
+                name for name in (field.name for field in self.kind.outputs()) if name in sized or (whole and getattr(operator, name))
+            ]
+            inferred = {field.name for field in self.kind.outputs()}.difference(stated)
+            raise DescError(self.name, [problem for problem in problems if problem.field not in inferred] or problems)
         return desc
 
     def _take(self, field: TensorField, given: dict[str, Any], problems: list[Problem]) -> None:

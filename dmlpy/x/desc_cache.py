@@ -7,6 +7,8 @@ from functools import lru_cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.structs import Struct
 from dmlpy.description.symbolic_sizes import are_symbolic
@@ -84,26 +86,34 @@ def token_of(operator: Any, refs: Mapping[str, TensorRef], given: Mapping[str, A
     if len(refs) > _MAX_ENTRIES or are_symbolic() or current_policy() is not TensorPolicy.default:
         return None  # a policy of the caller's may decide by anything
     try:
-        return operator, tuple((place, ref.tensor) for place, ref in refs.items()), tuple((name, _token(given[name])) for name in given)
-    except _UncacheableError:
+        return (
+            operator,
+            tuple((place, ref.tensor) for place, ref in refs.items()),
+            tuple((name, value_token(given[name])) for name in given),
+        )
+    except UncacheableError:
         return None
 
 
-class _UncacheableError(Exception):
+class UncacheableError(Exception):
     """Raised for a value whose equality is unknown."""
 
 
-def _token(value: Any, depth: int = 0) -> Hashable:
-    """A value distinguished from equal ones of other types: 1, 1.0 and True are not the same argument, nor are 0.0 and -0.0."""
+def value_token(value: Any, depth: int = 0) -> Hashable:
+    """A value distinguished from equal ones of other types: 1, 1.0 and True are not the same argument, nor are 0.0 and -0.0.
+
+    Raises:
+        UncacheableError: the value's equality is unknown, or it is long.
+    """
     kind = type(value)
-    if kind in (int, str, bool, NoneType) or isinstance(value, DmlEnum | Struct):
+    if kind in (int, str, bool, NoneType, type) or isinstance(value, DmlEnum | Struct | np.dtype):
         return kind, value
     if kind is float:
         return kind, value.hex()
     if depth == _MAX_DEPTH:
-        raise _UncacheableError
+        raise UncacheableError
     if isinstance(value, Sequence) and kind in (list, tuple) and len(value) <= _MAX_ENTRIES:
-        return kind, tuple(_token(item, depth + 1) for item in value)
+        return kind, tuple(value_token(item, depth + 1) for item in value)
     if kind is dict and len(value) <= _MAX_ENTRIES:
-        return kind, tuple((_token(key, depth + 1), _token(item, depth + 1)) for key, item in value.items())
-    raise _UncacheableError
+        return kind, tuple((value_token(key, depth + 1), value_token(item, depth + 1)) for key, item in value.items())
+    raise UncacheableError

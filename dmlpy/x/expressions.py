@@ -286,7 +286,8 @@ def _product(a: Expression, b: Expression) -> Expression:
     if batch is None or left.sizes[-1] != right.sizes[-2]:
         why = "the last dimension of a is the one before the last of b, and the dimensions before those broadcast"
         raise DescError(
-            f"@ {caller_location()}", [Problem("expression.sizes", "b", listed(b.sizes), f"the right side of {listed(a.sizes)}", (why,))]
+            f"@ {caller_location()}",
+            [Problem("expression.sizes", "b", listed(b.sizes), f"sizes that {listed(a.sizes)} can be multiplied by", (why,))],
         )
     (m, k), n = left.sizes[-2:], right.sizes[-1]
     folded = batch if len(batch) <= 2 else (math.prod(batch[:-1]), batch[-1])  # GEMM takes 4 dimensions

@@ -8,9 +8,9 @@ from enum import EnumType
 from typing import TYPE_CHECKING
 
 from dmlpy.description import enums
+from dmlpy.description.accepted_types import accepted_type
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.registry import OPERATORS
-from dmlpy.directml.typed import accepted_type
 from dmlpy.x.defaults import default_text, has_default
 from dmlpy.x.signatures import argument_name, function_name, output_name, shares_sizes, takes_sizes, tuple_name, typed_outputs
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from dmlpy.description.markers import TensorField
     from dmlpy.description.member_docs import MemberInfo
 
+_LONGEST = 140
+"""The columns of a line of code."""
 WIDTH = 116
 """The columns of a line of documentation."""
 
@@ -37,7 +39,7 @@ _EXTRA = {
     "ONE_HOT": {"output_length": ("int | integer[Any]", "The size of the result along the axis")},
 }
 """Arguments that describe the output of operators whose inputs do not determine it."""
-_HEAVY = {"FusableDesc": "dmlpy.description.descs", "ActivationDesc": "dmlpy.operators.activation"}
+_HEAVY = {"FusableDesc": "dmlpy.description.descs", "Device": "dmlpy.devices", "ActivationDesc": "dmlpy.operators.activation"}
 """Classes that only type checkers need, by module."""
 _TUPLE_METHODS = ("count", "index")
 """Fields of named tuples that hide a method of tuples."""
@@ -81,7 +83,7 @@ def _module(family: str, kinds: Iterable[type[OperatorDesc]]) -> str:
     return _HEAD.format(family=family) + "\n".join(_imports(body)) + "\n\n\n" + body + "\n"
 
 
-def _imports(body: str) -> Iterator[str]:
+def _imports(body: str, *, stub: bool = False) -> Iterator[str]:
     code = re.sub(r'""".*?"""', "", body, flags=re.DOTALL)
 
     def find_used(candidates: Iterable[str]) -> list[str]:
@@ -91,24 +93,32 @@ def _imports(body: str) -> Iterator[str]:
     kinds = [name for name, value in vars(enums).items() if isinstance(value, EnumType)]
     found: Mapping[str, list[str]] = {
         "collections.abc": find_used(["Iterable", "Mapping", "Sequence"]),
-        "typing": [*(["TYPE_CHECKING"] if later else []), *find_used(["Any", "NamedTuple"])],
+        "typing": [*(["TYPE_CHECKING"] if later and not stub else []), *find_used(["Any", "NamedTuple"])],
         "numpy": find_used(["bool_", "dtype", "floating", "generic", "integer", "number"]),
         "dmlpy.description.enums": find_used(sorted(kinds)),
         "dmlpy.description.value_structs": find_used(["ScaleBias", "Size2D"]),
         "dmlpy.x.expressions": find_used(["Array", "Expression", "one", "several"]),
     }
+    if stub:
+        found = {**found, **{_HEAVY[name]: [*found.get(_HEAVY[name], []), name] for name in later}}
+        found = dict(sorted(found.items()))
     standard = ("collections.abc", "typing")
     for modules in ([name for name in found if name in standard], ["numpy"], [name for name in found if name.startswith("dmlpy")]):
-        lines = [f"from {module} import {', '.join(found[module])}" for module in modules if found[module]]
+        lines = [_import_line(module, found[module]) for module in modules if found[module]]
         yield from [*lines, ""] if lines else []
-    if later:
+    if later and not stub:
         yield from ["if TYPE_CHECKING:", *(f"    from {_HEAVY[name]} import {name}" for name in later)]
+
+
+def _import_line(module: str, names: Iterable[str]) -> str:
+    line = f"from {module} import {', '.join(names)}"
+    return line if len(line) <= _LONGEST else "\n".join([f"from {module} import (", *(f"    {name}," for name in names), ")"])
 
 
 def _function(kind: type[OperatorDesc]) -> Iterator[str]:
     if is_several(kind):
         yield from _named_tuple(kind)
-    operands, others = list(_operands(kind)), list(_others(kind))
+    operands, others = parameters(kind)
     returned = tuple_name(kind) if is_several(kind) else "tuple[Expression, ...]" if kind.outputs()[0].listed else "Expression"
     yield f"def {function_name(kind)}("
     yield from (_declaration(parameter) for parameter in operands)
@@ -116,7 +126,7 @@ def _function(kind: type[OperatorDesc]) -> Iterator[str]:
         yield "    *,"
         yield from (_declaration(parameter) for parameter in others)
     yield f") -> {returned}:"
-    yield from textwrap.indent("\n".join(_documentation(kind, [*operands, *others])), "    ").splitlines()
+    yield from textwrap.indent(f'"""{documentation(kind)}\n"""', "    ").splitlines()
     members = {field.name: argument_name(field) for field in kind.inputs()} | {name: name for name, *_ in others}
     call = "several" if is_several(kind) or kind.outputs()[0].listed else "one"
     opening, closing = (f"{tuple_name(kind)}(*", ")") if is_several(kind) else ("", "")
@@ -125,6 +135,17 @@ def _function(kind: type[OperatorDesc]) -> Iterator[str]:
     yield from (f"        {member}={argument}," for member, argument in members.items())
     yield f"    ){closing}"
     yield ""
+
+
+def parameters(kind: type[OperatorDesc]) -> tuple[list[Parameter], list[Parameter]]:
+    """The parameters of an operator's function: those for operands, and those that are given by name."""
+    return list(_operands(kind)), list(_others(kind))
+
+
+def documentation(kind: type[OperatorDesc]) -> str:
+    """The documentation of an operator's function: what it computes, its arguments and its results."""
+    operands, others = parameters(kind)
+    return "\n".join(_documentation(kind, [*operands, *others]))
 
 
 def _named_tuple(kind: type[OperatorDesc]) -> Iterator[str]:
@@ -197,7 +218,7 @@ def _literal(value: object) -> str:
 def _documentation(kind: type[OperatorDesc], parameters: Iterable[Parameter]) -> Iterator[str]:
     infos = {info.name: info for info in kind.members()}
     summary, *rest = kind.description().split("\n\n")
-    yield from textwrap.wrap(f'"""{kind.short_name()}: {" ".join(summary.split())}', WIDTH)
+    yield from textwrap.wrap(f"{kind.short_name()}: {' '.join(summary.split())}", WIDTH)
     for paragraph in rest:
         yield ""
         yield from textwrap.wrap(" ".join(paragraph.split()), WIDTH)
@@ -222,9 +243,36 @@ def _documentation(kind: type[OperatorDesc], parameters: Iterable[Parameter]) ->
     yield ""
     yield "Raises:"
     yield "    DescError: the operator breaks rules; all of them are reported, with the caller's line."
-    yield '"""'
 
 
 def _sentence(text: str) -> str:
     text = " ".join(text.split())
     return text if text.endswith(".") else f"{text}."
+
+
+def eager_stub() -> str:
+    """The text of `__init__.pyi` of `dmlpy.eager`: the functions of `dmlpy.x`, and of operators that DirectML lacks, for arrays."""
+    body = "\n".join(line for kind in OPERATORS.values() for line in _eager_function(kind))
+    imports = "\n".join(_imports(body, stub=True))
+    listed = ",\n".join(f'    "{name}"' for name in sorted(function_name(kind) for kind in OPERATORS.values()))
+    return f"# Written by `python -m dmlpy.x.stubs`: do not edit.\n{imports}\n{body}\n__all__ = [\n{listed},\n]\n"
+
+
+def _eager_function(kind: type[OperatorDesc]) -> Iterator[str]:
+    if is_several(kind):
+        yield f"class {tuple_name(kind)}(NamedTuple):"
+        for field in kind.outputs():
+            yield f"    {output_name(kind, field)}: Any"
+        yield ""
+    operands, others = parameters(kind)
+    returned = tuple_name(kind) if is_several(kind) else "tuple[Any, ...]" if kind.outputs()[0].listed else "Any"
+    yield f"def {function_name(kind)}("
+    arrays = (_declaration(parameter).replace("Expression | Array | float", "Any") for parameter in operands)
+    yield from (line.replace("Expression | Array", "Any") for line in arrays)
+    yield "    *,"
+    yield from (_declaration(parameter) for parameter in others)
+    yield "    device: Device | str | None = None,"
+    yield f") -> {returned}:"
+    summary = " ".join(kind.description().split("\n\n")[0].split())
+    yield from textwrap.indent("\n".join(textwrap.wrap(f'"""{kind.short_name()}: {summary}"""', WIDTH)), "    ").splitlines()
+    yield ""

@@ -26,6 +26,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.description.arrays": ("Buffer",),
     "dmlpy.reference.evaluation": ("reference",),
     "dmlpy.validation.checking": ("check", "lowest_level"),
+    "dmlpy.inspection.explain": ("Explanation", "explain"),
     "dmlpy.comparison": ("Comparison", "NodeDifference", "compare"),
     "dmlpy.compiler": ("compile",),
     "dmlpy.description.descs": ("OperatorDesc",),
@@ -100,6 +101,9 @@ ONNX: Mapping[str, tuple[str, ...]] = {
 }
 """The public names of `dmlpy.onnx`, by module."""
 
+_MODULES = ("eager", "x")
+"""The modules that are attributes of `dmlpy` without an import of their own."""
+
 _ROOT = Path(__file__).parents[1]
 _HEAD = "# Written by `python -m dmlpy.x.stubs`: do not edit."
 
@@ -113,10 +117,11 @@ def texts() -> dict[Path, str]:
     functions = {name: module for module, listed in X.items() for name in listed}
     functions |= {name: f"dmlpy.x.{module}" for name, module in generation.names().items()}
     return {
-        _ROOT / "__init__.pyi": _stub("dmlpy", public, ["__version__: str"]),
+        _ROOT / "__init__.pyi": _stub("dmlpy", public | dict.fromkeys(_MODULES, "dmlpy."), ["__version__: str"]),
         _ROOT / "operators" / "__init__.pyi": _stub("dmlpy.operators", operators),
         _ROOT / "directml" / "__init__.pyi": typed.stub(),
         _ROOT / "x" / "__init__.pyi": _stub("dmlpy.x", functions),
+        _ROOT / "eager" / "__init__.pyi": generation.eager_stub(),
         _ROOT / "onnx" / "__init__.pyi": _stub("dmlpy.onnx", {name: module for module, listed in ONNX.items() for name in listed}),
         **{_ROOT / "x" / "functions" / f"{family}.py": text for family, text in generation.modules().items()},
     }

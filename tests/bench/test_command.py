@@ -201,7 +201,7 @@ def test_a_record_has_the_busy_loops_and_takes_no_runs_of_another_load(tmp_path:
     assert status == 0, err
     record = Record.load(file)
     assert record.host.busy_loops == 1
-    assert ", beside 1 busy loop, " in readme.block("record", tmp_path)
+    assert ", with 1 CPU-bound background process, " in readme.block("record", tmp_path)
     status, _, err = bench(*asked, "--add")
     assert status == 1
     assert "the existing record was made with --load 1, this one would be with --load 0" in " ".join(err.split())

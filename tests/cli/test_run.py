@@ -21,7 +21,7 @@ def test_run_prints_the_device_the_dispatch_and_the_values(tmp_path: Path) -> No
     lines = out.splitlines()
     assert (status, err, len(lines)) == (0, "", 3)
     assert lines[0] == "Running on 'NumPy on the CPU'"
-    assert re.fullmatch(r"Dispatch 'rnn': 1 iterations, \d+\.\d{4} ms median \(CPU\)", lines[1])
+    assert re.fullmatch(r"Dispatch 'rnn': 1 iteration, \d+\.\d{4} ms median \(CPU\)", lines[1])
     assert lines[2] == RNN_LINE
 
 
@@ -62,7 +62,7 @@ def test_timing_options_in_every_spelling(tmp_path: Path, spelling: list[str]) -
         rf"Initialize 'rnn': {number}",
         "Dispatch 'rnn': 3 iterations",
         rf"CPU Timings \(Cold\) : 2 samples, {figures}",
-        rf"CPU Timings \(Hot\)  : 1 samples, {figures}",
+        rf"CPU Timings \(Hot\)  : 1 sample, {figures}",
         "The timings of each iteration: ",
         *(rf"iteration {index}: {number} \(CPU\)" for index in range(3)),
         re.escape(RNN_LINE),

@@ -155,7 +155,7 @@ def test_a_network_is_the_sum_of_its_layers(device: str) -> None:
         assert found.bytes_moved["weights"] == 4 * 2 * sum(gate_rows * (width + 6) + biases for width in (4, 12, 12))
         if device == "numpy":
             assert found.floor_us is None
-            assert "3 of 3 parts have none: the device numpy has no model" in found.unmodelled
+            assert "no cost model for 3 of 3 parts: the device numpy has no model" in found.unmodelled
         else:
             for name in ("floor_us", "floor_step_us", "estimate_us", "estimate_step_us"):
                 assert getattr(found, name) == pytest.approx(sum(getattr(part, name) for part in found.parts))

@@ -90,7 +90,10 @@ def test_memory_that_a_plan_does_not_find(member: str, monkeypatch: pytest.Monke
     constants = {name: given[name] for name in ("weight_tensor", "recurrence_tensor")}
     results = {field.name: np.zeros(desc.tensors()[field.name].sizes, np.float32) for field in desc.outputs()}
     dispatch = operator.bind(given, results)
-    attempts = {"bind": [lambda: operator(**given), lambda: operator.bind(given, results)], "pack": [lambda: operator.prepare(**constants)]}
+    attempts: dict[str, list[Any]] = {
+        "bind": [lambda: operator(**given), lambda: operator.bind(given, results)],
+        "pack": [lambda: operator.prepare(**constants)],
+    }
     with monkeypatch.context() as patch:
         patch.setattr(RecurrentPlan, member, fails)
         for attempt in attempts[member]:

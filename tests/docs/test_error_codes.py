@@ -117,7 +117,7 @@ def test_the_sample_of_every_operator_can_be_broken(kind: type[OperatorDesc]) ->
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        ("graph.unfed", "is fed by no edge, expected one edge  [graph.unfed]"),
+        ("graph.unfed", "is without an edge, expected one edge that feeds it  [graph.unfed]"),
         ("size.equal", "expected input_size = 8  [size.equal]"),
         ("onnx.file", "onnx.file: a file of an ONNX model that cannot be read"),
         pytest.param("", None, id="a rule of an operator"),

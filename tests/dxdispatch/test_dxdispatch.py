@@ -404,7 +404,7 @@ def test_timing_lines() -> None:
     assert list(timings.lines("gemm", 0)) == ["Dispatch 'gemm': 4 iterations, 3.0000 ms median (CPU), 0.300000 ms median (GPU)"]
     assert list(timings.lines("gemm", 2)) == [
         "Dispatch 'gemm': 4 iterations",
-        "CPU Timings (Cold) : 1 samples, 9.0000 ms average, 9.0000 ms min, 9.0000 ms median, 9.0000 ms max",
+        "CPU Timings (Cold) : 1 sample, 9.0000 ms average, 9.0000 ms min, 9.0000 ms median, 9.0000 ms max",
         "CPU Timings (Hot)  : 3 samples, 3.0000 ms average, 2.0000 ms min, 3.0000 ms median, 4.0000 ms max",
         "GPU Timings (Hot)  : 3 samples, 0.3000 ms average, 0.2000 ms min, 0.3000 ms median, 0.4000 ms max",
         "GPU samples buffer has 1 samples overwritten.",
@@ -422,7 +422,7 @@ def test_timing_options(tmp_path: Path) -> None:
     assert many[0].startswith("Initialize 'rnn': ")
     assert int(many[1].split()[2]) > 1
     few = lines_of(path, milliseconds=30, interval=20, repeat=2)
-    assert few[0].startswith("Dispatch 'rnn': 2 iterations") or few[0].startswith("Dispatch 'rnn': 1 iterations")
+    assert few[0].startswith("Dispatch 'rnn': 2 iterations") or few[0].startswith("Dispatch 'rnn': 1 iteration,")
 
 
 def test_debug_warns_of_nan(tmp_path: Path, any_device: dml.Device) -> None:

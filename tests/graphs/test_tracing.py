@@ -105,7 +105,7 @@ def test_the_first_node_that_goes_wrong_is_named(monkeypatch: pytest.MonkeyPatch
     comparison = dml.compare(network(), inputs(), ("numpy", Off()))
     assert comparison.first is not None
     assert (comparison.first.node, comparison.first.operator) == ("tanh", "ACTIVATION_TANH")
-    assert "part at 'tanh' (ACTIVATION_TANH)" in str(comparison)
+    assert "differ first at 'tanh' (ACTIVATION_TANH)" in str(comparison)
     assert dml.compare(network(), inputs(), ("numpy", Off()), tolerance=0.01).first is None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,10 +20,12 @@ from dmlpy.keras import (
     BackupAndRestore,
     Bidirectional,
     Dense,
+    EarlyStopping,
     Embedding,
     Recurrent,
     Sequential,
     SimpleRNN,
+    TensorBoard,
     from_keras,
     from_torch,
     load_model,
@@ -43,6 +47,11 @@ def compiled(*layers: Any, rule: Any = "sgd", loss: str = "mse") -> Sequential:
 
 def zeros(*shape: int) -> Any:
     return np.zeros(shape, np.float32)
+
+
+def without_tensorboard() -> None:
+    with patch.dict(sys.modules, {"tensorboardX": None}):
+        TensorBoard()
 
 
 def shared_optimizer() -> None:
@@ -106,6 +115,9 @@ CODES: dict[str, Callable[[Path], Any]] = {
     "array.shape": lambda _: GRU(3, input_dim=4)(zeros(2, 5)),
     "backup.damaged": damaged_backup,
     "backup.foreign": foreign_backup,
+    "callback.monitor": lambda _: compiled().fit(zeros(2, 4), zeros(2, 1), callbacks=[EarlyStopping("val_loss")]),
+    "callback.package": lambda _: without_tensorboard(),
+    "model.path": lambda folder: model(Dense(3, input_dim=4)).save(folder / "m.keras"),
     "callback.kind": lambda _: compiled().fit(zeros(2, 4), zeros(2, 1), callbacks=[print]),
     "data.batch_size": lambda _: compiled().predict(zeros(2, 4), batch_size=0),
     "data.epochs": lambda _: compiled().fit(zeros(2, 4), zeros(2, 1), nb_epoch=-1),
@@ -134,7 +146,7 @@ CODES: dict[str, Callable[[Path], Any]] = {
     "layer.not_trained": lambda _: model(Dense(3, input_dim=4)).layers[0].backward(zeros(2, 3)),
     "layer.argument": lambda folder: load(folder, DENSE, header='{"layers": [{"class": "Dense", "arguments": {"units": 3}}]}', whole=True),
     "layer.unknown": lambda folder: load(folder, DENSE, header='{"layers": [{"class": "Tense", "arguments": {}}]}', whole=True),
-    "loss.unknown": lambda _: compiled(loss="mae"),
+    "loss.unknown": lambda _: compiled(loss="huber"),
     "mask.shape": lambda _: SimpleRNN(3)(zeros(2, 5, 4), mask=np.ones((2, 4))),
     "mask.unexpected": lambda _: Embedding(9, 5)([[1]], mask=[[True]]),
     "metric.unknown": lambda _: compiled().compile("sgd", "mse", ["mae"]),
@@ -143,7 +155,7 @@ CODES: dict[str, Callable[[Path], Any]] = {
     "model.header": lambda folder: load(folder, DENSE, whole=True),
     "model.not_compiled": lambda _: model(Dense(3, input_dim=4)).evaluate(zeros(2, 4), zeros(2, 3)),
     "optimizer.range": lambda _: SGD(lr=-1),
-    "optimizer.unknown": lambda _: compiled(rule="rmsprop"),
+    "optimizer.unknown": lambda _: compiled(rule="nadam"),
     "optimizer.weights": lambda _: shared_optimizer(),
     "targets.class": lambda _: compiled(loss="sparse_categorical_crossentropy").fit(zeros(2, 4), [0, 1]),
     "type.support": lambda _: from_keras(half_layer()),

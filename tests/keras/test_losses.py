@@ -41,6 +41,8 @@ def held(y: Array) -> Array:
 FORMULAS: dict[str, Callable[[Array, Array], Array]] = {
     "mse": lambda t, y: ((t - y) ** 2).mean(-1),
     "mean_squared_error": lambda t, y: ((t - y) ** 2).mean(-1),
+    "mae": lambda t, y: abs(t - y).mean(-1),
+    "mean_absolute_error": lambda t, y: abs(t - y).mean(-1),
     "binary_crossentropy": lambda t, y: -(t * np.log(held(y)) + (1 - t) * np.log1p(-held(y))).mean(-1),
     "categorical_crossentropy": lambda t, y: -(t * np.log(held(y / y.sum(-1, keepdims=True)))).sum(-1),
     "sparse_categorical_crossentropy": lambda t, y: FORMULAS["categorical_crossentropy"](one_hot(t[..., 0], y.shape[-1]), y),

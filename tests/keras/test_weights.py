@@ -250,7 +250,7 @@ def test_from_keras_takes_two_directions_of_one_layer_only() -> None:
     with pytest.raises(dml.DescError, match=r"backward_layer.activation is RELU, expected TANH, as of forward_layer"):
         from_keras(theirs)
     theirs.backward_layer = keras_layer(case("keras_import_lstm_stateful"))
-    with pytest.raises(dml.DescError, match=r"backward_layer is a LSTM, expected a GRU"):
+    with pytest.raises(dml.DescError, match=r"backward_layer is an LSTM, expected a GRU"):
         from_keras(theirs)
-    with pytest.raises(dml.DescError, match=r"a int, expected a layer of Keras 3"):
+    with pytest.raises(dml.DescError, match=r"an int, expected a layer of Keras 3"):
         from_keras(3)

@@ -23,8 +23,13 @@ def call_of(desc: dml.OperatorDesc) -> Call:
             operands.append([x.input(f"{field.name}_{index}", tensor) for index, tensor in enumerate(given)])
         else:
             operands.append(None if given is None else x.input(field.name, given))
+    return getattr(x, function_name(kind)), operands, arguments_of(desc)
+
+
+def arguments_of(desc: dml.OperatorDesc) -> dict[str, Any]:
+    """The arguments other than operands that make the operator."""
     others = {name: getattr(desc, name) for name in desc.attribute_names() if getattr(desc, name) is not None}
-    return getattr(x, function_name(kind)), operands, others | _of_outputs(desc)
+    return others if desc.is_extension else others | _of_outputs(desc)
 
 
 def _of_outputs(desc: dml.OperatorDesc) -> dict[str, Any]:

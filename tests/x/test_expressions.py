@@ -172,7 +172,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a list": (lambda e: e[[0, 1]], "an integer, a slice, ... or None"),
     "a step of 0": (lambda e: e[::0], "a step other than 0"),
     "sizes that do not broadcast": (lambda e: e + x.input("b", [4]), "a_tensor [2, 5, 7] and b_tensor [4], expected sizes that broadcast"),
-    "matrices that do not fit": (lambda e: e @ x.input("b", [5, 7]), "b is [5, 7], expected the right side of [2, 5, 7]"),
+    "matrices that do not fit": (lambda e: e @ x.input("b", [5, 7]), "b is [5, 7], expected sizes that [2, 5, 7] can be multiplied by"),
     "a text": (lambda e: x.activation_relu("e"), "input_tensor is 'e', expected an expression or an array"),
     "two numbers": (lambda e: x.add(1, 2), "a number has the type of the other operand"),
     "a number for a matrix": (lambda e: x.gemm(e, 2.0), "only element-wise operators repeat a number"),

@@ -37,7 +37,7 @@ Function = partial[Any]
 """A kernel for certain choices: takes integers (numbers and addresses); the result has no meaning."""
 
 _WORD_AFTER_S = 1.0
-"""A compilation that takes longer is announced on a terminal."""
+"""When a process has compiled for so long, it says so on a terminal."""
 
 _RESULTS = create_string_buffer(64)
 """Where functions write what Numba's calling convention returns besides the status: a result and an error, both unused."""
@@ -109,7 +109,7 @@ class Kernel:
             address = None if stored is None else _loaded(*stored)
             compiles = address is None
             if address is None:
-                with _announced(name), _without_collections():
+                with _announced(_subject(self._target)), _without_collections():
                     image, symbol, is_meant = self._compiled(choices)
                 address = _loaded(image, symbol)
                 assert address is not None, "what was just compiled has its symbol"
@@ -197,19 +197,47 @@ def _settings() -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_") and name not in _OTHER_SETTINGS))
 
 
+_SUBJECTS = {
+    "recurrent": "recurrent layers",
+    "convolution": "convolutions",
+    "elementwise": "element-wise operators",
+    "activation": "activations",
+    "reduction": "reductions",
+    "matrix": "matrix products",
+}
+"""What kernels compute, by the folder of their modules, where its name does not say it."""
+
+
+def _subject(target: str) -> str:
+    """What a kernel computes, in the words of people who run operators."""
+    folder = target.removeprefix("dmlpy.devices.cpu.").partition(".")[0].partition(":")[0]
+    return _SUBJECTS.get(folder, folder if folder in ("normalization", "pooling") else "this CPU")
+
+
+_named: set[str] = set()
+"""The subjects whose compilation this process has logged."""
+
+
 @contextmanager
 def _announced(what: str) -> Iterator[None]:
-    """Shows a line on the terminal, if standard error is one, when the block takes longer than a second."""
+    """Logs once what is compiled, and shows it on the terminal, if standard error is one, once compiling has taken a second in all."""
+    compiled = [item for item in made if item.compiled]
+    text = f"Compiling kernels for {what}, on first use only; `dmlpy warmup` does it ahead"
+    if what not in _named:
+        _named.add(what)
+        CACHE.info("%s", text)
     if not (sys.stderr is not None and sys.stderr.isatty()):
         yield
         return
     from rich.console import Console
 
     over = threading.Event()
-    status = Console(stderr=True).status(f"dmlpy compiles {what} for this processor; `dmlpy warmup` does so ahead")
+    done = f" ({len(compiled)} done)" if compiled else ""
+    status = Console(stderr=True).status(f"{text}{done}")
+    delay = max(0.0, _WORD_AFTER_S - sum(item.seconds for item in compiled))
 
     def show() -> None:
-        if not over.wait(_WORD_AFTER_S):
+        if not over.wait(delay):
             with status:
                 over.wait()
 

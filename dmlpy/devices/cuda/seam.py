@@ -26,7 +26,7 @@ class NotResidentError(DeviceError):
     @classmethod
     def of(cls, blocks: int, resident: int | None = None) -> NotResidentError:
         """The error for so many blocks, of which `resident` fit at a time if that is known."""
-        return cls(f"{blocks} blocks would have to run together, the device holds {'fewer' if resident is None else resident}")
+        return cls(f"{blocks} blocks have to run at the same time, and the device holds {'fewer' if resident is None else resident}")
 
 
 @dataclass(frozen=True)

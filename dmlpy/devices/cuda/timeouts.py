@@ -110,7 +110,7 @@ class Timeouts:
                 self.words[place] = 0
         if late:
             raise DeviceError(
-                f"{', '.join(late)}: blocks of a kernel have waited in vain for others that have to run at the same time, and the kernel "
+                f"{', '.join(late)}: blocks of a kernel waited for others that have to run at the same time and did not, and the kernel "
                 "gave up. Its results are NaN, and what was computed from them since is worth nothing: run it again. "
                 f"{VARIABLE} sets another limit in seconds; CudaDevice(dmlpy.device('cuda').seam, strategy='per_step') of "
                 "dmlpy.devices.cuda.device has kernels that never wait"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -16,9 +18,11 @@ from dmlpy.keras import (
     BackupAndRestore,
     Bidirectional,
     Dense,
+    EarlyStopping,
     Embedding,
     Recurrent,
     Sequential,
+    TensorBoard,
     TerminateOnNaN,
     from_torch,
     load_model,
@@ -56,6 +60,18 @@ def backup_foreign() -> Any:
 def callback_kind() -> Any:
     trained.compile("sgd", "mse")
     trained.fit(x, y, callbacks=[print])
+
+
+@shows("callback.monitor")
+def callback_monitor() -> Any:
+    trained.compile("sgd", "mse")
+    trained.fit(x, y, callbacks=[EarlyStopping("val_loss")])
+
+
+@shows("callback.package")
+def callback_package() -> Any:
+    with patch.dict(sys.modules, {"tensorboardX": None}):  # as if it were not installed
+        TensorBoard("logs")
 
 
 @shows("data.batch_size")
@@ -181,7 +197,7 @@ def layer_not_trained() -> Any:
 
 @shows("loss.unknown")
 def loss_unknown() -> Any:
-    Sequential([Dense(1, input_dim=4)]).compile("sgd", "mae")
+    Sequential([Dense(1, input_dim=4)]).compile("sgd", "huber")
 
 
 @shows("mask.shape")
@@ -203,6 +219,11 @@ def metric_unknown() -> Any:
 @shows("model.argument")
 def model_argument() -> Any:
     Sequential([Dense(3, input_dim=4, init=lambda shape, random: np.zeros(shape))]).save("model.safetensors")
+
+
+@shows("model.path")
+def model_path() -> Any:
+    trained.save("model.keras")
 
 
 @shows("model.empty")
@@ -229,7 +250,7 @@ def optimizer_range() -> Any:
 
 @shows("optimizer.unknown")
 def optimizer_unknown() -> Any:
-    Sequential([Dense(1, input_dim=4)]).compile("rmsprop", "mse")
+    Sequential([Dense(1, input_dim=4)]).compile("nadam", "mse")
 
 
 @shows("optimizer.weights")

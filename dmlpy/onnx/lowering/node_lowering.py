@@ -80,7 +80,7 @@ def _apply_rule(node: Node, function: LoweringRule, stage: GraphStage) -> Result
 
 def _no_operator(node: Node) -> Problem:
     name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    return Problem("onnx.kernel", "", f"{name} of opset {node.opset}", "an operator that DirectML's operators express")
+    return Problem("onnx.kernel", "", f"{name} of opset {node.opset}", "an operator with an equivalent in DirectML")
 
 
 def _inexpressible_outputs(node: Node) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ import numpy as np
 from onnx import helper
 
 from dmlpy.description.tensors import MAX_ELEMENTS
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import listed, with_article
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import data_type_of, element_name
 from dmlpy.onnx.loading.schemas import schema_of
@@ -276,7 +276,7 @@ def inexpressible_problems(label: str, value: Value) -> Iterator[Problem]:
         value: an input or an output of a node; unknown parts of an output are not reported.
     """
     if value.kind != "tensor":
-        yield Problem("onnx.type", label, f"a {value.kind}", "a tensor")
+        yield Problem("onnx.type", label, with_article(value.kind), "a tensor")
     elif value.element is not None and data_type_of(value.element) is None:
         yield Problem("onnx.type", label, element_name(value.element), "a type that DirectML's tensors have")
     elif label.startswith("input") and not value.is_static:

@@ -13,7 +13,7 @@ from onnx import AttributeProto, helper
 
 from dmlpy.description.coercion import brief
 from dmlpy.messages.hresult import HResult
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import listed, with_article
 from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 from dmlpy.onnx.nodes.node import NotLowered
@@ -101,6 +101,6 @@ def _facts(proto: NodeProto, inputs: Sequence[Value | None]) -> Iterator[str]:
 
 def _format_attribute(item: AttributeProto) -> str:
     if item.type not in _PLAIN:
-        return f"a {AttributeProto.AttributeType.Name(item.type)}"
+        return with_article(AttributeProto.AttributeType.Name(item.type))
     value = helper.get_attribute_value(item)
     return brief(value) if isinstance(value, bytes | float | int) else listed(value)

@@ -58,7 +58,7 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
     def program() -> HostProgram:
         if not is_supported(node.proto.op_type, node.opsets.get(own, 1), own):
             found = f"{node.proto.op_type} of opset {node.opsets.get(own, 1)}"
-            expected = "an operator that DirectML's operators express, or that the host runs"
+            expected = "an operator with an equivalent in DirectML, or one that the host runs"
             problem = Problem("onnx.kernel", node.proto.name, found, expected)
             raise DeviceError(context.name, [problem])
         return HostProgram([node.proto], node.opsets, list(node.reads), list(node.results))

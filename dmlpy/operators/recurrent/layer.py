@@ -125,8 +125,22 @@ class RecurrentDesc(SomeOutputDesc):
         return f"activations: {roles} of each direction" if name == "activation_descs" else super()._attribute_form(name)
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
+        if field.name == "input_tensor" and len(self.input_tensor.sizes) == 3 and self.input_tensor.is_packed:
+            # Other tensors may say which dimension is the batch.
+            return None if known.is_held("batch_size") or known.is_held("seq_length") else self._without_leading_one()
         ordered = field.name in ("input_tensor", "output_sequence_tensor")
         return super().size_remedy(field, known) or (self._batch_first() if ordered else None)
+
+    def _without_leading_one(self) -> str:
+        """The remedy for an input of three dimensions, whose order nobody but the caller knows."""
+        first, second, size = self.input_tensor.sizes
+        if first == 1:
+            return f"the order is 1, steps, batch, input size: {second} steps of one sample are sizes {[1, second, 1, size]}"
+        strides = [first * second * size, size, second * size, 1]
+        return (
+            f"the order is 1, steps, batch, input size: {first} steps of {second} samples are sizes {[1, first, second, size]}, "
+            f"and {first} samples of {second} steps are sizes {[1, second, first, size]}, strides {strides}"
+        )
 
     def _batch_first(self) -> str | None:
         """A remedy if the output has the input's steps and batch exchanged: the input was given with the batch first."""

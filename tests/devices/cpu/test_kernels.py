@@ -407,7 +407,29 @@ def test_a_long_compilation_is_announced_on_a_terminal(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(jit, "_WORD_AFTER_S", 0.05)
-    with jit._announced("step LSTM"):
+    monkeypatch.setattr(jit, "made", [])
+    with jit._announced(jit._subject("dmlpy.devices.cpu.recurrent.kernels:build_step")):
         time.sleep(seconds)
     text = "" if stream is None else stream.getvalue()
-    assert ("dmlpy compiles step LSTM for this processor" in text) == told
+    assert ("Compiling kernels for recurrent layers, on first use only" in text) == told
+
+
+def test_short_compilations_that_are_long_together_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(jit, "made", [jit.Made("step", 0.6, compiled=True), jit.Made("rows", 9, compiled=False)] * 2)
+    with jit._announced("pooling"):
+        time.sleep(0.3)
+    assert "Compiling kernels for pooling" in stream.getvalue()
+    assert "(2 done)" in stream.getvalue()
+
+
+def test_what_is_compiled_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(jit, "_named", set())
+    with caplog.at_level("INFO", "dmlpy.cache"):
+        for folder in ("recurrent", "recurrent", "matrix"):
+            with jit._announced(jit._subject(f"dmlpy.devices.cpu.{folder}.kernels:build")):
+                pass
+    told = [record.getMessage().partition(",")[0] for record in caplog.records]
+    assert told == ["Compiling kernels for recurrent layers", "Compiling kernels for matrix products"]

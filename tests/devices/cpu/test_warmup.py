@@ -15,6 +15,7 @@ from dmlpy import compiler
 from dmlpy.cli.main import app
 from dmlpy.cli.warmup import WORK, place, warm_up
 from dmlpy.devices.cpu import jit, plans
+from dmlpy.devices.image_store import ImageStore
 
 
 @pytest.fixture
@@ -36,10 +37,30 @@ def warmup(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def test_the_cache_is_shown_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "kernels"
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(folder))
+    store = ImageStore.open()
+    assert store is not None
+    for number in range(3):
+        store.write(f"{number:064x}", bytes(1000), "symbol")
+    (folder / "notes.txt").write_text("not a kernel")
+
+    def cache(*arguments: str) -> str:
+        result = typer.testing.CliRunner().invoke(app, ["cache", *arguments])
+        assert result.exit_code == 0
+        return result.output
+
+    assert cache() == f"3 compiled kernels, 3.1 kB, stored in {folder}\n"
+    assert cache("--clear") == f"3 compiled kernels, 3.1 kB, removed from {folder}\n"
+    assert [file.name for file in folder.iterdir()] == ["notes.txt"]
+    assert cache().startswith("0 compiled kernels, 0 bytes, ")
+
+
 def test_what_is_compiled_is_found_later(new_process: Any, tmp_path: Path) -> None:
     status, out = warmup("Pooling")
     assert status == 0
-    assert out.endswith(f"\nkept in {tmp_path / 'kernels'}\n")
+    assert out.endswith(f"\nstored in {tmp_path / 'kernels'}\n")
     assert [line.split("compiled")[0].split("  ")[0].strip() for line in out.splitlines() if "compiled 1" in line] == [
         "MAX_POOLING",
         "AVERAGE_POOLING",
@@ -84,7 +105,7 @@ def test_without_numba_nothing_is_compiled(new_process: Any, monkeypatch: pytest
 def test_without_a_folder_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
-    assert place() == "kept nowhere: there is no folder that only the user can write to"
+    assert place() == "not stored: there is no folder that only the user can write to"
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_the_machine_with_the_gpu_finds_what_was_compiled_without_it(store: Path
     status, printed = run("--device", "cuda", "--for", "H200", "LSTM", "--output", str(archive))
     assert status == 0, printed
     assert "Kernels of the H200" in printed
-    assert f"kept in {store}" in printed
+    assert f"stored in {store}" in printed
     with tarfile.open(archive) as packed:
         names = packed.getnames()
         assert f"{len(names)} kernels for sm_90 by NVRTC " in printed
@@ -173,5 +173,5 @@ def test_only_what_is_whole_is_packed(store: Path, tmp_path: Path) -> None:
 def test_without_a_folder_there_is_no_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(DeviceError, match=r"kept nowhere: .* so no archive can be made of them"):
+    with pytest.raises(DeviceError, match=r"not stored: .* so no archive can be made of them"):
         warmup.pack(device_ahead("H100"), tmp_path / "archive")

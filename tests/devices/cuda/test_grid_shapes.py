@@ -105,7 +105,7 @@ def test_blocks_that_cannot_run_together_are_refused() -> None:
             return 0
 
     run = FEW["LSTM"].build(trains=False)
-    with pytest.raises(NotResidentError, match="8 blocks would have to run together, the device holds 0"):
+    with pytest.raises(NotResidentError, match="8 blocks have to run at the same time, and the device holds 0"):
         FEW["LSTM"].plan(run.desc, KernelLibrary(Crowded(H100), 0))
 
 

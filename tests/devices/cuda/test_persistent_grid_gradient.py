@@ -542,5 +542,5 @@ def test_blocks_that_do_not_run_together_are_refused() -> None:
     desc = gradient_desc("RNN", "FLOAT32", 1, H, 3)
     shape = grid_gradient_shape(desc, H100, 8, 1, 1, tf32=False)
     assert shape is not None
-    with pytest.raises(NotResidentError, match="5 blocks would have to run together, the device holds 4"):
+    with pytest.raises(NotResidentError, match="5 blocks have to run at the same time, and the device holds 4"):
         PersistentGridGradientPlan(desc, KernelLibrary(DryRunSeam(replace(H100, multiprocessors=4)), 0), shape, "as the test asks")

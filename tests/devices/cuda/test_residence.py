@@ -28,7 +28,7 @@ from tests.support.tools import require
 
 Arrays = Mapping[str, Any]
 
-REFUSED = r"3 blocks would have to run together, the device holds fewer"
+REFUSED = r"3 blocks have to run at the same time, and the device holds fewer"
 REMEDY = rf"^DML_GRU_OPERATOR_DESC: {REFUSED}, and its constants are packed for them\. Call prepare again, or compile the graph again"
 GONE = 1
 """The multiprocessors that are left where a grid no longer fits."""
@@ -90,7 +90,7 @@ def test_where_it_is_known_when_it_is_compiled_the_report_says_so() -> None:
 
     require("g++")
     op = dml.compile(resetting_gru(200, 2, 4, np.float32)[0], CudaDevice(Small(replace(H100, compute_capability=80, multiprocessors=3))))
-    assert op.explain_plan().strategy == "per_step (persistent_grid: 3 blocks would have to run together, the device holds 0)"
+    assert op.explain_plan().strategy == "per_step (persistent_grid: 3 blocks have to run at the same time, and the device holds 0)"
 
 
 @pytest.mark.parametrize("is_bound_before", [False, True])
@@ -329,13 +329,13 @@ ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int64)], a
 
 def test_what_the_driver_refuses_is_reported(seam: CupySeam, gpus: FakeGpus) -> None:
     function = seam.load(0, *seam.compile("source", ["kernel<float>"], 90)[0], 0)
-    with pytest.raises(NotResidentError, match=r"^133 blocks would have to run together, the device holds 132$"):
+    with pytest.raises(NotResidentError, match=r"^133 blocks have to run at the same time, and the device holds 132$"):
         seam.bind_launch(function, (133, 1, 1), 256, 0, ARGUMENT, cooperative=True)
     launch = seam.bind_launch(function, (66, 2, 1), 256, 0, ARGUMENT, cooperative=True)
     with seam.use(0):
         launch(0)
         gpus.left = 66
-        with pytest.raises(NotResidentError, match=r"^132 blocks would have to run together, the device holds fewer$"):
+        with pytest.raises(NotResidentError, match=r"^132 blocks have to run at the same time, and the device holds fewer$"):
             launch(0)
     graph = seam.capture(0, lambda stream: seam.memset(ARGUMENT.ctypes.data, 0, 4, stream))
     gpus.refuses_graphs = True

@@ -193,14 +193,14 @@ def test_blocks_that_cannot_run_together() -> None:
     device = CudaDevice(NothingFits(H200))
     text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
     assert "strategy per_step" in text
-    assert "    persistent_grid: 128 blocks would have to run together, the device holds 0" in text
+    assert "    persistent_grid: 128 blocks have to run at the same time, and the device holds 0" in text
     assert " blocks in clusters" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
     assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), CudaDevice(NothingFits(A100))).plan
-    with pytest.raises(dml.DeviceError, match=r"strategy .persistent_grid. cannot take .* would have to run together"):
+    with pytest.raises(dml.DeviceError, match=r"strategy .persistent_grid. cannot take .* have to run at the same time"):
         dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), CudaDevice(NothingFits(H200), strategy="persistent_grid"))
     gradient = gradient_plan(gradient_desc("LSTM", "FLOAT16", 16, 768, 100), Target(KernelLibrary(NothingFits(H200), 0))).describe()
     assert "strategy per_step" in gradient
-    assert " blocks would have to run together, the device holds 0" in gradient
+    assert " blocks have to run at the same time, and the device holds 0" in gradient
 
 
 def test_a_device_that_refuses_cooperative_launches() -> None:

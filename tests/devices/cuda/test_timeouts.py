@@ -27,7 +27,7 @@ SHORT = 1953
 """2 ms: few looks, after each of which a thread gives way to other processes."""
 PROTOCOLS = pytest.mark.parametrize("protocol", SIGNALS)
 GRU = "DML_GRU_OPERATOR_DESC"
-LATE = "blocks of a kernel have waited in vain"
+LATE = "blocks of a kernel waited for others"
 
 
 class Absent(CpuSeam):

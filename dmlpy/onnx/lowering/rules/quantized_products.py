@@ -48,7 +48,7 @@ def sides(node: Node, first: int, second: int) -> Sides:
     b = b.reshape(-1, 1) if len(b_sizes) == 1 else b
     batch = broadcast_sizes(a.sizes[:-2], b.sizes[:-2])
     if batch is None or a.sizes[-1] != b.sizes[-2]:
-        expected = f"the right side of {listed(a_sizes)}: its rows, and sizes before those that broadcast"
+        expected = f"a factor of {listed(a_sizes)}: its rows, and sizes before those that broadcast"
         raise node.refusal("onnx.sizes", node.input_label(second), listed(b_sizes), expected)
     four = (prod(batch[:-1]), *batch[-1:]) if len(batch) > 2 else batch
     own = [side.broadcast(*batch, *side.sizes[-2:]).reshape(*four, *side.sizes[-2:]).with_leading_ones(4) for side in (a, b)]

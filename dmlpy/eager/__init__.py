@@ -1,0 +1,62 @@
+"""Operators called on arrays: a function for each, which describes the arrays, checks, compiles and runs in one call.
+
+    from dmlpy import eager
+
+    y = eager.gemm(a, b, trans_b="TRANSPOSE")
+
+A function has the name and the parameters of that of `dmlpy.x`, also where DirectML lacks the operator. `__init__.pyi` lists them for
+editors; `python -m dmlpy.x.stubs` writes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
+    from dmlpy.eager.functions import make_function
+
+    if name.startswith("_") or (kind := _operator_of(name)) is None:
+        raise AttributeError(_unknown(name))
+    function = globals()[name] = make_function(kind)
+    return function
+
+
+def __dir__() -> list[str]:
+    from dmlpy.x.signatures import function_name
+
+    return sorted(function_name(kind) for kind in _operators().values())
+
+
+def _operators() -> dict[str, type[OperatorDesc]]:
+    from dmlpy.description.registry import OPERATORS
+
+    return {name: OPERATORS[name] for name in OPERATORS}
+
+
+def _operator_of(name: str) -> type[OperatorDesc] | None:
+    """The operator that a function is named after. Only its family is imported."""
+    from dmlpy.description.registry import C_PREFIX, EXTENSION_PREFIX, OPERATORS
+    from dmlpy.x.signatures import function_name
+
+    short = name.removesuffix("_").upper()
+    for spelling in (C_PREFIX + short, f"{C_PREFIX}ELEMENT_WISE_{short}", EXTENSION_PREFIX + short):
+        if spelling in OPERATORS and function_name(OPERATORS[spelling]) == name:
+            return OPERATORS[spelling]
+    return None
+
+
+def _unknown(name: str) -> str:
+    from dmlpy.description.other_names import operator_remedy
+    from dmlpy.x.signatures import function_name
+
+    if name.startswith("_"):
+        return f"module {__name__!r} has no attribute {name!r}"
+    functions = {kind.short_name(): f"eager.{function_name(kind)}" for kind in _operators().values()}
+    hint = operator_remedy(name, functions, functions.__getitem__)
+    return f"dmlpy.eager has no function {name!r}{f': {hint}' if hint else ''}"

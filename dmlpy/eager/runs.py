@@ -1,0 +1,131 @@
+"""Runs a compiled operator on the arrays of a call: small ones on the host are copied into memory that is bound, all others are bound."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.binding import strided
+from dmlpy.devices.reserve import Reserve
+
+if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices import CompiledOperator, Dispatch
+
+MAX_STAGED = 1 << 20
+"""The most bytes of a call, scratch included, that are copied: copying so many takes no longer than binding the arrays would."""
+
+Prepared = Callable[[Sequence[Any]], Any]
+"""Runs a call on its operands, in the order in which the call has them."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input of the operator, and what it is of the call's operands.
+
+    Attributes:
+        place: its place in the desc.
+        index: which of the operands.
+        given: the layout of the operand.
+        taken: the layout that the operator reads, which may repeat dimensions.
+        is_number: whether the operand is a number; `given` is then the tensor of one element that holds it.
+    """
+
+    place: str
+    index: int
+    given: TensorDesc
+    taken: TensorDesc
+    is_number: bool = False
+
+
+def prepare_call(
+    compiled: CompiledOperator, operands: Sequence[Operand], arrays: Sequence[Any], wrap: Callable[[list[Any]], Any]
+) -> Prepared:
+    """What runs calls like that on these operands."""
+    tensors = [*compiled.desc.tensors().values()]
+    is_plain = all(type(arrays[operand.index]) is np.ndarray or operand.is_number for operand in operands)
+    is_small = sum(tensor.extent_in_bytes for tensor in tensors) + compiled.binding_properties.temporary_resource_size <= MAX_STAGED
+    has_unpacked = any(tensor.data_type.bits == 4 for tensor in tensors)
+    if compiled.device.memory_kind == "cpu" and is_plain and is_small and not has_unpacked and not compiled._tables.reserves:
+        return _StagedCall(compiled, operands, wrap)
+    return _BoundCall(compiled, operands, wrap)
+
+
+class _StagedCall:
+    """Copies the operands into memory that is bound to a dispatch, and the results out of it.
+
+    A dispatch runs one call at a time: each call takes one that is free, or binds another.
+    """
+
+    def __init__(self, compiled: CompiledOperator, operands: Sequence[Operand], wrap: Callable[[list[Any]], Any]) -> None:
+        self._compiled, self._operands, self._wrap = compiled, operands, wrap
+        self._integers = [
+            (place, operand.index) for place, operand in enumerate(operands) if operand.is_number and "INT" in operand.given.data_type.name
+        ]
+        self._free: list[tuple[list[tuple[np.ndarray[Any, Any], int]], Dispatch, list[np.ndarray[Any, Any] | None]]] = []
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        try:
+            stage = self._free.pop()
+        except IndexError:
+            stage = self._bind()
+        targets, dispatch, outputs = stage
+        for target, index in targets:
+            target[...] = arrays[index]
+        for place, index in self._integers:
+            if targets[place][0][0] != arrays[index]:
+                raise ValueError("a fraction as an integer")
+        dispatch()
+        results = [None if output is None else output.copy() for output in outputs]
+        self._free.append(stage)  # not after an error, which may have left the dispatch in the middle of its work
+        return self._wrap(results)
+
+    def _bind(self) -> tuple[list[tuple[np.ndarray[Any, Any], int]], Dispatch, list[np.ndarray[Any, Any] | None]]:
+        targets, inputs = [], {}
+        for operand in self._operands:
+            memory = np.zeros(operand.given.extent_in_bytes, np.uint8)
+            targets.append((strided(memory, operand.given), operand.index))
+            inputs[operand.place] = strided(memory, operand.taken)
+        outputs = [
+            (slot.place, None if slot.tensor is None else strided(np.zeros(slot.tensor.extent_in_bytes, np.uint8), slot.tensor))
+            for slot in self._compiled.desc.output_slots()
+        ]
+        dispatch = self._compiled.bind(inputs, {place: array for place, array in outputs if array is not None})
+        return targets, dispatch, [array for _, array in outputs]
+
+
+class _BoundCall:
+    """Calls the operator on the arrays where they are. The results belong to the first operand's library."""
+
+    def __init__(self, compiled: CompiledOperator, operands: Sequence[Operand], wrap: Callable[[list[Any]], Any]) -> None:
+        self._compiled, self._operands, self._wrap = compiled, operands, wrap
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        values = {operand.place: self._value(operand, arrays[operand.index]) for operand in self._operands}
+        torch = sys.modules.get("torch")
+        is_torch = torch is not None and any(isinstance(array, torch.Tensor) for array in arrays)
+        stream = torch.cuda.current_stream() if torch is not None and is_torch and self._compiled.device.memory_kind == "cuda" else None
+        found = self._compiled(stream=None if stream is None else stream.cuda_stream, **values).as_dict()
+        results: list[Any] = []
+        for field in self._compiled.desc.outputs():
+            value = found.get(field.name)
+            results += value if field.listed and value is not None else [value]
+        if torch is not None and is_torch:
+            results = [result if result is None or isinstance(result, Reserve) else torch.from_dlpack(result) for result in results]
+        return self._wrap(results)
+
+    def _value(self, operand: Operand, value: Any) -> Any:
+        """An operand as the array that the operator reads."""
+        if operand.is_number:
+            number = np.array([value], operand.given.data_type.numpy)
+            if "INT" in operand.given.data_type.name and number[0] != value:
+                raise ValueError("a fraction as an integer")
+            value = self._compiled.device.from_host(number)
+        if operand.given is operand.taken or operand.given == operand.taken:
+            return value
+        library = sys.modules[type(value).__module__.partition(".")[0]]
+        return library.broadcast_to(value, operand.taken.sizes)

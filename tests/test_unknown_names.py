@@ -1,0 +1,67 @@
+"""A name that `dmlpy` does not have is answered with the one that is meant, however it is spelled and whichever library it comes from."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import dmlpy as dml
+from dmlpy.inspection.explain import explain
+
+ATTRIBUTES = {
+    "ReluDesc": "did you mean dmlpy.ActivationReluDesc?",
+    "GemmDesc": "did you mean dmlpy.GEMMDesc?",
+    "LstmDesc": "did you mean dmlpy.LSTMDesc?",
+    "LSTM": "did you mean dmlpy.LSTMDesc?",
+    "AddDesc": "did you mean dmlpy.ElementWiseAddDesc?",
+    "ConvDesc": "did you mean dmlpy.ConvolutionDesc? it has 1 to 3 dimensions, forward or transposed",
+    "tensordesc": "did you mean dmlpy.TensorDesc?",
+    "compil": "did you mean dmlpy.compile?",
+    "gemm": "did you mean dmlpy.eager.gemm, which runs it, or dmlpy.GEMMDesc?",
+    "matmul": "did you mean dmlpy.eager.gemm, which runs it, or dmlpy.GEMMDesc? it is the matrix product",
+    "DML_LSTM_OPERATOR_DESC": "did you mean dmlpy.LSTMDesc, or dmlpy.directml.DML_LSTM_OPERATOR_DESC?",
+    "DML_TENSOR_FLAG_OWNED_BY_DML": "did you mean dmlpy.directml.DML_TENSOR_FLAG_OWNED_BY_DML?",
+}
+
+OPERATORS = {
+    "concat": "JOIN",
+    "batchnorm": "BATCH_NORMALIZATION",
+    "Conv": "CONVOLUTION",
+    "conv2d": "CONVOLUTION",
+    "matmul": "GEMM",
+    "layernorm": "MEAN_VARIANCE_NORMALIZATION1",
+    "dense": "GEMM",
+    "sum": "REDUCE",
+    "DML_OPERATOR_RELU": "ACTIVATION_RELU",
+    "RELUU": "ACTIVATION_RELU",
+    "tanh": "ACTIVATION_TANH or ELEMENT_WISE_TANH",
+    "resize": "RESAMPLE2",
+}
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_an_unknown_attribute(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"^dmlpy has no name '{name}': {re.escape(ATTRIBUTES[name])}$"):
+        getattr(dml, name)
+
+
+@pytest.mark.parametrize("name", ["__wrapped__", "_private", "qqqqqq"])
+def test_a_name_like_no_other_gets_no_hint(name: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(dml, name)
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_by_the_names_of_other_libraries(name: str) -> None:
+    with pytest.raises(dml.DescError, match=rf"remedy: did you mean {OPERATORS[name]}\?"):
+        explain(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("reshape", "other sizes"), ("transpose", "strides in another order"), ("expand", "stride of 0")]
+)
+def test_views_are_no_operators(name: str, told: str) -> None:
+    with pytest.raises(dml.DescError, match=rf"remedy: it needs no operator: .*{told}"):
+        explain(name)

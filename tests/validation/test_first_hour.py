@@ -1,0 +1,161 @@
+"""The mistakes of a first hour, each with what its message must say: the place that is wrong and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy import eager, x
+from dmlpy.inspection.explain import explain
+from dmlpy.messages.naming import plural, with_article
+from tests.support.tensors import tensor
+
+SIGMOID, TANH = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
+GATED = [SIGMOID, TANH, TANH]
+
+
+def lstm(rows: int = 16, **members: Any) -> Any:
+    """A layer of 4 units, with as many rows of weights as given."""
+    given: dict[str, Any] = {
+        "input_tensor": tensor(1, 5, 2, 3),
+        "weight_tensor": tensor(1, 1, rows, 3),
+        "recurrence_tensor": tensor(1, 1, rows, 4),
+        "activation_descs": GATED,
+        "direction": "FORWARD",
+    }
+    return dml.LSTMDesc(**given | members)
+
+
+def gru(rows: int) -> Any:
+    layer = dml.GRUDesc(
+        input_tensor=tensor(1, 5, 2, 3),
+        weight_tensor=tensor(1, 1, rows, 3),
+        recurrence_tensor=tensor(1, 1, rows, 4),
+        activation_descs=[SIGMOID, TANH],
+        direction="FORWARD",
+    )
+    return layer.with_outputs()
+
+
+def ones(*sizes: int) -> Any:
+    return np.ones(sizes, np.float32)
+
+
+def convolution(image: tuple[int, ...] = (1, 3, 8, 8), **members: Any) -> Any:
+    plain: dict[str, Any] = {
+        "strides": [1, 1],
+        "dilations": [1, 1],
+        "start_padding": [0, 0],
+        "end_padding": [0, 0],
+        "output_padding": [0, 0],
+    }
+    return dml.ConvolutionDesc(input_tensor=tensor(*image), filter_tensor=tensor(2, 3, 3, 3), **plain | members).with_outputs()
+
+
+def checked(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Raises what the check of a desc finds."""
+
+    def run() -> Any:
+        desc = make()
+        raise dml.DescError(desc.c_name, dml.check(desc))
+
+    return run
+
+
+def assign() -> None:
+    TANH.input_tensor = None
+
+
+ROWS_OF_AN_LSTM = ["2 problems", "weight_tensor.sizes[2] is 4, expected 4*hidden_size = 16", "recurrence_tensor.sizes[2] is 4"]
+TWICE = tensor(1, 1, 2, 4)
+WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    # sizes: what the plain ones say outweighs what multiples say
+    "an RNN's weights in an LSTM": (checked(lambda: lstm(4, output_single_tensor=TWICE)), ROWS_OF_AN_LSTM),
+    "the same, its outputs inferred": (checked(lambda: lstm(4).with_outputs()), ROWS_OF_AN_LSTM),
+    "the same, with an RNN's bias": (
+        checked(lambda: lstm(4, bias_tensor=tensor(1, 1, 1, 8)).with_outputs()),
+        [
+            "3 problems",
+            "weight_tensor.sizes[2] is 4, expected 4*hidden_size = 16",
+            "bias_tensor.sizes[3] is 8, expected 8*hidden_size = 32",
+        ],
+    ),
+    "an LSTM's weights in a GRU": (checked(lambda: gru(16)), ["weight_tensor.sizes[2] is 16, expected 3*hidden_size = 12"]),
+    "a wrong state": (
+        checked(lambda: lstm(16, hidden_init_tensor=tensor(1, 1, 2, 5)).with_outputs()),
+        ["1 problem\n", "hidden_init_tensor.sizes[3] is 5, expected hidden_size = 4"],
+    ),
+    "batch first": (
+        checked(lambda: lstm(input_tensor=tensor(2, 5, 3))),
+        ["1, steps, batch, input size", "2 samples of 5 steps are sizes [1, 5, 2, 3], strides [30, 3, 15, 1]", "2 steps of 5 samples are"],
+    ),
+    "a sample without a batch": (checked(lambda: lstm(input_tensor=tensor(1, 5, 3))), ["5 steps of one sample are sizes [1, 5, 1, 3]"]),
+    "weights as PyTorch has them": (lambda: eager.gemm(ones(2, 3), ones(5, 3)), ["b_tensor.sizes[0] is 5", "trans_b TRANSPOSE fits"]),
+    "the left side transposed": (lambda: eager.gemm(ones(3, 2), ones(3, 5)), ["trans_a TRANSPOSE fits"]),
+    "factors that never fit": (lambda: eager.gemm(ones(3, 2), ones(4, 5)), ["1 problem\n", "b_tensor.sizes[0] is 4, expected k = 2"]),
+    "expressions that do not fit": (lambda: x.input("a", [2, 3]) @ x.input("b", [4, 5]), ["sizes that [2, 3] can be multiplied by"]),
+    # attributes
+    "more than there are": (
+        lambda: eager.top_k1(ones(2, 8), axis=1, k=9),
+        ["1 problem\n", "k is 9, expected at most sizes[1] = 8", "axis is 1"],
+    ),
+    "the same as a desc": (lambda: dml.TopK1Desc(input_tensor=tensor(2, 8), axis=1, k=9).with_outputs(), ["k is 9, expected at most"]),
+    "a filter larger than the image": (lambda: convolution((1, 3, 2, 2)), ["filter_tensor.sizes[2] is 3, expected at most 2"]),
+    "one stride": (lambda: convolution(strides=2), ["strides is 2, expected a sequence of integers", "like [2, 2]"]),
+    "one axis": (lambda: eager.reduce(ones(2, 3), function="SUM", axes=1), ["remedy: write [1]"]),
+    "mean": (lambda: eager.reduce(ones(2, 3), function="mean", axes=[1]), ["did you mean AVERAGE?"]),
+    "bilinear": (lambda: eager.resample(ones(1, 1, 2, 2), interpolation_mode="bilinear", scales=[1, 1, 2, 2]), ["did you mean LINEAR?"]),
+    "T": (lambda: eager.gemm(ones(2, 3), ones(5, 3), trans_b="T"), ["did you mean TRANSPOSE?"]),
+    "a size as a list": (
+        lambda: eager.upsample_2d(ones(1, 1, 2, 2), scale_size=[2, 2], interpolation_mode="LINEAR"),
+        ["dmlpy.Size2D(width=2, height=2)"],
+    ),
+    "a size whose order is unknown": (
+        lambda: eager.upsample_2d(ones(1, 1, 2, 2), scale_size=[2, 3], interpolation_mode="LINEAR"),
+        ["dmlpy.Size2D(width=..., height=...)"],
+    ),
+    "a named activation": (lambda: lstm(activation_descs=["tanh"]), ["write ActivationTanhDesc()"]),
+    "an activation's class": (lambda: lstm(activation_descs=[dml.ActivationTanhDesc]), ["call the class, ActivationTanhDesc()"]),
+    "a cast without a type": (lambda: dml.CastDesc(input_tensor=tensor(2)), ["give its desc: TensorDesc(data_type=..., sizes=...)"]),
+    "an assignment": (assign, ["descs are immutable", "desc.replace(input_tensor=None)"]),
+    # types
+    "ONNX's FLOAT": (lambda: dml.TensorDesc(data_type="FLOAT", sizes=[1]), ["did you mean FLOAT32?"]),
+    "double": (lambda: dml.TensorDesc(data_type="double", sizes=[1]), ["did you mean FLOAT64?"]),
+    "half": (lambda: dml.TensorDesc(data_type="half", sizes=[1]), ["did you mean FLOAT16?"]),
+    # operators by other names
+    "RELU": (lambda: dml.OperatorDesc.from_dict({"Type": "DML_OPERATOR_RELU"}), ["did you mean DML_OPERATOR_ACTIVATION_RELU?"]),
+    "concat": (lambda: explain("concat"), ["did you mean JOIN?"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_told_with_its_place_and_its_remedy(name: str) -> None:
+    run, told = WRONG[name]
+    with pytest.raises(dml.DmlError) as caught:
+        run()
+    for text in told:
+        assert text in f"{caught.value}\n"
+
+
+def test_a_tensor_that_cannot_be_prints_no_bytes() -> None:
+    assert str(dml.TensorDesc(data_type="FLOAT32", sizes=[1, -1, 3])) == "FLOAT32 [1, -1, 3] (invalid)"
+
+
+@pytest.mark.parametrize(
+    ("name", "spoken"),
+    [
+        *(("int", "an int"), ("list", "a list"), ("LSTM", "an LSTM"), ("GRU", "a GRU"), ("RNN", "an RNN"), ("UINT8", "a UINT8")),
+        *(("object", "an object"), ("user", "a user"), ("Embedding", "an Embedding"), ("Sequential", "a Sequential")),
+    ],
+)
+def test_articles(name: str, spoken: str) -> None:
+    assert with_article(name) == spoken
+
+
+@pytest.mark.parametrize(("noun", "several"), [("part", "parts"), ("entry", "entries"), ("process", "processes")])
+def test_plurals(noun: str, several: str) -> None:
+    assert (plural(1, noun), plural(2, noun)) == (f"1 {noun}", f"2 {several}")
