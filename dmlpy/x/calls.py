@@ -122,10 +122,8 @@ class _Call:
         desc = self._with_outputs(desc, sized, types)
         if problems := [*self._without_operands(desc), *only_errors(check(desc))]:
             # What is wrong with an inferred output follows from the operands, which are reported alone.
-            stated = [
-                name for name in (field.name for field in self.kind.outputs()) if name in sized or (whole and getattr(operator, name))
-            ]
-            inferred = {field.name for field in self.kind.outputs()}.difference(stated)
+            outputs = {field.name for field in self.kind.outputs()}
+            inferred = {name for name in outputs if name not in sized and not (whole and getattr(operator, name))}
             raise DescError(self.name, [problem for problem in problems if problem.field not in inferred] or problems)
         return desc
 
