@@ -63,12 +63,12 @@ def test_names_are_tagged_by_the_syntax_tree() -> None:
 @pytest.mark.slow
 def test_a_short_training_of_a_pipeline_is_stored_and_loaded(tmp_path: Path) -> None:
     require("spacy")
-    command = ("--steps", "50", "--modules", "argparse enum", "--target", "0.9", "--output", str(tmp_path))
+    command = ("--steps", "100", "--target", "0.95", "--output", str(tmp_path))
     printed = run("python", "examples/tagger.py", *command)
     accuracies = {
         name: float(share) for name, share in re.findall(r"^(most frequent tags|loaded pipeline) +(\d\.\d+)", printed, re.MULTILINE)
     }
-    assert accuracies["loaded pipeline"] > max(0.9, accuracies["most frequent tags"])
+    assert accuracies["loaded pipeline"] > max(0.95, accuracies["most frequent tags"])
 
     import spacy
 
