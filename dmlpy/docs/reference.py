@@ -39,7 +39,7 @@ API: Mapping[str, tuple[str, str]] = {
     "reference": ("Definitions", "What an operator should give, computed plainly; every device is held to it."),
 }
 """The packages with public names in `dmlpy`, each with its page's title and first sentence."""
-MODULES: Mapping[str, str] = {name: f"dmlpy.{name}" for name in ("eager", "x", "pydirectml", "keras", "torch")}
+MODULES: Mapping[str, str] = {name: f"dmlpy.{name}" for name in ("eager", "nn", "x", "pydirectml", "keras", "torch", "thinc")}
 """Packages with separate public names, by the name of their page."""
 
 UNINDEXED = ("dmlpy.pydirectml",)
