@@ -16,7 +16,6 @@ from dmlpy.debugging import PLANS
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
-from dmlpy.description.sized_copies import NoTemplateError, example_of
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
@@ -195,10 +194,10 @@ def _buffers_by_template(
     fuse: bool,
 ) -> BufferAssignment | None:
     """The buffers of a graph that is a copy of one with symbolic sizes; None if only the graph itself tells them."""
-    from dmlpy.devices.graphs import BufferAssignment, GraphIR, assign_buffers
-
     if graph.template is None or not device.plans_all_sizes:
         return None
+    from dmlpy.description.sized_copies import NoTemplateError, example_of
+    from dmlpy.devices.graphs import BufferAssignment, GraphIR, assign_buffers
 
     def compile_example(desc: OperatorDesc) -> CompiledOperator:
         if problems := check(desc, level):

@@ -50,6 +50,7 @@ PAGES: Mapping[str, str] = {
     ".github/CHANGELOG.md": "guide/changelog",
     ".github/CONTRIBUTING.md": "guide/contributing",
     ".github/SECURITY.md": "guide/security",
+    ".github/CODE_OF_CONDUCT.md": "guide/conduct",
 }
 """The files that become documents, in the order of the site's contents."""
 

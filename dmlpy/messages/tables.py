@@ -110,7 +110,7 @@ class Table:
 
 
 def _shown(cell: str) -> str:
-    return printable(cell if len(cell) <= _MAX_CELL else f"{cell[:_MAX_CELL]}...")
+    return printable(cell if len(cell) <= _MAX_CELL else f"{cell[:_MAX_CELL]}...", "\n")
 
 
 def paragraph_html(text: str) -> str:

@@ -322,7 +322,11 @@ FIT: list[tuple[str, Callable[[], Any], str]] = [
         lambda: line(loss="mean_square_error"),
         r"loss is 'mean_square_error', expected a loss, or one of mse(.|\n)*mean mean_squared_error\?",
     ),
-    ("optimizer", lambda: line(rule="adan"), r"optimizer is 'adan', expected an optimizer, or one of sgd, adam .*(.|\n)*mean adam\?"),
+    (
+        "optimizer",
+        lambda: line(rule="adan"),
+        r"optimizer is 'adan', expected an optimizer, or one of sgd, adam, adamw, rmsprop .*(.|\n)*mean adam\?",
+    ),
     ("metric", lambda: line(metrics=["acuracy"]), r"metrics\[0\] is 'acuracy', expected accuracy(.|\n)*did you mean accuracy\?"),
     ("all names", lambda: line(rule="x", loss="y", metrics=["z"]), "Sequential.compile: 3 problems"),
     ("no numbers", lambda: line(rule=3, loss=4), "2 problems"),
