@@ -34,7 +34,7 @@ directml.DML_SIZE_2D(Width=3, Height="2")  # error: call-overload
 dml.check(tensor)  # error: arg-type
 dml.check(tanh, feature_level=None)  # error: arg-type
 dml.compile("RNN")  # error: call-overload
-dml.compile(tanh, "numpy")({"input_tensor": 1})  # error: call-arg
+dml.compile(tanh, "numpy")({"input_tensor": 1})  # error: arg-type
 alpha = tanh.alpha  # error: attr-defined
 tensor.sizes.append(3)  # error: attr-defined
 names: list[str] = dml.check(tanh)  # error: assignment
