@@ -67,7 +67,7 @@ class Device(ABC):
     """The location of its arrays, as in `ArrayView.device`: `cpu` or `cuda`."""
 
     relocates = False
-    """Whether `joined` relocates launches that were bound to `BoundAddress`es."""
+    """Whether `joined` relocates launches that were bound to a `BoundAddress`."""
 
     replays = False
     """Whether `replayed` records launches, to repeat many of them as one."""

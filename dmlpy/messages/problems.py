@@ -72,7 +72,7 @@ class Problem:
         return replace(self, path=f"{prefix}{separator}{self.path}")
 
     def headline(self) -> str:
-        """One line: place, found, expected, code; `doubtful: ` in front of a problem that refuses nothing."""
+        """One line: place, found, expected, code; `doubtful:` in front of a problem that refuses nothing."""
         severity = "" if self.severity == "error" else f"{self.severity}: "
         return printable(f"{severity}{self.path + ' is ' if self.path else ''}{self.found}, expected {self.expected}  [{self.code}]")
 

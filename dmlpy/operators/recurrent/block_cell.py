@@ -73,9 +73,9 @@ class GRUBlockCellGradDesc(GRUBlockDesc, extension="GRU_BLOCK_CELL_GRAD"):
     `gru_block_cell_weight_gradients` makes those of weights and biases from it.
 
     TensorFlow's page on the gradient has six slips: it names the two weight gradients the wrong way round; writes `w_r_x` for `w_u_x` and
-    `w_r_h_prev` for `w_u_h_prev` in the terms of u; `h` for `h_prev` in `d_u_bar`; `u` for `d_h * u` in its second `d_h_prev`; and never
-    defines `d_r_bar`. The equations here are those that the operator computes: they agree with TensorFlow's results to 1e-7 on random
-    inputs, where each slip of the page, taken literally, is off by 15% to 165%.
+    `w_r_h_prev` for `w_u_h_prev` in the terms of u; `h` for `h_prev` in `d_u_bar`; `u` for the product of `u` and `d_h` in its second
+    `d_h_prev`; and never defines `d_r_bar`. The equations here are those that the operator computes: they agree with TensorFlow's results
+    to 1e-7 on random inputs, where each slip of the page, taken literally, is off by 15% to 165%.
     """
 
     formula = """\

@@ -183,7 +183,7 @@ class ParamsLayout:
 
     @property
     def state_size(self) -> int:
-        """S, the number of entries of h: num_proj with a projection, else num_units."""
+        """The number S of entries of h, which is num_proj with a projection, else num_units."""
         return self.num_proj or self.num_units
 
     @property
