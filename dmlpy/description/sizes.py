@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
+from dmlpy.description.symbolic_sizes import are_symbolic
+
 MAX_SIZE = 2**32 - 1
 _TERM = re.compile(r"(?P<number>\d+)$|(?:(?P<factor>\d+)\*)?(?P<symbol>[a-z]\w*)$|\*(?P<run>[a-z]\w*)$")
 
@@ -106,6 +108,7 @@ class Sizes(Mapping[str, int]):
     def __init__(self) -> None:
         self._fixed: dict[str, tuple[int, str]] = {}
         self._evidence: dict[str, list[_Evidence]] = {}
+        self._by_value: dict[tuple[str, int], _Evidence] = {}
         self._winners: dict[str, _Evidence] = {}
         self._fallbacks: dict[str, int] = {}
         self._read_symbols: list[str] | None = None
@@ -150,14 +153,22 @@ class Sizes(Mapping[str, int]):
         if term.symbol is None or not least <= size <= MAX_SIZE or size % term.factor:
             return
         value = size // term.factor
-        known = self._evidence.setdefault(term.symbol, [])
-        evidence = next((each for each in known if each.value == value), None)
-        if evidence is None:
-            evidence = _Evidence(value)
-            known.append(evidence)
+        evidence = self._evidence_of(term.symbol, value)
         evidence.places.append(place)
         evidence.weight += 1 / term.factor  # a multiple says less: 4 rows of an LSTM's weights are 4 units as likely as 4*1
         self._winners.pop(term.symbol, None)
+
+    def _evidence_of(self, symbol: str, value: int) -> _Evidence:
+        """The evidence for a value of a symbol; without places if the value is new."""
+        known = self._evidence.setdefault(symbol, [])
+        symbolic = are_symbolic()  # such sizes have no hash; numbers are looked up, as a hostile desc may have many different ones
+        found = next((each for each in known if each.value == value), None) if symbolic else self._by_value.get((symbol, value))
+        if found is None:
+            found = _Evidence(value)
+            known.append(found)
+            if not symbolic:
+                self._by_value[symbol, value] = found
+        return found
 
     def add_fallback(self, term: Term, size: int) -> None:
         """Adds the value by a tensor with a wrong dimension count, which counts only if nothing else binds the symbol."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, is_permutation, parse, show
@@ -128,3 +130,15 @@ def test_fallbacks_count_only_where_nothing_else_does() -> None:
 )
 def test_permutations_are_recognised(sizes: tuple[int, ...], expected: tuple[int, ...], answer: bool) -> None:
     assert is_permutation(sizes, expected) is answer
+
+
+def test_many_different_sizes_are_looked_up() -> None:
+    """A hostile desc may have tens of thousands: the time grows with them, not with their square."""
+
+    def seconds(count: int) -> float:
+        begin, sizes = process_time(), Sizes()
+        for size in range(1, count + 1):
+            sizes.add_evidence(Term(1, "h"), size, "a")
+        return process_time() - begin
+
+    assert min(seconds(8000) for _ in range(3)) < 9 * min(seconds(2000) for _ in range(3))  # the square would be 16 times
