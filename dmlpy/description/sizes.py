@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
-from dmlpy.description.symbolic_sizes import are_symbolic
-
 MAX_SIZE = 2**32 - 1
 _TERM = re.compile(r"(?P<number>\d+)$|(?:(?P<factor>\d+)\*)?(?P<symbol>[a-z]\w*)$|\*(?P<run>[a-z]\w*)$")
 
@@ -109,6 +107,7 @@ class Sizes(Mapping[str, int]):
         self._fixed: dict[str, tuple[int, str]] = {}
         self._evidence: dict[str, list[_Evidence]] = {}
         self._by_value: dict[tuple[str, int], _Evidence] = {}
+        self._are_numbers = True
         self._winners: dict[str, _Evidence] = {}
         self._fallbacks: dict[str, int] = {}
         self._read_symbols: list[str] | None = None
@@ -161,13 +160,17 @@ class Sizes(Mapping[str, int]):
     def _evidence_of(self, symbol: str, value: int) -> _Evidence:
         """The evidence for a value of a symbol; without places if the value is new."""
         known = self._evidence.setdefault(symbol, [])
-        symbolic = are_symbolic()  # such sizes have no hash; numbers are looked up, as a hostile desc may have many different ones
-        found = next((each for each in known if each.value == value), None) if symbolic else self._by_value.get((symbol, value))
+        is_number = type(value) is int
+        if is_number and self._are_numbers:  # looked up, as a hostile desc may have many different ones
+            found = self._by_value.get((symbol, value))
+        else:  # symbolic sizes have no hash
+            found = next((each for each in known if each.value == value), None)
         if found is None:
             found = _Evidence(value)
             known.append(found)
-            if not symbolic:
+            if is_number:
                 self._by_value[symbol, value] = found
+            self._are_numbers &= is_number
         return found
 
     def add_fallback(self, term: Term, size: int) -> None:
