@@ -33,12 +33,15 @@ class Optimizer(ABC):
 
     Attributes:
         iterations: updates so far.
+        weight_decay: the share of a weight, times the rate, that an update of AdamW takes off.
 
     The other attributes are the constructor's arguments; `lr` may be changed between updates.
 
     Raises:
         DescError: arguments out of range.
     """
+
+    weight_decay: float = 0.0
 
     def __init__(self, lr: float, decay: float, clipnorm: float | None, clipvalue: float | None, **betas: float) -> None:
         self.lr = lr
@@ -51,7 +54,7 @@ class Optimizer(ABC):
         self._shapes: list[tuple[int, ...]] = []
         problems = [
             Problem("optimizer.range", name, brief(value), "a finite number, 0 or larger")
-            for name, value in {"lr": lr, "decay": decay}.items()
+            for name, value in {"lr": lr, "decay": decay, "weight_decay": self.weight_decay}.items()
             if not isinstance(value, Real) or not 0 <= value < math.inf
         ]
         problems += [
@@ -274,11 +277,8 @@ class AdamW(Adam):
         clipnorm: float | None = None,
         clipvalue: float | None = None,
     ) -> None:
+        self.weight_decay = weight_decay  # before the base checks all arguments together
         super().__init__(lr, beta_1, beta_2, epsilon, decay, clipnorm, clipvalue)
-        self.weight_decay: float = weight_decay
-        if not isinstance(weight_decay, Real) or not 0 <= weight_decay < math.inf:
-            problem = Problem("optimizer.range", "weight_decay", brief(weight_decay), "a finite number, 0 or larger")
-            raise DescError(type(self).__name__, [problem])
 
     def step(self, weight: Array, gradient: Array, moments: tuple[Array, ...], work: Array, rate: float, xp: Any) -> None:
         weight -= xp.multiply(weight, rate * self.weight_decay, out=work)

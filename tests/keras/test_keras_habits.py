@@ -125,7 +125,14 @@ def test_mean_absolute_error_and_its_gradient() -> None:
     np.testing.assert_allclose(gradient, differences(lambda moved: float(abs(moved - targets).mean(-1).sum()), values), atol=1e-5)
 
 
-@pytest.mark.parametrize(("make", "told"), [(lambda: AdamW(weight_decay=-1), "weight_decay is -1"), (lambda: RMSprop(rho=1), "rho is 1")])
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: AdamW(weight_decay=-1), "weight_decay is -1"),
+        (lambda: AdamW(lr=-2, weight_decay=-1), "2 problems\n 1. lr is -2.*\n 2. weight_decay is -1"),
+        (lambda: RMSprop(rho=1), "rho is 1"),
+    ],
+)
 def test_arguments_out_of_range(make: Callable[[], Any], told: str) -> None:
     with pytest.raises(dml.DescError, match=told):
         make()
