@@ -28,15 +28,10 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    from dmlpy.description.registry import OPERATORS
     from dmlpy.x.signatures import function_name
 
-    return sorted(function_name(kind) for kind in _operators().values())
-
-
-def _operators() -> dict[str, type[OperatorDesc]]:
-    from dmlpy.description.registry import OPERATORS
-
-    return {name: OPERATORS[name] for name in OPERATORS}
+    return sorted(map(function_name, OPERATORS.values()))
 
 
 def _operator_of(name: str) -> type[OperatorDesc] | None:
@@ -53,10 +48,11 @@ def _operator_of(name: str) -> type[OperatorDesc] | None:
 
 def _unknown(name: str) -> str:
     from dmlpy.description.other_names import operator_remedy
+    from dmlpy.description.registry import OPERATORS
     from dmlpy.x.signatures import function_name
 
     if name.startswith("_"):
         return f"module {__name__!r} has no attribute {name!r}"
-    functions = {kind.short_name(): f"eager.{function_name(kind)}" for kind in _operators().values()}
+    functions = {kind.short_name(): f"eager.{function_name(kind)}" for kind in OPERATORS.values()}
     hint = operator_remedy(name, functions, functions.__getitem__)
     return f"dmlpy.eager has no function {name!r}{f': {hint}' if hint else ''}"
