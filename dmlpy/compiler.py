@@ -200,7 +200,7 @@ def _buffers_by_template(
     from dmlpy.devices.graphs import BufferAssignment, GraphIR, assign_buffers
 
     def compile_example(desc: OperatorDesc) -> CompiledOperator:
-        if problems := check(desc, level):
+        if problems := only_errors(check(desc, level)):
             raise CompileError(desc.c_name, problems, desc=desc)
         try:
             return _compile_operator(example_of(desc), device, level, flags).standing
