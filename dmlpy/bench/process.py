@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import dmlpy as dml
 from dmlpy.bench.worker import encode
+from dmlpy.line_protocol import receive_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,16 +120,7 @@ class Worker:
             except OSError as error:
                 raise FailedError(f"{python} cannot be started: {error.strerror}") from error
         self._over: FailedError | None = None
-        self._answers: queue.Queue[str] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as answers:
-            for line in answers:
-                self._answers.put(line)
-        self._answers.put("")  # it has ended
+        self._answers, self._reader = receive_lines(self.process)
 
     def send(self, request: str, **arguments: Any) -> None:
         """Sends a request; the answer must then be received."""

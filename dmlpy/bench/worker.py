@@ -9,10 +9,7 @@ from __future__ import annotations
 import base64
 import gc
 import json
-import os
 import pickle
-import signal
-import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +19,7 @@ import numpy as np
 
 from dmlpy.bench.libraries import Library, Mode, NotInstalledError, Runner, UnsupportedError
 from dmlpy.bench.work import SampledWork
+from dmlpy.line_protocol import serve_lines
 
 if TYPE_CHECKING:
     from dmlpy.bench.work import Case, Work
@@ -152,10 +150,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
 
 def main() -> None:
     """Runs the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    serve(sys.stdin, answers)
+    serve_lines(serve)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ import json
 import queue
 import subprocess
 import sys
-import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from dmlpy.line_protocol import receive_lines
 from dmlpy.messages.problems import DmlError
 
 if TYPE_CHECKING:
@@ -115,7 +115,6 @@ class Worker:
         return self._process is not None
 
     def _launch(self) -> None:
-        self._answers = queue.Queue()
         self._process = subprocess.Popen(
             COMMAND,
             stdin=subprocess.PIPE,
@@ -123,7 +122,7 @@ class Worker:
             stderr=subprocess.DEVNULL,
             encoding="utf-8",
         )
-        threading.Thread(target=_read, args=(self._process, self._answers), daemon=True).start()
+        self._answers, _ = receive_lines(self._process)
 
     def _start(self) -> Opened:
         self._launch()
@@ -176,11 +175,3 @@ class Worker:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
-
-
-def _read(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
-    assert process.stdout is not None
-    with process.stdout as lines:
-        for line in lines:
-            answers.put(line)
-    answers.put("")  # it has ended

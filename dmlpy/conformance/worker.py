@@ -10,8 +10,6 @@ import base64
 import json
 import os
 import re
-import signal
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +18,7 @@ from dmlpy.conformance import execution, libraries
 from dmlpy.conformance.device import Device, RemovedError
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
+from dmlpy.line_protocol import serve_lines
 from dmlpy.messages.problems import DmlError
 
 
@@ -89,10 +88,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
 
 def main() -> None:
     """Runs the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    serve(sys.stdin, answers)
+    serve_lines(serve)
 
 
 if __name__ == "__main__":
