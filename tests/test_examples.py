@@ -240,6 +240,7 @@ def test_training_short(tmp_path: Path) -> None:
     assert shows_lines(tmp_path / "a" / "loss.png")
 
 
+@pytest.mark.slow
 def test_training_says_that_it_failed_and_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
     command = ("python", str(EXAMPLES / "train.py"), "--device", "numpy", "--steps", "3", "--hidden", "4")
     first, second = (run(*command, folder=tmp_path, status=1) for _ in range(2))

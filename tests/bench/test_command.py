@@ -176,10 +176,11 @@ def test_busy_loops_end_with_the_block() -> None:
 
 
 def test_busy_loops_end_with_the_process_that_started_them() -> None:
-    program = "import os, time\nfrom dmlpy.bench import machine\nwith machine.busy(1):\n    time.sleep(1)\n    os._exit(0)"
+    program = "import os, time\nfrom dmlpy.bench import machine\nwith machine.busy(1):\n    time.sleep(0.3)\n    os._exit(0)"
     started = subprocess.Popen([sys.executable, "-c", program])
     found: list[psutil.Process] = []
     while not found:
+        time.sleep(0.01)
         found = psutil.Process(started.pid).children()
     started.wait()
     psutil.wait_procs(found, timeout=10)

@@ -43,8 +43,9 @@ from tests.support.tools import require
 
 PAIRS = [(name, dtype) for name in suite.CASES for dtype in large_shape(name).dtypes]
 """Rows and types: 34, and 8 with TF32."""
-FEW_PAIRS = [("ELEMENT_WISE_ADD:LARGE", "FLOAT16"), *(pair for pair in PAIRS if pair[1] == "FLOAT16" and "ATTENTION" in pair[0])][:2]
-"""Rows of one and of several modes of PyTorch's."""
+HALVES_OR_ALL = pytest.mark.parametrize(
+    ("name", "dtype"), [pytest.param(*pair, marks=() if pair[1] == "FLOAT16" else pytest.mark.slow) for pair in PAIRS]
+)
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def error_of(library: DmlpyOperators, work: LargeWork) -> float:
     return relative_error(work.select(runner.results()), work.compared("dmlpy", work.reference()))[0]
 
 
-@pytest.mark.parametrize(("name", "dtype"), [pytest.param(*pair, marks=() if pair[1] == "FLOAT16" else pytest.mark.slow) for pair in PAIRS])
+@HALVES_OR_ALL
 def test_dmlpy_computes_a_row(name: str, dtype: Any, small: None) -> None:
     device = cuda_on_cpu()
     library, work = DmlpyOperators(device, 1), work_of(name, dtype)
@@ -107,7 +108,7 @@ def test_dmlpy_computes_a_row(name: str, dtype: Any, small: None) -> None:
     assert 0 <= error_of(library, work) < TOLERANCES[dtype]
 
 
-@pytest.mark.parametrize(("name", "dtype"), PAIRS)
+@HALVES_OR_ALL
 def test_pytorch_computes_a_row(name: str, dtype: Any, small: None) -> None:
     require("torch")
     from tests.support.fake_torch_cuda import TorchOverFake
@@ -202,17 +203,13 @@ def test_samples_have_both_ends() -> None:
 # measuring
 
 
-@pytest.mark.parametrize(
-    "pairs",
-    [FEW_PAIRS, pytest.param(PAIRS, marks=pytest.mark.slow)],
-    ids=["few of halves", "all"],
-)
-def test_rows_run_to_the_end(pairs: list[tuple[str, Any]], null: CudaDevice, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_rows_run_to_the_end(null: CudaDevice, tmp_path: Path) -> None:
     """On a GPU that computes nothing, every result is wrong and reported; PyTorch's are right."""
     require("torch")
     lines: list[str] = []
     options = Options(own=gpu_suite.own(), peers=[gpu_suite.TORCH], rounds=1, threads=1)
-    every = worth.order_by_worth(case_of(*pair) for pair in pairs)
+    every = worth.order_by_worth(case_of(*pair) for pair in PAIRS)
     record = Benchmark(null, options, lines.append).run(every, tmp_path / "record.json")
     assert Record.load(tmp_path / "record.json") == record
     assert record.left_out == []
@@ -309,6 +306,7 @@ def test_a_wrong_row_is_reported(monkeypatch: pytest.MonkeyPatch, small: None) -
     assert right.median_us
 
 
+@pytest.mark.slow
 def test_a_row_that_fails_is_reported_and_the_next_one_runs(null: CudaDevice) -> None:
     options = Options(own=gpu_suite.own(gpu_suite.Failing), peers=(), rounds=1, threads=1)
     names = ("ACTIVATION_GELU:LARGE", "ACTIVATION_SOFTMAX1:ROWS", "ELEMENT_WISE_ADD:LARGE")
@@ -320,6 +318,7 @@ def test_a_row_that_fails_is_reported_and_the_next_one_runs(null: CudaDevice) ->
     assert runs[2].status == "wrong", "it was computed, by nothing"
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_named(null: CudaDevice, tmp_path: Path) -> None:
     names = [*suite.CASES][:12]
     options = Options(own=gpu_suite.own(gpu_suite.Slow), peers=(), rounds=1, threads=1, seconds=4)
@@ -350,6 +349,7 @@ Benchmark(CudaDevice(DryRunSeam()), options).run(gpu_suite.cases(*sys.argv[2:]),
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_after_a_kill_the_record_is_valid(tmp_path: Path) -> None:
     names = [*suite.CASES][:13]

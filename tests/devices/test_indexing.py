@@ -9,7 +9,19 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import Array, compute, defined, failures_in_layouts, layouts, packed, results_of, run, same, tensor
+from tests.support.layout_runs import (
+    SOME_OR_ALL,
+    Array,
+    compute,
+    defined,
+    failures_in_layouts,
+    layouts,
+    packed,
+    results_of,
+    run,
+    same,
+    tensor,
+)
 from tests.support.onnx_reference import onnx_outputs
 
 INDEX_TYPES = (np.int32, np.int64, np.uint32, np.uint64)
@@ -39,8 +51,9 @@ def with_ones(array: Array, dimension_count: int) -> Array:
     return array.reshape((1,) * (dimension_count - array.ndim) + array.shape)
 
 
-def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device) -> None:
-    found = failures_in_layouts(*defined("indexing"), device=any_device)
+@SOME_OR_ALL
+def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device, every: int) -> None:
+    found = failures_in_layouts(*defined("indexing"), device=any_device, every=every)
     assert not found, "\n".join(found)
 
 

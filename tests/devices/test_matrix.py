@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import Array, defined, failures_in_layouts, run, run_in_layouts, tensor
+from tests.support.layout_runs import SOME_OR_ALL, Array, defined, failures_in_layouts, is_emulated, run, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 
 BATCHES = ((), (3,), (2, 3), (1, 1))
@@ -35,9 +35,12 @@ def product(a: Array, b: Array, c: Array | None, alpha: float, beta: float) -> A
     return alpha * sums if c is None else alpha * sums + beta * c.astype(np.float64)
 
 
-def test_products_of_every_rank_type_transform_and_function(any_device: dml.Device) -> None:
-    rng, count = np.random.default_rng(1), 0
+@SOME_OR_ALL
+def test_products_of_every_rank_type_transform_and_function(any_device: dml.Device, every: int) -> None:
+    rng, count, few = np.random.default_rng(1), 0, every > 1 and is_emulated(any_device)
     for dtype in (np.float32, np.float16):
+        # Every other function in a type, and the others in the other type: each is a kernel in each type.
+        fused = list(FUNCTIONS)[dtype is np.float16 :: 2] if few else list(FUNCTIONS)
         for batch in BATCHES:
             for number, (trans_a, trans_b) in enumerate((first, second) for first in (False, True) for second in (False, True)):
                 m, k, n = (1, 7, 5) if number == 1 else (4, 1, 1) if number == 2 else (3, 5, 2)
@@ -49,7 +52,7 @@ def test_products_of_every_rank_type_transform_and_function(any_device: dml.Devi
                     **added,
                 }
                 expected = product(a, b, added.get("c_tensor"), 0.75, -1.5)
-                for name in FUNCTIONS if batch == (3,) else ("none", "CLIP"):
+                for name in fused if batch == (3,) else ("none", "CLIP"):
                     function, formula = FUNCTIONS[name]
                     transforms = {"trans_a": "TRANSPOSE" if trans_a else "NONE", "trans_b": "TRANSPOSE" if trans_b else "NONE"}
                     tensors = {field: tensor(array) for field, array in given.items()}
@@ -58,7 +61,7 @@ def test_products_of_every_rank_type_transform_and_function(any_device: dml.Devi
                     what = f"{name} {dtype.__name__} {batch} {transforms}"
                     assert_close(result, np.vectorize(formula)(expected), dtype, terms=k, what=what)
                     count += 1
-    assert count == 2 * 4 * (len(FUNCTIONS) + 2 * (len(BATCHES) - 1))
+    assert count == 4 * (len(FUNCTIONS) * (1 if few else 2) + 2 * 2 * (len(BATCHES) - 1))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -89,6 +92,7 @@ def test_repeated_matrices_and_what_is_not_finite(any_device: dml.Device) -> Non
     assert np.isnan(run(added, {"a_tensor": a, "b_tensor": b, "c_tensor": c}, any_device)["output_tensor"]).all()
 
 
-def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device) -> None:
-    found = failures_in_layouts(*defined("matrix"), sums=True, device=any_device)
+@SOME_OR_ALL
+def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device, every: int) -> None:
+    found = failures_in_layouts(*defined("matrix"), sums=True, device=any_device, every=every)
     assert not found, "\n".join(found)

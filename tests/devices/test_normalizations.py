@@ -64,7 +64,7 @@ def on_devices(count: int, every: int) -> list[Any]:
     return [*numpy, *emulated, *(pytest.param("cuda", number, marks=pytest.mark.gpu) for number in range(count))]
 
 
-@pytest.mark.parametrize(("any_device", "number"), on_devices(len(VARIANTS), 10), indirect=["any_device"])
+@pytest.mark.parametrize(("any_device", "number"), on_devices(len(VARIANTS), 20), indirect=["any_device"])
 def test_normalizations_of_groups(any_device: dml.Device, number: int) -> None:
     operator, own = VARIANTS[number]
     desc: Any = dml.OperatorDesc.from_dict(descs.data(f"DML_OPERATOR_{operator}", own.members))

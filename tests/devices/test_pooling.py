@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import Array, defined, failures_in_layouts, run_in_layouts, tensor
+from tests.support.layout_runs import SOME_OR_ALL, Array, defined, failures_in_layouts, run_in_layouts, tensor
 from tests.support.onnx_reference import onnx_outputs
 from tests.support.tolerance import assert_close
 
@@ -283,8 +283,9 @@ def test_regions_that_make_no_sense_are_computed_without_an_exception(any_device
     np.testing.assert_array_equal(result[2], [[[1, 0], [0, 0]]])
 
 
-def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device) -> None:
+@SOME_OR_ALL
+def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device, every: int) -> None:
     """All but ROI_ALIGN_GRAD, of which test_region_gradients does so: images that are broadcast have samples that tie for the maximum."""
     names = [name for name in defined("pooling") if name != "ROI_ALIGN_GRAD"]
-    found = failures_in_layouts(*names, sums=True, device=any_device)
+    found = failures_in_layouts(*names, sums=True, device=any_device, every=every)
     assert not found, "\n".join(found)

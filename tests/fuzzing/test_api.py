@@ -22,9 +22,9 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and mod
 
 PROGRAMS = {"descs": descs.main, "graphs": graphs.main, "expressions": expressions.main, "bindings": bindings.main, "cache": cache.main}
 FEW = {
-    "descs": ["--tries", "100"],
-    "graphs": ["--tries", "120"],
-    "expressions": ["--tries", "200"],
+    "descs": ["--tries", "50"],
+    "graphs": ["--tries", "60"],
+    "expressions": ["--tries", "100"],
     "cache": ["--tries", "25", "--kinds", "files", "folders", "swaps", "homes"],
     "cache, by processes": ["--tries", "1", "--kinds", "races"],
 }
@@ -43,7 +43,7 @@ def test_a_few_tries_break_no_promise(name: str, capsys: pytest.CaptureFixture[s
     assert ", 0 broken promises" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("device", ["numpy", "cuda-emulated"])
+@pytest.mark.parametrize("device", ["numpy", pytest.param("cuda-emulated", marks=pytest.mark.slow)])
 def test_a_few_bindings_break_no_promise(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     (used,) = devices(device)
     tries = {"numpy": 150, "cuda-emulated": 20}[device]

@@ -47,7 +47,10 @@ OWN = 150
 """Megabytes that the process takes before it reads a file, those of all packages included: the promise counts them."""
 
 
-SLOW = ("a loop of 1900", "10,000 inputs")
+SLOW = (
+    *("a loop of 1900", "a loop of 2^62 with a condition", "100 loops of 10", "4 short loops within each other"),
+    *("texts that double", "10,000 inputs"),
+)
 """Files that are another one with other numbers."""
 
 

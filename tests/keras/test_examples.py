@@ -85,6 +85,7 @@ def test_state_is_carried_from_window_to_window() -> None:
     assert model.test_on_batch(symbols[:, 4:8], targets[:, 4:8]) != pytest.approx(losses[1], rel=1e-2)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_run() -> None:
     """Bit for bit: losses, weights and the written text."""
     found = []
@@ -111,6 +112,7 @@ def test_characters_are_learnt(tmp_path: Path) -> None:
     assert shows_lines(tmp_path / "loss.png")
 
 
+@pytest.mark.slow
 def test_characters_say_that_they_failed(tmp_path: Path) -> None:
     options = ("--device", "numpy", "--steps", "1", "--hidden", "4")
     printed = run("python", str(EXAMPLES / "keras_characters.py"), *options, folder=tmp_path, status=1)

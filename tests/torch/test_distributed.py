@@ -42,6 +42,7 @@ def failures() -> dict[str, str]:
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed")
 def test_two_processes() -> None:
     """All of them in one pair of processes, since these take seconds to start."""

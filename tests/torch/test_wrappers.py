@@ -38,7 +38,10 @@ def _repeatable() -> Iterator[None]:
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if name == "`torch.onnx.export`" else []) for name in TRIED])
+SLOW = ("`torch.compile`", "`torch.onnx.export`")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in TRIED])
 def test_works_or_ends_in_a_clear_error(name: str) -> None:
     TRIED[name][1]()
 

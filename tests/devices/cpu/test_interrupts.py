@@ -45,7 +45,7 @@ for desc in (pooling, layer):
     (expected,) = dml.compile(desc, "numpy")(**inputs).as_dict().values()
     compiling, delay = 0, 0.02
     while is_interrupted(lambda: dml.compile(desc, "cpu")(**inputs), delay):
-        compiling, delay = compiling + 1, delay * 1.8
+        compiling, delay = compiling + 1, delay * 2.5
     operator, launching = dml.compile(desc, "cpu"), 0
     output = np.empty_like(expected)
     dispatch = operator.bind(inputs, {name: output for name in operator.desc.applicable_outputs()[:1]})

@@ -211,6 +211,7 @@ if plan.strategy == "compiled":
 """
 
 
+@pytest.mark.slow
 def test_settings_in_the_working_folder(tmp_path: Path) -> None:
     """One that changes code leaves the stored files as they are; where one disables Numba, NumPy runs."""
     pytest.importorskip("yaml", reason="Numba reads its file of settings by PyYAML")

@@ -105,6 +105,7 @@ def test_windows(name: str, kind: str) -> None:
         check(*case_of(name, kind, layout=layout))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["neighbours", "strides", "largest"])
 def test_halves(name: str, kind: str) -> None:

@@ -178,7 +178,9 @@ def names_of(functions: tuple[ActivationDesc, ...]) -> str:
     return ", ".join(function.type_name.rpartition("ACTIVATION_")[2] for function in functions)
 
 
-@pytest.mark.parametrize("functions", PAIRS, ids=names_of)
+@pytest.mark.parametrize(
+    "functions", [pytest.param(pair, marks=[pytest.mark.slow] * (number % 3 > 0)) for number, pair in enumerate(PAIRS)], ids=names_of
+)
 def test_every_activation_of_gates(cuda_seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
     case = Case("GRU", np.random.default_rng(4), functions=functions, lengths=[4, 1, 3])
     case.launch(STRATEGIES["per_step"], cuda_seam)

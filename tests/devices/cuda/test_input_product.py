@@ -74,6 +74,7 @@ def test_it_is_rounded_to_the_storage_type_for_inference(cell: str, strategy: st
         assert seam.found == {"float32" if trains else np.dtype(dtype).name}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(("cell", "flags"), [("RNN", {}), ("LSTM", CLIPPED | {"couple_input_forget": True})], ids=["RNN", "LSTM"])

@@ -85,7 +85,6 @@ TRAINING: dict[str, tuple[Any, str, dict[str, Any]]] = {
 USUAL = {
     ("gru", "persistent_block", "address,undefined"),
     ("gru", "per_step", "address,undefined"),
-    ("lstm of halves", "per_step", "address,undefined"),
     ("gru linear before reset", "persistent_block", "thread"),
     ("lstm", "persistent_block", "thread"),
     ("lstm of halves", "per_step", "thread"),

@@ -201,7 +201,7 @@ LAYERS = [
 @pytest.mark.parametrize(
     "layer",
     [
-        pytest.param(layer, marks=[pytest.mark.slow] * (number % 2 > 0 or layer.sizes[0] * layer.sizes[1] > MOST_STATES), id=str(layer))
+        pytest.param(layer, marks=[pytest.mark.slow] * (number % 4 > 0 or layer.sizes[0] * layer.sizes[1] > MOST_STATES), id=str(layer))
         for number, layer in enumerate(LAYERS)
     ],
 )
@@ -401,7 +401,7 @@ WORKS = [
 
 @pytest.mark.parametrize(
     "work",
-    [pytest.param(work, marks=[pytest.mark.slow] * (number % 4 > 0)) for number, work in enumerate(WORKS)],
+    [pytest.param(work, marks=[pytest.mark.slow] * (number % 8 > 0)) for number, work in enumerate(WORKS)],
     ids=[work.name for work in WORKS],
 )
 def test_kernels_of_other_work(work: Work) -> None:

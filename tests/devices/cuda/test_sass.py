@@ -13,6 +13,7 @@ from tests.support.cuda.nvrtc import NEWEST, PROMISED, compile_instance
 from tests.support.cuda.sass import Block, Code, Instruction, Loop, SassError, code_of, disassemble
 from tests.support.cuda.sass_paths import UsualWays
 from tests.support.cuda.statements import Statement, StatementError
+from tests.support.pairwise import first_few
 from tests.support.tools import require
 
 require("nvrtc")
@@ -150,8 +151,8 @@ def in_a_turn(
     return UsualWays(code, times, lambda block: without is not None and without.has_nearly_all_of(block)).once(found).kinds
 
 
-@pytest.mark.parametrize("version", PROMISED)
-@pytest.mark.parametrize("steps", [3, pytest.param(11, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("version", first_few(PROMISED[::-1], 1))
+@pytest.mark.parametrize("steps", first_few([3, 11], 1))
 def test_a_turn_executes_what_the_loop_says(steps: int, version: str) -> None:
     """So many multiplications, and a counter, a comparison and a branch."""
     require("nvrtc" if version == NEWEST else f"nvrtc {version}")
@@ -159,7 +160,7 @@ def test_a_turn_executes_what_the_loop_says(steps: int, version: str) -> None:
     assert in_a_turn(made_up(f"counted<{steps}>", version), loop) == {"float": steps, "integer": 2, "control": 1}
 
 
-@pytest.mark.parametrize("architecture", [75, pytest.param(80, marks=pytest.mark.slow), 90, 100, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("architecture", first_few([90, 75, 80, 100, 120], 1))
 def test_a_prefetched_load_is_distinguished_from_one_that_is_waited_for(architecture: int) -> None:
     ahead, at_once = (made_up(f"piecewise<{flag}>", architecture=architecture) for flag in ("true", "false"))
     (prefetched,) = UsualWays(ahead).loads(*PIECES.loops(ahead))
