@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Inputs: TypeAlias = "Mapping[str, Value]"
 LowerProgram: TypeAlias = "Callable[[Inputs], Program | None]"
 """Lowers nodes for inputs whose sizes are known; None if the result is not for these sizes alone."""
-_LOWERED_FIRST = 2
-"""The sizes for which nodes are lowered before a template is made, which takes longer: many models have only two, such as two batches."""
+_LOWERED_FIRST = 1
+"""The sizes for which nodes are lowered before a template is made, which takes a fifth longer and has to equal the program for these."""
 
 _MOST_TEMPLATES = 4
 """The most templates of nodes, and the most failed attempts at one: other sizes are lowered node by node."""
