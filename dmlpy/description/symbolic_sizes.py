@@ -29,6 +29,10 @@ _NEVER_EQUAL = (str, bytes, tuple, list, dict)
 _RECORD: ContextVar[SizeRecord | None] = ContextVar("size record", default=None)
 
 
+class NoTemplateError(Exception):
+    """Raised for an object that depends on the numbers, or may hold sizes and is of no kind that is known."""
+
+
 class SizeRecord:
     """What was computed with symbolic sizes, in order, and how comparisons came out.
 
@@ -149,6 +153,13 @@ def active_examples() -> Sequence[int]:
     record = _RECORD.get()
     assert record is not None, "symbolic sizes belong to a record that is active"
     return record._values
+
+
+def fix_all() -> None:
+    """Marks that what the active record is about depends on the example's values."""
+    record = _RECORD.get()
+    if record is not None:
+        record.is_fixed = True
 
 
 def is_symbolic(size: Any) -> TypeGuard[SymbolicSize]:

@@ -7,6 +7,7 @@ computed; for others the nodes are lowered again.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,6 +32,9 @@ _LOWERED_FIRST = 1
 
 _MOST_TEMPLATES = 4
 """The most templates of nodes, and the most failed attempts at one: other sizes are lowered node by node."""
+
+_MOST_RECENT = 3
+"""The most programs that a new template is compared with."""
 
 
 class ProgramTemplates:
@@ -63,7 +67,7 @@ class ProgramTemplates:
         for template in reversed(form.templates):
             found = None if may_add and template.is_narrow else template.program(sizes)
             if found is not None:
-                form.last = sizes, found
+                form.add(sizes, found)
                 return found
         added = self._new_template(form, inputs, sizes) if may_add else None
         if added is not None:
@@ -73,18 +77,19 @@ class ProgramTemplates:
             form.lowered += 1
             found = self._lower(inputs)
         if found is not None:
-            form.last = sizes, found
+            form.add(sizes, found)
         return found
 
     def _new_template(self, form: _Form, inputs: Inputs, sizes: Sequence[int]) -> _Template | None:
-        """A template for these sizes and the last ones; None if there is none."""
-        if form.last is None:
-            return None
-        last, known = form.last
+        """A template for these sizes and some of the last ones; None if there is none."""
         form.failures += 1
+        changing = [at for at, size in enumerate(sizes) if any(size != other[at] for other, _ in form.recent)]
         try:
-            template = self._lower_symbolically(inputs, sizes, [at for at, size in enumerate(sizes) if size != last[at]])
-            if template is None or not is_alike(template.program(last), known):
+            template = self._lower_symbolically(inputs, sizes, changing)
+            if template is None:
+                return None
+            copies = [(template.program(other), known) for other, known in form.recent]
+            if not any(copy for copy, _ in copies) or not all(copy is None or is_alike(copy, known) for copy, known in copies):
                 return None
         except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
             return None
@@ -113,17 +118,21 @@ class _Form:
     """What is known of inputs that differ in sizes only.
 
     Attributes:
-        templates: their templates.
-        last: the last sizes, and the program for them.
-        failures: how many attempts at a template failed.
         lowered: for how many sizes the nodes were lowered.
+        templates: their templates.
+        failures: how many attempts at a template failed.
+        recent: the last sizes, with their programs: some of them may compare as the next ones do, such as odd and even ones.
     """
 
     def __init__(self) -> None:
         self.lowered = 0
         self.templates: list[_Template] = []
-        self.last: tuple[Sequence[int], Program] | None = None
         self.failures = 0
+        self.recent: deque[tuple[Sequence[int], Program]] = deque(maxlen=_MOST_RECENT)
+
+    def add(self, sizes: Sequence[int], program: Program) -> None:
+        """Adds the program of the last sizes."""
+        self.recent.append((sizes, program))
 
 
 def _form_key(value: Value) -> Hashable:
