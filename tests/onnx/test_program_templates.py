@@ -19,6 +19,7 @@ from dmlpy.devices.graphs.buffers import BufferAssignment
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.lowering.symbolic_inference import _FORMULAS
+from dmlpy.onnx.runtime.cache import LRUCache
 from dmlpy.validation import checking
 from dmlpy.validation.checking import LATEST
 from tests.support.onnx_models import model
@@ -260,7 +261,7 @@ def prepared(made: Any) -> tuple[ProgramTemplates, Any, Counter[str]]:
 
         return {name: of(value) for name, value in loaded.inputs.items()}
 
-    return ProgramTemplates(LATEST, lower), (lower, inputs), count
+    return ProgramTemplates(LATEST, lower, LRUCache(1 << 28)), (lower, inputs), count
 
 
 @pytest.mark.parametrize("name", [*CASES, *MODELS])
@@ -290,6 +291,20 @@ def test_odd_and_even_sizes_have_templates_of_their_own() -> None:
     for a in range(20, 26):
         templates.program(inputs(a=a, b=2))
     assert count["lowered"] == 0
+
+
+def test_templates_count_towards_what_is_kept() -> None:
+    """Where there is no room for a template, or when others take it, nodes are lowered again."""
+    templates, (_, inputs), count = prepared(CASES["MatMul"].model())
+    cache = templates._cache
+    for a, b in ((4, 6), (5, 9)):
+        templates.program(inputs(a=a, b=b))
+    assert cache.used_bytes > 1 << 16
+    cache.put("another", None, cache.max_bytes)
+    assert len(cache) == 1
+    count.clear()
+    templates.program(inputs(a=21, b=33))
+    assert count["lowered"] == 1
 
 
 def test_formulas_are_tested() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onnx import NodeProto, TypeProto
 
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.sized_copies import SizedTemplate, is_alike
 from dmlpy.description.symbolic_sizes import SizeRecord
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from dmlpy.description.enums import FeatureLevel
-    from dmlpy.graphs import Graph
     from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.lowering.programs import Program
+    from dmlpy.onnx.runtime.cache import LRUCache
 
 Inputs: TypeAlias = "Mapping[str, Value]"
 LowerProgram: TypeAlias = "Callable[[Inputs], Program | None]"
@@ -35,6 +36,10 @@ _MOST_TEMPLATES = 4
 
 _MOST_RECENT = 3
 """The most programs that a new template is compared with."""
+_RECENT_BYTES = 1 << 12
+"""The bytes of a node of a program that is not compiled: its descs and values."""
+_TEMPLATE_BYTES = 1 << 16
+"""The bytes of a node of a template: its descs, their formulas, and what devices derive from them."""
 
 
 class ProgramTemplates:
@@ -43,11 +48,12 @@ class ProgramTemplates:
     Args:
         level: the highest feature level that may be used.
         lower: lowers the nodes.
+        cache: holds what is known of inputs, by their form.
     """
 
-    def __init__(self, level: FeatureLevel, lower: LowerProgram) -> None:
-        self._level, self._lower = level, lower
-        self._forms: dict[Hashable, _Form] = {}
+    def __init__(self, level: FeatureLevel, lower: LowerProgram, cache: LRUCache) -> None:
+        self._level, self._lower, self._cache = level, lower, cache
+        self._keys: deque[Hashable] = deque()
 
     def program(self, inputs: Inputs) -> Program | None:
         """The program for inputs whose sizes are known, as `lower` gives it.
@@ -57,12 +63,19 @@ class ProgramTemplates:
         """
         places = [(name, axis) for name, value in inputs.items() if value.array is None for axis in range(len(value.sizes or ()))]
         sizes = [inputs[name].static_sizes[axis] for name, axis in places]
-        key = tuple(_form_key(value) for value in inputs.values())
-        form = self._forms.get(key)
-        if form is None:
-            form = self._forms[key] = _Form()
-            while len(self._forms) > _MOST_TEMPLATES:
-                del self._forms[next(iter(self._forms))]
+        key = self, tuple(_form_key(value) for value in inputs.values())
+        form: _Form = self._cache.get(key) or _Form()
+        try:
+            return self._program_of_form(form, inputs, sizes)
+        finally:
+            self._cache.put(key, form, form.held_bytes)
+            if key not in self._keys:
+                self._keys.append(key)
+            while len(self._keys) > _MOST_TEMPLATES:
+                self._cache.discard(self._keys.popleft())
+
+    def _program_of_form(self, form: _Form, inputs: Inputs, sizes: Sequence[int]) -> Program | None:
+        """The program for inputs of a form with these sizes."""
         may_add = form.lowered >= _LOWERED_FIRST and form.failures + len(form.templates) < _MOST_TEMPLATES
         for template in reversed(form.templates):
             found = None if may_add and template.is_narrow else template.program(sizes)
@@ -111,7 +124,7 @@ class ProgramTemplates:
             program = self._lower(symbolic)
             if program is None or any(graph.check(self._level, lenient=True) for graph in program.graphs):
                 return None
-        return _Template(SizedTemplate(record, program, (NodeProto, TypeProto)), places, sizes, program.graphs)
+        return _Template(SizedTemplate(record, program, (NodeProto, TypeProto)), places, sizes, program)
 
 
 class _Form:
@@ -129,6 +142,12 @@ class _Form:
         self.templates: list[_Template] = []
         self.failures = 0
         self.recent: deque[tuple[Sequence[int], Program]] = deque(maxlen=_MOST_RECENT)
+
+    @property
+    def held_bytes(self) -> int:
+        """The approximate bytes that it holds."""
+        recent = sum(len(graph.nodes) for _, program in self.recent for graph in program.graphs)
+        return _RECENT_BYTES * (1 + recent) + sum(template.held_bytes for template in self.templates)
 
     def add(self, sizes: Sequence[int], program: Program) -> None:
         """Adds the program of the last sizes."""
@@ -149,13 +168,20 @@ class _Template:
         template: the program.
         places: where the symbolic sizes are among all.
         sizes: all sizes of the example.
-        graphs: the graphs of the program with symbolic sizes.
+        program: the program with symbolic sizes.
     """
 
-    def __init__(self, template: SizedTemplate, places: Sequence[int], sizes: Sequence[int], graphs: Sequence[Graph]) -> None:
-        self._template, self._places, self._graphs = template, places, graphs
+    def __init__(self, template: SizedTemplate, places: Sequence[int], sizes: Sequence[int], program: Program) -> None:
+        self._template, self._places, self._graphs = template, places, program.graphs
+        owned = [array for part in program.parts for array in part.owned.values()]
+        self._constant_bytes = 2 * sum(array.example.nbytes for array in owned if isinstance(array, SizedArray))
         symbolic = frozenset(places)
         self._equal = [(at, size) for at, size in enumerate(sizes) if at not in symbolic]
+
+    @property
+    def held_bytes(self) -> int:
+        """The approximate bytes that it holds."""
+        return _TEMPLATE_BYTES * (1 + sum(len(graph.nodes) for graph in self._graphs)) + self._constant_bytes
 
     @property
     def is_narrow(self) -> bool:

@@ -72,7 +72,7 @@ class CompiledModel:
         )
         self._lock = threading.Lock()
         self._open: OpenSizes | None = None
-        self._templates = ProgramTemplates(feature_level, self._program_for_sizes)
+        self._templates = ProgramTemplates(feature_level, self._program_for_sizes, self._cache)
         self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
         self._has_tensors_only = len(self._tensors) == len(model.inputs)
         self._reads_host_arrays = self._has_tensors_only and self.device.memory_kind == "cpu"
