@@ -239,6 +239,7 @@ MODELS: dict[str, Any] = {
     ),
 }
 """Sizes that nodes compute, and constants that are as long as a size."""
+NIGHTLY = ("signs", "a choice by size", "sizes by Shape of a part")
 
 SIZES = ((4, 6), (5, 9), (7, 5), (100, 7), (6, 64), (8, 8), (1, 5), (3, 1), (1, 1), (2, 3), (17, 2))
 """Two that differ in both, others, such that are equal, and ones, which broadcast."""
@@ -264,7 +265,7 @@ def prepared(made: Any) -> tuple[ProgramTemplates, Any, Counter[str]]:
     return ProgramTemplates(LATEST, lower, LRUCache(1 << 28)), (lower, inputs), count
 
 
-@pytest.mark.parametrize("name", [*CASES, *MODELS])
+@pytest.mark.parametrize("name", [*CASES, *(pytest.param(name, marks=[pytest.mark.slow] * (name in NIGHTLY)) for name in MODELS)])
 def test_programs_equal_those_that_are_lowered_for_their_sizes(name: str) -> None:
     """In a random order, so that each size is seen first, second and later in some run; and few are lowered for larger sizes."""
     templates, (lower, inputs), count = prepared(CASES[name].model() if name in CASES else MODELS[name]())
