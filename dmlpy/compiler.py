@@ -196,7 +196,8 @@ def _buffers_by_template(
     """The buffers of a graph that is a copy of one with symbolic sizes; None if only the graph itself tells them."""
     if graph.template is None or not device.plans_all_sizes:
         return None
-    from dmlpy.description.sized_copies import NoTemplateError, example_of
+    from dmlpy.description.sized_copies import example_of
+    from dmlpy.description.symbolic_sizes import NoTemplateError
     from dmlpy.devices.graphs import BufferAssignment, GraphIR, assign_buffers
 
     def compile_example(desc: OperatorDesc) -> CompiledOperator:

@@ -106,9 +106,12 @@ def arrays_at(sizes: Sequence[int], dtype: DTypeLike, strides: Sequence[int]) ->
 
 @lru_cache(maxsize=1024)
 def _block(sizes: tuple[int, ...], itemsize: int, strides: tuple[int, ...]) -> tuple[type[ctypes.Array[ctypes.c_byte]], tuple[int, ...]]:
-    """A block of bytes that holds such an array, and the strides in bytes. Cached, since each call binds arrays again."""
+    """A block of bytes that holds such an array, and the strides in bytes. Cached, since each call binds arrays again.
+
+    The block's length is a power of two: `ctypes` keeps a class for each length, and takes as long to make one as to make ten arrays.
+    """
     span = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    return ctypes.c_byte * (span * itemsize), tuple(stride * itemsize for stride in strides)
+    return ctypes.c_byte * (1 << (span * itemsize - 1).bit_length()), tuple(stride * itemsize for stride in strides)
 
 
 def _foreign_view(array: Any) -> ArrayView | None:

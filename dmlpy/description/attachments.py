@@ -32,6 +32,8 @@ class Attachments(Generic[T]):
         self._package, self._module = package, module
         self._attached: dict[type[OperatorDesc], tuple[Any, bool]] = {}
         self._imported: set[str] = set()
+        self._found: dict[type[OperatorDesc], T | None] = {}
+        """What `find` gave since something was attached."""
 
     def __call__(self, *kinds: type[OperatorDesc], derived: bool = True) -> Callable[[AttachedT], AttachedT]:
         """Returns a decorator that attaches a function or a class, of type T.
@@ -49,6 +51,7 @@ class Attachments(Generic[T]):
                 if kind in self._attached:
                     raise ValueError(f"{self._package} has {self._attached[kind][0]!r} for {kind.__name__}, not {value!r}")
             self._attached.update(dict.fromkeys(kinds, (value, derived)))
+            self._found = {}
             return value
 
         return attach
@@ -58,8 +61,15 @@ class Attachments(Generic[T]):
         own, _ = self._attached.get(kind, (None, False))
         if own is not None:
             return cast("T", own)  # no class is nearer
-        for base in kind.__mro__:
-            self._import_for(base)
+        found = self._found
+        if kind not in found:
+            for base in kind.__mro__:
+                self._import_for(base)
+            found = self._found  # which imports have replaced
+            found[kind] = self._nearest(kind)
+        return found[kind]
+
+    def _nearest(self, kind: type[OperatorDesc]) -> T | None:
         for base in kind.__mro__:
             value, derived = self._attached.get(base, (None, False))
             if value is not None and (derived or base is kind):

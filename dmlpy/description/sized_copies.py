@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dmlpy.description.sized_arrays import SizedArray, SizedBytes
 from dmlpy.description.structs import Struct
-from dmlpy.description.symbolic_sizes import SizeRecord, active_examples, is_symbolic
+from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, active_examples, is_symbolic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -26,10 +27,6 @@ Derivation: TypeAlias = "Callable[[Any, bool], Any]"
 
 _WITHOUT_SIZES = (int, float, str, bytes, NoneType, Enum, np.ndarray)
 """The kinds of objects that hold no symbolic sizes."""
-
-
-class NoTemplateError(Exception):
-    """Raised for an object that depends on the numbers, or may hold sizes and is of no kind that is known."""
 
 
 def example_of(item: Any) -> Any:
@@ -67,7 +64,10 @@ class SizedTemplate:
     def copy(self, sizes: Sequence[int]) -> SizedCopy | None:
         """A copy for these sizes of the symbols; None if with them the object may be another one."""
         values = self._formulas.values(sizes)
-        return None if values is None else SizedCopy(self, values, self._copier.copy(values, []))
+        try:
+            return None if values is None else SizedCopy(self, values, self._copier.copy(values, []))
+        except NoTemplateError:
+            return None
 
     def derived(self, key: Hashable, source: Any, compute: Callable[[Any], Any], kinds: tuple[type, ...]) -> _Derived | None:
         """What a function makes of a part of the object; None if there is no template of that."""
@@ -211,6 +211,8 @@ class _Copier:
 
     def _add(self, item: Any) -> int | None:
         kind = type(item)
+        if kind in (SizedArray, SizedBytes):
+            return self._step(lambda values, made: item.at(values))
         if kind in (tuple, list):
             return self._add_entries(item)
         if kind is dict:

@@ -29,6 +29,10 @@ _NEVER_EQUAL = (str, bytes, tuple, list, dict)
 _RECORD: ContextVar[SizeRecord | None] = ContextVar("size record", default=None)
 
 
+class NoTemplateError(Exception):
+    """Raised for an object that depends on the numbers, or may hold sizes and is of no kind that is known."""
+
+
 class SizeRecord:
     """What was computed with symbolic sizes, in order, and how comparisons came out.
 
@@ -111,7 +115,8 @@ class Formulas:
 
     def __init__(self, record: SizeRecord, end: int, outcomes: dict[int, bool]) -> None:
         self._record, self._end, self._outcomes = record, end, outcomes
-        self._lines: list[tuple[Any, int, int, bool | None]] | None = None
+        self._constants: list[int] = []
+        self._lines: list[tuple[int, Any, int, int, bool | None]] | None = None
 
     def values(self, before: Sequence[int]) -> list[int] | None:
         """All values up to the stage's end; None where a comparison comes out differently.
@@ -120,21 +125,22 @@ class Formulas:
             before: the sizes of the symbols for the first stage, for others all values of the first stage.
         """
         if self._lines is None:
-            self._lines = [(*self._record.line(at), self._outcomes.get(at)) for at in range(len(before), self._end)]
-        values: list[int] = [*before]
-        add = values.append
+            self._constants, self._lines = self._compiled(len(before))
+        values: list[int] = [*before, *self._constants]
         try:
-            for function, left, right, expected in self._lines:
-                if function is None:
-                    add(left)
-                    continue
-                found = function(values[left], values[right])
+            for at, function, left, right, expected in self._lines:
+                found = values[at] = function(values[left], values[right])
                 if expected is not None and found is not expected:
                     return None
-                add(found)
         except ArithmeticError:
             return None
         return values
+
+    def _compiled(self, start: int) -> tuple[list[int], list[tuple[int, Any, int, int, bool | None]]]:
+        """The values from a place on that are the same for all sizes, with 0 for the others, and how those are computed."""
+        operations = [(at, self._record.line(at)) for at in range(start, self._end)]
+        constants = [value if function is None else 0 for _, (function, value, _) in operations]
+        return constants, [(at, *line, self._outcomes.get(at)) for at, line in operations if line[0] is not None]
 
 
 def are_symbolic() -> bool:
@@ -147,6 +153,13 @@ def active_examples() -> Sequence[int]:
     record = _RECORD.get()
     assert record is not None, "symbolic sizes belong to a record that is active"
     return record._values
+
+
+def fix_all() -> None:
+    """Marks that what the active record is about depends on the example's values."""
+    record = _RECORD.get()
+    if record is not None:
+        record.is_fixed = True
 
 
 def is_symbolic(size: Any) -> TypeGuard[SymbolicSize]:

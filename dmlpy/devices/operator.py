@@ -87,14 +87,8 @@ class CompiledOperator:
 
     @cached_property
     def _value_bounds(self) -> tuple[ValueBound, ...]:
-        if all(field.marker.at_most is None for field in self.desc.tensor_fields()):
-            return ()
-        known = self.desc.sizes()
-        return tuple(
-            ValueBound(field.name, known[field.marker.at_most], field.marker.at_most)
-            for field in self._fields
-            if field.marker.at_most is not None and field.name in self._descs
-        )
+        bounded = [(slot.place, slot.field.marker.at_most) for slot in self.desc.slots() if slot.tensor is not None]
+        return tuple(ValueBound(place, self.desc.sizes()[most], most) for place, most in bounded if most is not None)
 
     @cached_property
     def _reserve_configuration(self) -> dict[str, Any]:

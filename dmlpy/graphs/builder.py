@@ -318,6 +318,6 @@ def constant_of(array: Any) -> tuple[Any, TensorDesc]:
 
 def _pad(array: Any) -> bytes:
     """The bytes of an array, padded to the multiple of 4 that its tensor takes: not copied where they are a whole object of bytes."""
-    whole = isinstance(array, memoryview) and type(array.obj) is bytes and array.nbytes == len(array.obj)
+    whole = isinstance(array, memoryview) and isinstance(array.obj, bytes) and array.nbytes == len(array.obj)
     data: bytes = array.obj if whole else array.tobytes()
     return data + bytes(-len(data) % 4) if len(data) % 4 else data

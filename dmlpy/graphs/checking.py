@@ -328,8 +328,8 @@ class _Connections:
 def _measurable(tensor: TensorDesc) -> bool:
     """Returns whether the tensor's size is known; if not, a problem of its node gives the reason."""
     sizes, strides = tensor.sizes, tensor.strides
-    well_formed = 1 <= len(sizes) <= MAX_DIMENSION_COUNT and min(sizes) > 0 and tensor.data_type.bits > 0
-    return well_formed and (strides is None or (len(strides) == len(sizes) and min(strides) >= 0))
+    well_formed = 1 <= len(sizes) <= MAX_DIMENSION_COUNT and all(size > 0 for size in sizes) and tensor.data_type.bits > 0
+    return well_formed and (strides is None or (len(strides) == len(sizes) and all(stride >= 0 for stride in strides)))
 
 
 def _size_problems(connections: _Connections, *, lenient: bool) -> Iterator[Problem]:

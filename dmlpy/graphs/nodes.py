@@ -15,6 +15,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, GraphEdgeType, GraphNodeType
 from dmlpy.description.json_objects import plain, unwrap
 from dmlpy.description.markers import Out, Slot, TensorField
+from dmlpy.description.sized_arrays import SizedBytes
 from dmlpy.description.structs import Struct, c_value
 from dmlpy.messages.naming import c_path
 from dmlpy.messages.problems import DescError, Problem
@@ -79,7 +80,7 @@ class ConstantNode(Struct):
     @property
     def data_size(self) -> int:
         """DataSize: how many bytes the node holds."""
-        return len(self.data)
+        return self.data.length if isinstance(self.data, SizedBytes) else len(self.data)
 
     def input_slots(self) -> tuple[Slot, ...]:
         """None: nothing feeds a constant."""

@@ -140,9 +140,15 @@ class Bidirectional(Layer):
             self._outputs = both if self.merge_mode == "mul" else None
         return self._merged(both)
 
-    def backward(self, dy: Array) -> Array | None:
+    def backward(self, dy: Array, state_gradients: Any = None) -> Array | None:
+        """As `Recurrent.backward`."""
         self.layer.input_gradient = self.input_gradient
-        return self.layer.run_backward(self._split(dy))
+        return self.layer.run_backward(self._split(dy), state_gradients)
+
+    @property
+    def initial_state_gradients(self) -> list[Array]:
+        """Those of the last backward pass, as `initial_state` lists the states."""
+        return self.layer.initial_state_gradients
 
     def reset_states(self) -> None:
         self.layer.reset_states()

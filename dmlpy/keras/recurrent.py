@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 ConsumeLess = Literal["cpu", "mem", "gpu"]
 
+_STATE_FIELDS = ("hidden_init_tensor", "cell_mem_init_tensor")
+"""The fields of the initial states, in the order in which Keras lists states."""
+
 _LATER_NAMES = {
     "units": "output_dim",
     "kernel_initializer": "init",
@@ -180,6 +183,8 @@ class Recurrent(Layer):
             raise DescError(self.name, problems)
         self._first_weights: tuple[Sequence[Any], GateLayout] | None = None if weights is None else (weights, "keras1")
         self._passes: RecurrentPasses | None = None
+        self.initial_state_gradients: list[Array] = []
+        """The gradients of the initial states by the last `backward`, as `initial_state` lists these; empty if the pass was given none."""
 
     def _given_shape(
         self,
@@ -369,7 +374,8 @@ class Recurrent(Layer):
             mask: [B, T], the steps that count.
             initial_state: the initial states, as `return_state` returns them: a list of one array [B, H] or of LSTM's two, or that
                 one array. None: zeros, or the last states of a stateful layer.
-            training: whether dropout is applied and the values that `backward` needs are saved; the states have no gradients.
+            training: whether dropout is applied and the values that `backward` needs are saved. After it `initial_state_gradients` has
+                the gradients of the initial states.
             **more: nothing.
 
         Returns:
@@ -388,8 +394,17 @@ class Recurrent(Layer):
         y = self.run_recurrence(x, mask, training=training)[..., 0, :]
         return self._as_read(y), mask if self.return_sequences else None
 
-    def backward(self, dy: Array) -> Array | None:
-        return self.run_backward(self._as_read(dy)[..., None, :])
+    def backward(self, dy: Array, state_gradients: Any = None) -> Array | None:
+        """As for every layer; sets `initial_state_gradients`, too.
+
+        Args:
+            dy: the gradient of the output.
+            state_gradients: the gradients of the final states that `return_state` returns, in their order; None for zeros.
+
+        Raises:
+            DescError: there was no training pass, or the gradients do not fit.
+        """
+        return self.run_backward(self._as_read(dy)[..., None, :], state_gradients)
 
     def _as_read(self, y: Array) -> Array:
         """Converts steps from time order to reading order, or back."""
@@ -407,7 +422,7 @@ class Recurrent(Layer):
         assert passes is not None
         if problems := self._call_problems(x, mask):
             raise DescError(self.name, problems)
-        initial = None if initial_state is None else self._initial_states(initial_state, x.shape[0], backend)
+        initial = None if initial_state is None else self._of_states(initial_state, "initial_state", x.shape[0], backend)
         dropout = self._dropout(x.shape[0], backend) if training else {}
         return passes.run(x, mask, dropout, training=training, initial=initial)
 
@@ -416,36 +431,45 @@ class Recurrent(Layer):
         ended = {} if self._passes is None else self._passes.ended
         return [array[0, way].copy() for way in range(self.directions) for array in ended.values()]
 
-    def _initial_states(self, given: Any, batch: int, backend: Backend) -> dict[str, Array]:
-        """The initial states of a call, [1, D, B, H] by the desc's fields.
+    def _of_states(self, given: Any, name: str, batch: int, backend: Backend) -> dict[str, Array]:
+        """Arrays of states, or of their gradients, as an argument lists them: [1, D, B, H] by the desc's fields of initial states.
 
         Raises:
             DescError: another number of arrays, or other sizes.
         """
-        fields = ("hidden_init_tensor", "cell_mem_init_tensor") if self.cell == "LSTM" else ("hidden_init_tensor",)
+        fields = _STATE_FIELDS if self.cell == "LSTM" else _STATE_FIELDS[:1]
         listed = list(given) if isinstance(given, list | tuple) else [given]
         wanted = len(fields) * self.directions
         if len(listed) != wanted:
             names = "h and c" if len(fields) == 2 else "h"
             expected = f"{wanted}: {names} of {'each direction, forward first' if self.directions == 2 else 'the layer'}"
-            raise DescError(self.name, [Problem("weights.count", "initial_state", plural(len(listed), "array"), expected)])
+            raise DescError(self.name, [Problem("weights.count", name, plural(len(listed), "array"), expected)])
         problems: list[Problem] = []
-        arrays = [found_array(backend.values, state, f"initial_state[{place}]", problems) for place, state in enumerate(listed)]
+        arrays = [found_array(backend.values, state, f"{name}[{place}]", problems) for place, state in enumerate(listed)]
         for place, array in enumerate(arrays):
             if array is not None and array.shape != (batch, self.output_dim):
                 expected = f"{[batch, self.output_dim]}: batch, units"
-                problems.append(Problem("array.shape", f"initial_state[{place}]", f"of shape {list(array.shape)}", expected))
+                problems.append(Problem("array.shape", f"{name}[{place}]", f"of shape {list(array.shape)}", expected))
         if problems:
             raise DescError(self.name, problems)
         whole = [backend.array(array, np.float32) for array in arrays if array is not None]
         return {name: backend.xp.stack(whole[place :: len(fields)])[None] for place, name in enumerate(fields)}
 
-    def run_backward(self, dy: Array) -> Array | None:
-        """Computes the input's gradient from that of `run_recurrence`'s result; sets the weights' gradients."""
+    def run_backward(self, dy: Array, state_gradients: Any = None) -> Array | None:
+        """Computes the input's gradient from that of `run_recurrence`'s result; sets the weights' and initial states' gradients."""
         if self._passes is None or not self._passes.trained:
             raise self.not_trained()
-        constants, dx = self._passes.gradients(dy, wants_input=self.input_gradient)
-        for weight, gradient in zip(self.weights, self._parts(constants), strict=True):
+        ended = None
+        if state_gradients is not None:
+            if not self.return_state:
+                expected = "None, since the layer has no return_state"
+                raise DescError(self.name, [Problem("field.form", "state_gradients", brief(state_gradients), expected)])
+            ended = self._of_states(state_gradients, "state_gradients", dy.shape[0], self._built_backend("dy"))
+        found, dx = self._passes.gradients(dy, wants_input=self.input_gradient, ended=ended)
+        self.initial_state_gradients = [
+            found[name][0, way].copy() for way in range(self.directions) for name in _STATE_FIELDS if name in found
+        ]
+        for weight, gradient in zip(self.weights, self._parts(found), strict=True):
             weight.gradient = gradient
         return dx
 

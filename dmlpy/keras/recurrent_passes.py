@@ -50,12 +50,16 @@ class Kind(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A training pass: the key of its desc, the desc, the arrays that it read with its reserve, and the outputs that count."""
+    """A training pass: the key of its desc, the desc, the arrays that it read with its reserve, and the outputs that count.
+
+    `initial` has the fields of the initial states that it was given.
+    """
 
     key: tuple[Any, ...]
     desc: RecurrentTrainingDesc
     tensors: dict[str, Any]
     output_mask: Array | None
+    initial: tuple[str, ...]
 
 
 @dataclass
@@ -154,39 +158,47 @@ class RecurrentPasses:
             self.states = self.ended if self.kind.stateful else {}
         output_mask = None if mask is None else self._output_mask(mask, carried=self.kind.stateful or initial is not None)
         if training:
-            self._kept = _Kept(key, desc, inputs | {"reserve_tensor": found.reserve_tensor}, output_mask)
+            self._kept = _Kept(key, desc, inputs | {"reserve_tensor": found.reserve_tensor}, output_mask, tuple(initial or ()))
         if output_mask is not None:
             shown *= output_mask
         return shown
 
-    def gradients(self, upstream: Array, *, wants_input: bool) -> tuple[dict[str, Array], Array | None]:
-        """Computes the gradients of the constants, by field, and, if `wants_input`, that of the last training pass's x.
+    def gradients(
+        self, upstream: Array, *, wants_input: bool, ended: Mapping[str, Array] | None = None
+    ) -> tuple[dict[str, Array], Array | None]:
+        """Computes gradients of the last training pass: by field those of the constants and given initial states, and that of x.
 
         Args:
             upstream: the gradient of the result of `run`, of its shape.
-            wants_input: whether to compute that of x.
+            wants_input: whether to compute that of x; else it is None.
+            ended: the gradients of the final states, in the form of that attribute, if the layer keeps states.
         """
         assert self._kept is not None
-        forward, desc, tensors, output_mask = self._kept
+        forward, desc, tensors, output_mask, initial = self._kept
         xp = self.backend.xp
         upstream = _packed(xp, upstream if output_mask is None else upstream * output_mask)
         name = "output_sequence" if self.kind.return_sequences else "output_single"
         given = {f"{name}_gradient_tensor": _steps_first_outputs(upstream)}
+        for output, state in _STATES.items():
+            if ended and state in ended:
+                other = given.get(_gradient_of(output))
+                given[_gradient_of(output)] = ended[state] if other is None else _packed(xp, other + ended[state])
         x = tensors["input_tensor"]
         outputs = {}
         if wants_input:
             _, steps, batch, size = x.shape
             outputs["input_gradient_tensor"] = _steps_first(xp.empty((batch, steps, size), np.float32))
-        key = (*forward, wants_input)
+        key = (*forward, wants_input, initial, *given)
         if key not in self._known:
-            self._known[key] = self._gradient_desc(desc, given | outputs, [*self.constants, *(["input_tensor"] if wants_input else [])])
+            wanted = [*self.constants, *initial, *(["input_tensor"] if wants_input else [])]
+            self._known[key] = self._gradient_desc(desc, given | outputs, wanted)
         gradient = self._known[key]
         described = gradient.tensors()
         read = {name: array for name, array in tensors.items() if name in described}
         found = self.backend.run(gradient, **read, **given, **outputs)
         self.descs = (desc, gradient)
-        constants = {name: getattr(found, _gradient_of(name)) for name in self.constants}
-        return constants, outputs["input_gradient_tensor"][0].swapaxes(0, 1) if wants_input else None
+        gradients = {name: getattr(found, _gradient_of(name)) for name in (*self.constants, *initial)}
+        return gradients, outputs["input_gradient_tensor"][0].swapaxes(0, 1) if wants_input else None
 
     def _outputs(self, batch: int, steps: int) -> tuple[dict[str, Array], Array]:
         """Allocates the outputs of a pass, by field, and selects the part that the layer returns."""

@@ -94,7 +94,7 @@ def _last_index(desc: ReductionDesc, x: Array, find: Callable[..., Array]) -> Ar
 def _first_number(rows: Array, find: Callable[..., Array]) -> Array:
     """The index in each row that `find`, argmin or argmax, gives for its numbers; 0 where there are none."""
     found = find(rows, axis=-1)
-    if rows.dtype.kind != "f" or not np.isnan(np.take_along_axis(rows, found[..., None], -1)).any():
+    if rows.dtype.kind != "f" or not np.isnan(rows.max()):
         return found
     is_nan = np.isnan(rows)
     # Where all numbers are the infinity that stands for NaN here, the first of them is wanted.

@@ -75,4 +75,23 @@ def trees() -> None:
         node("TreeEnsembleRegressor", [x], domain="ai.onnx.ml", **own)
 
 
-ROWS = (integer_reductions, trees)
+def classifiers() -> None:
+    """Labels are compared where ONNX Runtime's are those of the largest scores: not of two classes that both have weights, nor of one
+    LOGISTIC score without negative weights."""
+    transforms = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
+    for seed, transform in enumerate(transforms * 4):
+        classes = (3, 4, 2, 2)[seed // 4]
+        own = forest(100 + seed, 1 + seed % 4, 1 if seed // 4 == 2 else classes, 1 if seed // 4 == 2 else classes)
+        del own["n_targets"]
+        own = {name.replace("target_", "class_"): given for name, given in own.items()}
+        if seed // 4 == 2 and seed % 2:
+            own["class_weights"] = [abs(weight) / 8 for weight in own["class_weights"]]
+        more: dict[str, Any] = {"base_values": [0.25, -0.5, 0.75, 0.125][:classes]} if seed < 8 and seed % 2 else {}
+        more |= {"base_values": [0.0625]} if seed // 4 == 2 and seed % 4 > 1 else {}
+        x = whole(f"classes {seed}", -2, 3, 9, 3, dtype=np.float64 if seed % 5 == 0 else F32)
+        x[0, 0], x[3] = np.nan, np.nan
+        more |= {"classlabels_int64s": [7, -1, 3, 5][:classes], "post_transform": transform}
+        node("TreeEnsembleClassifier", [x], [1] if seed > 11 or seed == 9 else [0, 1], domain="ai.onnx.ml", computed=2, **own, **more)
+
+
+ROWS = (integer_reductions, trees, classifiers)

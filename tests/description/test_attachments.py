@@ -48,6 +48,15 @@ def test_the_most_derived_class_wins_in_any_order(order: tuple[type[OperatorDesc
     assert table.find(OperatorDesc) is None
 
 
+def test_what_is_attached_after_a_search_is_found() -> None:
+    table: Attachments[str] = Attachments("tests")
+    assert table.find(Leaf) is None
+    table(Base)("base")
+    assert table.find(Leaf) == "base"
+    table(Middle)("middle")
+    assert table.find(Leaf) == "middle"
+
+
 def test_what_is_for_a_class_alone_is_not_for_those_derived_from_it() -> None:
     table: Attachments[str] = Attachments("tests")
     table(Base)("base")

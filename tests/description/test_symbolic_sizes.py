@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from dmlpy.description.enums import DataType
-from dmlpy.description.sized_copies import NoTemplateError, SizedTemplate
-from dmlpy.description.symbolic_sizes import SizeRecord, are_symbolic, slice_indices
+from dmlpy.description.sized_arrays import SizedArray
+from dmlpy.description.sized_copies import SizedTemplate
+from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, are_symbolic, slice_indices
 from dmlpy.description.tensors import TensorDesc
 
 EXAMPLE = (12, 5)
@@ -213,3 +214,21 @@ def test_what_cannot_be_derived_is_not(compute: Callable[[Part, bool], Any]) -> 
     assert copy.derive("key", part, compute) is None
     assert copy.derive("key", part, compute) is None
     assert copy.derive("another", part, lambda part, is_symbolic: (part.size, 3)) == (7, 3)
+
+
+def test_an_array_that_follows_from_sizes_is_not_read_unnoticed() -> None:
+    """NumPy is refused; the example's elements can be had, and then nothing follows for other sizes."""
+    record = SizeRecord([5])
+    (size,) = record.symbols
+    with record.active():
+        array = SizedArray.of([size * 2, 3], (1, 2))
+        with pytest.raises(NoTemplateError):
+            np.asarray(array)
+        formulas = record.end_stage()
+        assert formulas is not None
+        values = formulas.values([7])
+        assert values is not None
+        np.testing.assert_array_equal(array.at(values), [[14, 3]])
+        np.testing.assert_array_equal(array.fixed(), [[10, 3]])
+        assert record.end_stage() is None
+    np.testing.assert_array_equal(SizedArray.of([4, 3], (2,)), [4, 3], "plain numbers give an array of NumPy")

@@ -77,6 +77,18 @@ def test_a_list_of_gaps_finds_what_comparing_all_items_does(seed: int) -> None:
     assert memory_planner._places_in_order(items) == memory_planner._places(items, memory_planner._by_first_use(items), beside)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_few_items_are_placed_as_many_are(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    draw = random.Random(seed)
+    items = []
+    for number in range(draw.randint(2, memory_planner._FEW)):
+        first = draw.randrange(8)
+        items.append(Item(str(number), draw.choice([1, 256, 257, 4096, draw.randint(1, 10**5)]), first, first + draw.choice([0, 1, 3, 8])))
+    found = plan_memory(items)
+    monkeypatch.setattr(memory_planner, "_FEW", 0)
+    assert found == plan_memory(items)
+
+
 def test_more_items_at_once_than_can_be_compared_are_placed_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     items = [Item(str(number), 256 * (1 + number % 7), number % 5, 9 + number % 3) for number in range(200)]
     monkeypatch.setattr(memory_planner, "_MOST_PAIRS", 200 * 199 - 1)

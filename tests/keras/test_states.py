@@ -141,22 +141,77 @@ def test_a_stateful_layer_takes_given_states_and_continues_from_there() -> None:
         np.testing.assert_array_equal(own, expected)
 
 
-def test_gradients_of_a_pass_that_began_with_states() -> None:
-    """By differences of the sum of the outputs."""
-    made = layer("LSTM", return_sequences=True)
-    initial = states("LSTM")
-    y = made(X, initial_state=initial, training=True)
-    slope = np.array(made.backward(np.ones_like(y)))
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("sequences", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_of_inputs_and_states(kind: str, sequences: bool, device: str) -> None:
+    """By differences of weighted sums of the outputs and of the final states, some of whose steps are masked."""
+    made = layer(kind, device, return_sequences=sequences, return_state=True)
+    initial, mask = states(kind), RNG.random((BATCH, STEPS)) > 0.3
+    mask[0] = False
+    y, *last = on_host(made, made(X, mask, initial_state=initial, training=True))
+    slopes = [RNG.standard_normal(array.shape).astype(np.float32) for array in (y, *last)]
+    given = [made.backend.array(slope, np.float32) for slope in slopes]
+    dx = np.array(made.backend.host(made.backward(given[0], state_gradients=given[1:])))
+    found = [dx, *on_host(made, made.initial_state_gradients)]
     weights = made.get_weights("keras3")
 
-    def total(x: Array) -> float:
-        return float(stepped("LSTM", weights, x, initial, np.ones((BATCH, STEPS), bool))[0].sum())
+    def total(x: Array, *begun: Array) -> float:
+        outputs, ended = stepped(kind, weights, x, [*begun], mask)
+        shown = outputs if sequences else outputs[:, -1]
+        return sum(float((array * slope).sum()) for array, slope in zip((shown, *ended), slopes, strict=True))
 
-    for place in ((0, 0, 0), (1, 3, 2), (2, 5, 3)):
-        moved = [X.astype(np.float64) for _ in range(2)]
-        for array, step in zip(moved, (1e-5, -1e-5), strict=True):
-            array[place] += step
-        assert slope[place] == pytest.approx((total(moved[0]) - total(moved[1])) / 2e-5, rel=1e-3, abs=1e-4)
+    arrays = [array.astype(np.float64) for array in (X, *initial)]
+    for number, own in enumerate(found):
+        assert own.shape == arrays[number].shape
+        for place in [tuple(RNG.integers(0, size) for size in own.shape) for _ in range(6)]:
+            sums = []
+            for step in (1e-5, -1e-5):
+                moved = [array.copy() for array in arrays]
+                moved[number][place] += step
+                sums.append(total(*moved))
+            assert own[place] == pytest.approx((sums[0] - sums[1]) / 2e-5, rel=1e-3, abs=1e-4), (number, place)
+
+
+def test_gradients_of_states_of_two_directions() -> None:
+    """Those of each direction are those of a layer that has its weights alone, for an output that is concatenated."""
+    both = built(Bidirectional(LSTM(UNITS, return_sequences=True, return_state=True)), None, None, SIZE, device="numpy", seed=4)
+    initial, ended = states("LSTM", 2), states("LSTM", 2)
+    y = both(X, initial_state=initial, training=True)[0]
+    both.backward(np.ones_like(y), state_gradients=ended)
+    weights = both.get_weights()
+    for way, turned in enumerate((False, True)):
+        own = slice(2 * way, 2 * way + 2)
+        made = LSTM(UNITS, return_sequences=True, return_state=True, go_backwards=turned)
+        alone = built(made, None, None, SIZE, device="numpy", seed=4)
+        alone.set_weights(weights[: len(weights) // 2] if not way else weights[len(weights) // 2 :])
+        alone(X, initial_state=initial[own], training=True)
+        alone.backward(np.ones((BATCH, STEPS, UNITS), np.float32), state_gradients=ended[own])
+        for found, expected in zip(both.initial_state_gradients[own], alone.initial_state_gradients, strict=True):
+            assert_close(found, expected, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "path"),
+    [
+        ({}, lambda: states("LSTM"), "state_gradients is"),
+        ({"return_state": True}, lambda: states("LSTM")[:1], "state_gradients is 1 array"),
+        ({"return_state": True}, lambda: [np.zeros((1, 1))] * 2, "state_gradients[1]"),
+    ],
+)
+def test_gradients_of_states_that_do_not_fit_are_refused(options: dict[str, Any], given: Any, path: str) -> None:
+    made = layer("LSTM", **options)
+    made(X, training=True)
+    with pytest.raises(dml.DescError) as caught:
+        made.backward(np.zeros((BATCH, UNITS), np.float32), state_gradients=given())
+    assert path in str(caught.value)
+
+
+def test_a_pass_without_given_states_has_no_gradients_of_any() -> None:
+    made = layer("GRU")
+    for initial, count in ((states("GRU"), 1), (None, 0)):
+        made.backward(np.ones_like(made(X, initial_state=initial, training=True)))
+        assert len(made.initial_state_gradients) == count
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Trees of ai.onnx.ml, which the host runs: TreeEnsemble against a loop through each tree, and what a regressor refuses."""
+"""Trees of ai.onnx.ml, which the host runs: TreeEnsemble against a loop through each tree, labels, and what other forms refuse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_node
 
 import dmlpy as dml
@@ -191,4 +191,60 @@ def test_a_regressor_that_contradicts_itself_is_refused(changed: dict[str, Any],
     built = model([node], {"x": [2, 2]}, ["y"], domains={"ai.onnx.ml": 3})
     with pytest.raises(dml.DmlError, match="trees") as refusal:
         onnx.load(built).compile("numpy")({"x": np.zeros((2, 2), np.float32)})
+    assert path in str(refusal.value)
+
+
+def classifier(**changed: Any) -> Any:
+    """A model of a stump that reads column 1; each of its leaves has a weight for each class, but for what is changed."""
+    own = {name.replace("target_", "class_"): value for name, value in STUMP.items()}
+    own |= {
+        "class_treeids": [0, 0, 0, 0],
+        "class_nodeids": [4, 4, 9, 9],
+        "class_ids": [0, 1, 0, 1],
+        "class_weights": [1.0, 0.25, 0.25, 1.0],
+    }
+    own |= {"classlabels_int64s": [10, 20]} | changed
+    given = {name: value for name, value in own.items() if value is not None}
+    node = make_node("TreeEnsembleClassifier", ["x"], ["label", "scores"], name="trees", domain="ai.onnx.ml", **given)
+    element = TensorProto.STRING if "classlabels_strings" in given else TensorProto.INT64
+    return onnx.load(model([node], {"x": [2, 2]}, ["label", "scores"], types={"label": element}, domains={"ai.onnx.ml": 3}))
+
+
+@pytest.mark.parametrize(
+    ("changed", "labels"),
+    [
+        ({}, [20, 10]),  # ONNX Runtime 1.32.0 has 1 and 1 here
+        ({"class_weights": [1.0, 0.25, 0.75, 1.0], "base_values": [0.5, 0.0]}, [10, 10]),
+        ({"classlabels_int64s": None, "classlabels_strings": ["no", "yes"]}, ["yes", "no"]),
+        ({"class_ids": [0, 0, 0, 0], "class_weights": [0.1, 0.1, 0.4, 0.4]}, [20, 10]),
+        ({"class_ids": [0, 0, 0, 0], "class_weights": [0.1, 0.1, 0.1, 0.1], "post_transform": "LOGISTIC"}, [20, 20]),
+        ({"class_ids": [1, 1, 1, 1], "class_weights": [-0.1, 0.0, 0.1, 0.1]}, [20, 10]),
+        ({"classlabels_int64s": [5, 6, 7], "class_weights": [-1.0, -1.0, -1.0, 1.0]}, [6, 7]),
+    ],
+)
+def test_the_label_is_that_of_the_largest_score(changed: dict[str, Any], labels: list[Any]) -> None:
+    found = classifier(**changed)
+    assert [(record.where, record.outputs[0].sizes) for record in found.interpretation().records] == [("host", (2,))]
+    results = found.compile("numpy")({"x": np.array([[9, 0.25], [9, 0.5]], np.float32)})
+    assert results["label"].tolist() == labels
+    given = [*(changed.get("classlabels_strings") or changed.get("classlabels_int64s") or [10, 20])]
+    assert [given[place] for place in results["scores"].argmax(1)] == labels
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"classlabels_int64s": None}, "classlabels_int64s"),
+        ({"classlabels_strings": ["no", "yes"]}, "classlabels_int64s"),
+        ({"classlabels_int64s": [1]}, "classlabels"),
+        ({"class_ids": [0, 1, 0, 2]}, "class_ids"),
+        ({"class_weights": [1.0]}, "class_ids"),
+        ({"base_values": [1.0]}, "base_values"),
+        ({"class_ids": [0, 0, 0, 0], "base_values": [1.0, 2.0]}, "base_values"),
+        ({"post_transform": "PROBIT"}, "post_transform"),
+    ],
+)
+def test_a_classifier_that_contradicts_itself_is_refused(changed: dict[str, Any], path: str) -> None:
+    with pytest.raises(dml.DmlError, match="trees") as refusal:
+        classifier(**changed).compile("numpy")({"x": np.zeros((2, 2), np.float32)})
     assert path in str(refusal.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 ALIGNMENT = 256
 """Every item begins at a multiple of this many bytes, as DirectML's temporary resources do."""
@@ -82,9 +83,11 @@ _MOST_PLACEMENTS = 10_000
 """Items that are placed in attempts to improve a plan: each takes some 20 microseconds."""
 _MOST_PAIRS = 2**20
 """The most pairs of items that are needed at once: each method visits each pair. A thousand items may all be needed at once."""
+_FEW = 16
+"""Up to so many items, lists are faster than arrays, each of whose functions takes some microseconds."""
 _IN_ORDER = "in order of execution"
 
-Neighbours = list[np.ndarray[Any, np.dtype[np.int64]]]
+Neighbours = Sequence[Sequence[int] | np.ndarray[Any, np.dtype[np.int64]]]
 """For each item the numbers of those that are needed at the same time."""
 
 
@@ -145,6 +148,11 @@ def _by_first_use(items: Sequence[Item]) -> list[int]:
 
 def _neighbours(items: Sequence[Item]) -> Neighbours | None:
     """The items that are needed at the same time as each; None if there are too many pairs."""
+    if len(items) <= _FEW:
+        return [
+            [at for at, other in enumerate(items) if other is not item and other.first <= item.last and item.first <= other.last]
+            for item in items
+        ]
     firsts = np.array([item.first for item in items], np.int64)
     lasts = np.array([item.last for item in items], np.int64)
     order = np.argsort(firsts, kind="stable")
@@ -162,11 +170,14 @@ def _neighbours(items: Sequence[Item]) -> Neighbours | None:
 
 def _places(items: Sequence[Item], order: Iterable[int], beside: Neighbours) -> tuple[int, ...]:
     """The offsets of items that are placed in this order, each in the smallest gap that holds it."""
+    if len(items) <= _FEW:
+        return _places_of_few(items, order, beside)
     offsets = np.full(len(items), -1, np.int64)
     ends = np.zeros(len(items), np.int64)
     for at in order:
         size = aligned(items[at].size)
-        placed = beside[at][offsets[beside[at]] >= 0]
+        near = np.asarray(beside[at])
+        placed = near[offsets[near] >= 0]
         starts, stops = offsets[placed], ends[placed]
         by_offset = np.argsort(starts, kind="stable")
         starts = starts[by_offset]
@@ -177,6 +188,23 @@ def _places(items: Sequence[Item], order: Iterable[int], beside: Neighbours) -> 
         place = behind[fitting[np.argmin(gaps[fitting])]] if len(fitting) else behind[-1]
         offsets[at], ends[at] = place, place + size
     return tuple(int(offset) for offset in offsets)
+
+
+def _places_of_few(items: Sequence[Item], order: Iterable[int], beside: Neighbours) -> tuple[int, ...]:
+    """The result of `_places`, without arrays."""
+    placed: dict[int, tuple[int, int]] = {}
+    for at in order:
+        size, behind = aligned(items[at].size), 0
+        place, room = -1, 0
+        for start, stop in sorted(placed[other] for other in beside[at] if other in placed):
+            gap = start - behind
+            if gap >= size and (place < 0 or gap < room):
+                place, room = behind, gap
+            behind = max(behind, stop)
+        if place < 0:
+            place = behind
+        placed[at] = place, place + size
+    return tuple(placed[at][0] for at in range(len(items)))
 
 
 def _places_in_order(items: Sequence[Item]) -> tuple[int, ...]:

@@ -67,6 +67,8 @@ class Packing:
         """
         device, program = self._device, self._program
         memory = persistent or self.allocate(program.persistent_size, stream, f"packed constants of {self._name}")
+        if not program.persistent_size:
+            return memory
         scratch = temporary or device.allocate(self.staged_size, stream, f"constants of {self._name} while they are packed")
         bases = {program.ir.inputs[item.name][0]: item.pointer for item in owned}
         stage = [self._stage(source, scratch.pointer + place, stream) for source, place in self._places.items()]
@@ -99,7 +101,7 @@ class Packing:
     def _copies(self, bases: Mapping[Source, int], persistent: int) -> list[Launch]:
         """The launches that copy owned inputs."""
         ir, device = self._program.ir, self._device
-        sizes = {source: tensor.extent_in_bytes for source, tensor in ir.inputs.values()}
+        sizes = {source: tensor.extent_in_bytes for source, tensor in map(ir.inputs.__getitem__, ir.owned)}
 
         def copy(source: Source, offset: int) -> Launch:
             return lambda stream: device.copy(persistent + offset, bases[source], sizes[source], stream)

@@ -1,4 +1,4 @@
-"""TreeEnsembleRegressor (ai.onnx.ml), the older form of TreeEnsemble: leaves are nodes, and nodes are identified by ids."""
+"""TreeEnsembleRegressor and -Classifier (ai.onnx.ml), older forms of TreeEnsemble: leaves are nodes, and nodes are identified by ids."""
 
 from __future__ import annotations
 
@@ -135,8 +135,14 @@ class _Forest:
     present: Array
 
     @classmethod
-    def of(cls, node: Node, targets: int) -> _Forest:
-        """The forest of a node."""
+    def of(cls, node: Node, targets: int, kind: str = "target") -> _Forest:
+        """The forest of a node.
+
+        Args:
+            node: the node.
+            targets: the targets or classes that leaves have weights for.
+            kind: the word that the names of the attributes of these begin with.
+        """
         nodes = _Nodes.of(node)
         ids = _Ids(nodes.tree_ids, nodes.node_ids)
         if not ids.are_unique:
@@ -164,7 +170,7 @@ class _Forest:
             roots=starts,
         )
         node.reserve_elements(2, int(is_leaf.sum()), targets)
-        return cls(trees, *_leaf_weights(node, targets, ids, numbers, is_leaf))
+        return cls(trees, *_leaf_weights(node, targets, kind, ids, numbers, is_leaf))
 
     def combine(self, x: Array, function: Any, first: float) -> tuple[Array, Array]:
         """Combines the weights of each row's leaves by target, starting from `first`, and returns whether there were any."""
@@ -178,17 +184,17 @@ class _Forest:
         return total, given
 
 
-def _leaf_weights(node: Node, targets: int, ids: _Ids, numbers: Array, is_leaf: Array) -> tuple[Array, Array]:
+def _leaf_weights(node: Node, targets: int, kind: str, ids: _Ids, numbers: Array, is_leaf: Array) -> tuple[Array, Array]:
     """The weights of the leaves by target, and which of them exist."""
-    tree_ids, node_ids, places = (required_integers(node, f"target_{name}") for name in ("treeids", "nodeids", "ids"))
-    given = _numbers(node, "target_weights").astype(np.float64)
+    tree_ids, node_ids, places = (required_integers(node, f"{kind}_{name}") for name in ("treeids", "nodeids", "ids"))
+    given = _numbers(node, f"{kind}_weights").astype(np.float64)
     if not len(tree_ids) == len(node_ids) == len(places) == len(given):
-        raise node.refusal("onnx.invalid", "target_ids", f"{len(places)} numbers", "as many as the other attributes of targets have")
+        raise node.refusal("onnx.invalid", f"{kind}_ids", f"{len(places)} numbers", f"as many as the other attributes of a {kind} have")
     if places.min(initial=0) < 0 or places.max(initial=0) >= targets:
-        raise node.refusal("onnx.invalid", "target_ids", listed(places[:8].tolist()), f"0 to {targets - 1}")
+        raise node.refusal("onnx.invalid", f"{kind}_ids", listed(places[:8].tolist()), f"0 to {targets - 1}")
     found = ids.find(tree_ids, node_ids)
     if (found < 0).any():
-        raise node.refusal("onnx.invalid", "target_nodeids", "a number that no node of the tree has", "the number of a leaf")
+        raise node.refusal("onnx.invalid", f"{kind}_nodeids", "a number that no node of the tree has", "the number of a leaf")
     held = is_leaf[found]
     at = numbers[found[held]], places[held]
     shape = int(is_leaf.sum()), targets
@@ -236,6 +242,49 @@ def tree_regressor(node: Node) -> Sequence[Array]:
     # ONNX Runtime transforms scores only if there are several targets, and adds no base value to targets that no leaf scores.
     total = total + np.where(given | (targets == 1), _base(node, targets), 0.0)
     return [(transform_scores(total, transform) if targets > 1 else total).astype(np.float32)]
+
+
+def _describe_classifier(node: Node) -> Sequence[OutputType]:
+    sizes, classes = node.value(0).sizes, _classes(node)
+    element = TensorProto.STRING if classes.dtype.hasobject else TensorProto.INT64
+    return [(element, sizes and sizes[:1]), (TensorProto.FLOAT, sizes and (sizes[0], len(classes)))]
+
+
+def _classes(node: Node) -> Array:
+    """The labels of the classes."""
+    texts, numbers = node.attribute("classlabels_strings"), node.attribute("classlabels_int64s")
+    if bool(texts) == bool(numbers):
+        found = "left out" if not texts else "given beside classlabels_strings"
+        raise node.refusal("onnx.invalid", "classlabels_int64s", found, "labels as integers or as texts")
+    labels: Array = np.asarray(texts, object) if texts else np.asarray(numbers, np.int64)
+    if len(labels) < 2:
+        raise node.refusal("onnx.attribute", "classlabels", "one label", "at least two: ONNX does not say what one class means")
+    return labels
+
+
+@register_host_operator("TreeEnsembleClassifier", _describe_classifier, domain=LEARNING)
+def tree_classifier(node: Node) -> Sequence[Array]:
+    """The label of the largest score in each row, and the scores of the classes, [rows, classes]. Sums are in FLOAT64."""
+    classes = _classes(node)
+    forest = _Forest.of(node, len(classes), "class")
+    if (transform := node.attribute("post_transform", "NONE")) not in TRANSFORMS:
+        raise node.unsupported("post_transform", *TRANSFORMS)
+    total, _ = forest.combine(_rows(node, forest), np.add, 0.0)
+    scored = {*required_integers(node, "class_ids").tolist()}
+    if len(classes) == 2 and scored == {0}:
+        scores = _scores_of_two(node, total[:, 0] + _base(node, 1)[0], transform)
+    else:
+        scores = transform_scores(total + _base(node, len(classes)), transform)
+    return [classes[scores.argmax(-1)], scores.astype(np.float32)]
+
+
+def _scores_of_two(node: Node, score: Array, transform: str) -> Array:
+    """The scores of two classes where leaves have one weight: that of the second class, as ONNX Runtime and the reference have it."""
+    if transform == "LOGISTIC":
+        return transform_scores(np.stack([-score, score], -1), transform)
+    # ONNX Runtime applies no other transform then. Weights of which none is negative are taken for shares.
+    is_share = _numbers(node, "class_weights").min() >= 0
+    return np.stack([(1.0 if is_share else 0.0) - score, score], -1)
 
 
 def _numbers(node: Node, name: str, *, required: bool = True) -> Array:

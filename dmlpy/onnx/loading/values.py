@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import TypeProto, helper
 
+from dmlpy.description.sized_arrays import example_array
 from dmlpy.messages.naming import listed
 from dmlpy.onnx.loading.elements import data_type_of, dtype_of, element_name, element_of_array
 
@@ -44,7 +45,7 @@ class Value:
     @classmethod
     def known(cls, name: str, array: Array) -> Value:
         """A value whose elements are known."""
-        return cls(name, element_of_array(array), tuple(array.shape), array)
+        return cls(name, element_of_array(example_array(array)), tuple(array.shape), array)
 
     @classmethod
     def empty(cls, name: str, row: Value, axis: int) -> Value:

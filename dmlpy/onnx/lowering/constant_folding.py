@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import helper
 
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.messages.problems import DmlError
 from dmlpy.onnx.loading import tensors
 from dmlpy.onnx.loading.elements import dtype_of, sizes_problem
@@ -114,7 +115,6 @@ def _constant_elements(node: Node) -> Array | None:
 
 def _fold_shape(node: Node) -> Array:
     sizes = node.sizes(0)
-    if node.op_type == "Size":
-        return np.asarray(prod(sizes), np.int64)
-    start, end = node.attribute("start", 0), node.attribute("end")
-    return np.asarray(sizes[slice(start, end)], np.int64)
+    kept = sizes[slice(node.attribute("start", 0), node.attribute("end"))]
+    found: Array = SizedArray.of([prod(sizes)], ()) if node.op_type == "Size" else SizedArray.of(kept, (len(kept),))
+    return found

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Self
 from onnx import GraphProto, NodeProto, TensorProto
 from onnx.helper import make_node
 
+from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.messages.problems import CompileError, DescError, Problem
 from dmlpy.onnx.domains import definitions
 from dmlpy.onnx.loading.limits import OPERANDS
 from dmlpy.onnx.loading.model_size import count_nodes
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.loading.values import Value
-from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, subgraphs
+from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, sized_constants, subgraphs
 from dmlpy.onnx.lowering.node_evaluation import evaluate_in_float64, evaluate_program, is_float64_only
 from dmlpy.onnx.lowering.node_lowering import lower_node
 from dmlpy.onnx.lowering.node_records import NodeRecord
@@ -153,11 +154,24 @@ class Lowering:
         for index, proto in enumerate(nodes):
             name = self.unique_name(prefix + (proto.name or f"{proto.op_type}_{index}"))
             with report_unexpected(f"onnx: {self.model.name}", name, proto):
-                node = self._make_node(proto, name, scope, prefix, opsets)
+                around = sized_constants.example_scope(proto, scope) if are_symbolic() else scope
+                node = self._make_node(proto, name, around, prefix, opsets)
                 self._first_records[node.name] = len(self.records)
-                values = self._lower_node(node, scope, opsets)
+                values = self._lower_node(node, around, opsets)
+                if around is not scope:
+                    values = sized_constants.with_sizes(node, values, scope, proto.input, opsets, self._fold_again)
             del self._first_records[node.name]
             scope.update({name: value for name, value in zip(proto.output, values, strict=True) if value is not None})
+
+    def _fold_again(self, proto: NodeProto, opsets: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Array] | None:
+        """The outputs of a node that is folded with these inputs, else None."""
+        made = Lowering(self.model, self.level)
+        scope: Scope = {name: Value.known(name, array) for name, array in arrays.items()}
+        made.lower_nodes([proto], scope, "", opsets)
+        found = {name: scope[name].array for name in proto.output if name}
+        return (
+            None if any(array is None for array in found.values()) else {name: array for name, array in found.items() if array is not None}
+        )
 
     def _make_node(self, proto: NodeProto, name: str, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> Node:
         """The node with unique names and inferred outputs."""

@@ -7,11 +7,13 @@ computed; for others the nodes are lowered again.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onnx import NodeProto, TypeProto
 
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.sized_copies import SizedTemplate, is_alike
 from dmlpy.description.symbolic_sizes import SizeRecord
 
@@ -19,18 +21,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from dmlpy.description.enums import FeatureLevel
-    from dmlpy.graphs import Graph
     from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.lowering.programs import Program
+    from dmlpy.onnx.runtime.cache import LRUCache
 
 Inputs: TypeAlias = "Mapping[str, Value]"
 LowerProgram: TypeAlias = "Callable[[Inputs], Program | None]"
 """Lowers nodes for inputs whose sizes are known; None if the result is not for these sizes alone."""
-_LOWERED_FIRST = 2
-"""The sizes for which nodes are lowered before a template is made, which takes longer: many models have only two, such as two batches."""
+_LOWERED_FIRST = 1
+"""The sizes for which nodes are lowered before a template is made, which takes a fifth longer and has to equal the program for these."""
 
 _MOST_TEMPLATES = 4
 """The most templates of nodes, and the most failed attempts at one: other sizes are lowered node by node."""
+
+_MOST_RECENT = 3
+"""The most programs that a new template is compared with."""
+_RECENT_BYTES = 1 << 12
+"""The bytes of a node of a program that is not compiled: its descs and values."""
+_TEMPLATE_BYTES = 1 << 16
+"""The bytes of a node of a template: its descs, their formulas, and what devices derive from them."""
 
 
 class ProgramTemplates:
@@ -39,11 +48,12 @@ class ProgramTemplates:
     Args:
         level: the highest feature level that may be used.
         lower: lowers the nodes.
+        cache: holds what is known of inputs, by their form.
     """
 
-    def __init__(self, level: FeatureLevel, lower: LowerProgram) -> None:
-        self._level, self._lower = level, lower
-        self._forms: dict[Hashable, _Form] = {}
+    def __init__(self, level: FeatureLevel, lower: LowerProgram, cache: LRUCache) -> None:
+        self._level, self._lower, self._cache = level, lower, cache
+        self._keys: deque[Hashable] = deque()
 
     def program(self, inputs: Inputs) -> Program | None:
         """The program for inputs whose sizes are known, as `lower` gives it.
@@ -53,17 +63,24 @@ class ProgramTemplates:
         """
         places = [(name, axis) for name, value in inputs.items() if value.array is None for axis in range(len(value.sizes or ()))]
         sizes = [inputs[name].static_sizes[axis] for name, axis in places]
-        key = tuple(_form_key(value) for value in inputs.values())
-        form = self._forms.get(key)
-        if form is None:
-            form = self._forms[key] = _Form()
-            while len(self._forms) > _MOST_TEMPLATES:
-                del self._forms[next(iter(self._forms))]
+        key = self, tuple(_form_key(value) for value in inputs.values())
+        form: _Form = self._cache.get(key) or _Form()
+        try:
+            return self._program_of_form(form, inputs, sizes)
+        finally:
+            self._cache.put(key, form, form.held_bytes)
+            if key not in self._keys:
+                self._keys.append(key)
+            while len(self._keys) > _MOST_TEMPLATES:
+                self._cache.discard(self._keys.popleft())
+
+    def _program_of_form(self, form: _Form, inputs: Inputs, sizes: Sequence[int]) -> Program | None:
+        """The program for inputs of a form with these sizes."""
         may_add = form.lowered >= _LOWERED_FIRST and form.failures + len(form.templates) < _MOST_TEMPLATES
         for template in reversed(form.templates):
             found = None if may_add and template.is_narrow else template.program(sizes)
             if found is not None:
-                form.last = sizes, found
+                form.add(sizes, found)
                 return found
         added = self._new_template(form, inputs, sizes) if may_add else None
         if added is not None:
@@ -73,18 +90,19 @@ class ProgramTemplates:
             form.lowered += 1
             found = self._lower(inputs)
         if found is not None:
-            form.last = sizes, found
+            form.add(sizes, found)
         return found
 
     def _new_template(self, form: _Form, inputs: Inputs, sizes: Sequence[int]) -> _Template | None:
-        """A template for these sizes and the last ones; None if there is none."""
-        if form.last is None:
-            return None
-        last, known = form.last
+        """A template for these sizes and some of the last ones; None if there is none."""
         form.failures += 1
+        changing = [at for at, size in enumerate(sizes) if any(size != other[at] for other, _ in form.recent)]
         try:
-            template = self._lower_symbolically(inputs, sizes, [at for at, size in enumerate(sizes) if size != last[at]])
-            if template is None or not is_alike(template.program(last), known):
+            template = self._lower_symbolically(inputs, sizes, changing)
+            if template is None:
+                return None
+            copies = [(template.program(other), known) for other, known in form.recent]
+            if not any(copy for copy, _ in copies) or not all(copy is None or is_alike(copy, known) for copy, known in copies):
                 return None
         except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
             return None
@@ -106,24 +124,34 @@ class ProgramTemplates:
             program = self._lower(symbolic)
             if program is None or any(graph.check(self._level, lenient=True) for graph in program.graphs):
                 return None
-        return _Template(SizedTemplate(record, program, (NodeProto, TypeProto)), places, sizes, program.graphs)
+        return _Template(SizedTemplate(record, program, (NodeProto, TypeProto)), places, sizes, program)
 
 
 class _Form:
     """What is known of inputs that differ in sizes only.
 
     Attributes:
-        templates: their templates.
-        last: the last sizes, and the program for them.
-        failures: how many attempts at a template failed.
         lowered: for how many sizes the nodes were lowered.
+        templates: their templates.
+        failures: how many attempts at a template failed.
+        recent: the last sizes, with their programs: some of them may compare as the next ones do, such as odd and even ones.
     """
 
     def __init__(self) -> None:
         self.lowered = 0
         self.templates: list[_Template] = []
-        self.last: tuple[Sequence[int], Program] | None = None
         self.failures = 0
+        self.recent: deque[tuple[Sequence[int], Program]] = deque(maxlen=_MOST_RECENT)
+
+    @property
+    def held_bytes(self) -> int:
+        """The approximate bytes that it holds."""
+        recent = sum(len(graph.nodes) for _, program in self.recent for graph in program.graphs)
+        return _RECENT_BYTES * (1 + recent) + sum(template.held_bytes for template in self.templates)
+
+    def add(self, sizes: Sequence[int], program: Program) -> None:
+        """Adds the program of the last sizes."""
+        self.recent.append((sizes, program))
 
 
 def _form_key(value: Value) -> Hashable:
@@ -140,13 +168,20 @@ class _Template:
         template: the program.
         places: where the symbolic sizes are among all.
         sizes: all sizes of the example.
-        graphs: the graphs of the program with symbolic sizes.
+        program: the program with symbolic sizes.
     """
 
-    def __init__(self, template: SizedTemplate, places: Sequence[int], sizes: Sequence[int], graphs: Sequence[Graph]) -> None:
-        self._template, self._places, self._graphs = template, places, graphs
+    def __init__(self, template: SizedTemplate, places: Sequence[int], sizes: Sequence[int], program: Program) -> None:
+        self._template, self._places, self._graphs = template, places, program.graphs
+        owned = [array for part in program.parts for array in part.owned.values()]
+        self._constant_bytes = 2 * sum(array.example.nbytes for array in owned if isinstance(array, SizedArray))
         symbolic = frozenset(places)
         self._equal = [(at, size) for at, size in enumerate(sizes) if at not in symbolic]
+
+    @property
+    def held_bytes(self) -> int:
+        """The approximate bytes that it holds."""
+        return _TEMPLATE_BYTES * (1 + sum(len(graph.nodes) for graph in self._graphs)) + self._constant_bytes
 
     @property
     def is_narrow(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
 
+from dmlpy.description.sized_arrays import example_array
 from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.onnx.domains.host_operators import describe_outputs
 from dmlpy.onnx.loading.values import Value, value_from_proto
@@ -67,7 +68,9 @@ def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int
     if not inference_guard.allows_inference(node, schema):
         return {}
     given = {value.name: value for value in node.inputs if value is not None}
-    known = {name: _make_tensor(value) for name, value in given.items() if value.array is not None and value.array.size <= _MOST}
+    known = {
+        name: _make_tensor(value) for name, value in given.items() if value.array is not None and example_array(value.array).size <= _MOST
+    }
     imports = [helper.make_opsetid(name, version) for name, version in opsets.items()]
     try:
         types = {name: example_of(value).proto for name, value in given.items()}
@@ -115,4 +118,5 @@ def _with_defaults(node: NodeProto) -> NodeProto:
 
 def _make_tensor(value: Value) -> TensorProto:
     assert value.array is not None
-    return numpy_helper.from_array(np.ascontiguousarray(value.array).reshape(value.array.shape), value.name)
+    array = example_array(value.array)
+    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), value.name)

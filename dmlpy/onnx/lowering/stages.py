@@ -9,6 +9,7 @@ import numpy as np
 
 from dmlpy.description.enums import TensorFlags
 from dmlpy.description.int4 import int4_type, pack_int4, unpack_int4
+from dmlpy.description.sized_arrays import SizedArray, SizedBytes
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.builder import constant_of
 from dmlpy.onnx.loading.elements import data_type_of, dtype_of
@@ -60,13 +61,13 @@ class GraphStage:
         """The same for graphs with constants, from feature level 6_2 on: a device may pack these."""
         if value.array is None:
             return self.read(value)
-        data, tensor = constant_of(value.array.reshape(value.tensor_sizes))
-        return expressions.Expression(constant_ref(self.model.bytes_of(data), tensor))
+        data, tensor = _owned_elements(value, value.array)
+        held = SizedBytes.of(data) if isinstance(data, SizedArray) else self.model.bytes_of(data)
+        return expressions.Expression(constant_ref(held, tensor))
 
     def _input(self, value: Value) -> Expression:
         if value.array is not None:
-            data, tensor = constant_of(value.array.reshape(value.tensor_sizes))
-            self.owned[value.name] = data
+            self.owned[value.name], tensor = _owned_elements(value, value.array)
             return expressions.input(value.name, tensor.replace(flags=TensorFlags.OWNED_BY_DML))
         self.reads[value.name] = value
         return expressions.input(value.name, tensor_of(value))
@@ -134,6 +135,20 @@ class HostStage:
 
 
 Stage = GraphStage | HostStage
+
+
+def _owned_elements(value: Value, array: Array) -> tuple[Array, TensorDesc]:
+    """The elements of a known value as a graph holds them, and their tensor."""
+    if not isinstance(array, SizedArray):
+        return constant_of(array.reshape(value.tensor_sizes))
+    sizes = value.tensor_sizes
+
+    def elements(known: Array) -> Array:
+        found: Array = constant_of(known.reshape(known.shape or (1,)))[0]
+        return found
+
+    sized: Any = array.mapped(elements, sizes)
+    return sized, tensor_of(value)
 
 
 def _truncate(held: dict[str, Any], length: int) -> None:

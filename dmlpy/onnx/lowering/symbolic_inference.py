@@ -10,8 +10,12 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dmlpy.description.symbolic_sizes import is_symbolic, slice_indices
+from onnx import TensorProto
+
+from dmlpy.description.sized_arrays import SizedArray
+from dmlpy.description.symbolic_sizes import fix_all, is_symbolic, slice_indices
 from dmlpy.graphs.views import broadcast_sizes
+from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +27,8 @@ Formula: TypeAlias = "Callable[[Node], Sequence[tuple[int, ...] | None]]"
 """The sizes of a node's outputs; None, or nothing, for those that depend on the numbers."""
 
 _FORMULAS: dict[str, Formula] = {}
-_SINCE = 13
-"""The opset from which on the formulas hold: earlier versions of some operators broadcast in other ways."""
+_SINCE = 7
+"""The opset from which on the formulas hold: before, attributes say how operators broadcast."""
 
 
 def example_of(value: Value) -> Value:
@@ -32,6 +36,10 @@ def example_of(value: Value) -> Value:
     if value.sizes is None or not any(map(is_symbolic, value.sizes)):
         return value
     return replace(value, sizes=_example(value.sizes))
+
+
+def _depends_on_symbols(value: Value) -> bool:
+    return isinstance(value.array, SizedArray) or any(map(is_symbolic, value.sizes or ()))
 
 
 def _example(sizes: Sequence[Any]) -> tuple[Any, ...]:
@@ -45,8 +53,7 @@ def with_symbolic_sizes(node: Node, found: Sequence[Value | None]) -> tuple[Valu
         node: the node, whose inputs may have symbolic sizes.
         found: its outputs for the example.
     """
-    symbols = [size for value in node.inputs if value is not None for size in value.sizes or () if is_symbolic(size)]
-    if not symbols:
+    if not any(value is not None and _depends_on_symbols(value) for value in node.inputs):
         return tuple(found)
     formula = _FORMULAS.get(node.op_type) if not node.domain and node.opset >= _SINCE else None
     known = [] if formula is None or not all(value is None or value.is_static for value in node.inputs) else [*formula(node)]
@@ -56,10 +63,9 @@ def with_symbolic_sizes(node: Node, found: Sequence[Value | None]) -> tuple[Valu
         if value is not None and sizes is not None and value.sizes == _example(sizes):
             outputs.append(replace(value, sizes=sizes))
             continue
-        if value is not None:
-            for symbol in symbols:
-                symbol.fix()
-        outputs.append(value)
+        if value is not None and value.sizes is not None:
+            fix_all()
+        outputs.append(value)  # sizes that are not known for numbers either are left to the operators that the node becomes
     return tuple(outputs)
 
 
@@ -76,10 +82,10 @@ def _formula(op_types: str) -> Callable[[Formula], Formula]:
 
 
 @_formula(
-    "Abs Acos Acosh Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh CumSum Elu Erf Exp Floor Gelu GroupNormalization "
-    "HardSigmoid HardSwish Identity InstanceNormalization IsInf IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization "
-    "MeanVarianceNormalization Mish Neg Not PRelu RMSNormalization Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin "
-    "Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu"
+    "Abs Acos Acosh Asin Asinh Atan Atanh Cast CastLike Ceil Celu Clip Cos Cosh CumSum DequantizeLinear Elu Erf Exp Floor "
+    "Gelu GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN LeakyRelu Log "
+    "LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Not PRelu QuantizeLinear RMSNormalization Reciprocal Relu "
+    "Round Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu"
 )
 def _like_first(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [node.sizes(0)]
@@ -146,7 +152,7 @@ def _flatten(node: Node) -> Sequence[tuple[int, ...] | None]:
 @_formula("Squeeze")
 def _squeeze(node: Node) -> Sequence[tuple[int, ...] | None]:
     sizes = node.sizes(0)
-    axes = node.integers(1)
+    axes = node.integers(1, "axes")
     if axes is None:
         return [tuple(size for size in sizes if size != 1)]
     left_out = {node.axis(axis, len(sizes)) for axis in axes}
@@ -155,7 +161,7 @@ def _squeeze(node: Node) -> Sequence[tuple[int, ...] | None]:
 
 @_formula("Unsqueeze")
 def _unsqueeze(node: Node) -> Sequence[tuple[int, ...] | None]:
-    axes, remaining = node.integers(1) or (), iter(node.sizes(0))
+    axes, remaining = node.integers(1, "axes") or (), iter(node.sizes(0))
     rank = node.rank(0) + len(axes)
     added = {node.axis(axis, rank) for axis in axes}
     return [tuple(1 if at in added else next(remaining) for at in range(rank))]
@@ -176,8 +182,8 @@ def _expand(node: Node) -> Sequence[tuple[int, ...] | None]:
 @_formula("Slice")
 def _slice(node: Node) -> Sequence[tuple[int, ...] | None]:
     sizes = [*node.sizes(0)]
-    starts, ends = node.integers(1) or (), node.integers(2) or ()
-    axes = (node.integers(3) if node.has(3) else None) or range(len(starts))
+    starts, ends = node.integers(1, "starts") or (), node.integers(2, "ends") or ()
+    axes = node.integers(3, "axes") or range(len(starts))
     steps = (node.integers(4) if node.has(4) else None) or (1,) * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         place = node.axis(axis, len(sizes))
@@ -188,9 +194,12 @@ def _slice(node: Node) -> Sequence[tuple[int, ...] | None]:
 
 @_formula("Split")
 def _split(node: Node) -> Sequence[tuple[int, ...] | None]:
-    sizes, lengths = node.sizes(0), node.integers(1)
+    sizes, lengths, count = node.sizes(0), node.integers(1, "split"), len(node.proto.output)
     axis = node.axis(node.attribute("axis", 0), len(sizes))
-    return [] if lengths is None else [(*sizes[:axis], length, *sizes[axis + 1 :]) for length in lengths]
+    if lengths is None:
+        part = -(-sizes[axis] // count)
+        lengths = (*[part] * (count - 1), sizes[axis] - part * (count - 1))
+    return [(*sizes[:axis], length, *sizes[axis + 1 :]) for length in lengths]
 
 
 @_formula("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare")
@@ -224,8 +233,10 @@ def _convolve(node: Node) -> Sequence[tuple[int, ...] | None]:
 
 @_formula("AveragePool MaxPool LpPool")
 def _pool(node: Node) -> Sequence[tuple[int, ...] | None]:
-    if node.attribute("ceil_mode", 0) or node.attribute("kernel_shape") is None:
-        return []
+    if node.attribute("ceil_mode", 0):
+        windows = compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape")).axes
+        kept = windows[len(windows) - node.rank(0) + 2 :]
+        return [(*node.sizes(0)[:2], *(window.rounded_up_within for window in kept))] * len(node.proto.output)
     found = _windows(node, node.attribute("kernel_shape"))
     return [(*node.sizes(0)[:2], *found)] * len(node.proto.output) if found else []
 
@@ -242,6 +253,76 @@ def _windows(node: Node, window: Sequence[int]) -> tuple[int, ...]:
         (size + pads[at] + pads[at + rank] - dilations[at] * (window[at] - 1) - 1) // strides[at] + 1
         for at, size in enumerate(node.sizes(0)[2:])
     )
+
+
+@_formula("ConvTranspose")
+def _convolve_transposed(node: Node) -> Sequence[tuple[int, ...] | None]:
+    filters = node.sizes(1)
+    rank = len(filters) - 2
+    if len(filters) != node.rank(0) or node.attribute("output_shape") or node.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        return []
+    strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
+    added, pads = node.attribute("output_padding") or [0] * rank, node.attribute("pads") or [0] * (2 * rank)
+    found = [
+        strides[at] * (size - 1) + added[at] + dilations[at] * (filters[2 + at] - 1) + 1 - pads[at] - pads[at + rank]
+        for at, size in enumerate(node.sizes(0)[2:])
+    ]
+    return [(node.sizes(0)[0], filters[1] * node.attribute("group", 1), *found)]
+
+
+@_formula("Pad")
+def _pad(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes, pads = [*node.sizes(0)], node.integers(1, "pads") or ()
+    axes = [node.axis(axis, len(sizes)) for axis in node.integers(3) or ()] if node.has(3) else [*range(len(sizes))]
+    for at, axis in enumerate(axes):
+        sizes[axis] += pads[at] + pads[at + len(axes)]
+    return [tuple(sizes)]
+
+
+@_formula("Tile")
+def _tile(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [tuple(size * count for size, count in zip(node.sizes(0), node.integers(1) or (), strict=True))]
+
+
+@_formula("DepthToSpace")
+def _depth_to_space(node: Node) -> Sequence[tuple[int, ...] | None]:
+    (batch, channels, height, width), block = node.sizes(0), node.attribute("blocksize")
+    return [(batch, channels // block**2, height * block, width * block)]
+
+
+@_formula("SpaceToDepth")
+def _space_to_depth(node: Node) -> Sequence[tuple[int, ...] | None]:
+    (batch, channels, height, width), block = node.sizes(0), node.attribute("blocksize")
+    return [(batch, channels * block**2, height // block, width // block)]
+
+
+@_formula("GatherElements")
+def _gather_elements(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [node.sizes(1)]
+
+
+@_formula("Shape")
+def _shape(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [(len(node.sizes(0)[slice(node.attribute("start", 0), node.attribute("end"))]),)]
+
+
+@_formula("Size")
+def _size(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [()]
+
+
+@_formula("ConstantOfShape")
+def _constant_of_shape(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [node.integers(0) or ()]
+
+
+@_formula("Range")
+def _range(node: Node) -> Sequence[tuple[int, ...] | None]:
+    numbers = [node.integers(index) for index in range(3) if node.value(index).element in (TensorProto.INT64, TensorProto.INT32)]
+    if len(numbers) != 3:
+        return []
+    (start,), (limit,), (step,) = (given or () for given in numbers)
+    return [(max(0, -((start - limit) // step)),)]
 
 
 @_formula("RNN GRU LSTM")

@@ -9,8 +9,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
@@ -190,7 +188,7 @@ def _check_split(node: Node) -> Iterator[Problem]:
         return
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
     parts = node.integers(1, "split", ()) or ()
-    if sum(parts) != node.sizes(0)[axis] or min(parts, default=0) < 0 or len(parts) != len(node.proto.output):
+    if sum(parts) != node.sizes(0)[axis] or any(part < 0 for part in parts) or len(parts) != len(node.proto.output):
         expected = f"{len(node.proto.output)} parts of {node.sizes(0)[axis]}: axis {axis} of {listed(node.sizes(0))}"
         yield Problem("onnx.invalid", "split", listed(parts), expected)
 
@@ -234,11 +232,12 @@ def _check_reflection(node: Node) -> Iterator[Problem]:
 
 @_rule("Expand")
 def _check_expand(node: Node) -> Iterator[Problem]:
-    if not _is_known(node, 0) or not node.has(1) or (wanted := node.value(1).array) is None:
+    if not _is_known(node, 0) or not node.has(1) or node.value(1).array is None:
         return
-    if broadcast_sizes(node.sizes(0), tuple(int(size) for size in wanted.ravel())) is None:
+    wanted = node.integers(1) or ()
+    if broadcast_sizes(node.sizes(0), wanted) is None:
         expected = f"sizes that broadcast with those of the input, {listed(node.sizes(0))}"
-        yield Problem("onnx.invalid", node.input_label(1), listed(wanted.ravel().tolist()), expected)
+        yield Problem("onnx.invalid", node.input_label(1), listed(wanted), expected)
 
 
 @_rule("Reshape")
@@ -251,7 +250,7 @@ def _check_reshape(node: Node) -> Iterator[Problem]:
     wanted = [own[place] if size == 0 and place < len(own) else size for place, size in enumerate(sizes)]
     known = prod(size for size in wanted if size != -1)
     count_fits = known == prod(own) if -1 not in wanted else known == 0 or prod(own) % known == 0
-    if not count_fits or wanted.count(-1) > 1 or min(wanted, default=0) < -1:
+    if not count_fits or wanted.count(-1) > 1 or any(size < -1 for size in wanted):
         found = f"{listed(sizes)}, of {known} elements" if -1 not in wanted else listed(sizes)
         yield Problem("onnx.invalid", "shape", found, f"sizes of the {prod(own)} elements of {listed(own)}; one may be -1")
 
@@ -358,16 +357,17 @@ def _check_slice(node: Node) -> Iterator[Problem]:
     """Equal numbers of starts, ends, axes and steps, and no step of 0."""
     names = ("starts", "ends", "axes", "steps")
     if len(node.inputs) > 1:
-        given = {name: node.value(index).array for index, name in enumerate(names, 1) if node.has(index)}
+        held = {name: index for index, name in enumerate(names, 1) if node.has(index) and node.value(index).array is not None}
+        given = {name: node.integers(index) for name, index in held.items()}
     else:
-        given = {name: np.asarray(node.attribute(name)) for name in names[:3] if node.attribute(name) is not None}
-    known = {name: array for name, array in given.items() if array is not None}
-    lengths = {name: array.size for name, array in known.items()}
+        given = {name: node.attribute(name) for name in names[:3] if node.attribute(name) is not None}
+    known = {name: tuple(numbers or ()) for name, numbers in given.items()}
+    lengths = {name: len(numbers) for name, numbers in known.items()}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{length} {name}" for name, length in lengths.items())
         yield Problem("onnx.invalid", "starts", found, "as many of each other")
-    if "steps" in known and not known["steps"].all():
-        yield Problem("onnx.invalid", "steps", listed(known["steps"].ravel().tolist()), "steps other than 0")
+    if 0 in known.get("steps", ()):
+        yield Problem("onnx.invalid", "steps", listed(known["steps"]), "steps other than 0")
 
 
 @_rule("Einsum")

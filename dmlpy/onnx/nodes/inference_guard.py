@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import AttributeProto
 
+from dmlpy.description.sized_arrays import example_array
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import MAX_DIMENSIONS, type_string
@@ -151,7 +152,7 @@ def _violations(node: Node) -> Iterator[Violation]:
         if value.is_static and (name in LISTED or (node.op_type, name) == ("ConstantOfShape", "input")):
             yield from _list_length_violations(node, index, prod(value.static_sizes))
         if value.array is not None and value.array.dtype.kind in "iuf":
-            yield from _input_violations(node, index, name, value.array)
+            yield from _input_violations(node, index, name, example_array(value.array))
 
 
 def _list_length_violations(node: Node, index: int, count: int) -> Iterator[Violation]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import helper
 
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.tensors import MAX_ELEMENTS
 from dmlpy.messages.naming import listed, with_article
 from dmlpy.messages.problems import Problem
@@ -206,7 +207,7 @@ class Node:
         value = self.value(index)
         if value.array is None:
             raise NotLowered([self.unknown_problem(index)])
-        return value.array
+        return value.array.fixed() if isinstance(value.array, SizedArray) else value.array
 
     def unknown_problem(self, index: int) -> Problem:
         """The problem of an input that is not known before the model runs, and has to be."""
@@ -222,6 +223,9 @@ class Node:
     def integers(self, index: int, attribute: str | None = None, default: Any = None) -> tuple[int, ...] | None:
         """Integers that are an input in newer versions and an attribute in older ones; `default` if neither is given."""
         if self.has(index):
+            held = self.value(index).array
+            if isinstance(held, SizedArray) and held.numbers is not None:
+                return held.numbers
             return tuple(int(number) for number in np.ravel(self.array(index)))
         given = self.attribute(attribute) if attribute else None
         return default if given is None else tuple(int(number) for number in given)

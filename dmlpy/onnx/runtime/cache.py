@@ -39,6 +39,11 @@ class LRUCache:
             self._items.move_to_end(key)
             return found[0]
 
+    def discard(self, key: Hashable) -> None:
+        """Removes the entry of a key, if there is one."""
+        with self._lock:
+            self.used_bytes -= self._items.pop(key, (None, 0))[1]
+
     def put(self, key: Hashable, item: Any, size: int) -> None:
         """Adds an entry that holds a number of bytes."""
         with self._lock:

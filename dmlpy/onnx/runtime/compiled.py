@@ -13,8 +13,9 @@ from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.messages.naming import did_you_mean, listed
-from dmlpy.messages.problems import BindError, CompileError, Problem
+from dmlpy.messages.problems import BindError, CompileError, DmlError, Problem
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
+from dmlpy.onnx.reporting.size_candidates import size_candidates
 from dmlpy.onnx.runtime.bound_runs import BoundRunCache
 from dmlpy.onnx.runtime.cache import LRUCache
 from dmlpy.onnx.runtime.compile_context import CompileContext
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.runtime.bound_runs import Signature
     from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
+
+_MOST_PREPARED = 64
+"""The most nodes of a model that is compiled for sizes that it may have: a larger one takes longer itself than what a process does once."""
+
+_MOST_TRIED = 3
+"""The most sizes that are tried then."""
 
 
 class CompiledModel:
@@ -65,7 +72,7 @@ class CompiledModel:
         )
         self._lock = threading.Lock()
         self._open: OpenSizes | None = None
-        self._templates = ProgramTemplates(feature_level, self._program_for_sizes)
+        self._templates = ProgramTemplates(feature_level, self._program_for_sizes, self._cache)
         self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
         self._has_tensors_only = len(self._tensors) == len(model.inputs)
         self._reads_host_arrays = self._has_tensors_only and self.device.memory_kind == "cpu"
@@ -73,6 +80,7 @@ class CompiledModel:
             self._compile_for_sizes({name: value.static_sizes for name, value in self._tensors.items()})
         else:
             self._open = OpenSizes(model, feature_level, self._compile)
+            self._prepare_process()
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Runs the model: `run` with its inputs as keywords."""
@@ -217,6 +225,19 @@ class CompiledModel:
         program = self._templates.program(given)
         assert program is not None
         return CompiledProgram(program, self._context)
+
+    def _prepare_process(self) -> None:
+        """Compiles a small model for sizes that a call might have.
+
+        What a process does once, such as imports, checks of classes and the loading of kernels, takes a hundred times as long as a new size
+        of a small model: it belongs to the compilation rather than to the first call.
+        """
+        if self.device.memory_kind != "cpu" or len(self.model.loaded.proto.graph.node) > _MOST_PREPARED:
+            return
+        for candidate in size_candidates(self._tensors)[1 : 1 + _MOST_TRIED]:
+            with suppress(DmlError):  # a call reports what is wrong with its sizes
+                self._compile(self.model.with_inputs(candidate.shapes)).make_launches()
+                return
 
     def _program_for_sizes(self, inputs: Mapping[str, Value]) -> Program:
         return self._program(self.model.with_inputs({name: value.static_sizes for name, value in inputs.items()}))

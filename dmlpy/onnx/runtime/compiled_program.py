@@ -56,6 +56,12 @@ class CompiledProgram:
                 found += NODE_BYTES * len(run.nodes)
         return found
 
+    def make_launches(self) -> None:
+        """Makes the launches of the graphs, which loads what is needed for that; nothing runs."""
+        for run in self._runs:
+            if isinstance(run, GraphRun):
+                run.make_launches()
+
     def run(self, given: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
         """The outputs by the model's names: with `on_device` where they were computed, else on the host."""
         return self.outputs(self.values(given), on_device=on_device)

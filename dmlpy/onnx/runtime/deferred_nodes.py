@@ -128,7 +128,7 @@ class DeferredNodes:
         self._wanted = wanted
         self._run = run
         self._asked: set[str] = set()
-        self._templates = ProgramTemplates(level, self._lower)
+        self._templates = ProgramTemplates(level, self._lower, cache)
         self._lock = threading.Lock()
         self._cache = cache
 

@@ -172,6 +172,15 @@ class GraphRun:
             calls.made.append(GraphCall(self, is_late, {name: values[name] for name in self.part.reads}, written))
         values.update(written)
 
+    def make_launches(self) -> None:
+        """Makes the launches of a run, in memory that is freed again."""
+        stream = self._device.current_stream()
+        inputs, outputs = (
+            {name: self._device.empty(desc, stream) for name, desc in descs.items()}
+            for descs in (self.prepared.inputs, self.prepared.outputs)
+        )
+        self.prepared.bind(inputs, outputs)
+
     def take_bound(self, stream: int) -> BoundGraph | None:
         """A bound graph that last ran in this stream, which no other thread has taken."""
         for item in tuple(self._free):

@@ -64,8 +64,8 @@ class LoopRun:
         for step in count():
             if not goes_on or (most is not None and step >= most):
                 break
-            found = self._run([np.asarray(step, np.int64), np.asarray(goes_on), *states], around)
-            goes_on = bool(np.ravel(self._context.to_host(found[0]))[0])
+            found = [*map(self._array, self._run([np.asarray(step, np.int64), np.asarray(goes_on), *states], around))]
+            goes_on = bool(self._context.to_host(found[0]).item(0))
             states = found[1 : 1 + len(states)]
             for row, held in zip(rows, found[1 + len(states) :], strict=True):
                 row.append(self._context.to_host(held))

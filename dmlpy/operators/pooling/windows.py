@@ -36,8 +36,10 @@ class PoolingDesc(SlidingDesc):
         """The described positions if they round up, with or without windows that begin after the last element; else rounded down."""
         rounded_down, windows = super().positions(known), self.windows(known)
         described = self.described()
+        if described is None or all(size == window.positions for size, window in zip(described, windows, strict=True)):
+            return rounded_down
         rounded_up = [(window.rounded_up, window.rounded_up_within) for window in windows]
-        if described is None or any(size not in sizes for size, sizes in zip(described, rounded_up, strict=True)):
+        if any(size not in sizes for size, sizes in zip(described, rounded_up, strict=True)):
             return rounded_down
         up, dropped = f"rounded up as {self.positioned} has it", "without the window that begins after the last element"
         return [

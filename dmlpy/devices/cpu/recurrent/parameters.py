@@ -60,8 +60,10 @@ def constants_of(activations: tuple[ActivationDesc, ...]) -> np.ndarray[Any, np.
         number, names = _OTHERS.get(type(activation), (0, ()))
         if isinstance(activation, descs.ActivationHardSigmoidDesc):
             names = ("alpha", "beta")
-        with np.errstate(over="ignore"):
-            found[role, : 1 + len(names)] = (number, *(getattr(activation, name) for name in names))
+        found[role, 0] = number
+        if names:
+            with np.errstate(over="ignore"):
+                found[role, 1 : 1 + len(names)] = [getattr(activation, name) for name in names]
     return found.reshape(-1)
 
 

@@ -107,7 +107,7 @@ def expand(node: Node) -> Expression:
 @lowers("ConstantOfShape")
 def constant_of_shape(node: Node) -> Expression:
     """FILL_VALUE_CONSTANT."""
-    sizes = [int(size) for size in node.array(0)]
+    sizes = [*(node.integers(0) or ())]
     given = node.attribute("value")
     value = 0 if given is None else np.ravel(numpy_helper.to_array(given))[0].item()
     return x.fill_value_constant(value_data_type=node.output_type(0), value=value, output_sizes=sizes or [1])

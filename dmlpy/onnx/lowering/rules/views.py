@@ -16,7 +16,7 @@ def reshape(node: Node) -> Expression:
     """A view with other sizes; ELEMENT_WISE_IDENTITY where no strides express it."""
     if node.outputs[0] is None or not node.outputs[0].is_static:
         node.sizes(0)
-        node.array(1)  # the sizes that it is viewed with are not known
+        node.integers(1)  # the sizes that it is viewed with are not known
     return node.x(0)
 
 

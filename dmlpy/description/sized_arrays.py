@@ -1,0 +1,123 @@
+"""`SizedArray`: an array whose elements or sizes follow from symbolic sizes."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from dmlpy.description.symbolic_sizes import NoTemplateError, fix_all, is_symbolic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class SizedArray:
+    """An array that is another one for other sizes. Code that needs its elements takes `fixed`: NumPy cannot read it unnoticed.
+
+    Args:
+        example: the array for the example's sizes.
+        shape: its sizes, which may be symbolic.
+        compute: the array for the numbers of a record; raises NoTemplateError if there is none.
+
+    Attributes:
+        numbers: its elements in order, which may be symbolic; None if they are not known as formulas.
+    """
+
+    def __init__(self, example: Array, shape: Sequence[int], compute: Callable[[Sequence[int]], Array]) -> None:
+        self.example, self.shape, self._compute = example, tuple(shape), compute
+        self.numbers: tuple[int, ...] | None = None
+        self._last: tuple[Sequence[int], Array] | None = None
+
+    @classmethod
+    def of(cls, numbers: Iterable[int], shape: Sequence[int], dtype: Any = np.int64) -> Any:
+        """An array of these elements: one of NumPy if none is symbolic.
+
+        Args:
+            numbers: the elements in order.
+            shape: the sizes, which are known.
+            dtype: the type of integers.
+        """
+        listed = tuple(numbers)
+        example = np.array([number.example if is_symbolic(number) else number for number in listed], dtype).reshape(shape)
+        places = [(at, number.place) for at, number in enumerate(listed) if is_symbolic(number)]
+        if not places:
+            return example
+
+        def compute(values: Sequence[int]) -> Array:
+            found = example.copy()
+            for at, place in places:
+                found.flat[at] = values[place]
+            return found
+
+        made = cls(example, shape, compute)
+        made.numbers = listed
+        return made
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.example.dtype
+
+    def at(self, values: Sequence[int]) -> Array:
+        """The array for the numbers of a record.
+
+        Raises:
+            NoTemplateError: it is not known for these.
+        """
+        last = self._last
+        if last is None or last[0] is not values:
+            last = self._last = values, self._compute(values)  # several arrays may follow from this one
+        return last[1]
+
+    def fixed(self) -> Array:
+        """The array for the example, which then must not change."""
+        fix_all()
+        return self.example
+
+    def mapped(self, function: Callable[[Array], Array], shape: Sequence[int]) -> SizedArray:
+        """What a function makes of the array.
+
+        Args:
+            function: makes arrays of arrays.
+            shape: the sizes of what it makes.
+        """
+        return SizedArray(function(self.example), shape, lambda values: function(self.at(values)))
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise NoTemplateError
+
+
+class SizedBytes(bytes):
+    """The bytes of a `SizedArray`, padded to a multiple of 4: those for the example, which is what code that does not know them reads.
+
+    Attributes:
+        array: the array.
+        length: how many there are, which may be symbolic.
+    """
+
+    array: SizedArray
+    length: int
+
+    @classmethod
+    def of(cls, array: SizedArray) -> SizedBytes:
+        """The bytes of an array."""
+        made = cls(_padded(array.example))
+        made.array, made.length = array, -(-prod(array.shape) * array.dtype.itemsize // 4) * 4
+        return made
+
+    def at(self, values: Sequence[int]) -> bytes:
+        """The bytes for the numbers of a record, as `SizedArray.at`."""
+        return _padded(self.array.at(values))
+
+
+def _padded(array: Array) -> bytes:
+    return array.tobytes() + bytes(-array.nbytes % 4)
+
+
+def example_array(array: Any) -> Array:
+    """The array for the example's sizes, for what does not depend on it."""
+    found: Array = array.example if isinstance(array, SizedArray) else array
+    return found
