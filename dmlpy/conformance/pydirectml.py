@@ -93,7 +93,7 @@ def expresses(desc: OperatorDesc) -> bool:
 def _has(value: Any) -> bool:
     """Whether pydirectml has the enumerators and activations of an attribute."""
     if isinstance(value, tuple):
-        return all(_has(item) for item in value)
+        return bool(value) and all(_has(item) for item in value)  # an empty list stands for defaults, such as the spatial axes
     if isinstance(value, PaddingMode):
         return value not in _LATER_MODES
     return not isinstance(value, OperatorDesc) or value.short_name() in _ACTIVATIONS

@@ -48,18 +48,23 @@ def test_results_arrive_as_computed(name: str) -> None:
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     descs = [desc for desc in runs(KINDS[name], LEVEL) if expresses(desc)]
     assert len(descs) > 1
+    written = False
     for desc in descs[:: 10 if name == "GRU" else 1]:
         inputs = random_inputs(rng, desc)
         results = program.run(desc, given_to(desc, inputs))
         assert differing_outputs(desc, inputs, results) == [], desc.to_json()
         assert [result is None for result in results] == [slot.tensor is None for slot in desc.output_slots()]
-        assert any(result is not None and any(result) for result in results)
+        written = written or any(result is not None and any(result) for result in results)
+    assert written
 
 
 NOT_EXPRESSED: dict[str, OperatorDesc] = {
     "no function": runs(operator_classes(["RNN"])[0], LEVEL)[0],
     "a padding mode": next(desc for desc in runs(KINDS["PADDING"], LEVEL) if desc.to_dict()["Desc"]["PaddingMode"].endswith("SYMMETRIC")),
     "an activation": next(desc for desc in runs(KINDS["GRU"], LEVEL) if any("CELU" in str(item.c_name) for item in desc.activation_descs)),  # type: ignore[attr-defined]
+    "no axes": dml.MeanVarianceNormalization1Desc(
+        input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3]), axes=[], normalize_variance=True, epsilon=0.1
+    ).with_outputs(),
     "a strided output": dml.ActivationReluDesc(
         input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 2, 3, 4]),
         output_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 2, 3, 4], strides=[48, 24, 8, 2]),
