@@ -190,3 +190,8 @@ def test_an_index_is_read_without_its_own_methods() -> None:
     edge = {"graph_input_index": 0, "to_node_index": RaisingInteger(0), "to_node_input_index": "InputTensor"}
     graph = dml.Graph(nodes=[node], input_count=1, output_count=0, input_edges=[edge])
     assert (graph.input_edges[0].to_node_index, graph.input_edges[0].to_node_input_index) == (0, 0)
+
+
+def test_operands_whose_iterator_raises_are_reported() -> None:
+    with pytest.raises(dml.DescError, match=r"input_tensors .* a list of expressions"):
+        x.join(RaisingMapping(a=1), axis=0)
