@@ -31,6 +31,9 @@ def conformance(
         Path | None,
         typer.Option("--dxdispatch", dir_okay=False, help="dxdispatch.exe to run operators with, instead of dmlpy.", show_default=False),
     ] = None,
+    pydirectml: Annotated[
+        bool, typer.Option("--pydirectml", help="Run operators with the installed pydirectml, instead of dmlpy.")
+    ] = False,
     every_level: Annotated[
         bool, typer.Option("--every-level", help="Ask a device of each lower level about all descs, not a few.")
     ] = False,
@@ -56,6 +59,7 @@ def conformance(
         run=results,
         every_level=every_level,
         dxdispatch=dxdispatch,
+        pydirectml=pydirectml,
         limit_s=limit,
         seconds=seconds,
     )

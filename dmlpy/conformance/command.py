@@ -7,7 +7,7 @@ import datetime
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING
@@ -16,7 +16,8 @@ import numpy as np
 
 from dmlpy.conformance.dxdispatch import DxDispatch
 from dmlpy.conformance.findings import Findings, differing_outputs, size_of
-from dmlpy.conformance.process import EndedError, StartError, Worker
+from dmlpy.conformance.process import EndedError, PydirectmlWorker, StartError, Worker
+from dmlpy.conformance.pydirectml import expresses
 from dmlpy.conformance.questions import operator_classes, questions, runs
 from dmlpy.conformance.values import random_inputs, to_bytes
 from dmlpy.description.descs import OperatorDesc
@@ -54,6 +55,7 @@ class ConformanceOptions:
         debug: the debug layer, where it is installed.
         run: also run operators and compare their results.
         dxdispatch: Microsoft's dxdispatch.exe, which runs the operators in place of dmlpy's own calls.
+        pydirectml: the installed pydirectml runs them, as far as it has functions for them.
         every_level: ask devices of lower levels about all descs, not about the samples only.
         limit_s: the most seconds for one desc.
         seconds: ask no more after so many seconds; None for no limit.
@@ -67,16 +69,18 @@ class ConformanceOptions:
     run: bool = True
     every_level: bool = False
     dxdispatch: Path | None = None
+    pydirectml: bool = False
     limit_s: float = 60.0
     seconds: float | None = None
 
 
 @dataclass
 class _Run:
-    """A run under way: what is known so far is in it."""
+    """A run under way: what is known so far is in it. `runner` runs operators: the worker itself, pydirectml's, or DxDispatch."""
 
     options: ConformanceOptions
     worker: Worker
+    runner: Worker | DxDispatch
     opened: Opened
     found: dict[str, Findings] = field(default_factory=dict)
     levels: dict[str, LevelRecord] = field(default_factory=dict)
@@ -107,7 +111,7 @@ class _Run:
 
     def run_all(self, kind: type[OperatorDesc]) -> None:
         rng = np.random.default_rng(zlib.crc32(kind.type_name.encode()))  # a desc has the same inputs in every run
-        for desc, findings in self._each(kind, runs(kind, self.level)):
+        for desc, findings in self._each(kind, self._runs(kind)):
             inputs = random_inputs(rng, desc)
             given = [None if slot.tensor is None else to_bytes(slot.tensor, inputs[slot.place]) for slot in desc.input_slots()]
             try:
@@ -121,25 +125,33 @@ class _Run:
             else:
                 findings.computed(desc, differing_outputs(desc, inputs, results))
 
+    def _runs(self, kind: type[OperatorDesc]) -> list[OperatorDesc]:
+        return [desc for desc in runs(kind, self.level) if not self.options.pydirectml or expresses(desc)]
+
     def _execute(self, desc: OperatorDesc, inputs: list[bytes | None]) -> list[bytes | None]:
-        """The outputs of a run by the worker, or by DxDispatch."""
-        if self.options.dxdispatch is not None:
-            program = DxDispatch(self.options.dxdispatch, self.level, hardware=self.options.hardware, limit_s=self.options.limit_s)
-            return program.run(desc, inputs)
+        """The outputs of a run."""
+        if isinstance(self.runner, DxDispatch):
+            return self.runner.run(desc, inputs)
         texts = [None if data is None else base64.b64encode(data).decode("ascii") for data in inputs]
-        return [None if text is None else base64.b64decode(text) for text in self.worker.run(desc.to_dict(), texts)]
+        return [None if text is None else base64.b64decode(text) for text in self.runner.run(desc.to_dict(), texts)]
+
+    @property
+    def _endings(self) -> int:
+        """How often a process has ended."""
+        others = self.runner.endings if isinstance(self.runner, Worker) and self.runner is not self.worker else 0
+        return self.worker.endings + others
 
     def _each(self, kind: type[OperatorDesc], descs: list[OperatorDesc]) -> Iterator[tuple[OperatorDesc, Findings]]:
         """The descs with their operator's findings, until the time is over or the process ends again and again."""
         findings = self.found.setdefault(kind.short_name(), Findings())
-        endings, before = 0, self.worker.endings
+        endings, before = 0, self._endings
         for index, desc in enumerate(descs):
             if time.monotonic() > self.until or endings >= MOST_ENDINGS:
                 findings.left_out += len(descs) - index
                 return
             yield desc, findings
-            endings = endings + 1 if self.worker.endings > before else 0
-            before = self.worker.endings
+            endings = endings + 1 if self._endings > before else 0
+            before = self._endings
 
     def ask_level(self, level: FeatureLevel) -> None:
         """Asks a device that was created for a lower level: does the level limit what it accepts?"""
@@ -172,8 +184,8 @@ class _Run:
             system=self.opened.system,
             adapter=self.opened.adapter,
             debug_layer=self.opened.debug_layer,
-            results_by="dmlpy" if self.options.dxdispatch is None else "DxDispatch",
-            endings=self.worker.endings,
+            results_by="pydirectml" if self.options.pydirectml else "dmlpy" if self.options.dxdispatch is None else "DxDispatch",
+            endings=self._endings,
             levels=self.levels,
             operators={name: findings.record() for name, findings in sorted(self.found.items())},
         )
@@ -195,11 +207,14 @@ def run(options: ConformanceOptions, save: Callable[[Record], None], inform: Inf
     more = _more(options.files)
     if options.dxdispatch is not None and not options.dxdispatch.is_file():
         raise DmlError(f"there is no {options.dxdispatch}")
+    if options.dxdispatch is not None and options.pydirectml:
+        raise DmlError("DxDispatch or pydirectml runs the operators, not both")
     dll = None if options.dll is None else str(options.dll)
-    with Worker(dll, hardware=options.hardware, debug=options.debug, limit_s=options.limit_s) as worker:
+    with ExitStack() as ends:
+        worker = ends.enter_context(Worker(dll, hardware=options.hardware, debug=options.debug, limit_s=options.limit_s))
         opened = worker.open(str(min(FeatureLevel)))
         inform(f"{opened.file} {opened.version}, feature level {opened.highest_level}, on {opened.adapter}")
-        started = _Run(options, worker, opened)
+        started = _Run(options, worker, _runner(options, worker, FeatureLevel.parse(opened.highest_level), ends), opened)
         if options.seconds is not None:
             started.until = time.monotonic() + options.seconds
         try:
@@ -208,6 +223,18 @@ def run(options: ConformanceOptions, save: Callable[[Record], None], inform: Inf
             record = started.record()
             save(record)
     return record
+
+
+def _runner(options: ConformanceOptions, worker: Worker, level: FeatureLevel, ends: ExitStack) -> Worker | DxDispatch:
+    """Who runs operators; a process of its own is ended with the stack."""
+    if options.dxdispatch is not None:
+        return DxDispatch(options.dxdispatch, level, hardware=options.hardware, limit_s=options.limit_s)
+    if not options.pydirectml:
+        return worker
+    runner = ends.enter_context(PydirectmlWorker(None, hardware=options.hardware, debug=options.debug, limit_s=options.limit_s))
+    if options.run:
+        runner.start()  # a missing module shall not be found out after hours
+    return runner
 
 
 def _kinds(names: Sequence[str]) -> list[type[OperatorDesc]]:

@@ -78,7 +78,7 @@ class Worker:
         """
         self._level = level
         if not self.is_running:
-            return self._start()
+            return self.start()
         try:
             return Opened(**self._loaded, **self._request(self._limit_s, "open", **self._options()))
         except EndedError as error:
@@ -103,7 +103,7 @@ class Worker:
 
     def _call(self, name: str, **arguments: Any) -> Any:
         if not self.is_running:
-            self._start()
+            self.start()
         return self._request(self._limit_s, name, **arguments)
 
     def _options(self) -> dict[str, Any]:
@@ -124,7 +124,12 @@ class Worker:
         )
         self._answers, _ = receive_lines(self._process)
 
-    def _start(self) -> Opened:
+    def start(self) -> Opened:
+        """Starts a process with a device of the last level.
+
+        Raises:
+            StartError: as for `open`.
+        """
         self._launch()
         try:
             self._loaded = self._request(START_LIMIT_S, "load", dll=self._dll)
@@ -175,3 +180,22 @@ class Worker:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+
+class PydirectmlWorker(Worker):
+    """A process that runs operators with pydirectml, which brings a DirectML.dll of its own."""
+
+    def start(self) -> Any:
+        """Starts a process with a device of pydirectml.
+
+        Raises:
+            StartError: pydirectml is not installed, or opens no device.
+        """
+        self._launch()
+        try:
+            self._request(START_LIMIT_S, "open_pydirectml", hardware=self._hardware, debug=self._debug)
+        except EndedError as error:
+            raise StartError(f"pydirectml could not be loaded: {error}") from error
+        except DmlError as error:
+            self.close()
+            raise StartError(str(error)) from error

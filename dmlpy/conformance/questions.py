@@ -1,17 +1,21 @@
-"""The descs that DirectML is asked about: the sample of every operator, other values of each member, other types, ranks and layouts.
+"""The descs that DirectML is asked about.
 
+These are the sample of every operator, other values of each member, other types, ranks and layouts, and descs that released programs build.
 Only descs that the C structs can hold are asked about: there is no pointer to a member that a struct must have in Python.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.conformance.layout import operator_struct
+from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, DmlEnum, RecurrentDirection
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.tensors import TensorDesc, packed_strides
+from dmlpy.evidence.descs import evidence_descs
 from dmlpy.inspection.alternatives import changes
 from dmlpy.inspection.samples import sample
 from dmlpy.messages.problems import DescError
@@ -22,7 +26,6 @@ from dmlpy.validation.checking import check
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.enums import FeatureLevel
 
 RECURRENT = ("RNN", "GRU", "LSTM")
@@ -37,19 +40,30 @@ def operator_classes(names: Iterable[str] = ()) -> list[type[OperatorDesc]]:
     return sorted(found, key=lambda kind: (kind.short_name() not in RECURRENT, kind.type_name))
 
 
+@cache
+def _of_evidence() -> dict[type[OperatorDesc], list[OperatorDesc]]:
+    """The descs of the evidence by their operators."""
+    found: dict[type[OperatorDesc], list[OperatorDesc]] = {}
+    for data in evidence_descs():
+        desc = OperatorDesc.from_dict(data)
+        found.setdefault(type(desc), []).append(desc)
+    return found
+
+
 def questions(kind: type[OperatorDesc]) -> list[OperatorDesc]:
     """The different descs of an operator, its sample first."""
     found: dict[OperatorDesc, None] = {}
-    for desc in _candidates(kind):
+    for desc in (*_candidates(kind), *_of_evidence().get(kind, ())):
         if desc not in found and _is_expressible(desc):
             found[desc] = None
     return list(found)
 
 
 def runs(kind: type[OperatorDesc], level: FeatureLevel) -> list[OperatorDesc]:
-    """The valid descs of an operator whose results are compared: samples of every type, and every form of a recurrent layer."""
+    """The valid descs of an operator whose results are compared: samples of every type, recurrent layers, those of programs."""
     found: dict[OperatorDesc, None] = {}
-    for desc in (*_of_types(sample(kind)), *_modes(sample(kind)), *(_layers(kind) if kind.short_name() in RECURRENT else ())):
+    layers = _layers(kind) if kind.short_name() in RECURRENT else ()
+    for desc in (*_of_types(sample(kind)), *_modes(sample(kind)), *layers, *_of_evidence().get(kind, ())):
         small = sum(tensor.element_count for tensor in desc.tensors().values()) <= LARGEST_RUN
         if small and not check(desc, level):
             found[desc] = None

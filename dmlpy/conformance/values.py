@@ -27,7 +27,11 @@ def random_inputs(rng: np.random.Generator, desc: OperatorDesc) -> dict[str, Arr
 
 
 def random_values(rng: np.random.Generator, tensor: TensorDesc, limit: int) -> Array:
-    """Values of one tensor: floats of both signs, integers from 0 to a limit."""
+    """Values of one tensor: floats of both signs, integers from 0 to a limit; elements that share memory are equal."""
+    return from_bytes(tensor, to_bytes(tensor, _drawn(rng, tensor, limit)))
+
+
+def _drawn(rng: np.random.Generator, tensor: TensorDesc, limit: int) -> Array:
     held = tensor.memory
     dtype = held.data_type.numpy
     if dtype.kind == "f":

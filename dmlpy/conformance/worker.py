@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from dmlpy.conformance import execution, libraries
 from dmlpy.conformance.device import Device, RemovedError
+from dmlpy.conformance.pydirectml import Pydirectml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.line_protocol import serve_lines
@@ -28,6 +29,7 @@ class Session:
     def __init__(self) -> None:
         self._libraries: libraries.Libraries | None = None
         self._device: Device | None = None
+        self._pydirectml: Pydirectml | None = None
 
     def load(self, dll: str | None) -> dict[str, Any]:
         """Loads the libraries."""
@@ -40,6 +42,10 @@ class Session:
         self.close()
         self._device = device = Device(self._libraries, FeatureLevel.parse(level), hardware=hardware, debug=debug)
         return {"adapter": device.adapter, "debug_layer": device.has_debug_layer, "highest_level": str(device.highest_level())}
+
+    def open_pydirectml(self, hardware: bool, debug: bool) -> None:
+        """Opens a device of pydirectml, which then runs operators."""
+        self._pydirectml = Pydirectml.load(hardware=hardware, debug=debug)
 
     def close(self) -> None:
         """Releases the device."""
@@ -59,7 +65,8 @@ class Session:
     def run(self, desc: dict[str, Any], inputs: list[str | None]) -> list[str | None]:
         """Runs an operator; tensors are the Base64 of their bytes."""
         given = [None if text is None else base64.b64decode(text) for text in inputs]
-        results = execution.run(self.device, OperatorDesc.from_dict(desc), given)
+        operator = OperatorDesc.from_dict(desc)
+        results = execution.run(self.device, operator, given) if self._pydirectml is None else self._pydirectml.run(operator, given)
         return [None if data is None else base64.b64encode(data).decode("ascii") for data in results]
 
 

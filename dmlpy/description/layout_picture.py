@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import math
-from itertools import islice, product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ class _Picture:
         row_stride, column_stride = (0, *strides)[-2:]
         shown_rows, shown_columns = min(rows, _ROWS), min(columns, _COLUMNS)
         left, top, bottom = float(_MARGIN), self.y, float(self.y)
-        for index in islice(product(*map(range, leading)), _PANELS):
+        for index in _first_indices(leading, _PANELS):
             base = sum(place * stride for place, stride in zip(index, strides, strict=False))
             y = top
             if leading:
@@ -155,11 +154,23 @@ class _Picture:
 
 def _entries_at(sizes: Index, strides: Index, end: int) -> dict[int, Index]:
     """The index of the first entry at each occupied offset below `end`, by offset."""
-    # An entry whose offset is below the end is, along each axis, nearer than the end is. A repeated one is its first.
-    nearer = [1 if stride == 0 else min(size, -(-end // stride)) for size, stride in zip(sizes, strides, strict=True)]
-    found: dict[int, Index] = {}
-    for index in product(*map(range, nearer)):
-        offset = sum(place * stride for place, stride in zip(index, strides, strict=True))
-        if offset < end:
-            found.setdefault(offset, index)
+    # By offset, the first index of the axes from one on, last axis first: tensors that overlap themselves have very many entries there.
+    found: dict[int, Index] = {0: ()}
+    for size, stride in reversed(list(zip(sizes, strides, strict=True))):
+        longer: dict[int, Index] = {}
+        for place in range(1 if stride == 0 else min(size, -(-end // stride))):
+            for offset, index in found.items():
+                if offset + place * stride < end:
+                    longer.setdefault(offset + place * stride, (place, *index))
+        found = longer
     return dict(sorted(found.items()))
+
+
+def _first_indices(sizes: Index, most: int) -> Iterator[Index]:
+    """The first indices of an array of any sizes, in row-major order."""
+    for number in range(min(math.prod(sizes), most)):
+        index: Index = ()
+        for size in reversed(sizes):
+            number, place = divmod(number, size)
+            index = (place, *index)
+        yield index

@@ -498,8 +498,8 @@ def _form_problems(error: ValidationError) -> list[Problem]:
 
 
 def _list_remedy(path: str, given: Any, expected: str) -> str | None:
-    """The remedy for a number in place of a list of them."""
-    if type(given) not in (int, float) or not expected.startswith("a sequence of "):
+    """The remedy for a number in place of a list of them; none for a number that no member could hold."""
+    if type(given) not in (int, float) or not expected.startswith("a sequence of ") or not abs(given) < 2**64:
         return None
     return f"write [{given}]" if path == "axes" else f"write an entry for each dimension, like [{given}, {given}]"
 

@@ -87,6 +87,10 @@ def _check_readable(resource: Resource, verb: str) -> None:
         raise DescError("command", [Problem("command.resource", "resource", found, "values of one type", why)])
 
 
+MAX_EMPTY_ELEMENTS = 2**60 - 1
+"""The product of an array's sizes other than 0, at most: NumPy makes no array of more than 2^63 - 1 bytes, not even an empty one."""
+
+
 def _check_fitting(dimensions: tuple[int, ...], resource: Resource, suffix: str) -> None:
     if len(dimensions) > MAX_DIMENSIONS:
         # The number of elements of too many sizes is not needed, and may have millions of digits.
@@ -97,6 +101,9 @@ def _check_fitting(dimensions: tuple[int, ...], resource: Resource, suffix: str)
     if dimensions and math.prod(dimensions) > resource.count:
         why = (f"they have {math.prod(dimensions)} elements",)
         problems.append(Problem("command.dimensions", "dimensions", found, f"at most the {resource.count} values of the resource", why))
+    elif (others := math.prod(size for size in dimensions if size)) > MAX_EMPTY_ELEMENTS:
+        why = (f"without the zeros they have {others} elements",)
+        problems.append(Problem("command.dimensions", "dimensions", found, "sizes that an array can have", why))
     if suffix == ".npy":
         if resource.data_type is not None and resource.data_type.bits == 4:
             problems.append(Problem("command.resource", "resource", str(resource.data_type), "a type that .npy files have"))

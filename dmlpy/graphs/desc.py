@@ -291,6 +291,7 @@ class _EdgeNames:
     def _slot(self, index: Any, name: str, *, output: bool) -> int:
         if isinstance(index, _Unresolved) or not isinstance(index, int):
             return 0  # the problem of the node's index reports it
+        index = int.__index__(index)  # without the methods of a derived class
         if not 0 <= index < len(self.nodes):
             expected = f"an index: there is no node {brief(index)} whose slot is meant"
             raise DescError("edge", [Problem("graph.reference", "", brief(name), expected)])

@@ -223,11 +223,11 @@ def slice_window(
 def _resolve_sizes(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
     """The sizes of a reshape, with -1 replaced."""
     sizes = _integers("reshape", "sizes", sizes)
-    rest = math.prod(size for size in sizes if size != -1)
-    count = tensor.element_count
-    if sizes.count(-1) == 1 and rest > 0 and count % rest == 0:
+    given = [size for size in sizes if size != -1]
+    rest, count, possible = math.prod(given), tensor.element_count, tensor.element_count > 0 and all(size > 0 for size in given)
+    if possible and sizes.count(-1) == 1 and count % rest == 0:
         return tuple(count // rest if size == -1 else size for size in sizes)
-    if -1 in sizes or rest != count or any(size < 1 for size in sizes):
+    if not possible or -1 in sizes or rest != count:
         why = f"the value has sizes {listed(tensor.sizes)}"
         raise view_error("reshape", "sizes", listed(sizes), f"sizes of {plural(count, 'element')}; one may be -1", why)
     return sizes

@@ -112,7 +112,7 @@ class Record(_Model):
     system: Text
     adapter: Text
     debug_layer: bool
-    results_by: Annotated[str, Field(pattern="^(dmlpy|DxDispatch)$")]
+    results_by: Annotated[str, Field(pattern="^(dmlpy|DxDispatch|pydirectml)$")]
     """Whose calls ran the operators."""
     endings: Count
     """How often the process that talks to DirectML ended, or was ended."""

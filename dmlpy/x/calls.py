@@ -135,7 +135,11 @@ class _Call:
         if field.listed and (isinstance(value, TensorOperand | np.ndarray | str) or not isinstance(value, Iterable)):
             problems.append(Problem("expression.operand", field.name, brief(value), "a list of expressions"))
             return
-        places = {f"{field.name}[{index}]": item for index, item in enumerate(value)} if field.listed else {field.name: value}
+        try:
+            places = {f"{field.name}[{index}]": item for index, item in enumerate(value)} if field.listed else {field.name: value}
+        except Exception:  # whatever the iterator of the caller's type raises
+            problems.append(Problem("expression.operand", field.name, brief(value), "a list of expressions"))
+            return
         for place, item in places.items():
             try:
                 self.refs[place] = self._scalar(item, field) if is_number(item) else ref_of(item)

@@ -3,7 +3,8 @@
 //   d_X = d_sums W,   d_W = d_sums^T X,   d_R = d_sums^T H[t-1],   d_P = d_H^T (o . h(C)) for a projection P
 //
 // are one matrix product each over all steps and samples, with these kernels around it: `operand` and `rebuild` create right operands,
-// `sum_products` and `unpack` results. The gradients of biases and peepholes are sums, of `sum_rows` and `sum_chunks`.
+// `sum_products`, `clear_skipped` and `unpack` results. The gradients of biases and peepholes are sums, of `sum_rows` and `sum_chunks`.
+// A step that a sample skips contributes nothing to them, even where its zero gradients would meet an infinite weight or state.
 //
 // The factors of the products have the element type of the caller's tensors. For halves the gradients of sums, which may be of any size,
 // are multiplied by a power of two that scales the largest near the end of a half's range: `find_largest` and `narrow`. They keep a half's
@@ -216,6 +217,29 @@ __global__ void sum_products(SumProductsParameters<T> parameters) {
     }
 }
 
+struct ClearSkippedParameters {
+    Steps steps;
+    float* values;        // [T][B] rows
+    long long columns;
+    long long stride;     // between the rows
+};
+
+/// values = 0 at steps that are not taken, where a product has multiplied zeros by weights that may be infinite.
+///
+/// Grid and block: one-dimensional, of any size; a thread owns elements.
+template <class = void>
+__global__ void clear_skipped(ClearSkippedParameters parameters) {
+    Steps const& steps = parameters.steps;
+    long long const count = static_cast<long long>(steps.seq_length) * steps.batch_size * parameters.columns;
+#pragma unroll 1
+    for (long long index = first_element(); index < count; index += element_stride()) {
+        long long const row = index / parameters.columns;
+        if (!steps.takes(static_cast<int>(row / steps.batch_size), static_cast<int>(row % steps.batch_size))) {
+            parameters.values[row * parameters.stride + index % parameters.columns] = 0.0f;
+        }
+    }
+}
+
 template <class T>
 struct UnpackParameters {
     float const* source;       // [sizes[0]][sizes[1]][sizes[2]][sizes[3]], packed
@@ -249,6 +273,7 @@ struct SumParameters {
     float const* memory;            // [D][T + 1][B][H]; read for peepholes
     float* partial;                 // [chunks][columns]
     Strided<T> output;              // [1][1][D][2 G H], for peepholes [1][1][D][3 H]
+    Steps steps;                    // for peepholes
     long long chunk_rows;           // the number of the T B rows that are summed at a time
     long long num_chunks;
     int seq_length;
@@ -305,6 +330,9 @@ struct OfPeephole {
         long long const direction = column / hidden_size / 3;
         long long const time = row / parameters.batch_size;
         long long const sample = row % parameters.batch_size;
+        if (!parameters.steps.takes(static_cast<int>(time), static_cast<int>(sample))) {
+            return 0.0f;  // the state, which is carried, may be infinite
+        }
         bool const sees_new_state = gate == 1;
         bool const backward = (direction == 0 ? parameters.backward[0] : parameters.backward[1]) != 0;
         long long const slot = sees_new_state != backward ? time + 1 : time;

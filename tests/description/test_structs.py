@@ -156,6 +156,7 @@ REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
     ("an input as an output", lambda: rnn().with_outputs("input_tensor"), "field.unknown", "input_tensor", None),
     ("an output of no operator", lambda: rnn().with_outputs("xyzzy"), "field.unknown", "xyzzy", None),
     ("an integer that no message can show", lambda: tensor(sizes=[10**5000]), "field.form", "sizes", None),
+    ("such an integer in place of a list", lambda: tensor(sizes=10**5000), "field.form", "sizes", None),
     ("a flag that no message can show", lambda: tensor(sizes=[1], flags=10**5000), "field.form", "flags", None),
     ("NumPy's class for a type that DirectML lacks", lambda: tensor(sizes=[1], data_type=np.complex64), "field.form", "data_type", None),
     ("another order of bytes", lambda: tensor(sizes=[1], data_type=np.dtype(">f4")), "field.form", "data_type", None),

@@ -87,6 +87,12 @@ WRONG_MODELS: list[tuple[str, Any, str, str]] = [
     ),
     (
         "commands/1",
+        {"type": "writeFile", "resource": "y", "targetPath": "y.npy", "dimensions": [2**40, 0, 2**40]},
+        "command at index 1: dimensions [command.dimensions]",
+        "sizes that an array can have",
+    ),
+    (
+        "commands/1",
         {"type": "writeFile", "resource": "y", "targetPath": "y.png", "dimensions": [2, 2]},
         "command at index 1: dimensions [command.dimensions]",
         "[1, C, H, W]",

@@ -280,3 +280,15 @@ def test_what_others_read_is_not_fused() -> None:
         elif kind == "second reader":
             g.output("z", tanh_like(g, product))
         assert not dml.compile(g.build(), "numpy").explain_plan().fused, kind
+
+
+@pytest.mark.parametrize(("written", "read", "count"), [("FLOAT32", "UINT8", 24), ("UINT64", "UINT32", 12), ("UINT16", "FLOAT32", 3)])
+def test_values_read_as_elements_of_another_width(written: str, read: str, count: int) -> None:
+    """Such a reader cannot write its output to the memory of what it reads: that would get other elements."""
+    g = dml.GraphBuilder()
+    x = g.input("x", tensor(2, 3, data_type=written))
+    copied = g.add(dml.ElementWiseIdentityDesc, "copied", input_tensor=x, output_tensor=tensor(2, 3, data_type=written))
+    view = copied.viewed(tensor(count, data_type=read))
+    g.output("y", g.add(dml.ElementWiseIdentityDesc, "read", input_tensor=view, output_tensor=tensor(count, data_type=read)))
+    values = np.random.default_rng(0).integers(1, 100, (2, 3)).astype(written.lower())
+    np.testing.assert_array_equal(dml.compile(g.build(), "numpy")(x=values)["y"], values.reshape(-1).view(read.lower()))

@@ -53,6 +53,7 @@ class Generator:
 GENERATORS = (
     Generator("public names and functions", "dmlpy.x.stubs", ("dmlpy/**/__init__.pyi", "dmlpy/x/functions/*.py")),
     Generator("samples", "tests.support.make_samples", ("dmlpy/inspection/samples.json",)),
+    Generator("descs of evidence", "tests.support.make_evidence_descs", ("dmlpy/evidence/descs.json",)),
     Generator("schemas", "dmlpy", ("schemas/**/*.json",), ("schemas",)),
     Generator("predictions", "dmlpy.bench.predictions", ("dmlpy/bench/records/predictions.json",), dated=True),
     Generator("figures of records", "dmlpy.bench.readme", ("dmlpy/bench/**/*.md", "dmlpy/bench/records/*.svg")),

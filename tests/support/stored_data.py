@@ -17,6 +17,7 @@ ROW_DEPTHS: dict[str, int | None] = {
     "dmlpy/bench/records/predictions.json": None,
     "dmlpy/bench/records/*.json": 2,
     "dmlpy/dask/scaling.json": None,
+    "dmlpy/evidence/descs.json": 1,
     "dmlpy/inspection/samples.json": 1,
     "dmlpy/onnx/lowering/host_operators.json": 1,
     "tests/benchmarks/records/*.json": None,

@@ -175,3 +175,23 @@ def test_indices_of_the_largest_are_reduced_to() -> None:
 def test_a_graph_waits_for_no_endless_list(member: str) -> None:
     with pytest.raises(dml.DescError):
         dml.Graph(**{"nodes": [], "input_count": 0, "output_count": 0, member: range(10**12)})
+
+
+@pytest.mark.parametrize("wanted", [(-2, -3, -1), (0, -1), (-1, -1), (-6, -1), (-2, -3)])
+@pytest.mark.parametrize("sizes", [(2, 3), (2, 0)])
+def test_sizes_of_a_reshape_are_positive(sizes: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    value = x.input("v", tensor(6)).viewed(tensor(*sizes))
+    with pytest.raises(dml.DescError, match="one may be -1"):
+        value.reshape(*wanted)
+
+
+def test_an_index_is_read_without_its_own_methods() -> None:
+    node = {"operator": dml.ActivationReluDesc(input_tensor=tensor(2), output_tensor=tensor(2))}
+    edge = {"graph_input_index": 0, "to_node_index": RaisingInteger(0), "to_node_input_index": "InputTensor"}
+    graph = dml.Graph(nodes=[node], input_count=1, output_count=0, input_edges=[edge])
+    assert (graph.input_edges[0].to_node_index, graph.input_edges[0].to_node_input_index) == (0, 0)
+
+
+def test_operands_whose_iterator_raises_are_reported() -> None:
+    with pytest.raises(dml.DescError, match=r"input_tensors .* a list of expressions"):
+        x.join(RaisingMapping(a=1), axis=0)

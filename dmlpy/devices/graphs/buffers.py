@@ -273,8 +273,17 @@ class BufferAssignment:
             others = [seen for use, seen in read.items() if seen[0] == root and (seen[1] != byte or seen[2] != tensor)]
             if not alike or byte or others or root not in self.ir.tensors or root[0] == index:
                 continue
-            if not self._is_kept(root) and self.extent(root) <= self._room.get(output, inf):
+            if not self._is_kept(root) and self.extent(root) <= self._room.get(output, inf) and self._can_overwrite(root, output):
                 yield root
+
+    def _can_overwrite(self, source: Source, output: Source) -> bool:
+        """Whether all nodes that read a value can read it in the memory of another one: not as elements of another width."""
+        places = ChainMap({source: self._in_memory_of(source, output)}, self._places)
+        return all(self._read(use, places) is not None for use in self.ir.readers.get(source, ()) if use[0] not in self._skipped)
+
+    def _in_memory_of(self, source: Source, output: Source) -> BufferView:
+        """The place of a value at the first byte of the memory of another one, in the layout that it is written in."""
+        return BufferView(output, 0, self.ir.tensors[source].element_strides)
 
     def _is_kept(self, root: Source) -> bool:
         """Whether some value in the memory of a value is needed after all nodes have read it. Overwritten values are not."""
@@ -306,7 +315,7 @@ class BufferAssignment:
     def _overwrite(self, source: Source, output: Source) -> None:
         """Moves all values in the memory of one value to that of another, at the same bytes."""
         self._extents[output] = max(self.extent(output), self.extent(source))
-        self._places[source] = BufferView(output, 0, self.ir.tensors[source].element_strides)
+        self._places[source] = self._in_memory_of(source, output)
         self._replaced[source] = output
 
 

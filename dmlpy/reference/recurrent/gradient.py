@@ -85,20 +85,22 @@ def products_back(gradients: Array, matrices: Array, factors: Array | None) -> A
     return (joined.reshape(-1, matrices[..., 0].size) @ matrices.reshape(-1, matrices.shape[2])).reshape(*joined.shape[:-2], -1)
 
 
-def matrix_gradients(gradients: Array, x: Array, factors: Array | None) -> Array:
-    """The gradients of the matrices that multiplied x, as `layer.products` does, summed over steps and samples, [G, H, N].
+def matrix_gradients(gradients: Array, x: Array, factors: Array | None, counted: Steps) -> Array:
+    """The gradients of the matrices that multiplied x, as `layer.products` does, summed over the steps that samples take, [G, H, N].
 
     Args:
         gradients: of the products, [G, T, B, H].
-        x: [T, B, N].
+        x: [T, B, N]; ignored at steps that a sample does not take, where 0 times infinity would be NaN.
         factors: the dropout multipliers of x for each gate, [G, B, N], or None.
+        counted: the steps that count.
     """
     if factors is not None:
         steps_and_samples = ((0, 1), (0, 1))
-        return np.stack([np.tensordot(own, x * factor, steps_and_samples) for own, factor in zip(gradients, factors, strict=True)])
+        pairs = zip(gradients, factors, strict=True)
+        return np.stack([np.tensordot(own, counted.only_taken(x * factor), steps_and_samples) for own, factor in pairs])
     gates, _, _, hidden = gradients.shape
     joined = np.moveaxis(gradients, 0, -2).reshape(-1, gates * hidden)
-    return (joined.T @ x.reshape(-1, x.shape[2])).reshape(gates, hidden, -1)
+    return (joined.T @ counted.only_taken(x).reshape(-1, x.shape[2])).reshape(gates, hidden, -1)
 
 
 def _slope(cell: RecurrentCell, function: ActivationDesc, a: Array) -> Array:
@@ -214,7 +216,7 @@ class DirectionBack:
             given = StepInputs(self._arguments[time], self._h[time], self._c[time], self._new_c[time], dh, self.dc)
             step = step_back(desc.cell, functions, self._p, given)
             if step.reset_state is not None:
-                self._reset_states[time] = np.where(taken, step.reset_state, 0.0)
+                self._reset_states[time] = step.reset_state
             if step.cell_output is not None:
                 self._d_projection += np.where(taken, dh, 0.0).T @ np.where(taken, step.cell_output, 0.0)
             self.of_x[:, time], self.of_h[:, time] = step.of_x, step.of_h
@@ -228,24 +230,23 @@ class DirectionBack:
 
     def of_input(self) -> Array:
         """The gradient of x, [T, B, I]."""
-        return products_back(self.of_x, self._p.w, self._p.x_dropout)
+        return self._counted.only_taken(products_back(self.of_x, self._p.w, self._p.x_dropout))
 
     def of_parameters(self) -> dict[str, Array]:
         """The gradients of the direction's parameters by field name."""
-        p, taken = self._p, self._counted.taken
-        x = np.where(taken, self._inputs["input_tensor"][0], 0.0)  # values at steps that no sample takes are ignored
-        of_r = matrix_gradients(self.of_h, self._h, p.h_dropout)
+        p, counted = self._p, self._counted
+        of_r = matrix_gradients(self.of_h, self._h, p.h_dropout, counted)
         if self._desc.cell.resets_first:
-            of_r[2:] = matrix_gradients(self.of_h[2:], self._reset_states, None if p.h_dropout is None else p.h_dropout[2:])
+            of_r[2:] = matrix_gradients(self.of_h[2:], self._reset_states, None if p.h_dropout is None else p.h_dropout[2:], counted)
         found = {
-            "weight_gradient_tensor": matrix_gradients(self.of_x, x, p.x_dropout),
+            "weight_gradient_tensor": matrix_gradients(self.of_x, self._inputs["input_tensor"][0], p.x_dropout, counted),
             "recurrence_gradient_tensor": of_r,
             "bias_gradient_tensor": np.stack([self.of_x.sum((1, 2)), self.of_h.sum((1, 2))]),
             "projection_gradient_tensor": self._d_projection,
         }
         if self._desc.cell.peephole:
             seen = (self._c, self._new_c, self._c)  # what i, o and f see of the cell state
-            sums = [np.sum(np.where(taken, da * c, 0.0), axis=(0, 1)) for da, c in zip(self.of_x[:3], seen, strict=True)]
+            sums = [np.sum(counted.only_taken(da * c), axis=(0, 1)) for da, c in zip(self.of_x[:3], seen, strict=True)]
             found["peephole_gradient_tensor"] = np.stack(sums)
         return found
 

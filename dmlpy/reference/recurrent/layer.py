@@ -193,6 +193,10 @@ class Steps:
         by_all: list[bool] = np.all(taken, axis=1).tolist()
         return cls(within[..., None], taken[..., None], by_all, ~taken)
 
+    def only_taken(self, values: Array) -> Array:
+        """Returns values of all steps and samples, [T, B, N], with zeros at steps that a sample does not take."""
+        return values if all(self.by_all) else np.where(self.taken, values, 0.0)
+
 
 def runs_backward(desc: RecurrentDesc, d: int) -> bool:
     """Returns whether the direction with this index begins at the last step."""

@@ -12,6 +12,7 @@ from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.gradient import SLICES
 from dmlpy.devices.cuda.recurrent.gradient_kernels import (
+    CLEAR_SKIPPED,
     FIND_UNMASKED,
     find_largest_kernel,
     gradient_kernel,
@@ -46,6 +47,7 @@ def gradient_instances() -> Iterator[Kernel]:
     for number, functor in enumerate(functors):
         three = activations(functors[number - 1], functor, functors[number - 2])
         yield persistent_block_kernel(*next(turns), LSTMS[number % 8], three, three)
+    yield CLEAR_SKIPPED
     yield FIND_UNMASKED
     for width in (1, 4):
         yield find_largest_kernel(width)

@@ -133,9 +133,9 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
 
     def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, step: Any) -> None:
         p = parameters_at(parameters)
-        ended, before, factors = step == p.steps, 0, p.gates
+        ended, time_before, before, factors = step == p.steps, 0, 0, p.gates
         if step > 0:
-            _, before, factors = _rows_of(p, step - 1)
+            time_before, before, factors = _rows_of(p, step - 1)
         time, active, gates = _rows_of(p, min(step, p.steps - 1))
         own = p.own + thread * p.own_size
         panels, width = (p.entry_blocks + p.panel - 1) // p.panel, p.panel * size
@@ -154,8 +154,9 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
                 for block in range(first_block, min(last_panel * p.panel, p.entry_blocks)):
                     sums = own + (block - first_block) // p.panel * summed * width + block % p.panel * size
                     carry = p.carry + (block * p.batch + first) * size
-                    for _ in range(summed):
-                        store(carry, add(load(carry), load(sums)))
+                    for row in range(first, first + summed):
+                        if skip_of(p, time_before, integer_at(p.order + 8 * row)) == 0:  # else the sum is 0 or, with infinite weights, NaN
+                            store(carry, add(load(carry), load(sums)))
                         carry += size
                         sums += width
                     if not ended:

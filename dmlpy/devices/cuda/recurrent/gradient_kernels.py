@@ -60,6 +60,7 @@ SUM_PRODUCTS = struct(
     ("input_size", np.int64),
     ("is_first", np.int64),
 )
+CLEAR_SKIPPED_PARAMETERS = struct(("steps", STEPS), ("values", np.uint64), ("columns", np.int64), ("stride", np.int64))
 UNPACK = struct(
     ("source", np.uint64),
     ("destination", STRIDED),
@@ -80,6 +81,7 @@ SUM = struct(
     ("memory", np.uint64),
     ("partial", np.uint64),
     ("output", STRIDED),
+    ("steps", STEPS),
     ("chunk_rows", np.int64),
     ("num_chunks", np.int64),
     ("seq_length", np.int32),
@@ -137,4 +139,5 @@ def narrow_kernel(width: int) -> Kernel:
     return Kernel(RESULTS, f"narrow<{width}>", NARROW, "NarrowParameters")
 
 
+CLEAR_SKIPPED = Kernel(RESULTS, "clear_skipped<>", CLEAR_SKIPPED_PARAMETERS, "ClearSkippedParameters")
 FIND_UNMASKED = Kernel(RECURRENCE_FILE, "find_unmasked<>", STEPS, "Steps")

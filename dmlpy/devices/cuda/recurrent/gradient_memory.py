@@ -111,6 +111,14 @@ class GradientMemory(RecurrencePlan, PlanWithoutConstants):
         name = "recurrence_gradient_tensor" if self._cell.resets_first else "projection_gradient_tensor"
         return (self._cell.resets_first or self._cell.projection) and name in self._tensors
 
+    @property
+    def _copies_states(self) -> bool:
+        """Whether the product for R reads a copy of h: times dropout's multipliers, and zero at steps that a sample skips.
+
+        There the reserve holds the carried state; if it is infinite, its product with the skipped step's zero gradient is NaN.
+        """
+        return "recurrence_gradient_tensor" in self._tensors and ("state_dropout_tensor" in self._tensors or self._selects)
+
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, wanted, rows = self._sizes, self._tensors, self._rows
         directions, hidden = sizes.num_directions, sizes.hidden_size
@@ -126,12 +134,11 @@ class GradientMemory(RecurrencePlan, PlanWithoutConstants):
             arrays.append(("input", (rows, sizes.input_size), self._type))
         if "input_gradient_tensor" in wanted and drops:
             arrays.append(("input_product", (rows, sizes.input_size), FLOAT))
-        multiplies_states = "recurrence_gradient_tensor" in wanted
-        if self._rebuilds or (multiplies_states and "state_dropout_tensor" in wanted):
+        if self._rebuilds or self._copies_states:
             arrays.append(("operand", (rows, max(hidden, sizes.state_size)), self._type))
         if self._halves and any(name in wanted for name in PRODUCTS[:3]):
             arrays += [("scaled_gradients", (rows, directions, self._gradient_rows, hidden), HALF), ("parts", (MOST_PARTS,), FLOAT)]
-        if self._halves and multiplies_states and "state_dropout_tensor" not in wanted:
+        if self._halves and "recurrence_gradient_tensor" in wanted and not self._copies_states:
             arrays.append(("states", self._state_slots, HALF))
         if self._halves and "projection_gradient_tensor" in wanted:
             arrays += [("scaled_state_gradients", (rows, directions, sizes.state_size), HALF), ("state_parts", (MOST_PARTS,), FLOAT)]

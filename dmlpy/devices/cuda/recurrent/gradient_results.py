@@ -18,6 +18,8 @@ from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, strided
 from dmlpy.devices.cuda.matrix_products import FLOAT, gemm, headline
 from dmlpy.devices.cuda.recurrent.common import backward_directions, copy, copy_kernel, work_of
 from dmlpy.devices.cuda.recurrent.gradient_kernels import (
+    CLEAR_SKIPPED,
+    CLEAR_SKIPPED_PARAMETERS,
     FIND_UNMASKED,
     OPERAND,
     REBUILD,
@@ -60,8 +62,10 @@ class RecurrentGradientPlan(GradientMemory):
             needed += [kernel(width) for kernel in (find_largest_kernel, narrow_kernel) for width in (1, 4)]
         if "input" in self._scratch.arrays:
             needed.append(operand_kernel(data_type, data_type))
-        if "recurrence_gradient_tensor" in wanted and "state_dropout_tensor" in wanted:
+        if self._copies_states:
             needed.append(operand_kernel(FLOAT, data_type))
+        if self._selects and "input_gradient_tensor" in wanted:
+            needed.append(CLEAR_SKIPPED)
         if self._rebuilds:
             needed += [gradient_kernel("rebuild", data_type, self._types[0], activations) for activations in self._types[1:]]
         if "input_product" in self._scratch.arrays:
@@ -192,6 +196,11 @@ class RecurrentGradientPlan(GradientMemory):
                 argument["count"], argument["batch_size"], argument["input_size"] = rows * columns, sizes.batch_size, columns
                 argument["is_first"] = number == 0
                 work.append(self._library.launch_elements(gradient_kernel("sum_products", self._type), rows * columns, argument))
+        if self._selects:
+            cleared = np.zeros(1, CLEAR_SKIPPED_PARAMETERS)
+            cleared["steps"], cleared["values"] = self._steps(places), result.pointer
+            cleared["columns"], cleared["stride"] = columns, result.stride
+            work.append(self._library.launch_elements(CLEAR_SKIPPED, rows * columns, cleared))
         return [*work, *self._unpack(name, places, self._gradient_scale(places))]
 
     def _weight_gradient(self, places: GradientAddresses) -> list[Launch]:
@@ -225,7 +234,7 @@ class RecurrentGradientPlan(GradientMemory):
             if first and run.gate == sizes.gates - 1:
                 states = StridedRows(places.scratch["operand"], columns, self._type)
                 work.append(self._rebuild(run.direction, multiplier, places))
-            elif drops:
+            elif self._copies_states:
                 states = StridedRows(places.scratch["operand"], columns, self._type)
                 slots = self._states_before(StridedRows(places.reserve.hidden, columns), run.direction)
                 source = slots.pointer, (0, sizes.batch_size * columns, columns, 1)
@@ -302,6 +311,7 @@ class RecurrentGradientPlan(GradientMemory):
         argument = np.zeros(1, SUM)
         argument["gate_gradients"], argument["partial"] = places.scratch["gate_gradients"], places.scratch["partial"]
         argument["memory"], argument["output"] = places.reserve.memory, strided(self._tensors[name], places.tensors[name])
+        argument["steps"] = self._steps(places)
         argument["chunk_rows"], argument["num_chunks"] = self._chunk_rows, self._chunks
         argument["rows"], argument["gates"], argument["backward"] = self._gradient_rows, sizes.gates, backward_directions(self._desc)
         for size in ("seq_length", "batch_size", "num_directions", "hidden_size"):
