@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 import dmlpy
 from dmlpy.cli import onnx
 from dmlpy.cli.conformance import conformance
-from dmlpy.cli.output import LevelOption, report_errors, show, tell, warn
+from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, report_errors, show, tell, warn, write_trace
 
 if TYPE_CHECKING:
     from dmlpy.devices import Device
@@ -155,6 +155,8 @@ def run(
     input_path: InputOption = None,
     output_path: Annotated[Path | None, typer.Option("--output_path", file_okay=False, help="Folder for output files.")] = None,
     print_commands: Annotated[bool, typer.Option("--print_commands", help="Show the start and end of each command.")] = False,
+    profile: ProfileOption = False,
+    trace: TraceOption = None,
     feature_level: Annotated[
         str, typer.Option("--dml_feature_level", "--feature-level", metavar="LEVEL", help="Highest feature level.")
     ] = "6_4",
@@ -217,9 +219,20 @@ def run(
             warn("\n".join(f"{warning.severity}: {text}" for text in warning.sentences(str(path))))
         typer.echo(f"Running on '{found.describe()['name']}'")
         options = RunOptions(
-            iterations, repeat, milliseconds, interval, warmup, verbosity, max_gpu_samples, debug=debug, print_commands=print_commands
+            iterations,
+            repeat,
+            milliseconds,
+            interval,
+            warmup,
+            verbosity,
+            max_gpu_samples,
+            debug=debug,
+            print_commands=print_commands,
+            profile=profile or trace is not None,
         )
-        run_model(loaded, found, options, level, inform=typer.echo, warn=lambda text: warn(f"warning: {text}"))
+        profiles = run_model(loaded, found, options, level, inform=typer.echo, warn=lambda text: warn(f"warning: {text}"))
+        if trace is not None:
+            write_trace(trace, profiles)
 
 
 def _adapter(part: str) -> Device:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dmlpy
-from dmlpy.cli.output import LevelOption, report_errors, show, tell, warn
+from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, report_errors, show, tell, warn, write_trace
 
 if TYPE_CHECKING:
     from dmlpy.onnx.reporting.report import Like
@@ -80,6 +80,8 @@ def run(
     feature_level: LevelOption = "6_4",
     sizes: SizeOption = None,
     limits: LimitOption = None,
+    profile: ProfileOption = False,
+    trace: TraceOption = None,
 ) -> None:
     """Run a model on inputs from .npy files."""
     from dmlpy.dxdispatch.onnx_models import parse_limits, parse_sizes, run_onnx
@@ -95,7 +97,11 @@ def run(
         found = dmlpy.device(device)
         typer.echo(f"Running on '{found.describe()['name']}'")
         level, known, allowed = parse_level(feature_level), parse_sizes(sizes or []), parse_limits(limits or [])
-        run_onnx(model, given, output, found, level, known, tell, allowed)
+        measured = run_onnx(model, given, output, found, level, known, tell, allowed, profile=profile or trace is not None)
+        if measured is not None:
+            tell(f"\n{measured}")
+            if trace is not None:
+                write_trace(trace, [measured])
     if output is None:
         warn("the outputs are not written: give --output FOLDER")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,13 +11,35 @@ import typer
 import dmlpy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from dmlpy.devices.profile import Profile
     from dmlpy.messages.tables import Table
 
 LevelOption = Annotated[
     str, typer.Option("--feature-level", metavar="LEVEL", help="Highest feature level that may be used, like 5_0 or 5.0.")
 ]
+
+ProfileOption = Annotated[bool, typer.Option("--profile", help="Also measure node by node, and show the times by node and by operator.")]
+TraceOption = Annotated[
+    Path | None,
+    typer.Option("--trace", dir_okay=False, help="Write the profile to this file, for ui.perfetto.dev; implies --profile."),
+]
+
+
+def write_trace(path: Path, profiles: Iterable[Profile]) -> None:
+    """Writes profiles to a trace file, and prints where it is.
+
+    Raises:
+        DeviceError: the file cannot be written.
+    """
+    from dmlpy.devices import profile
+
+    try:
+        profile.write_trace(path, profiles)
+    except OSError as error:
+        raise dmlpy.DeviceError(f"{path} cannot be written: {error.strerror or error}") from error
+    tell(f"trace in {path}: https://ui.perfetto.dev opens it")
 
 
 @contextmanager

@@ -37,6 +37,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.devices.initializer": ("OperatorInitializer",),
     "dmlpy.devices.operator": ("CompiledOperator", "PreparedOperator"),
     "dmlpy.devices.plan": ("BindingProperties",),
+    "dmlpy.devices.profile": ("Profile", "ProfiledNode"),
     "dmlpy.devices.report": ("PlanReport",),
     "dmlpy.devices.reserve": ("Reserve",),
     "dmlpy.validation.features": (

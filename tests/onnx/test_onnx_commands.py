@@ -107,6 +107,18 @@ def test_run_reads_and_writes_arrays(tmp_path: Path) -> None:
     assert "not written" in dmlpy("onnx", "run", path, "--input", f"x={tmp_path / 'x.npy'}", "--device", "numpy")[2]
 
 
+def test_a_run_is_profiled(tmp_path: Path) -> None:
+    path, trace = written(tmp_path, mixed()), tmp_path / "trace.json"
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    arguments = ("onnx", "run", path, "--input", f"x={tmp_path / 'x.npy'}", "--device", "numpy")
+    status, out, _ = dmlpy(*arguments, "--trace", trace)
+    assert (status, "2 nodes one by one" in out, f"trace in {trace}" in out) == (0, True, True)
+    names = {event["name"] for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"}
+    assert "unique" in names
+    assert "one by one" in dmlpy(*arguments, "--profile")[1]
+    assert "one by one" not in dmlpy(*arguments)[1]
+
+
 def test_outputs_whose_names_differ_only_in_odd_characters_have_files_of_their_own(tmp_path: Path) -> None:
     nodes = [make_node(operator, ["x"], [name]) for operator, name in (("Relu", "a/b"), ("Neg", "a:b"), ("Abs", "A_b"))]
     path = written(tmp_path, model(nodes, {"x": [2]}, ["a/b", "a:b", "A_b"]))

@@ -12,6 +12,7 @@ import numpy as np
 from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
+from dmlpy.devices.profile import Profile, checked_runs, profile_whole
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, Problem
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
@@ -22,6 +23,7 @@ from dmlpy.onnx.runtime.compiled_program import CompiledProgram, compile_deferre
 from dmlpy.onnx.runtime.graph_runs import PackedWeights
 from dmlpy.onnx.runtime.inputs import fit_problems, to_array, to_sequence
 from dmlpy.onnx.runtime.open_sizes import OpenSizes
+from dmlpy.onnx.runtime.profiling import profile_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.runtime.bound_runs import Signature
     from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
+
+_RUNS_UNTIL_BOUND = 2
+"""The runs after which sizes recur and the graphs are bound together."""
 
 
 class CompiledModel:
@@ -139,6 +144,27 @@ class CompiledModel:
             CompileError: the model does not run with these sizes.
         """
         return self._fitting(sizes or {}).plan()
+
+    def profile(self, inputs: Mapping[str, Any], *, runs: int = 20) -> Profile:
+        """Measures whole runs, as `run` makes them, and each node by itself: those of graphs one by one, those on the host as they run.
+
+        Nodes that wait for sizes run as compiled for these inputs; a loop that is not unrolled is one node.
+
+        Args:
+            inputs: as for `run`.
+            runs: how many runs are measured, after those that bind the graphs.
+
+        Raises:
+            BindError, CompileError, DeviceError: as for `run`.
+            DescError: `runs` is no number from 1 on.
+        """
+        count, given = checked_runs(runs, f"{self.model.name}.profile"), self._arrays(inputs)
+        for _ in range(_RUNS_UNTIL_BOUND):
+            self.run(given)
+        stream = self.device.current_stream()
+        whole_us = profile_whole(self.device, lambda: self.run(given), count, stream)
+        program = self._compile_for_sizes({name: given[name].shape for name in self._tensors})
+        return Profile(self.model.name, self.device.name, profile_nodes(program, given, self.device, count, stream), whole_us)
 
     def compare(self, device: Device | str, inputs: Mapping[str, Any], *, tolerance: float | None = None) -> ModelComparison:
         """Runs the graphs node by node here and on another device, each with the inputs that it has here.
