@@ -95,9 +95,11 @@ ONNX: Mapping[str, tuple[str, ...]] = {
     "dmlpy.onnx.lowering.node_records": ("NodeRecord",),
     "dmlpy.onnx.loading.limits": ("Limits",),
     "dmlpy.onnx.model": ("Model", "load"),
+    "dmlpy.onnx.reporting.causes": ("Cause",),
     "dmlpy.onnx.reporting.partitions": ("Partition",),
     "dmlpy.onnx.runtime.plans": ("ModelComparison", "ModelPlan"),
     "dmlpy.onnx.reporting.report": ("Report",),
+    "dmlpy.onnx.reporting.work": ("Border", "Work"),
     "dmlpy.onnx.loading.values": ("Value",),
 }
 """The public names of `dmlpy.onnx`, by module."""

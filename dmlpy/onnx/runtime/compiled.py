@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
@@ -255,7 +257,15 @@ class CompiledModel:
         """
         if problems := model.interpretation(self.feature_level).problems:
             raise CompileError(model.name, problems)
+        if FALLBACKS.isEnabledFor(logging.INFO):
+            self._log_fallbacks(model)
         return model.program(self.feature_level)
+
+    def _log_fallbacks(self, model: LoweredModel) -> None:
+        for record in model.interpretation(self.feature_level).records:
+            if record.where == "host":
+                why = "; ".join(problem.headline() for problem in record.problems)
+                log_once(FALLBACKS, lambda: f"{model.name}: node {record.name!r} ({record.op_type}) runs on the host: {why}")  # noqa: B023
 
     def __repr__(self) -> str:
         return f"<ONNX model {self.model.name} compiled for {self.device.name} at feature level {self.feature_level}>"
