@@ -310,7 +310,8 @@ def device(name: Device | str | None = None) -> Device:
         if isinstance(found, Unusable):
             found = next((item for item in _existing("cuda") if isinstance(item, Device)), found)
         if isinstance(found, Device):
-            log_once(DEVICES, lambda: f"no device is named: {found.name}, a GPU that works")
+            gpu = found
+            log_once(DEVICES, lambda: f"no device is named: {gpu.name}, a GPU that works")
             return found
         log_once(DEVICES, lambda: f"no device is named: cpu, as there is no GPU: {found}")
         return device("cpu")
@@ -329,7 +330,8 @@ def device(name: Device | str | None = None) -> Device:
     if isinstance(found, str):
         fate = "cannot be used" if isinstance(found, Unusable) else "does not exist on this machine"
         raise DeviceError(f"device {name!r} {fate}: {found}")
-    log_once(DEVICES, lambda: f"{name!r} is {found.describe()['name']}")
+    named = found
+    log_once(DEVICES, lambda: f"{name!r} is {named.describe()['name']}")
     return found
 
 
