@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dmlpy
-from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, report_errors, show, tell, warn, write_trace
+from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, flag, report_errors, show, tell, warn, write_trace
 
 if TYPE_CHECKING:
     from dmlpy.onnx.reporting.report import Like
@@ -27,14 +27,14 @@ LimitOption = Annotated[
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="MODEL.onnx...", help="The models.")],
+    files: Annotated[list[Path], typer.Argument(metavar="MODEL.onnx", help="The models.")],
     feature_level: LevelOption = "6_4",
     sizes: SizeOption = None,
     limits: LimitOption = None,
     like: Annotated[
         str, typer.Option("--like", metavar="RUNTIME", help="dmlpy; onnxruntime: the predicted placement by its DirectML provider.")
     ] = "dmlpy",
-    every: Annotated[bool, typer.Option("--all", help="Also list every node, and every cause.")] = False,
+    every: Annotated[bool, flag("--all", help="Also list every node, and every cause.")] = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -44,7 +44,7 @@ def check(
     output_format: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif (code scanning); github (workflow annotations).")
     ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+    as_json: Annotated[bool, flag("--json", help="Short for --format json.")] = False,
 ) -> None:
     """Show which nodes run on DirectML, and why others do not.
 
