@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import runpy
 import shutil
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from onnx.helper import make_node
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx.reporting import provider
+from tests.support.folders import EXAMPLES
 from tests.support.onnx_models import model
 
 IMAGE = {"x": [1, 1, 2, 2]}
@@ -422,6 +424,15 @@ def test_a_report_of_many_nodes_fits_a_screen(like: Any) -> None:
     nodes += [make_node("Relu", [f"NonZero{i}"], [f"y{i}"], name=f"relu{i}") for i in range(30)]
     loaded = onnx.load(model(nodes, {"x": ["n", "n"]}, [f"y{i}" for i in range(30)]))
     assert len(str(loaded.report(like=like)).splitlines()) <= 40
+
+
+@pytest.mark.parametrize("like", ["dmlpy", "onnxruntime"])
+@pytest.mark.parametrize(("script", "graph"), [("levels.py", "classifier"), ("engine.py", "network")])
+def test_a_report_of_the_examples_fits_a_screen(script: str, graph: str, like: Any) -> None:
+    built = onnx.export(runpy.run_path(str(EXAMPLES / script))[graph]())
+    report = onnx.load(built).report(like=like)
+    assert len(str(report).splitlines()) <= 40
+    assert report.summary()[-1].startswith("likely cause ")
 
 
 def test_many_causes_are_shortened() -> None:

@@ -95,8 +95,9 @@ def _borders(report: Report) -> Iterator[str]:
         return
     known = sum(border.size or 0 for border in report.borders)
     open_ones = sum(border.size is None for border in report.borders)
-    told = f"{len(report.borders)}: {show_bytes(known)} copied in a run"
-    yield f"borders      {told}" + (f", and what {open_ones} of unknown sizes copy" if open_ones else "")
+    sizes = [show_bytes(known)] if open_ones < len(report.borders) else []
+    sizes += [f"unknown bytes at {open_ones} of them"] if open_ones else []
+    yield f"borders      {len(report.borders)}: {' and '.join(sizes)} copied in a run"
     listed = sorted(report.borders, key=lambda border: (border.size is not None, -(border.size or 0)))
     for border in listed[:_MOST_BORDERS]:
         size = "unknown bytes" if border.size is None else show_bytes(border.size)
