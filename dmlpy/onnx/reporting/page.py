@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dmlpy.onnx.reporting.partitions import Partition
-    from dmlpy.onnx.reporting.report import Report
+    from dmlpy.onnx.reporting.view import ReportView
 
 _MOST_DRAWN = 1500
 """The most nodes of a picture: dot needs minutes for more."""
@@ -40,7 +40,7 @@ th, td { text-align: left; vertical-align: top; padding: .25rem .7rem; border-bo
 _PLACES = {"graph": "graph on DirectML", "late": "DirectML, compiled late", "host": "host", "alone": "not fused on DirectML"}
 
 
-def report_page(report: Report) -> str:
+def report_page(report: ReportView) -> str:
     """The page: the summary, the partitions with what is copied between them, the picture, the causes and the nodes."""
     title = escape(printable(report.title()))
     causes = "\n".join(report.reasons())
@@ -59,7 +59,7 @@ def report_page(report: Report) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(parts) + "\n</body></html>\n"
 
 
-def _boxes(report: Report) -> Iterator[str]:
+def _boxes(report: ReportView) -> Iterator[str]:
     """Each partition with its share of the work, and what it copies from others."""
     copied: dict[int, list[str]] = {}
     for border in report.borders:
@@ -71,7 +71,7 @@ def _boxes(report: Report) -> Iterator[str]:
         yield f"<div>and {len(report.partitions) - _MOST_BOXES} more</div>"
 
 
-def _contents(report: Report, partition: Partition) -> str:
+def _contents(report: ReportView, partition: Partition) -> str:
     works = [report.work[name] for name in partition.nodes]
     whole = total(works)
     nodes = plural(len(works), "node") if len(works) > 1 else escape(printable(partition.nodes[0]))
@@ -85,7 +85,7 @@ def _small(texts: list[str]) -> str:
     return "".join(f"<small>{escape(text)}</small>" for text in texts)
 
 
-def _picture(report: Report) -> str:
+def _picture(report: ReportView) -> str:
     """The graph as SVG, or why there is none."""
     if len(report.nodes) > _MOST_DRAWN:
         return f"<p>Not drawn: {len(report.nodes)} nodes, more than {_MOST_DRAWN}.</p>"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from dmlpy.onnx.lowering.node_records import Placement
-    from dmlpy.onnx.reporting.report import Report
+    from dmlpy.onnx.reporting.view import ReportView
 
 _COUNTED: Mapping[Placement, str] = {
     "directml": "on DirectML",
@@ -30,12 +30,12 @@ _MOST_BORDERS = 3
 """The most borders that are listed."""
 
 
-def summary_lines(report: Report) -> list[str]:
+def summary_lines(report: ReportView) -> list[str]:
     """One line per fact: nodes, work, partitions, borders, levels, memory, and the likely cause of a slow run."""
     return [printable(line) for line in _lines(report)]
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: ReportView) -> Iterator[str]:
     places = Counter(node.where for node in report.nodes)
     counts = [f"{places[where]} {text}" for where, text in _COUNTED.items() if places[where]]
     invalid = [node for node in report.nodes if node.where == "invalid"]
@@ -55,7 +55,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"likely cause {_likely_cause(report)}"
 
 
-def _work(report: Report) -> Iterator[str]:
+def _work(report: ReportView) -> Iterator[str]:
     """The shares of operations and bytes on DirectML."""
     running = [node for node in report.nodes if node.where != "folded"]
     works = [report.work[node.name] for node in running]
@@ -79,7 +79,7 @@ def _work(report: Report) -> Iterator[str]:
         yield f"on DirectML  {', '.join(shares)}{left_out}"
 
 
-def _partitions(report: Report) -> str:
+def _partitions(report: ReportView) -> str:
     parts = Counter(partition.place for partition in report.partitions)
     listed = [plural(parts["graph"], "graph")] if parts["graph"] else []
     listed += [f"{plural(parts['alone'], 'operator')} not fused"] if parts["alone"] else []
@@ -88,7 +88,7 @@ def _partitions(report: Report) -> str:
     return f"partitions   {len(report.partitions)}" + (f": {', '.join(listed)}" if listed else "")
 
 
-def _borders(report: Report) -> Iterator[str]:
+def _borders(report: ReportView) -> Iterator[str]:
     """What is copied at each border, the largest first."""
     if not report.borders:
         yield "borders      none: nothing is copied between DirectML and the host inside of the model"
@@ -109,7 +109,7 @@ def _borders(report: Report) -> Iterator[str]:
         yield f"             and {plural(len(listed) - _MOST_BORDERS, 'more border')}"
 
 
-def _levels(report: Report) -> Iterator[str]:
+def _levels(report: ReportView) -> Iterator[str]:
     level = "no node runs on DirectML"
     if report.lowest_level is not None:
         level = f"{report.lowest_level} (DirectML {report.lowest_level.directml_version}) takes all that DirectML runs"
@@ -118,7 +118,7 @@ def _levels(report: Report) -> Iterator[str]:
         yield f"             {plural(len(report.missing_level), 'node')} of them not at {report.feature_level}"
 
 
-def _open_sizes(report: Report) -> Iterator[str]:
+def _open_sizes(report: ReportView) -> Iterator[str]:
     if not report.open_sizes:
         return
     names, give = ", ".join(report.open_sizes), "give them to dmlpy.onnx.load, or --size to dmlpy onnx check"
@@ -138,7 +138,7 @@ def _open_sizes(report: Report) -> Iterator[str]:
     yield f"             with {sizes}: {own} of {plural(len(running), 'node')} on DirectML, in {plural(fused, 'graph')}"
 
 
-def _likely_cause(report: Report) -> str:
+def _likely_cause(report: ReportView) -> str:
     """Why the model may be slow."""
     causes = report.causes()
     if not causes:
