@@ -50,6 +50,8 @@ from .devices.initializer import OperatorInitializer as OperatorInitializer
 from .devices.operator import CompiledOperator as CompiledOperator
 from .devices.operator import PreparedOperator as PreparedOperator
 from .devices.plan import BindingProperties as BindingProperties
+from .devices.profile import Profile as Profile
+from .devices.profile import ProfiledNode as ProfiledNode
 from .devices.report import PlanReport as PlanReport
 from .devices.reserve import Reserve as Reserve
 from .graphs.builder import GraphBuilder as GraphBuilder
@@ -490,6 +492,8 @@ __all__ = [
     "PreparedGraph",
     "PreparedOperator",
     "Problem",
+    "Profile",
+    "ProfiledNode",
     "QuantizationType",
     "QuantizeDesc",
     "QuantizedLinearAveragePoolingDesc",

@@ -1,8 +1,9 @@
 """`DMLPY_DEBUG`: what dmlpy decides and does, line by line, by Python's `logging`.
 
-The variable lists topics: `DMLPY_DEBUG=plans,launches`. Each is a logger, `dmlpy.plans` for one, that logs at level DEBUG. With the
-variable, its lines go to stderr; programs that configure `logging` themselves need no variable. What is bound while a topic is off stays
-silent, so that a dispatch costs nothing more while nobody listens.
+The variable lists topics: `DMLPY_DEBUG=plans,launches`. Each is a logger, `dmlpy.plans` for one. What is rare and worth knowing is logged
+at level INFO: the choice of a device, kernels that are compiled, fallbacks; the rest at level DEBUG. With the variable, the lines go to
+stderr; programs that configure `logging` themselves need no variable. What is bound while a topic is off stays silent, so that a dispatch
+costs nothing more while nobody listens.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 VARIABLE = "DMLPY_DEBUG"
 
 TOPICS = {
+    "devices": "the device that is chosen, once for each name, and why it is no GPU where none is named",
+    "fallbacks": "once each: ONNX nodes that run on the host, operators of `cpu` that NumPy runs, CUDA kernels that others replace",
     "plans": "the strategy that a device chooses for each desc, and why",
     "launches": "each dispatch and each node of a graph as it begins; on CUDA each kernel with its grid, threads and shared memory",
     "cache": "each kernel that is loaded from disk or compiled, with the time that it took",
@@ -25,7 +28,7 @@ TOPICS = {
 }
 """The topics, each with what is logged."""
 
-PLANS, LAUNCHES, CACHE, SOURCES = (logging.getLogger(f"dmlpy.{topic}") for topic in TOPICS)
+DEVICES, FALLBACKS, PLANS, LAUNCHES, CACHE, SOURCES = (logging.getLogger(f"dmlpy.{topic}") for topic in TOPICS)
 
 
 def follow_environment() -> None:
@@ -46,6 +49,23 @@ def follow_environment() -> None:
             logger.setLevel(logging.DEBUG)
             logger.addHandler(handler)
             logger.propagate = False
+
+
+_MOST_SAID = 10_000
+_said: set[str] = set()
+"""The lines that were logged once; no more than `_MOST_SAID`."""
+
+
+def log_once(logger: logging.Logger, text: Callable[[], str]) -> None:
+    """Logs a line at level INFO, unless it was logged before."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    line = text()
+    if line not in _said:
+        if len(_said) >= _MOST_SAID:
+            _said.clear()
+        _said.add(line)
+        logger.info("%s", line)
 
 
 def log_launch(launch: Callable[[int], None], text: Callable[[], str]) -> Callable[[int], None]:

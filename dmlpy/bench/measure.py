@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.bench import machine
+from dmlpy.bench.calibration import REST_S, Calibration
 from dmlpy.bench.libraries import EAGER, OWN, PEERS, SETS, Peer
 from dmlpy.bench.operators.shape import LargeShape, OperatorShape, tensor_text
 from dmlpy.bench.process import AbsentError, FailedError, LateError, TimeOverError, Worker, in_time
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     import dmlpy as dml
     from dmlpy.bench.references import References
 
-REST_S = 0.2
-"""The pause before the next library's turn on the CPU: threads spin-wait after their work, OpenBLAS's for about 0.1 s."""
 TURN_S = {"cpu": 0.02, "cuda": 0.05}
 """The shortest turn, unless it takes more than `MOST_REPEATS` passes."""
 LEAST_REPEATS = {"cpu": 1, "cuda": 20}
@@ -102,7 +101,7 @@ class Benchmark:
         device: the device to run on.
         options: the options of the measurement.
         inform: receives a progress message for each step.
-        before: a record of the same device and versions, whose other runs are kept. Rates that it has are not measured again.
+        before: a record of the same device and versions, whose other runs are kept. Its rates count if they are better.
 
     Raises:
         DmlError: `before` is of another device, or was made under another background load.
@@ -138,6 +137,7 @@ class Benchmark:
         self._started: set[str] = set()
         self._idle: dict[str, Worker] = {}
         self._until: float | None = None
+        self._calibration = Calibration(self.record, device.name, inform)
 
     def run(self, cases: Sequence[Case], save: Path | None = None) -> Record:
         """Measures all cases while time is left. With `save`, writes the record after each case.
@@ -208,29 +208,6 @@ class Benchmark:
                 worker.close()
         for line in conditions(self.record):
             self._inform(line)
-
-    def _measure_rates(self, case: Case, worker: Worker) -> None:
-        """Measures the rates that a case's roofline needs and that are not known yet. If that fails, the case has no roofline.
-
-        On a GPU, whose rooflines come from the cost model, `_measure_conditions` has measured all.
-        """
-        if self._kind == "cuda":
-            return
-        known, large = self.record.machine, str(machine.COPIED_BYTES[self._kind])
-        products = [product for product in machine.products_of(case) if machine.product_key(product) not in known.gemm_gflops]
-        copied = known.cached_copy_gb_s if known.copy_gb_s is None else {large: known.copy_gb_s, **known.cached_copy_gb_s}
-        copies = [size for size in machine.copies_of(case) if str(size) not in copied]
-        if not products and not copies:
-            return
-        time.sleep(REST_S)
-        try:
-            found = worker.ask("rates", device=self._device.name, products=products, copies=copies)
-        except (AbsentError, FailedError) as error:
-            self._inform(f"the device's rates are unknown: {error}")
-            return
-        known.copy_gb_s = found["copies"].pop(large, known.copy_gb_s)
-        known.cached_copy_gb_s |= found["copies"]
-        known.gemm_gflops |= found["products"]
 
     def _with_slopes(self, case: Case, runs: list[Measurement], folder: Path) -> list[Measurement]:
         """Adds the time of one more step to the runs, from the corresponding runs with twice the steps."""
@@ -306,20 +283,30 @@ class Benchmark:
             entries += opened
             runs += told
         entries = [entry for entry in entries if self._told(case, entry, runs, lambda entry: self._check(work, entry, reference, folder))]
-        if self._options.own.name in workers:
-            self._measure_rates(case, workers[self._options.own.name])
+        self._calibrate(case, entries)
         entries = [entry for entry in entries if self._told(case, entry, runs, lambda entry: self._warm_up(case, entry))]
         for number in range(self._options.rounds):
+            if number == self._options.rounds // 2 > 0:
+                self._calibrate(case, entries)
             first = number % max(len(entries), 1)  # none is always the first
             for entry in (*entries[first:], *entries[:first]):
                 if not self._told(case, entry, runs, self._turn):
                     entries.remove(entry)
+        self._calibrate(case, entries, is_last=True)
         floors = [entry.floor_us for entry in entries if entry.floor_us is not None]
         floor = min(floors) if floors else machine.floor_us(case, self.record.machine) if self._kind == "cpu" else None
+        if floor is not None:  # what was faster shows that less time is enough
+            floor = min([floor, *(min(entry.times) for entry in entries)])
         runs += [self._finished(case, entry, floor) for entry in entries]
         for run in runs:
             run.reference = origin if run.relative_error is not None else None
         return runs
+
+    def _calibrate(self, case: Case, entries: Sequence[_Entry], *, is_last: bool = False) -> None:
+        """Measures the processor's rates, in dmlpy's process. A GPU's rooflines come from the cost model."""
+        own = [entry.worker for entry in entries if entry.peer is self._options.own]
+        if own and self._kind == "cpu":
+            self._calibration.measure(case, own[0], is_last=is_last)
 
     def _reference(self, case: Case, work: Work) -> tuple[Mapping[str, Array], str]:
         """The reference of a case's results, and its description in a record."""

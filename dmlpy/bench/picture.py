@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.bench import tables
+from dmlpy.bench.records import floor_us
 from dmlpy.bench.shapes import SHAPES, Recurrent
 
 if TYPE_CHECKING:
@@ -53,11 +54,12 @@ class Point:
 def points(record: Record) -> list[Point]:
     """The points of all recurrent runs that have both times, in the record's order."""
     found = []
+    floors = {row.work: floor_us(row.runs.values()) for row in tables.rows(record)}
     for run in record.runs:
-        shape = SHAPES.get(run.shape)
-        if isinstance(shape, Recurrent) and run.status == "ok" and run.floor_us and run.per_step_us:
+        shape, floor = SHAPES.get(run.shape), floors[run.shape, run.pass_, run.dtype]
+        if isinstance(shape, Recurrent) and run.status == "ok" and floor and run.per_step_us:
             column = (run.subject, run.mode)
-            found.append(Point(shape.key, run.dtype, run.pass_, column, run.floor_us / shape.steps, run.per_step_us))
+            found.append(Point(shape.key, run.dtype, run.pass_, column, floor / shape.steps, run.per_step_us))
     return found
 
 

@@ -13,6 +13,7 @@ from dmlpy.messages.json_text import lay_out
 from dmlpy.messages.problems import DmlError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 MAX_BYTES = 1 << 28
@@ -20,6 +21,9 @@ MAX_BYTES = 1 << 28
 
 Status = Literal["ok", "wrong", "absent", "failed"]
 """Measured; wrong results, so no times; not installed, or unsupported; crashed, timed out or out of memory."""
+
+BUSY_SPREAD = 1.5
+"""From this spread of its rates on, a machine is called busy: on an idle one they differ by some 10%."""
 
 
 class _Part(BaseModel):
@@ -55,12 +59,19 @@ class Machine(_Part):
         cached_copy_gb_s: the same for copies of this many bytes, which may fit the CPU's caches.
         gemm_gflops: 1e9 operations per second by sizes and type of a matrix product, `1024x256x16 FLOAT32`: rows, sum, columns.
         launch_us: on a GPU the launch overhead in microseconds, by the names of `launches.NAMES`.
+        rate_spread: the largest quotient of the best and the worst of several measurements of a rate.
     """
 
     copy_gb_s: float | None = None
     cached_copy_gb_s: dict[str, float] = {}
     gemm_gflops: dict[str, float] = {}
     launch_us: dict[str, float] = {}
+    rate_spread: float = 1.0
+
+    @property
+    def was_busy(self) -> bool:
+        """Whether something else disturbed the measurement of the rates."""
+        return self.rate_spread > BUSY_SPREAD
 
 
 class Measurement(_Part):
@@ -80,7 +91,7 @@ class Measurement(_Part):
         relative_error: the largest of the checked results.
         peak_bytes: the peak of one pass, beyond inputs and parameters.
         plan: the library's description of what it runs.
-        floor_us: the roofline time of a pass.
+        floor_us: the roofline time of a pass, or the least time of any library if that is lower.
         estimate_us: the cost model's prediction for the kernels that ran, if the library has one; not measured.
         estimate_step_us: the same per step; `slope_us` is its measurement.
         tensor: for a single operator, the type and sizes of its largest input.
@@ -166,3 +177,14 @@ class Record(_Part):
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
             raise DmlError(f"{path} is not a record of `dmlpy bench`: {brief(place) if place else 'the file'}: {first['msg']}") from error
+
+
+def floor_us(runs: Iterable[Measurement]) -> float | None:
+    """The floor of runs of the same work: none of them took less. None without a roofline.
+
+    Records that were made before rates were measured several times have rooflines above some times.
+    """
+    found = [run for run in runs if run.status == "ok"]
+    floors = [run.floor_us for run in found if run.floor_us is not None]
+    times = [us for run in found for us in (run.least_us, run.median_us) if us is not None]
+    return min([*floors, *times]) if floors else None

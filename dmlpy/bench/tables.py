@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dmlpy.bench import launches
+from dmlpy.bench.records import floor_us
 from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ class Row:
         """dmlpy's least median over the roofline."""
         found = [run for (subject, _), run in self.runs.items() if subject == OWN]
         medians = [run.median_us for run in found if run.median_us is not None]
-        floors = [run.floor_us for run in found if run.floor_us is not None]
-        return min(medians) / floors[0] if medians and floors else None
+        floor = floor_us(self.runs.values())
+        return min(medians) / floor if medians and floor else None
 
     def over_estimate(self) -> float | None:
         """dmlpy's least median over its cost model's prediction."""
@@ -152,6 +153,9 @@ def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
         if subject not in {name for name, _ in shown}:
             reason = next(run.reason for run in record.runs if run.subject == subject)
             below.append(f"{NAMES.get(subject, subject)} is absent: {reason}")
+    if record.machine.was_busy:
+        spread = f"{record.machine.rate_spread:.1f}"
+        below.append(f"the machine was busy while its rates were measured: they differ by a factor of {spread}, so floors are rough")
     return head, body, below
 
 

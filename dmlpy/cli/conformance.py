@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from dmlpy.cli.output import report_errors, show, warn
+from dmlpy.cli.output import flag, report_errors, show, warn
 
 
 def conformance(
     operators: Annotated[
-        list[str] | None, typer.Argument(metavar="[OPERATOR]...", help="Operators, like RNN; default: all.", show_default=False)
+        list[str] | None, typer.Argument(metavar="OPERATOR", help="Operators, like RNN; default: all.", show_default=False)
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", dir_okay=False, help="File of the record.")] = Path("conformance.json"),
     dll: Annotated[
@@ -24,19 +24,15 @@ def conformance(
     descs: Annotated[
         list[Path] | None, typer.Option("--descs", dir_okay=False, help="JSON file with more descs; repeatable.", show_default=False)
     ] = None,
-    hardware: Annotated[bool, typer.Option("--hardware", help="Use the first GPU instead of the software adapter (WARP).")] = False,
-    debug_layer: Annotated[bool, typer.Option("--debug-layer/--no-debug-layer", help="The debug layer, where it is installed.")] = True,
-    results: Annotated[bool, typer.Option("--results/--no-results", help="Also run operators and compare their results.")] = True,
+    hardware: Annotated[bool, flag("--hardware", help="Use the first GPU instead of the software adapter (WARP).")] = False,
+    debug_layer: Annotated[bool, flag("--debug-layer/--no-debug-layer", help="The debug layer, where it is installed.")] = True,
+    results: Annotated[bool, flag("--results/--no-results", help="Also run operators and compare their results.")] = True,
     dxdispatch: Annotated[
         Path | None,
         typer.Option("--dxdispatch", dir_okay=False, help="dxdispatch.exe to run operators with, instead of dmlpy.", show_default=False),
     ] = None,
-    pydirectml: Annotated[
-        bool, typer.Option("--pydirectml", help="Run operators with the installed pydirectml, instead of dmlpy.")
-    ] = False,
-    every_level: Annotated[
-        bool, typer.Option("--every-level", help="Ask a device of each lower level about all descs, not a few.")
-    ] = False,
+    pydirectml: Annotated[bool, flag("--pydirectml", help="Run operators with the installed pydirectml, instead of dmlpy.")] = False,
+    every_level: Annotated[bool, flag("--every-level", help="Ask a device of each lower level about all descs, not a few.")] = False,
     limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Timeout per desc, in seconds.")] = 60,
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0, help="Ask no more after this many seconds.", show_default=False)

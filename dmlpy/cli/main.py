@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 import dmlpy
 from dmlpy.cli import onnx
 from dmlpy.cli.conformance import conformance
-from dmlpy.cli.output import LevelOption, report_errors, show, tell, warn
+from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, flag, report_errors, show, tell, warn, write_trace
 
 if TYPE_CHECKING:
     from dmlpy.devices import Device
@@ -113,13 +113,13 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")] = False,
+    version: Annotated[bool, flag("--version", callback=_version, is_eager=True, help="Show the version and stop.")] = False,
 ) -> None:
     pass
 
 
 ModelFile = Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="The model; or an ONNX model.", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, flag("--json", help="Print JSON.")]
 
 InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of the model's data files.")]
 
@@ -130,8 +130,8 @@ def run(
     model_option: Annotated[Path | None, typer.Option("--model", "-m", help="The model, as an option.", show_default=False)] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a usable GPU, else cpu.")] = None,
     adapter: Annotated[str, typer.Option("--adapter", "-a", help="Part of the device's name, instead of --device.")] = "",
-    show_adapters: Annotated[bool, typer.Option("--show_adapters", "-s", help="List the devices and stop.")] = False,
-    show_dependencies: Annotated[bool, typer.Option("--show_dependencies", "-S", help="List versions and stop.")] = False,
+    show_adapters: Annotated[bool, flag("--show_adapters", "-s", help="List the devices and stop.")] = False,
+    show_dependencies: Annotated[bool, flag("--show_dependencies", "-S", help="List versions and stop.")] = False,
     iterations: Annotated[int, typer.Option("--dispatch_iterations", "-i", min=1, help="Iterations of each dispatch command.")] = 1,
     repeat: Annotated[int, typer.Option("--dispatch_repeat", "-r", min=1, help="Dispatches in each iteration.")] = 1,
     milliseconds: Annotated[
@@ -151,10 +151,12 @@ def run(
         int,
         typer.Option("--max_gpu_time_measurements", min=0, help="Maximum number of GPU timings; 0 disables GPU timing."),
     ] = 8192,
-    debug: Annotated[bool, typer.Option("--debug", "-d", help="Check each dispatch for NaN and for bytes written out of bounds.")] = False,
+    debug: Annotated[bool, flag("--debug", "-d", help="Check each dispatch for NaN and for bytes written out of bounds.")] = False,
     input_path: InputOption = None,
     output_path: Annotated[Path | None, typer.Option("--output_path", file_okay=False, help="Folder for output files.")] = None,
-    print_commands: Annotated[bool, typer.Option("--print_commands", help="Show the start and end of each command.")] = False,
+    print_commands: Annotated[bool, flag("--print_commands", help="Show the start and end of each command.")] = False,
+    profile: ProfileOption = False,
+    trace: TraceOption = None,
     feature_level: Annotated[
         str, typer.Option("--dml_feature_level", "--feature-level", metavar="LEVEL", help="Highest feature level.")
     ] = "6_4",
@@ -217,9 +219,20 @@ def run(
             warn("\n".join(f"{warning.severity}: {text}" for text in warning.sentences(str(path))))
         typer.echo(f"Running on '{found.describe()['name']}'")
         options = RunOptions(
-            iterations, repeat, milliseconds, interval, warmup, verbosity, max_gpu_samples, debug=debug, print_commands=print_commands
+            iterations,
+            repeat,
+            milliseconds,
+            interval,
+            warmup,
+            verbosity,
+            max_gpu_samples,
+            debug=debug,
+            print_commands=print_commands,
+            profile=profile or trace is not None,
         )
-        run_model(loaded, found, options, level, inform=typer.echo, warn=lambda text: warn(f"warning: {text}"))
+        profiles = run_model(loaded, found, options, level, inform=typer.echo, warn=lambda text: warn(f"warning: {text}"))
+        if trace is not None:
+            write_trace(trace, profiles)
 
 
 def _adapter(part: str) -> Device:
@@ -234,21 +247,21 @@ def _adapter(part: str) -> Device:
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, single descs, graphs, serialized graphs, ONNX models.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Models, single descs, graphs, serialized graphs, ONNX models.")],
     feature_level: LevelOption = "6_4",
-    strict: Annotated[bool, typer.Option("--strict", help="Also check DirectML's buffer rules (always on for models).")] = False,
+    strict: Annotated[bool, flag("--strict", help="Also check DirectML's buffer rules (always on for models).")] = False,
     lenient: Annotated[
         bool,
-        typer.Option("--lenient", help="Allow graph edges between data types, and unused inputs (always on for dumps)."),
+        flag("--lenient", help="Allow graph edges between data types, and unused inputs (always on for dumps)."),
     ] = False,
     fail_on_doubt: Annotated[
-        bool, typer.Option("--fail-on-doubt", help="The exit status is 1 for doubtful parts, too: what sources disagree about.")
+        bool, flag("--fail-on-doubt", help="The exit status is 1 for doubtful parts, too: what sources disagree about.")
     ] = False,
     input_path: InputOption = None,
     output_format: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif (code scanning); github (workflow annotations).")
     ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+    as_json: Annotated[bool, flag("--json", help="Short for --format json.")] = False,
 ) -> None:
     """Check files and list all problems. The exit status is 0 if there are none, 1 if there are any, 2 if a file cannot be read.
 
@@ -316,7 +329,7 @@ def explain(
             typer.echo(explain_code(operator))
             return
         found = explanations.explain(operator, feature_level)
-        typer.echo(found.summary)
+        typer.echo(found.summary[:1].upper() + found.summary[1:])
         if found.formula:
             typer.echo("\n" + "\n".join(f"    {line}" for line in found.formula.splitlines()))
         typer.echo()
@@ -385,7 +398,7 @@ def levels(
 @app.command()
 def warmup(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORK]...", help="rnn, lstm, gru, convolution, pooling or elements; default: all.")
+        list[str] | None, typer.Argument(metavar="WORK", help="rnn, lstm, gru, convolution, pooling or elements; default: all.")
     ] = None,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")] = "cpu",
     target: Annotated[
@@ -402,7 +415,7 @@ def warmup(
         typer.Option("--output", dir_okay=False, help="With cuda: also pack the kernels into this file (.tar.gz).", show_default=False),
     ] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="float32 or float16.")] = "float32",
-    training: Annotated[bool, typer.Option("--training", help="Recurrent layers' training forms and gradients instead.")] = False,
+    training: Annotated[bool, flag("--training", help="Recurrent layers' training forms and gradients instead.")] = False,
 ) -> None:
     """Compile kernels ahead of time and cache them for later processes, or for another machine."""
     from dmlpy.cli import warmup as work
@@ -427,7 +440,7 @@ def warmup(
 
 
 @app.command()
-def cache(*, clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False) -> None:
+def cache(*, clear: Annotated[bool, flag("--clear", help="Remove all of them.")] = False) -> None:
     """Show where compiled kernels are stored and how many there are, or remove them."""
     from dmlpy.cli import warmup as work
 
@@ -449,7 +462,7 @@ def info(as_json: JsonOption = False) -> None:
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[OPERATOR]...", help="With --operators: names; default: all.", show_default=False),
+        typer.Argument(metavar="OPERATOR", help="With --operators: names; default: all.", show_default=False),
     ] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a usable GPU, else cpu.")] = None,
     shapes: Annotated[
@@ -458,7 +471,7 @@ def bench(
     dtypes: Annotated[list[str] | None, typer.Option("--dtype", help="float32 or float16; default: all of a shape's.")] = None,
     passes: Annotated[list[str] | None, typer.Option("--pass", help="forward or training; default: all of a shape's.")] = None,
     peers: Annotated[list[str] | None, typer.Option("--peer", metavar="NAME", help="Only these other libraries; repeatable.")] = None,
-    no_peers: Annotated[bool, typer.Option("--no-peers", help="Measure only dmlpy.")] = False,
+    no_peers: Annotated[bool, flag("--no-peers", help="Measure only dmlpy.")] = False,
     pythons: Annotated[
         list[str] | None, typer.Option("--python", metavar="NAME=PATH", help="The Python that a library is installed for; repeatable.")
     ] = None,
@@ -473,15 +486,15 @@ def bench(
         Path | None,
         typer.Option("--references", dir_okay=False, help="Reference results precomputed by dmlpy.bench.references.", show_default=False),
     ] = None,
-    slope: Annotated[bool, typer.Option("--slope", help="Also measure the time per additional step, from twice as many steps.")] = False,
+    slope: Annotated[bool, flag("--slope", help="Also measure the time per additional step, from twice as many steps.")] = False,
     load: Annotated[int, typer.Option("--load", min=0, help="Number of CPU-bound background processes.")] = 0,
     save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="File to write the record to.", show_default=False)] = None,
-    add: Annotated[bool, typer.Option("--add", help="Keep the other runs of the existing record.")] = False,
+    add: Annotated[bool, flag("--add", help="Keep the other runs of the existing record.")] = False,
     picture: Annotated[
         Path | None, typer.Option("--picture", dir_okay=False, help="SVG file to draw the saved record to.", show_default=False)
     ] = None,
-    operators: Annotated[bool, typer.Option("--operators", help="Measure single operators: all, or the named ones.")] = False,
-    list_shapes: Annotated[bool, typer.Option("--list", help="List the cases without measuring.")] = False,
+    operators: Annotated[bool, flag("--operators", help="Measure single operators: all, or the named ones.")] = False,
+    list_shapes: Annotated[bool, flag("--list", help="List the cases without measuring.")] = False,
 ) -> None:
     """Measure layers of known models, and on a GPU or with --operators single operators; compare with other installed libraries."""
     from dmlpy.bench import command
@@ -493,7 +506,7 @@ def bench(
     if add and save is None:
         raise typer.BadParameter("--add is about the record that --save writes: give both")
     if names and not operators:
-        raise typer.BadParameter(f"{names[0]!r} is an operator's name: give --operators too")
+        raise typer.BadParameter(_why_no_name(names[0]))
     if operators and (shapes or passes or slope or picture is not None):
         raise typer.BadParameter("--operators has no shapes, passes, slopes and pictures: leave the others out")
     chosen = command.CommandOptions(
@@ -529,6 +542,21 @@ def bench(
             raise typer.Exit(1)
 
 
+def _why_no_name(name: str) -> str:
+    """Why `bench` takes no name without --operators, and what was probably meant."""
+    from dmlpy.bench.shapes import SHAPES
+    from dmlpy.description.registry import OPERATORS
+    from dmlpy.messages.naming import did_you_mean
+
+    if name in SHAPES:
+        return f"{name!r} is a shape: give it as --shape {name}"
+    short = {kind.short_name().lower() for kind in OPERATORS.values()}
+    if name.lower().removeprefix("dml_operator_") in short:
+        return f"{name!r} is an operator: give --operators too"
+    meant = did_you_mean(name, [*SHAPES, *short])
+    return f"{name!r} is neither a shape (--shape) nor an operator (with --operators)" + (f": {meant}" if meant else "")
+
+
 app.command()(conformance)
 
 
@@ -539,7 +567,7 @@ def docs(
         Path | None,
         typer.Option("--sources", file_okay=False, help="Folder for the Markdown; default: temporary.", show_default=False),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="The exit status is 1 if Sphinx has warnings.")] = False,
+    strict: Annotated[bool, flag("--strict", help="The exit status is 1 if Sphinx has warnings.")] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: one for each core.", show_default=False)] = None,
 ) -> None:
     """Build the site: this project's pages, and a page for each operator. Needs the extra `docs`."""
@@ -558,8 +586,8 @@ def docs(
 
 @app.command()
 def schemas(
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; the exit status is 1 if a file is out of date.")] = False,
-    bundle: Annotated[bool, typer.Option("--bundle", help="Include all definitions in each schema, for single-file tools.")] = False,
+    check: Annotated[bool, flag("--check", help="Write nothing; the exit status is 1 if a file is out of date.")] = False,
+    bundle: Annotated[bool, flag("--bundle", help="Include all definitions in each schema, for single-file tools.")] = False,
     folder: Annotated[Path, typer.Option("--folder", file_okay=False, help="Folder of the files.")] = Path("schemas"),
 ) -> None:
     """Write the JSON Schemas and support tables that follow from the classes."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dmlpy
-from dmlpy.cli.output import LevelOption, report_errors, show, tell, warn
+from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, flag, report_errors, show, tell, warn, write_trace
 
 if TYPE_CHECKING:
     from dmlpy.onnx.reporting.report import Like
@@ -27,17 +27,24 @@ LimitOption = Annotated[
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="MODEL.onnx...", help="The models.")],
+    files: Annotated[list[Path], typer.Argument(metavar="MODEL.onnx", help="The models.")],
     feature_level: LevelOption = "6_4",
     sizes: SizeOption = None,
     limits: LimitOption = None,
     like: Annotated[
-        str, typer.Option("--like", metavar="WHOM", help="dmlpy; onnxruntime: the predicted placement by its DirectML provider.")
+        str, typer.Option("--like", metavar="RUNTIME", help="dmlpy; onnxruntime: the predicted placement by its DirectML provider.")
     ] = "dmlpy",
+    every: Annotated[bool, flag("--all", help="Also list every node, and every cause.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", dir_okay=False, help="Also write the report of one model as a page, with a picture of it.", show_default=False
+        ),
+    ] = None,
     output_format: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif (code scanning); github (workflow annotations).")
     ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+    as_json: Annotated[bool, flag("--json", help="Short for --format json.")] = False,
 ) -> None:
     """Show which nodes run on DirectML, and why others do not.
 
@@ -51,24 +58,37 @@ def check(
         raise typer.BadParameter(f"--format is one of {', '.join(Format)}, not {output_format!r}")
     if like not in ("dmlpy", "onnxruntime"):
         raise typer.BadParameter(f"--like is dmlpy or onnxruntime, not {like!r}")
+    if html is not None and len(files) > 1:
+        raise typer.BadParameter("--html has the report of one model: give one file")
     whose: Like = "onnxruntime" if like == "onnxruntime" else "dmlpy"
     chosen = Format.JSON if as_json else Format(output_format)
     with report_errors(2):
         level, known = parse_level(feature_level), onnx_models.parse_sizes(sizes or [])
         allowed = onnx_models.parse_limits(limits or [])
         outcomes = [onnx_models.check_onnx(file, level, known, whose, allowed) for file in files]
+        if html is not None and (found := outcomes[0][1]) is not None:
+            _write_page(html, found.to_html())
         if chosen is Format.TEXT:
             for outcome, report in outcomes:
                 if report is None:
                     typer.echo(outcome.text())
                     continue
-                show(report.table())
-                for text in [*report.summary(), "", *report.reasons()]:
-                    tell(text)
+                if every:
+                    show(report.table())
+                tell(report.text(all_causes=every))
         elif written := onnx_models.as_json(outcomes) if chosen is Format.JSON else FORMATS[chosen]([outcome for outcome, _ in outcomes]):
             typer.echo(written)
         if status := exit_status([outcome for outcome, _ in outcomes]):
             raise typer.Exit(status)
+
+
+def _write_page(path: Path, text: str) -> None:
+    from dmlpy.files import write_text
+
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise dmlpy.DeviceError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 @app.command()
@@ -80,6 +100,8 @@ def run(
     feature_level: LevelOption = "6_4",
     sizes: SizeOption = None,
     limits: LimitOption = None,
+    profile: ProfileOption = False,
+    trace: TraceOption = None,
 ) -> None:
     """Run a model on inputs from .npy files."""
     from dmlpy.dxdispatch.onnx_models import parse_limits, parse_sizes, run_onnx
@@ -95,7 +117,11 @@ def run(
         found = dmlpy.device(device)
         typer.echo(f"Running on '{found.describe()['name']}'")
         level, known, allowed = parse_level(feature_level), parse_sizes(sizes or []), parse_limits(limits or [])
-        run_onnx(model, given, output, found, level, known, tell, allowed)
+        measured = run_onnx(model, given, output, found, level, known, tell, allowed, profile=profile or trace is not None)
+        if measured is not None:
+            tell(f"\n{measured}")
+            if trace is not None:
+                write_trace(trace, [measured])
     if output is None:
         warn("the outputs are not written: give --output FOLDER")
 

@@ -3,28 +3,62 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import dmlpy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from dmlpy.devices.profile import Profile
     from dmlpy.messages.tables import Table
+
+
+def flag(*names: str, help: str, **more: Any) -> Any:
+    """An option without a value: help shows none."""
+    return typer.Option(*names, metavar="", help=help, **more)
+
 
 LevelOption = Annotated[
     str, typer.Option("--feature-level", metavar="LEVEL", help="Highest feature level that may be used, like 5_0 or 5.0.")
 ]
 
+ProfileOption = Annotated[bool, flag("--profile", help="Also measure node by node, and show the times by node and by operator.")]
+TraceOption = Annotated[
+    Path | None,
+    typer.Option("--trace", dir_okay=False, help="Write the profile to this file, for ui.perfetto.dev; implies --profile."),
+]
+
+
+def write_trace(path: Path, profiles: Iterable[Profile]) -> None:
+    """Writes profiles to a trace file, and prints where it is.
+
+    Raises:
+        DeviceError: the file cannot be written.
+    """
+    from dmlpy.devices import profile
+
+    try:
+        profile.write_trace(path, profiles)
+    except OSError as error:
+        raise dmlpy.DeviceError(f"{path} cannot be written: {error.strerror or error}") from error
+    tell(f"trace in {path}: https://ui.perfetto.dev opens it")
+
 
 @contextmanager
 def report_errors(status: int = 1) -> Iterator[None]:
-    """Reports dmlpy's errors on stderr, without a traceback, and ends with an exit status."""
+    """Reports dmlpy's errors, and optional packages that are missing, on stderr without a traceback; ends with an exit status."""
     try:
         yield
     except dmlpy.DmlError as error:
+        warn(str(error))
+        raise typer.Exit(status) from None
+    except ModuleNotFoundError as error:
+        if "pip install" not in str(error):  # a mistake, not a package that the user can install
+            raise
         warn(str(error))
         raise typer.Exit(status) from None
 

@@ -12,7 +12,7 @@ from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dmlpy.debugging import log_launch
+from dmlpy.debugging import DEVICES, log_launch, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.plan import Joined
@@ -309,7 +309,12 @@ def device(name: Device | str | None = None) -> Device:
         found = DEVICE_KINDS["cuda"](0)
         if isinstance(found, Unusable):
             found = next((item for item in _existing("cuda") if isinstance(item, Device)), found)
-        return found if isinstance(found, Device) else device("cpu")
+        if isinstance(found, Device):
+            gpu = found
+            log_once(DEVICES, lambda: f"no device is named: {gpu.name}, a GPU that works")
+            return found
+        log_once(DEVICES, lambda: f"no device is named: cpu, as there is no GPU: {found}")
+        return device("cpu")
     kind, separator, index = str.lower(name).partition(":") if isinstance(name, str) else ("", "", "")
     if kind in _FORMER_NAMES:
         warnings.warn(f"the device {kind!r} is now named {_FORMER_NAMES[kind]!r}", RenamedWarning, stacklevel=2)
@@ -325,6 +330,8 @@ def device(name: Device | str | None = None) -> Device:
     if isinstance(found, str):
         fate = "cannot be used" if isinstance(found, Unusable) else "does not exist on this machine"
         raise DeviceError(f"device {name!r} {fate}: {found}")
+    named = found
+    log_once(DEVICES, lambda: f"{name!r} is {named.describe()['name']}")
     return found
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.binding import BoundTensor, KnownLayouts
     from dmlpy.devices.binding_table import OperatorTables
     from dmlpy.devices.plan import BindingProperties, Joined, Launch, Plan
+    from dmlpy.devices.profile import Profile, ProfiledPart
     from dmlpy.devices.report import PlanReport
 
 
@@ -244,6 +245,36 @@ class Rebindable(BoundWork):
         """
         self._run_exclusively(self._rebind, tensors)
 
+    def profile(self, runs: int = 20, stream: Any = None) -> Profile:
+        """Measures the whole dispatch and each of its nodes by itself, with the memory that is bound.
+
+        Args:
+            runs: how many runs are measured, after one that is not.
+            stream: as for a call. This synchronises.
+
+        Raises:
+            DescError: `runs` is no number from 1 on.
+            BindError, DeviceError, DispatchError: as for a call; a stream that is being captured cannot be profiled.
+        """
+        from dmlpy.devices.profile import Profile, checked_runs, profile_parts, profile_whole  # imports tables
+
+        found: list[Profile] = []
+        count, handle = checked_runs(runs, f"{self._name}.profile"), self._stream_handle(stream)
+
+        def measure(_: Any) -> None:
+            whole_us = profile_whole(self._device, lambda: self._enqueue(handle), count, handle)
+            parts = [
+                part._replace(launch=self._device.dispatched(part.launch, part.name, self._memories)) for part in self._profiled_parts()
+            ]
+            found.append(Profile(self._name, self._device.name, profile_parts(self._device, parts, count, handle), whole_us))
+
+        self._run_exclusively(measure, None)
+        return found[0]
+
+    @abstractmethod
+    def _profiled_parts(self) -> Sequence[ProfiledPart]:
+        """The launches of the nodes for the current bindings."""
+
     def _rebind(self, tensors: Mapping[str, Any]) -> None:
         known = self._bound
         problems: list[Problem] = []
@@ -424,6 +455,13 @@ class Dispatch(Rebindable):
             joined = self._device.joined([self._launched(tuple(self._bound.values()))])
         self._joined = joined
         return joined.parts[0][0]
+
+    def _profiled_parts(self) -> Sequence[ProfiledPart]:
+        from dmlpy.devices.flops import flops_of  # imports operators
+        from dmlpy.devices.profile import ProfiledPart
+
+        desc = self.operator.desc
+        return [ProfiledPart(self._name, type(desc).short_name(), self._launched(tuple(self._bound.values())), flops_of(desc))]
 
     def _update_value_bounds(self, bound: Mapping[str, BoundTensor]) -> None:
         if self._value_bounds:

@@ -62,7 +62,7 @@ class PlanReport:
     def __str__(self) -> str:
         strategy = f", strategy {self.strategy}" if self.strategy else ""
         rows = [
-            ("arithmetic", "depends on data" if self.flops is None else _show_flops(self.flops)),
+            ("arithmetic", "depends on data" if self.flops is None else show_flops(self.flops)),
             *(("bytes moved" if not at else "", row) for at, row in enumerate(_show_kinds(self.bytes_moved))),
             *(("R lies in" if not at else "", row) for at, row in enumerate(_show_kinds(self.residency))),
             ("floor", self.unmodelled or _show_times(self.floor_us, self.floor_step_us)),
@@ -147,7 +147,8 @@ def _bytes(tensors: Iterable[TensorDesc]) -> int:
 # for people
 
 
-def _show_flops(flops: int) -> str:
+def show_flops(flops: int) -> str:
+    """A number of operations for people: `1.05 Mflop`."""
     value, unit = float(flops), "flop"
     for larger in ("kflop", "Mflop", "Gflop", "Tflop"):
         if value < 1000:

@@ -45,6 +45,7 @@ PAGES: Mapping[str, str] = {
     "dmlpy/bench/README.md": "guide/bench",
     "dmlpy/conformance/README.md": "guide/conformance",
     "dmlpy/DEBUGGING.md": "guide/debugging",
+    "dmlpy/PROFILING.md": "guide/profiling",
     "dmlpy/GLOSSARY.md": "guide/glossary",
     "dmlpy/PROMISES.md": "guide/promises",
     ".github/CHANGELOG.md": "guide/changelog",

@@ -261,7 +261,10 @@ class _Loader(ProblemCollector):
             if path not in self.models:
                 self.models[path] = onnx.load(path)
         except ModuleNotFoundError as error:
-            self.report(place, [Problem("dispatchable.kind", "", "an ONNX model", "a DirectML operator", (str(error),))])
+            remedy = str(error).partition(": ")[2] or None
+            missing = Problem("dispatchable.kind", "", "an ONNX model", "the package onnx, which reads it", remedy=remedy)
+            unreadable = Problem("file.unreadable", "file", "missing", "a file")
+            self.report(place, [missing if path.is_file() else unreadable])
             return None
         except DescError as error:
             self.report(place, list(error.problems))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
+    from dmlpy.devices.profile import Profile
     from dmlpy.onnx import Limits
     from dmlpy.onnx.reporting.report import Like
     from dmlpy.onnx.reporting.report import Report as ModelReport
@@ -117,7 +118,9 @@ def run_onnx(
     sizes: Mapping[str, int | Sequence[int]],
     inform: Callable[[str], None],
     limits: Limits | None = None,
-) -> None:
+    *,
+    profile: bool = False,
+) -> Profile | None:
     """Runs an ONNX model.
 
     Args:
@@ -129,6 +132,10 @@ def run_onnx(
         sizes: as for `dmlpy.onnx.load`.
         inform: receives each line of the output.
         limits: as for `dmlpy.onnx.load`.
+        profile: whether it is also measured node by node.
+
+    Returns:
+        The profile, if it is measured.
 
     Raises:
         DmlError: the model, a file or an input is rejected, or the run fails.
@@ -163,6 +170,7 @@ def run_onnx(
                 raise DeviceError(f"{target} cannot be written: {error}") from error
             told += f" in {target}"
         inform(told)
+    return compiled.profile(arrays) if profile else None
 
 
 def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tuple[int, int]:

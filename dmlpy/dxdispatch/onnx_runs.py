@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.devices import Device
+    from dmlpy.devices.profile import Profile
     from dmlpy.dxdispatch.bindings import Range
     from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatch
     from dmlpy.dxdispatch.resources import Resource
@@ -48,16 +49,21 @@ class BoundModel:
         free = {name: value for name, value in action.sized.inputs.items() if name not in action.inputs}
         purpose = f"the inputs of dispatchable {action.dispatchable.name!r} that have no resource"
         device.require(sum(math.prod(value.static_sizes) * 8 for value in free.values()), purpose)
-        self._zeros = {name: _zeros(value) for name, value in free.items()}
+        self._zeros: dict[str, Any] = {name: _zeros(value) for name, value in free.items()}
 
     def __call__(self, stream: int) -> None:
-        inputs: dict[str, Any] = dict(self._zeros)
-        for name, place in self._action.inputs.items():
-            inputs[name] = self._read(self._action.sized.inputs[name], place, stream)
-        outputs: Mapping[str, Any] = self._compiled.run(inputs, outputs="device")
+        outputs: Mapping[str, Any] = self._compiled.run(self._inputs(stream), outputs="device")
         values = self._action.sized.interpretation(self._compiled.feature_level).outputs
         for name, (place, sizes) in self._action.outputs.items():
             self._write(values[name], outputs[name], place, sizes, stream)
+
+    def profile(self, *, stream: int) -> Profile:
+        """Measures the model node by node, without what reads and writes the resources."""
+        return self._compiled.profile(self._inputs(stream))
+
+    def _inputs(self, stream: int) -> dict[str, Any]:
+        given = {name: self._read(self._action.sized.inputs[name], place, stream) for name, place in self._action.inputs.items()}
+        return self._zeros | given
 
     def _read(self, value: Value, place: Range, stream: int) -> Any:
         """An input with the contents of its resource."""

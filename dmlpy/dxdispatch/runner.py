@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.profile import Profile
     from dmlpy.dxdispatch.model import Model
     from dmlpy.dxdispatch.resources import Resource
     from dmlpy.onnx import CompiledModel
@@ -58,6 +59,7 @@ class RunOptions:
         max_gpu_samples: the number of GPU timings to store; 0 does not time the GPU.
         debug: whether each dispatch is checked for NaN and for bytes written outside the described elements.
         print_commands: whether commands are shown as they start and end.
+        profile: whether each dispatch is also measured node by node.
     """
 
     iterations: int = 1
@@ -69,6 +71,7 @@ class RunOptions:
     max_gpu_samples: int = 8192
     debug: bool = False
     print_commands: bool = False
+    profile: bool = False
 
 
 class RunError(DmlError):
@@ -83,7 +86,7 @@ def run(
     *,
     inform: Callable[[str], None] = print,
     warn: Callable[[str], None] = print,
-) -> None:
+) -> list[Profile]:
     """Uploads the resources, compiles every dispatchable, then runs the commands in order.
 
     Args:
@@ -93,6 +96,9 @@ def run(
         feature_level: a cap, as for `dmlpy.compile`.
         inform: receives each line of the output.
         warn: receives each warning.
+
+    Returns:
+        The profiles of the dispatches, if they are measured node by node.
 
     Raises:
         CompileError: operators that do not compile for the device; all of them at once.
@@ -104,6 +110,7 @@ def run(
     run_.upload_all()
     for index, command in enumerate(model.commands):
         run_.command(index, command)
+    return run_.profiles
 
 
 class _ModelRun:
@@ -129,6 +136,7 @@ class _ModelRun:
         self.compiled: dict[str, CompiledOperator | CompiledGraph] = {}
         self.models: dict[SizedModel, CompiledModel] = {}
         """The ONNX models, for the sizes of each dispatch."""
+        self.profiles: list[Profile] = []
         self.constants: dict[str, dict[str, Memory]] = {}
         """The file contents of serialized graphs' inputs, by dispatchable and graph input."""
 
@@ -230,6 +238,10 @@ class _ModelRun:
             time.sleep(pause / 1000)
         for text in timings.lines(name, options.verbosity):
             self.inform(text)
+        if options.profile:
+            self.profiles.append(replace(bound.profile(stream=self.stream), name=name))
+            for text in str(self.profiles[-1]).splitlines():
+                self.inform(text)
 
     def bind_model(self, action: OnnxDispatch) -> BoundModel:
         return BoundModel(action, self.models[action.sized], self.device, self.memory, self.resources)

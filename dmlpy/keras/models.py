@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.devices.profile import checked_runs
 from dmlpy.keras import saving
 from dmlpy.keras.arguments import found_argument, found_arrays
 from dmlpy.keras.backend import Array, Backend
@@ -20,6 +21,7 @@ from dmlpy.keras.losses import Loss
 from dmlpy.keras.losses import loss as find_loss
 from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
+from dmlpy.keras.profiling import profile_layers
 from dmlpy.keras.training import Data, DataReader, Measured, Objective
 from dmlpy.messages.naming import plural, with_article
 from dmlpy.messages.problems import DescError, Problem
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dmlpy.devices import Device
+    from dmlpy.devices.profile import Profile
     from dmlpy.keras.callbacks import Callback, History
 
 
@@ -322,6 +325,31 @@ class Sequential:
         if verbose:
             print(f"predicted {plural(len(data), 'sample')}")
         return np.concatenate(parts)
+
+    @np.errstate(all="ignore")
+    def profile(self, x: Any, *, runs: int = 20) -> Profile:
+        """Measures predictions of a batch, as a whole and layer by layer. The states of stateful layers stay as they are.
+
+        Args:
+            x: samples, [N, ...], all of them as one batch.
+            runs: how many runs are measured, after one that is not.
+
+        Raises:
+            DescError: invalid data, or `runs` is no number from 1 on.
+        """
+        count, reader = checked_runs(runs, "Sequential.profile"), self._reader("profile")
+        data = reader.read(x, with_targets=False)
+        if data is not None:
+            reader.whole_batch(data, "x")
+        reader.raise_problems()
+        assert data is not None
+        states = [layer.states for layer in self.layers]
+        try:
+            with self._pass():
+                return profile_layers(self.layers, self.backend, data.x, count)
+        finally:
+            for layer, own in zip(self.layers, states, strict=True):
+                layer.states = own
 
     # Files
 

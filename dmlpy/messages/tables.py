@@ -55,17 +55,24 @@ class Table:
             yield len(self.rows), (f"... {len(self.rows) - count} more", *[""] * (len(self.headings) - 1))
 
     def _stack_rows(self) -> rich.console.Group:
-        """Renders each row as its name with the cells and their headings below."""
+        """Renders each row as its name with the cells below, each on a line behind its heading."""
         from rich.console import Group
         from rich.padding import Padding
+        from rich.table import Table as Grid
         from rich.text import Text
 
         lines: list[rich.console.RenderableType] = [Text(printable(self.title), style="italic")]
+        width = max(map(len, self.headings[1:]), default=0)
         for index, row in self._visible_rows():
             cells = [(heading, cell) for heading, cell in zip(self.headings, row, strict=True) if cell] or [("", "")]
             style = "red" if index in self.marked else ""
             lines.append(Text(("✗ " if index in self.marked else "") + cells[0][1], style=style or "bold"))
-            lines.append(Padding(Text("; ".join(f"{heading} {cell}".strip() for heading, cell in cells[1:]), style=style), (0, 0, 0, 4)))
+            grid = Grid.grid(padding=(0, 2))
+            grid.add_column(width=width, no_wrap=True)
+            grid.add_column(overflow="fold")
+            for heading, cell in cells[1:]:
+                grid.add_row(Text(heading, style=style or "dim"), Text(cell, style=style))
+            lines.append(Padding(grid, (0, 0, 0, 4)))
         return Group(*lines, "")
 
     def to_rich(self) -> rich.table.Table:

@@ -37,6 +37,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.devices.initializer": ("OperatorInitializer",),
     "dmlpy.devices.operator": ("CompiledOperator", "PreparedOperator"),
     "dmlpy.devices.plan": ("BindingProperties",),
+    "dmlpy.devices.profile": ("Profile", "ProfiledNode"),
     "dmlpy.devices.report": ("PlanReport",),
     "dmlpy.devices.reserve": ("Reserve",),
     "dmlpy.validation.features": (
@@ -94,9 +95,11 @@ ONNX: Mapping[str, tuple[str, ...]] = {
     "dmlpy.onnx.lowering.node_records": ("NodeRecord",),
     "dmlpy.onnx.loading.limits": ("Limits",),
     "dmlpy.onnx.model": ("Model", "load"),
+    "dmlpy.onnx.reporting.causes": ("Cause",),
     "dmlpy.onnx.reporting.partitions": ("Partition",),
     "dmlpy.onnx.runtime.plans": ("ModelComparison", "ModelPlan"),
     "dmlpy.onnx.reporting.report": ("Report",),
+    "dmlpy.onnx.reporting.work": ("Border", "Work"),
     "dmlpy.onnx.loading.values": ("Value",),
 }
 """The public names of `dmlpy.onnx`, by module."""

@@ -19,10 +19,13 @@ import typer.testing
 
 import dmlpy as dml
 from dmlpy.bench import command, machine, readme
+from dmlpy.bench.calibration import Calibration
 from dmlpy.bench.libraries import PEERS
 from dmlpy.bench.measure import Benchmark, Options, cases_of
+from dmlpy.bench.process import Worker
 from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import LayerShape
+from dmlpy.bench.work import Case
 from dmlpy.cli.main import app
 from tests.support.bench_shapes import SMALLEST, stack
 from tests.support.folders import ROOT
@@ -36,7 +39,15 @@ def bench(*arguments: Any) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_the_command_measures_and_writes_a_record(tmp_path: Path) -> None:
+def test_the_command_measures_and_writes_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calibrated: list[tuple[str, bool]] = []
+    measure = Calibration.measure
+
+    def counted(self: Calibration, case: Case, worker: Worker, *, is_last: bool = False) -> None:
+        calibrated.append((case.name, is_last))
+        measure(self, case, worker, is_last=is_last)
+
+    monkeypatch.setattr(Calibration, "measure", counted)
     file = tmp_path / "record.json"
     arguments = (
         "--device",
@@ -78,6 +89,10 @@ def test_the_command_measures_and_writes_a_record(tmp_path: Path) -> None:
     }
     assert run["relative_error"] < 1e-6
     assert all(run[name] > 0 for name in ("median_us", "p10_us", "p90_us", "least_us", "repeats", "packing_us", "floor_us"))
+    assert run["floor_us"] <= run["least_us"]
+    assert found["machine"]["rate_spread"] >= 1
+    # Before, between and after the rounds; likewise with twice the steps.
+    assert [is_last for _, is_last in calibrated] == [False, False, True] * 2
     assert run["slope_us"] is not None
     assert run["plan"]
 

@@ -239,3 +239,62 @@ def test_docs_names_the_packages_that_are_missing(monkeypatch: pytest.MonkeyPatc
     assert "not installed" in err
     assert "sphinx" in err
     assert "pip install -e '.[docs]'" in err
+
+
+def test_narrow_terminals_show_each_fact_on_its_own_line() -> None:
+    table = explain.explain("GRU").members()
+    console = Console(width=60, color_system=None, file=io.StringIO(), force_terminal=False)
+    with console.capture() as capture:
+        console.print(table)
+    lines = capture.get().splitlines()
+    at = lines.index("weight_tensor")
+    assert [line.split() for line in lines[at + 1 : at + 4]] == [["C", "name", "WeightTensor"], ["kind", "input"], ["required"]]
+    assert not any(";" in line for line in lines[at : at + 5])
+
+
+def test_the_summary_begins_with_a_capital() -> None:
+    assert dmlpy("explain", "GRU")[1].startswith("Gated recurrent units, ")
+
+
+@pytest.mark.parametrize("command", [("run",), ("warmup",), ("bench",), ("onnx", "check"), ("onnx", "run"), ("conformance",), ("docs",)])
+def test_help_shows_no_type_behind_flags(command: tuple[str, ...]) -> None:
+    out = dmlpy(*command, "--help")[1]
+    assert "[[" not in out
+    typed = [line for line in out.splitlines() if "<bool>" in line and "--help" not in line]
+    assert typed == []
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("gemm", "'gemm' is an operator: give --operators too"),
+        ("DML_OPERATOR_GEMM", "is an operator: give --operators too"),
+        ("gru-64-b1-t100", "'gru-64-b1-t100' is a shape: give it as --shape gru-64-b1-t100"),
+        ("foo", "'foo' is neither a shape (--shape) nor an operator"),
+        ("gru-64-b1-t10", "did you mean gru-64-b1-t100?"),
+    ],
+)
+def test_bench_tells_what_a_name_is(name: str, told: str) -> None:
+    status, _, err = dmlpy("bench", name)
+    assert status == 2
+    assert told in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [(("run",), 1), (("check",), 2), (("onnx", "check"), 2), (("onnx", "run"), 1)],
+    ids=["run", "check", "onnx check", "onnx run"],
+)
+def test_a_missing_package_is_named(command: tuple[str, ...], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with a traceback; a file that is missing as well is called so."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "onnx" or name.startswith("dmlpy.onnx")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.delattr("dmlpy.onnx", raising=False)
+    model = tmp_path / "net.onnx"
+    model.write_bytes(b"")
+    found, out, err = dmlpy(*command, str(model))
+    assert found == status
+    assert "pip install 'dmlpy[onnx]'" in out + err
+    if command == ("run",):
+        assert "file is missing" in "".join(dmlpy("run", str(tmp_path / "none.onnx"))[1:])

@@ -188,3 +188,23 @@ def test_adapters_and_dependencies() -> None:
     assert status == 0
     assert f"dmlpy: {dml.__version__}\n" in out
     assert f"numpy: {np.__version__}\n" in out
+
+
+def test_dispatches_are_profiled(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    status, out, err = on_numpy(write(tmp_path, rnn_model()), "--trace", str(trace))
+    assert (status, err) == (0, "")
+    assert RNN_LINE in out
+    assert re.search(r"^rnn on numpy, 20 runs: whole [0-9.,]+ us \(median\), 1 node one by one", out, re.MULTILINE)
+    assert re.search(r"^ RNN +numpy +1 +[0-9.,]+ +100\.0%$", out, re.MULTILINE)
+    assert out.splitlines()[-1] == f"trace in {trace}: https://ui.perfetto.dev opens it"
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert [event["args"]["run"] for event in events if event.get("cat") == "RNN"] == list(range(20))
+    assert "one by one" not in on_numpy(write(tmp_path, rnn_model()))[1]
+    assert "one by one" in on_numpy(write(tmp_path, rnn_model()), "--profile")[1]
+
+
+def test_a_trace_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    status, _, err = on_numpy(write(tmp_path, rnn_model()), "--trace", str(tmp_path))
+    assert status != 0
+    assert str(tmp_path) in err

@@ -285,6 +285,13 @@ def dmlpy(*arguments: Any) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+def test_a_model_between_resources_is_profiled(tmp_path: Path) -> None:
+    nodes = [make_node("Neg", ["x"], ["y"], name="negative")]
+    built = one(tmp_path, nodes, {"x": [2]}, {"x": floats(1, 2), "out": floats(0, 0)}, x="x", y="out")
+    status, out, _ = dmlpy(built, "--profile")
+    assert (status, "negative/" in out, "1 node one by one" in out) == (0, True, True)
+
+
 def test_an_onnx_file_runs_without_a_model_around_it(tmp_path: Path) -> None:
     join(tmp_path)
     status, out, err = dmlpy(tmp_path / "join.onnx", "-f", "n:4", "-b", "x1:3,2", "--dispatch_iterations", 2)

@@ -43,8 +43,9 @@ def mixed() -> ModelProto:
 
 def test_check_shows_the_nodes_and_the_reasons(tmp_path: Path) -> None:
     path = written(tmp_path, good())
-    status, out, _ = dmlpy("onnx", "check", path, "--size", "n=2")
+    status, out, _ = dmlpy("onnx", "check", path, "--size", "n=2", "--all")
     assert (status, "ACTIVATION_RELU" in out, "1: 1 on DirectML" in out) == (0, True, True)
+    assert "ACTIVATION_RELU" not in dmlpy("onnx", "check", path, "--size", "n=2")[1]
     status, out, _ = dmlpy("onnx", "check", path)
     assert (status, "1: 1 on DirectML, with n=1" in out, "open sizes   n" in out) == (0, True, True)
     assert json.loads(dmlpy("onnx", "check", path, "--json")[1])["files"][0]["tried_sizes"] == {"n": 1}
@@ -63,6 +64,18 @@ def test_check_has_the_formats_of_dmlpy_check(tmp_path: Path) -> None:
     sarif = json.loads(dmlpy("onnx", "check", path, "--format", "sarif")[1])
     assert sarif["runs"][0]["results"][0]["ruleId"] == "onnx.kernel"
     assert dmlpy("onnx", "check", path, "--format", "github")[1].startswith("::error file=")
+
+
+def test_check_writes_a_page(tmp_path: Path) -> None:
+    path, page = written(tmp_path, mixed()), tmp_path / "report.html"
+    status, out, _ = dmlpy("onnx", "check", path, "--html", page)
+    assert (status, "likely cause" in out) == (1, True)
+    assert page.read_text().startswith("<!doctype html>")
+    assert "unique" in page.read_text()
+    status, _, err = dmlpy("onnx", "check", path, path, "--html", page)
+    assert (status, "one file" in err) == (2, True)
+    status, _, err = dmlpy("onnx", "check", path, "--html", tmp_path / "net.onnx" / "page.html")
+    assert (status, "cannot be written" in err) == (2, True)
 
 
 def test_limits_are_raised_and_lowered(tmp_path: Path) -> None:
@@ -107,6 +120,18 @@ def test_run_reads_and_writes_arrays(tmp_path: Path) -> None:
     assert "not written" in dmlpy("onnx", "run", path, "--input", f"x={tmp_path / 'x.npy'}", "--device", "numpy")[2]
 
 
+def test_a_run_is_profiled(tmp_path: Path) -> None:
+    path, trace = written(tmp_path, mixed()), tmp_path / "trace.json"
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    arguments = ("onnx", "run", path, "--input", f"x={tmp_path / 'x.npy'}", "--device", "numpy")
+    status, out, _ = dmlpy(*arguments, "--trace", trace)
+    assert (status, "2 nodes one by one" in out, f"trace in {trace}" in out) == (0, True, True)
+    names = {event["name"] for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"}
+    assert "unique" in names
+    assert "one by one" in dmlpy(*arguments, "--profile")[1]
+    assert "one by one" not in dmlpy(*arguments)[1]
+
+
 def test_outputs_whose_names_differ_only_in_odd_characters_have_files_of_their_own(tmp_path: Path) -> None:
     nodes = [make_node(operator, ["x"], [name]) for operator, name in (("Relu", "a/b"), ("Neg", "a:b"), ("Abs", "A_b"))]
     path = written(tmp_path, model(nodes, {"x": [2]}, ["a/b", "a:b", "A_b"]))
@@ -128,7 +153,7 @@ def test_names_do_not_control_the_terminal(place: str, like: str, tmp_path: Path
     built = model([node, make_node("Unique", [names["input"]], ["u"])], {names["input"]: [names["size"], 3]}, ["y", "u"])
     built.graph.name = names["graph"]
     path = written(tmp_path, built)
-    told = [*dmlpy("onnx", "check", path, "--like", like)[1:], *dmlpy("check", path)[1:], *dmlpy("onnx", "run", path)[1:]]
+    told = [*dmlpy("onnx", "check", path, "--all", "--like", like)[1:], *dmlpy("check", path)[1:], *dmlpy("onnx", "run", path)[1:]]
     assert [text for text in told if not text.replace("\n", "").isprintable()] == []
     assert place == "graph" or r"\x1b]0;t\x07\r\x00\x9b\u202e" in "".join(told)
 

@@ -5,7 +5,11 @@ The complaints are public threads of onnxruntime, rebuilt as models of one or a 
 
 from __future__ import annotations
 
+import html
 import json
+import re
+import runpy
+import shutil
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +21,7 @@ from onnx.helper import make_node
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx.reporting import provider
+from tests.support.folders import EXAMPLES
 from tests.support.onnx_models import model
 
 IMAGE = {"x": [1, 1, 2, 2]}
@@ -160,7 +165,7 @@ def test_a_complaint_gets_the_node_and_the_reason(row: Complaint) -> None:
     text = str(problem)
     for part in row.told:
         assert part in text
-    assert f"node {row.node!r}" in str(report)
+    assert f"{row.node!r} (" in str(report)
     assert bool(report.fallbacks) == (row.where != "directml")
 
 
@@ -184,7 +189,7 @@ def test_a_complaint_gets_the_node_and_the_reason(row: Complaint) -> None:
         ),
         (model([make_node("LayerNormalization", ["x", "s"], ["y", "m"])], {"x": [2, 3], "s": [3]}, ["y", "m"]), "onnx.output", "host"),
         (model([make_node("Einsum", ["x", "x", "x"], ["y"], equation="i,i,i->i")], {"x": [2]}, ["y"]), "onnx.attribute", "host"),
-        (model([make_node("LayerNormalization", ["x", "s"], ["y"], axis=2)], {"x": [2, 3], "s": [3]}, ["y"]), "onnx.invalid", "refused"),
+        (model([make_node("LayerNormalization", ["x", "s"], ["y"], axis=2)], {"x": [2, 3], "s": [3]}, ["y"]), "onnx.invalid", "invalid"),
         (model([make_node("Clip", ["x", "l"], ["y"])], {"x": [2], "l": []}, ["y"]), "onnx.constant_input", "directml"),
         (model([make_node("Pad", ["x"], ["y"], mode="edge", pads=[-1, 0])], {"x": [2]}, ["y"], opset=10), "onnx.attribute", "host"),
     ],
@@ -298,11 +303,13 @@ def waiting(sizes: list[int | str]) -> onnx.Model:
 
 @pytest.mark.parametrize("sizes", [[2, 3], ["n", 3]])
 def test_what_holds_for_many_nodes_is_reported_once(sizes: list[int | str]) -> None:
-    produced, late, host = waiting(sizes).report().reasons()
-    assert produced.startswith("node 'where' (NonZero) is compiled when")
-    assert late.splitlines()[0].endswith(": 'real' (Cast), 'relu0' (Relu), 'relu1' (Relu), 'relu2' (Relu) and 3 more")
-    assert late.startswith("7 nodes are compiled when the sizes of their inputs are known")
-    assert late.splitlines()[1:] == ["    they need the sizes of what 'where' (NonZero) gives"]
+    report = waiting(sizes).report()
+    root, host = report.reasons()
+    assert root.startswith("node 'where' (NonZero) is compiled when")
+    assert root.splitlines()[-1] == (
+        "    7 nodes after it wait for its sizes: 'real' (Cast), 'relu0' (Relu), 'relu1' (Relu), 'relu2' (Relu) and 3 more"
+    )
+    assert [(cause.count, len(cause.followers)) for cause in report.causes()] == [(8, 7), (2, 0)]
     assert host.splitlines()[0] == "2 nodes fall back to the host: 'first' (Unique), 'second' (Unique)"
     assert "Unique of opset 21" in host
 
@@ -311,8 +318,151 @@ def test_open_sizes_that_many_nodes_need_are_reported_once() -> None:
     nodes = [make_node("Relu", ["x"], ["a"], name="act"), *(make_node("Neg", ["a"], [f"y{i}"], name=f"neg{i}") for i in range(5))]
     built = model(nodes, {"x": ["n", 3, "k"]}, [f"y{i}" for i in range(5)])
     (reason,) = onnx.load(built).report(like="onnxruntime").reasons()
-    assert reason.startswith("6 nodes run outside of fused graphs: 'act' (Relu), 'neg0' (Neg)")
-    assert reason.splitlines()[1:] == ["    they need a size for 'n'", "    they need a size for 'k'"]
+    assert reason.splitlines()[0] == ("6 nodes need a size for 'n', 'k': 'act' (Relu), 'neg0' (Neg), 'neg1' (Neg), 'neg2' (Neg) and 2 more")
+    assert len(reason.splitlines()) == 2
+    assert "--size to dmlpy onnx check" in reason
+
+
+@pytest.mark.parametrize("rows", ["n", 1])
+def test_sizes_are_tried_for_onnx_runtime(rows: int | str) -> None:
+    """With them only what no size mends is left."""
+    nodes = [make_node("Relu", ["x"], ["a"], name="act"), make_node("NonZero", ["a"], ["y"], name="where")]
+    report = onnx.load(model(nodes, {"x": [rows, 3]}, ["y"])).report(like="onnxruntime")
+    if rows == "n":
+        assert report.sized is not None
+        assert dict(report.sized.tried) == {"n": 1}
+        assert report.summary()[-2] == "             with n=1: 2 of 2 nodes on DirectML, in 1 graph"
+        assert [(cause.sizes, [node.name for node in cause.nodes]) for cause in report.causes()] == [
+            (("n",), ["act"]),
+            ((), ["where"]),
+        ]
+        assert report.to_dict()["with_sizes"]["tried_sizes"] == {"n": 1}
+    else:
+        assert report.sized is None
+        assert [[node.name for node in cause.nodes] for cause in report.causes()] == [["where"]]
+
+
+def test_work_and_borders() -> None:
+    """A product, a node on the host that reads its result, and one on DirectML that reads what the host gives; and a view."""
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["a"], name="product"),
+        make_node("Det", ["a"], ["d"], name="det"),
+        make_node("Mul", ["d", "a"], ["m"], name="scale"),
+        make_node("Flatten", ["m"], ["y"], name="view"),
+    ]
+    report = onnx.load(model(nodes, {"x": [3, 4]}, ["y"], constants={"w": ones(4, 3)})).report()
+    assert [node.where for node in report.nodes] == ["directml", "host", "directml", "directml"]
+    assert {name: (work.flops, work.bytes_moved) for name, work in report.work.items()} == {
+        "product": (2 * 3 * 4 * 3, 4 * (12 + 12 + 9)),
+        "det": (9, 4 * (9 + 1)),
+        "scale": (9, 4 * (9 + 9 + 9)),
+        "view": (0, 0),
+    }
+    # Not what the model reads and gives, and not what DirectML's nodes pass on.
+    assert [(border.to_host, border.values, border.size) for border in report.borders] == [(True, ("a",), 36), (False, ("d",), 4)]
+    summary = report.summary()
+    assert summary[1] == "on DirectML  90.0% of 90 flop, 85.7% of 280 bytes moved"
+    assert "borders      2: 40 bytes copied in a run" in summary
+    assert "             36 bytes to the host: 'a' (partition 1 to 2)" in summary
+    assert summary[-1] == "likely cause node 'det' (Det) falls back to the host"
+
+
+@pytest.mark.parametrize(
+    ("node", "sizes", "flops"),
+    [
+        (make_node("MatMul", ["a", "b"], ["y"]), ([5, 2, 3], [5, 3, 4]), 2 * 5 * 2 * 3 * 4),
+        (make_node("MatMul", ["a", "b"], ["y"]), ([2, 3], [3, 4]), 2 * 2 * 3 * 4),
+        (make_node("Gemm", ["a", "b"], ["y"], transA=1, transB=1), ([3, 2], [4, 3]), 2 * 2 * 3 * 4),
+        (make_node("Conv", ["a", "b"], ["y"], group=2), ([1, 4, 5, 5], [6, 2, 3, 3]), 2 * (6 * 3 * 3) * (2 * 3 * 3)),
+        (make_node("ConvTranspose", ["a", "b"], ["y"]), ([1, 4, 5, 5], [4, 6, 3, 3]), 2 * (4 * 5 * 5) * (6 * 3 * 3)),
+        (make_node("LSTM", ["a", "b", "c"], ["y"], hidden_size=2), ([7, 5, 3], [1, 8, 3], [1, 8, 2]), 2 * 7 * 5 * 8 * (3 + 2)),
+        (make_node("Unique", ["a"], ["y"]), ([5, 2],), None),
+        (make_node("Add", ["a", "b"], ["y"]), ([5, 2], [1]), 10),
+    ],
+    ids=lambda value: value.op_type if hasattr(value, "op_type") else "",
+)
+def test_work_on_the_host_is_estimated(node: Any, sizes: tuple[list[int], ...], flops: int | None) -> None:
+    """Of FLOAT64 tensors, which DirectML's operators have not."""
+    inputs = dict(zip("abc", sizes, strict=False))
+    built = model([node], inputs, ["y"], types=dict.fromkeys(inputs, TensorProto.DOUBLE))
+    report = onnx.load(built).report()
+    (work,) = report.work.values()
+    assert (report.nodes[0].where, work.flops) == ("host", flops)
+
+
+def test_what_only_reads_sizes_copies_nothing() -> None:
+    nodes = [
+        make_node("NonZero", ["x"], ["i"], name="where"),
+        make_node("Shape", ["i"], ["s"], name="shape"),
+        make_node("Cast", ["s"], ["y"], name="real", to=TensorProto.FLOAT),
+    ]
+    report = onnx.load(model(nodes, {"x": [2, 3]}, ["y"])).report()
+    assert [(border.to_host, border.values) for border in report.borders] == [(False, ("s",))]
+
+
+@pytest.mark.parametrize("like", ["dmlpy", "onnxruntime"])
+@pytest.mark.parametrize(
+    ("node", "types", "told"),
+    [
+        (make_node("MatMul", ["a", "b"], ["y"], name="mm"), {}, "mm.b is [4, 5], expected sizes that [2, 3] can be multiplied by"),
+        (make_node("Add", ["a", "b"], ["y"], name="add"), {"b": TensorProto.FLOAT16}, "add.input 1 'B' is float16, expected float32"),
+    ],
+    ids=["sizes", "types"],
+)
+def test_an_invalid_model_is_called_invalid(node: Any, types: dict[str, int], told: str, like: Any) -> None:
+    report = onnx.load(model([node], {"a": [2, 3], "b": [4, 5]}, ["y"], types=types)).report(like=like)
+    head, cause = report.summary()
+    assert head == "nodes        1: 1 that ONNX does not allow"
+    assert cause.startswith(f"likely cause the model is invalid: {told}")
+    assert "80070057" not in str(report)
+    assert "host" not in str(report)
+
+
+@pytest.mark.parametrize("like", ["dmlpy", "onnxruntime"])
+def test_a_report_of_many_nodes_fits_a_screen(like: Any) -> None:
+    nodes = [make_node(kind, ["x"], [f"{kind}{i}"], name=f"{kind}{i}") for i in range(30) for kind in ("Unique", "Det", "NonZero")]
+    nodes += [make_node("Relu", [f"NonZero{i}"], [f"y{i}"], name=f"relu{i}") for i in range(30)]
+    loaded = onnx.load(model(nodes, {"x": ["n", "n"]}, [f"y{i}" for i in range(30)]))
+    assert len(str(loaded.report(like=like)).splitlines()) <= 40
+
+
+@pytest.mark.parametrize("like", ["dmlpy", "onnxruntime"])
+@pytest.mark.parametrize(("script", "graph"), [("levels.py", "classifier"), ("engine.py", "network")])
+def test_a_report_of_the_examples_fits_a_screen(script: str, graph: str, like: Any) -> None:
+    built = onnx.export(runpy.run_path(str(EXAMPLES / script))[graph]())
+    report = onnx.load(built).report(like=like)
+    assert len(str(report).splitlines()) <= 40
+    assert report.summary()[-1].startswith("likely cause ")
+
+
+def test_many_causes_are_shortened() -> None:
+    nodes = [make_node(f"Kind{i}", ["x"], [f"y{i}"], name=f"node{i}", domain="strange") for i in range(40)]
+    report = onnx.load(model(nodes, {"x": [2]}, [f"y{i}" for i in range(40)], domains={"strange": 1})).report()
+    lines = str(report).splitlines()
+    assert len(lines) <= 40
+    assert lines[-1] == "... 60 more lines with 30 more causes: dmlpy onnx check --all shows them"
+    assert len(report.causes()) == 40
+    assert "node39" in report.text(all_causes=True)
+
+
+def test_a_page_needs_no_other_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = "<script>alert(1)</script>"
+    built = model([make_node("Unique", ["x"], ["u"], name=odd), make_node("Relu", ["u"], ["y"], name="act")], {"x": [2, 3]}, ["y"])
+    report = onnx.load(built).report()
+    page = report.to_html()
+    assert "<script" not in page
+    assert not re.search(r"(src|href)=.(?!#)|@import|url\(", page)
+    for text in (*report.summary(), "ACTIVATION_RELU" if shutil.which("dot") is None else "<svg", "<b>1</b> host"):
+        assert html.escape(text) in page or text in page
+    monkeypatch.setenv("PATH", "")
+    without = report.to_html()
+    assert "<svg" not in without
+    assert "dot is not installed" in without
+
+
+def test_a_large_model_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmlpy.onnx.reporting.page._MOST_DRAWN", 1)
+    assert "Not drawn: 5 nodes, more than 1" in mixed().report().to_html()
 
 
 def test_the_memory_between_nodes_is_reported() -> None:

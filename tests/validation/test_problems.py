@@ -497,6 +497,11 @@ CODES: dict[str, Callable[[], Any]] = {
     "total_size.small": lambda: tensor(4, total_tensor_size_in_bytes=12).problems(output=False),
     "type.equal": lambda: dml.check(rnn(weight_tensor=tensor(1, 1, 5, 11, data_type="FLOAT16"))),
     "type.support": lambda: dml.check(rnn(weight_tensor=tensor(1, 1, 5, 11, data_type="INT32"))),
+    "profile.runs": lambda: (
+        dml.compile(dml.ActivationReluDesc(input_tensor=tensor(1, 1, 1, 2)).with_outputs(), "numpy")
+        .bind([np.zeros((1, 1, 1, 2), np.float32)], [np.zeros((1, 1, 1, 2), np.float32)])
+        .profile(runs=0)
+    ),
     "type.unknown": lambda: tensor(1, data_type="UNKNOWN").problems(output=False),
     "value.range": lambda: with_lengths(7, 8, 0),
     "whole_layers": lambda: dml.check(network(input_h=tensor(3, 3, 2), input_c=tensor(3, 3, 5))),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dmlpy.bench.operators import suite
 from dmlpy.bench.operators.shape import LargeShape, tensor_text
 from dmlpy.bench.operators.table import CASES
+from dmlpy.bench.records import floor_us
 from dmlpy.bench.tables import NAMES, OWN, Column, Row, columns, headings, markdown_line, rows, time_text
 from dmlpy.messages.tables import Table
 
@@ -47,7 +48,8 @@ def _ratio(row: Row, column: Column) -> float | None:
 
 def _floor_ratio(row: Row) -> float | None:
     own = [run for (subject, _), run in row.runs.items() if subject == OWN and run.status == "ok"]
-    times = [run.least_us / run.floor_us for run in own if run.least_us is not None and run.floor_us]
+    floor = floor_us(row.runs.values())
+    times = [run.least_us / floor for run in own if run.least_us is not None and floor]
     return min(times, default=None)
 
 

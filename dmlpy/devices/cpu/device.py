@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cpu.plans import compiled_plan, numba_is_installed
 from dmlpy.devices.device import shared
@@ -35,6 +36,7 @@ class CpuDevice(NumpyDevice):
             return compiled
         usual = super().plan(desc, flags)
         if usual is not None:
+            log_once(FALLBACKS, lambda: f"{desc.c_name} on cpu: NumPy runs it: {compiled}")
             usual.strategy = f"numpy ({compiled})"
         return usual
 

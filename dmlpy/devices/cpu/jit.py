@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib
+import logging
 import os
 import platform
 import re
@@ -118,7 +119,8 @@ class Kernel:
             function = self._kind(address)
             _functions[form] = partial(function, addressof(_RESULTS), addressof(_RESULTS) + 32)
             made.append(Made(name, time.perf_counter() - started, compiles))
-            CACHE.debug("%s: %s in %.2f s", name, "compiled" if compiles else "loaded from disk", made[-1].seconds)
+            level = logging.INFO if compiles else logging.DEBUG
+            CACHE.log(level, "%s: %s in %.2f s", name, "compiled" if compiles else "loaded from disk", made[-1].seconds)
 
     def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str, bool]:
         """The machine code of a function, its symbol, and whether it is for the processor of the settings."""

@@ -208,7 +208,7 @@ class KernelLibrary:
             if SOURCES.isEnabledFor(logging.DEBUG):
                 sources.save_expanded(file)
             compiled = self.seam.compile(text, [kernel.entry for kernel in same], architecture)
-            CACHE.debug("%s of %s: compiled in %.2f s", ", ".join(kernel.entry for kernel in same), file, time.perf_counter() - started)
+            CACHE.info("%s of %s: compiled in %.2f s", ", ".join(kernel.entry for kernel in same), file, time.perf_counter() - started)
             images = dict(zip(same, compiled, strict=True))
             self.compiled |= dict.fromkeys(same)
             if store is not None:

@@ -19,6 +19,7 @@ from dmlpy.devices.graphs.launches import GraphLaunches
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes
 from dmlpy.devices.plan import BindingProperties
+from dmlpy.devices.profile import checked_runs
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import in_order, named
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.device import Device, Memory
     from dmlpy.devices.graphs.program import GraphProgram
     from dmlpy.devices.graphs.report import GraphReport
+    from dmlpy.devices.profile import Profile
     from dmlpy.graphs import Graph
 
 Values = Any
@@ -219,6 +221,38 @@ class CompiledGraph:
         order = {index: step for step, index in enumerate(ir.order())}
         sources = sorted(ir.tensors, key=lambda source: (order[source[0] or 0], source[1]))
         return {label: found[f"{index}.{at}"] for (index, at), label in zip(sources, ir.labels(sources), strict=True)}
+
+    def profile(self, inputs: Values = None, /, *, runs: int = 20, stream: Any = None, **tensors: Any) -> Profile:
+        """Measures a dispatch with constants packed, as a whole and node by node. This synchronises.
+
+        Args:
+            inputs: all inputs by name, if they are not given as keywords; owned ones are among them. Arrays in host memory are copied to a
+                GPU first.
+            runs: how many runs are measured, after one that is not.
+            stream: as for `Dispatch`.
+            **tensors: the inputs.
+
+        Raises:
+            BindError: inputs that do not fit.
+            DescError: `runs` is no number from 1 on.
+            DeviceError: not enough memory, a failed launch.
+        """
+        return self._profile(tensors if inputs is None else inputs, None, runs, stream)
+
+    def _profile(self, given: Values, persistent: Memory | None, runs: int, stream: Any) -> Profile:
+        handle = self.device.stream_handle(stream)
+        checked_runs(runs, f"{self.name}.profile")
+        wanted = {name: tensor for name, tensor in self.inputs.items() if persistent is None or name not in self.prepared_inputs}
+        bound, problems = self._bind_tensors(given, wanted, self._input_order(), "input", handle)
+        if problems:
+            raise BindError(f"{self.name}.profile", problems)
+        made = self.device.outputs(self.outputs, handle, f"outputs of {self.name}")
+        written = [binding.bind_allocated(self.device, name, self.outputs[name], array) for name, array in made.items()]
+        binding.order_after_producers(self.device, bound, handle, [])
+        if persistent is None and self.prepared_inputs:
+            persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
+        others = [item for item in bound if item.name not in self.prepared_inputs]
+        return self._dispatch(others, written, None, persistent, handle, repeated=True).profile(runs, handle)
 
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None, persistent: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches.
@@ -481,6 +515,10 @@ class PreparedGraph:
     def __call__(self, *, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once, as `CompiledGraph.__call__` does, without the owned inputs."""
         return self.graph._run(tensors, self._memory, stream, copy=copy, temporary=temporary, calls=self._calls)
+
+    def profile(self, inputs: Values = None, /, *, runs: int = 20, stream: Any = None, **tensors: Any) -> Profile:
+        """Measures a dispatch, as `CompiledGraph.profile` does, without the owned inputs."""
+        return self.graph._profile(tensors if inputs is None else inputs, self._memory, runs, stream)
 
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches, as `CompiledGraph.bind` does; in a list the owned inputs are None."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs.program import GraphProgram
     from dmlpy.devices.graphs.report import GraphReport
     from dmlpy.devices.plan import BindingProperties, Launch
+    from dmlpy.devices.profile import ProfiledPart
     from dmlpy.graphs import Graph
 
 
@@ -116,6 +117,9 @@ class GraphDispatch(Rebindable):
 
     def _build_launch(self) -> Launch:
         return self._graph_launches.at(self._addresses_by_name(self._bound))
+
+    def _profiled_parts(self) -> Sequence[ProfiledPart]:
+        return self._graph_launches.parts(self._addresses_by_name(self._bound))
 
     def _repr_html_(self) -> str:
         from dmlpy.devices.notebook import bound_table

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.arrays import array_at
 from dmlpy.devices.device import no_memory
+from dmlpy.devices.graphs.ir import node_name
 from dmlpy.devices.plan import BoundAddress, in_order
+from dmlpy.devices.profile import ProfiledPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,6 +76,21 @@ class GraphLaunches:
             self._launch = self._whole(moved)
         self._launched_at, self._launches = dict(addresses), moved
         return self._launch
+
+    def parts(self, addresses: Mapping[str, int]) -> list[ProfiledPart]:
+        """The launches of the nodes, and of the copies after them, for these addresses: one by one, to be timed."""
+        from dmlpy.devices.flops import flops_of  # imports operators
+
+        program, found = self._program, []
+        graph, chains = program.ir.graph, program.ir.groups
+        for at, step in enumerate(program.steps):
+            others = (*(index for index in chains.get(step.node, ()) if index != step.node), *program.ir.fused.get(step.node, ()))
+            desc = step.operator.desc
+            launch, fused = self._part_launch(at, addresses), tuple(node_name(graph, index) for index in others)
+            found.append(ProfiledPart(node_name(graph, step.node), type(desc).short_name() or desc.c_name, launch, flops_of(desc), fused))
+        for at, copy in enumerate(program.copies, len(program.steps)):
+            found.append(ProfiledPart(f"copy of {copy.output}", "copy", self._part_launch(at, addresses)))
+        return found
 
     def _moved(self, launches: Joined, addresses: Mapping[str, int]) -> Joined:
         """Launches for other addresses."""

@@ -170,6 +170,11 @@ def resource_alignment() -> Any:
     rnn.bind(sequence | weights, {"output_single_tensor": np.zeros((1, 1, 2, 4), np.float32)}, temporary=memory[begin:])
 
 
+@shows("profile.runs")
+def profile_runs() -> Any:
+    relu.bind([x], [np.empty_like(x)]).profile(runs=0)
+
+
 @shows("resource.kind")
 def resource_kind() -> Any:
     rnn.prepare(persistent=np.zeros((256, 256), np.float32).T, **weights)

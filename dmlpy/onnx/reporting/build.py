@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, get_args
 
@@ -17,11 +18,13 @@ from dmlpy.onnx.reporting.partitions import group_records
 from dmlpy.onnx.reporting.prediction import Prediction
 from dmlpy.onnx.reporting.report import Like, Report
 from dmlpy.onnx.reporting.size_candidates import size_candidates
+from dmlpy.onnx.reporting.work import KnownValues, by_node, find_borders
 from dmlpy.validation.checking import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.lowering.lowered_model import LoweredModel
 
 
@@ -30,9 +33,41 @@ def build_report(model: LoweredModel, level: FeatureLevel, like: Like) -> Report
     if like not in get_args(Like):
         raise DescError("Model.report", [Problem("onnx.like", "like", repr(like), f"one of {listed(get_args(Like))}")])
     inputs = model.inputs
-    sizes: Mapping[str, int] = {}
     if like == "dmlpy":
-        model, sizes = _with_candidate_sizes(model, level)  # as in a call, where all sizes are known
+        sized, sizes = _with_candidate_sizes(model, level)
+        return _report_of(sized, sizes, inputs, level, like)  # as in a call, where all sizes are known
+    found = _with_invalid_nodes(_report_of(model, {}, inputs, level, like), model.interpretation(level))
+    if not found.open_sizes:
+        return found
+    sized, sizes = _with_candidate_sizes(model, level)
+    return replace(found, sized=_report_of(sized, sizes, inputs, level, like)) if sizes else found
+
+
+def _with_invalid_nodes(report: Report, own: Lowering) -> Report:
+    """A prediction with the nodes that contradict ONNX: ONNX Runtime refuses the model before it asks a provider.
+
+    Args:
+        report: the prediction.
+        own: the model as dmlpy lowers it.
+    """
+    invalid = {record.name: record for record in own.records if record.where == "invalid"}
+    nodes = [
+        replace(node, where="invalid", problems=invalid[node.name].problems, alone=(), older=()) if node.name in invalid else node
+        for node in report.nodes
+    ]
+    return replace(report, nodes=tuple(nodes)) if invalid else report
+
+
+def _report_of(model: LoweredModel, sizes: Mapping[str, int], inputs: Mapping[str, Value], level: FeatureLevel, like: Like) -> Report:
+    """The report of a model as it is.
+
+    Args:
+        model: the model.
+        sizes: the sizes that were chosen for it.
+        inputs: its inputs before that.
+        level: the highest feature level that may be used.
+        like: whose decisions are reported.
+    """
 
     def found_at(level: FeatureLevel) -> Lowering:
         kind = Lowering if like == "dmlpy" else Prediction
@@ -42,6 +77,8 @@ def build_report(model: LoweredModel, level: FeatureLevel, like: Like) -> Report
     latest = found if level >= LATEST else found_at(LATEST)
     taken = _nodes_on_directml(found)
     weights, memory = _memory_sizes(model, level) if like == "dmlpy" else (_initializer_bytes(model), None)
+    values = KnownValues(model.loaded.proto.graph, model.given.values(), found.records)
+    partitions = group_records(found.records, level)
     return Report(
         model=model.name,
         like=like,
@@ -52,9 +89,11 @@ def build_report(model: LoweredModel, level: FeatureLevel, like: Like) -> Report
         tried=sizes,
         lowest_level=_lowest_level(latest, {level: taken}, found_at),
         missing_level=tuple(name for name in _nodes_on_directml(latest) if name not in taken),
-        partitions=group_records(found.records, level),
+        partitions=partitions,
         weight_bytes=weights,
         memory_bytes=memory,
+        work=by_node(found.records, values),
+        borders=find_borders(partitions, found.records, values),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dmlpy.graphs.checking import GRAPHS_SINCE
 
@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.lowering.node_records import NodeRecord
 
+Place: TypeAlias = Literal["graph", "late", "host", "alone"]
+
 
 @dataclass(frozen=True)
 class Partition:
     """Nodes that run together.
 
     Attributes:
-        place: `graph` for a graph of DirectML's operators, `host`, or `alone` for an unfused node: at a level without graphs,
-            or by ONNX Runtime's choice.
+        place: `graph` for a graph of DirectML's operators; `late` for nodes that are compiled when their sizes are known; `host` for nodes
+            of which some run there; `alone` for an unfused node: at a level without graphs, or by ONNX Runtime's choice.
         nodes: the names of the nodes.
     """
 
-    place: Literal["graph", "host", "alone"]
+    place: Place
     nodes: tuple[str, ...]
 
 
@@ -36,6 +38,7 @@ def group_records(records: Iterable[NodeRecord], level: FeatureLevel) -> tuple[P
         level: the highest feature level that may be used: below 2_1, operators run one by one.
     """
     found: dict[tuple[int, str], list[str]] = {}
+    on_host: set[int] = set()
     for record in records:
         graph = record.where == "directml" and record.stage is not None and record.stage % 2 == 0
         view = graph and not record.operators
@@ -47,9 +50,12 @@ def group_records(records: Iterable[NodeRecord], level: FeatureLevel) -> tuple[P
             found[record.stage, f"alone {record.name}"] = [record.name]
         else:
             found.setdefault((record.stage, "host"), []).append(record.name)
+            on_host |= {record.stage} if record.where != "deferred" else set()
+
+    def place_of(stage: int, kind: str) -> Place:
+        if kind != "host":
+            return "graph" if kind == "graph" else "alone"
+        return "host" if stage in on_host else "late"
+
     order = sorted(found, key=lambda key: key[0])
-    return tuple(Partition(_partition_place(place), tuple(found[stage, place])) for stage, place in order)
-
-
-def _partition_place(place: str) -> Literal["graph", "host", "alone"]:
-    return "graph" if place == "graph" else "host" if place == "host" else "alone"
+    return tuple(Partition(place_of(stage, kind), tuple(found[stage, kind])) for stage, kind in order)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.node_records import NodeRecord
     from dmlpy.onnx.reporting.partitions import Partition
 
-_COLOURS = {"graph": "#e8f0fe", "host": "#fdecea", "alone": "#fff4e0"}
+_COLOURS = {"graph": "#e8f0fe", "late": "#f1ecfb", "host": "#fdecea", "alone": "#fff4e0"}
 
 
 def draw(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dmlpy.devices.device import show_bytes
 from dmlpy.messages.naming import plural, printable
 from dmlpy.messages.tables import Table, paragraph_html
-from dmlpy.onnx.reporting.reasons import format_reasons
+from dmlpy.onnx.reporting.causes import find_causes
+from dmlpy.onnx.reporting.summary import summary_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from dmlpy.messages.problems import Problem
     from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.lowering.node_records import NodeRecord, Placement
+    from dmlpy.onnx.reporting.causes import Cause
     from dmlpy.onnx.reporting.partitions import Partition
+    from dmlpy.onnx.reporting.work import Border, Work
 
 Like: TypeAlias = Literal["dmlpy", "onnxruntime"]
 
@@ -30,14 +32,14 @@ _PLACES: Mapping[Placement, str] = {
     "directml": "DirectML",
     "deferred": "DirectML, late",
     "host": "host",
-    "folded": "known before",
+    "folded": "constant-folded",
     "nowhere": "nowhere",
     "invalid": "invalid",
     "refused": "refused by DirectML",
 }
 _FALLBACKS = ("deferred", "host", "nowhere", "invalid", "refused")
-_MOST_TOLD = 50
-"""The most reasons in the text; `to_dict` has all."""
+_MOST_LINES = 20
+"""The most lines of causes in the text, which fits a screen with the summary; `causes` has all."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,9 @@ class Report:
         partitions: the nodes that run together, in order.
         weight_bytes: the bytes of all inputs that DirectML's operators copy once, when they are prepared.
         memory_bytes: the bytes of scratch that the graphs need, of which one runs at a time; None where no graph is planned.
+        work: the arithmetic and the memory traffic of each node, by its name.
+        borders: what is copied between DirectML and the host.
+        sized: the report with sizes chosen for open ones, for `onnxruntime`, which otherwise recompiles nodes; None if there are none.
     """
 
     model: str
@@ -72,6 +77,9 @@ class Report:
     partitions: tuple[Partition, ...]
     weight_bytes: int
     memory_bytes: int | None
+    work: Mapping[str, Work]
+    borders: tuple[Border, ...]
+    sized: Report | None = None
 
     @property
     def fallbacks(self) -> tuple[NodeRecord, ...]:
@@ -101,7 +109,7 @@ class Report:
             (
                 node.name,
                 f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
-                _PLACES[node.where] + (", alone" if node.alone else ""),
+                _PLACES[node.where] + (", not fused" if node.alone else ""),
                 _operators(node),
                 "" if node.level is None else str(node.level),
                 _first((*node.problems, *node.alone, *node.older)),
@@ -110,9 +118,10 @@ class Report:
         )
         headings = ("node", "operator", "runs on", "DirectML operators", "level", "why")
         marked = frozenset(index for index, node in enumerate(self.nodes) if node.where in _FALLBACKS)
-        return Table(self._title(), headings, rows, marked)
+        return Table(self.title(), headings, rows, marked)
 
-    def _title(self) -> str:
+    def title(self) -> str:
+        """The model, whose decisions these are, and the feature level."""
         whose = "" if self.like == "dmlpy" else ", as ONNX Runtime's DirectML provider is predicted to run it"
         return f"{self.model}{whose}, at feature level {self.feature_level}{self._with_tried()}"
 
@@ -121,39 +130,35 @@ class Report:
 
     def summary(self) -> list[str]:
         """The model as a whole, one line per fact."""
-        places = Counter(node.where for node in self.nodes)
-        counts = [f"{places[where]} {_COUNTED[where]}" for where in _PLACES if places[where]]
-        parts = Counter(partition.place for partition in self.partitions)
-        told = [plural(parts["graph"], "graph")] if parts["graph"] else []
-        told += [f"{plural(parts['alone'], 'operator')} alone"] if parts["alone"] else []
-        told += [f"{parts['host']} on the host"] if parts["host"] else []
-        level = "no node runs on DirectML"
-        if self.lowest_level is not None:
-            level = f"{self.lowest_level} (DirectML {self.lowest_level.directml_version}) takes all that DirectML runs"
-        lines = [
-            f"nodes        {len(self.nodes)}: {', '.join(counts)}{self._with_tried()}" if self.nodes else "nodes        none",
-            f"level        {level}",
-            f"partitions   {len(self.partitions)}" + (f": {', '.join(told)}" if told else ""),
-            f"weights      {show_bytes(self.weight_bytes)}",
-        ]
-        if self.missing_level:
-            lines.insert(2, f"             {plural(len(self.missing_level), 'node')} of them not at {self.feature_level}")
-        if self.open_sizes:
-            other = "; a call with other sizes compiles the model for them" if self.tried else ""
-            lines.append(f"open sizes   {', '.join(self.open_sizes)}: give them to dmlpy.onnx.load, or --size to dmlpy onnx check{other}")
-        if self.memory_bytes is not None:
-            lines.append(f"memory       {show_bytes(self.memory_bytes)} between the nodes")
-        return [printable(line) for line in lines]
+        return summary_lines(self)
+
+    def causes(self) -> tuple[Cause, ...]:
+        """Why nodes do not run on DirectML, or not fused: each reason once, that of most nodes first."""
+        sized = self.sized
+        solved: frozenset[str] = frozenset()
+        if sized is not None:
+            solved = frozenset(node.name for node in sized.nodes if node.where in ("directml", "folded") and not node.alone)
+        return find_causes(self.nodes, {} if self.tried else self._open_inputs(), solved)
 
     def reasons(self) -> list[str]:
-        """Why nodes do not run on DirectML, or by themselves, with remedies."""
-        return format_reasons(self.nodes, {} if self.tried else self._open_inputs())
+        """The causes as texts, with remedies."""
+        return [str(cause) for cause in self.causes()]
 
     def __str__(self) -> str:
-        reasons = self.reasons()
-        shown = reasons[:_MOST_TOLD]
-        more = [f"and {len(reasons) - _MOST_TOLD} more"] if len(reasons) > _MOST_TOLD else []
-        return "\n".join([self.table().to_text(), "", *self.summary(), *([""] if shown else []), *shown, *more])
+        return self.text()
+
+    def text(self, *, all_causes: bool = False) -> str:
+        """The summary, then the causes; `table` has the nodes.
+
+        Args:
+            all_causes: whether all causes are listed, not only as many as fit a screen.
+        """
+        lines = [line for cause in self.causes() for line in str(cause).splitlines()]
+        left = 0 if all_causes else max(0, len(lines) - _MOST_LINES)
+        if left:
+            heads = sum(not line.startswith(" ") for line in lines[-left:])
+            lines[-left:] = [f"... {plural(left, 'more line')} with {plural(heads, 'more cause')}: dmlpy onnx check --all shows them"]
+        return "\n".join([printable(self.title()), "", *self.summary(), *([""] if lines else []), *lines])
 
     def to_dict(self) -> dict[str, Any]:
         """The report as a dict for JSON."""
@@ -169,7 +174,18 @@ class Report:
             "outputs": {name: value.summary() for name, value in self.outputs.items()},
             "tried_sizes": dict(self.tried),
             "partitions": [{"place": part.place, "nodes": list(part.nodes)} for part in self.partitions],
-            "nodes": [_to_dict(node) for node in self.nodes],
+            "borders": [asdict(border) for border in self.borders],
+            "causes": [
+                {
+                    "text": str(cause),
+                    "nodes": [node.name for node in cause.nodes],
+                    "followers": [node.name for node in cause.followers],
+                    "sizes": list(cause.sizes),
+                }
+                for cause in self.causes()
+            ],
+            "with_sizes": None if self.sized is None else self.sized.to_dict(),
+            "nodes": [_to_dict(node) | asdict(self.work[node.name]) for node in self.nodes],
         }
 
     def to_graphviz(self) -> graphviz.Digraph:
@@ -178,6 +194,15 @@ class Report:
 
         return draw(self.model, self.nodes, self.partitions, self.inputs, self.outputs)
 
+    def to_html(self) -> str:
+        """The report as an HTML page that needs no other file: the summary, partitions, picture, causes and nodes.
+
+        The picture needs Graphviz's program `dot`; without it the page says so.
+        """
+        from dmlpy.onnx.reporting.page import report_page
+
+        return report_page(self)
+
     def _repr_html_(self) -> str:
         picture = ""
         if len(self.nodes) <= 100 and shutil.which("dot") is not None:
@@ -185,18 +210,7 @@ class Report:
                 picture = self.to_graphviz().pipe(format="svg", encoding="utf-8")
             except (subprocess.CalledProcessError, OSError):
                 picture = ""  # the table says the same
-        return self.table().to_html() + paragraph_html("\n".join([*self.summary(), "", *self.reasons()[:_MOST_TOLD]])) + picture
-
-
-_COUNTED = {
-    "directml": "on DirectML",
-    "deferred": "compiled when their sizes are known",
-    "host": "on the host",
-    "folded": "known before the model runs",
-    "nowhere": "that nothing runs",
-    "invalid": "that ONNX does not allow",
-    "refused": "that DirectML refuses",
-}
+        return paragraph_html(str(self)) + self.table().to_html() + picture
 
 
 def _operators(node: NodeRecord) -> str:

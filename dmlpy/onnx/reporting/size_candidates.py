@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _LARGER = (16, 64, 256, 1024)
 """What is tried where 1 contradicts the model, as images of one pixel do, or leaves tensors empty: first with one batch, then for all."""
+TRIED = (1, *_LARGER)
+"""All sizes that are tried."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def size_candidates(inputs: Mapping[str, Value]) -> list[SizeCandidate]:
     leading = {label for axis, label in places if axis == 0}
     if not places:
         return []
-    candidates = [{label: 1 if label in leading else size for _, label in places} for size in (1, *_LARGER)]
+    candidates = [{label: 1 if label in leading else size for _, label in places} for size in TRIED]
     candidates += [{label: size for _, label in places} for size in _LARGER]
     candidates = [sizes for place, sizes in enumerate(candidates) if sizes not in candidates[:place]]
     return [SizeCandidate(sizes, {name: _with(sizes, value) for name, value in tensors.items()}) for sizes in candidates]

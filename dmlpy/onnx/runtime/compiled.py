@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -9,20 +10,23 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
+from dmlpy.devices.profile import Profile, checked_runs, profile_whole
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, DmlError, Problem
+from dmlpy.onnx.loading.size_candidates import size_candidates
+from dmlpy.onnx.lowering.cache import LRUCache
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
-from dmlpy.onnx.reporting.size_candidates import size_candidates
 from dmlpy.onnx.runtime.bound_runs import BoundRunCache
-from dmlpy.onnx.runtime.cache import LRUCache
 from dmlpy.onnx.runtime.compile_context import CompileContext
 from dmlpy.onnx.runtime.compiled_program import CompiledProgram, compile_deferred
 from dmlpy.onnx.runtime.graph_runs import PackedWeights
 from dmlpy.onnx.runtime.inputs import fit_problems, to_array, to_sequence
 from dmlpy.onnx.runtime.open_sizes import OpenSizes
+from dmlpy.onnx.runtime.profiling import profile_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,6 +44,9 @@ _MOST_PREPARED = 64
 
 _MOST_TRIED = 3
 """The most sizes that are tried then."""
+
+_RUNS_UNTIL_BOUND = 2
+"""The runs after which sizes recur and the graphs are bound together."""
 
 
 class CompiledModel:
@@ -148,6 +155,27 @@ class CompiledModel:
         """
         return self._fitting(sizes or {}).plan()
 
+    def profile(self, inputs: Mapping[str, Any], *, runs: int = 20) -> Profile:
+        """Measures whole runs, as `run` makes them, and each node by itself: those of graphs one by one, those on the host as they run.
+
+        Nodes that wait for sizes run as compiled for these inputs; a loop that is not unrolled is one node.
+
+        Args:
+            inputs: as for `run`.
+            runs: how many runs are measured, after those that bind the graphs.
+
+        Raises:
+            BindError, CompileError, DeviceError: as for `run`.
+            DescError: `runs` is no number from 1 on.
+        """
+        count, given = checked_runs(runs, f"{self.model.name}.profile"), self._arrays(inputs)
+        for _ in range(_RUNS_UNTIL_BOUND):
+            self.run(given)
+        stream = self.device.current_stream()
+        whole_us = profile_whole(self.device, lambda: self.run(given), count, stream)
+        program = self._compile_for_sizes({name: given[name].shape for name in self._tensors})
+        return Profile(self.model.name, self.device.name, profile_nodes(program, given, self.device, count, stream), whole_us)
+
     def compare(self, device: Device | str, inputs: Mapping[str, Any], *, tolerance: float | None = None) -> ModelComparison:
         """Runs the graphs node by node here and on another device, each with the inputs that it has here.
 
@@ -250,7 +278,15 @@ class CompiledModel:
         """
         if problems := model.interpretation(self.feature_level).problems:
             raise CompileError(model.name, problems)
+        if FALLBACKS.isEnabledFor(logging.INFO):
+            self._log_fallbacks(model)
         return model.program(self.feature_level)
+
+    def _log_fallbacks(self, model: LoweredModel) -> None:
+        for record in model.interpretation(self.feature_level).records:
+            if record.where == "host":
+                why = "; ".join(problem.headline() for problem in record.problems)
+                log_once(FALLBACKS, lambda: f"{model.name}: node {record.name!r} ({record.op_type}) runs on the host: {why}")  # noqa: B023
 
     def __repr__(self) -> str:
         return f"<ONNX model {self.model.name} compiled for {self.device.name} at feature level {self.feature_level}>"

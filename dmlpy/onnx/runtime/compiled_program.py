@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from dmlpy.comparison import compare
 from dmlpy.compiler import compile_apart
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.runtime.cache import NODE_BYTES
-from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphRun
+from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphRun, HostCall
 from dmlpy.onnx.runtime.host_nodes import prepare_host_node
 from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
 from dmlpy.onnx.runtime.shared_nodes import SharedNodes
@@ -136,8 +137,15 @@ class _HostRun:
         if calls is not None and self._own:
             calls.is_whole = False
         values.update(self._owned)
-        for run in self._own:
+        for node, run in zip(self.nodes, self._own, strict=False):  # the others wait
+            if calls is None or calls.wait is None:
+                run(values)
+                continue
+            calls.wait()
+            began = time.perf_counter_ns()
             run(values)
+            us = (time.perf_counter_ns() - began) / 1000.0
+            calls.on_host.append(HostCall(node.proto.name or node.proto.op_type, node.proto.op_type, us, len(calls.made)))
         if self._waiting is not None:
             values.update(self._waiting(values, calls))
 

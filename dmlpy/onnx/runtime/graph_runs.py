@@ -18,7 +18,7 @@ from dmlpy.onnx.lowering.stages import to_elements, to_tensor
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from dmlpy.devices import Device
     from dmlpy.devices.graphs import CompiledGraph, PreparedGraph
@@ -72,6 +72,23 @@ class GraphCall:
     writes: Mapping[str, DeviceTensor]
 
 
+@dataclass(frozen=True, eq=False)
+class HostCall:
+    """A node that ran on the host.
+
+    Attributes:
+        name: the node's name.
+        op_type: its operator.
+        us: the microseconds that it took, with the copies of its inputs to the host.
+        after: how many graphs had run before it.
+    """
+
+    name: str
+    op_type: str
+    us: float
+    after: int
+
+
 @dataclass(eq=False)
 class GraphCalls:
     """The graphs that one run of a model consists of.
@@ -79,10 +96,14 @@ class GraphCalls:
     Attributes:
         made: these graphs, in the order in which they ran.
         is_whole: whether they are the whole run, also for all other inputs of these sizes.
+        wait: waits for the work of graphs, before a node on the host is timed; None if those nodes are not timed.
+        on_host: the nodes that were timed on the host, in order.
     """
 
     made: list[GraphCall] = field(default_factory=list)
     is_whole: bool = True
+    wait: Callable[[], None] | None = None
+    on_host: list[HostCall] = field(default_factory=list)
 
 
 class PackedWeights:

@@ -75,7 +75,7 @@ class SharedNodes:
                 self._is_alone = True
         if calls is not None:
             calls.is_whole = False
-        return self._own(values, None)
+        return self._own(values, calls)
 
     def _together(self, values: dict[str, Any], calls: GraphCalls | None) -> dict[str, Any]:
         found = self._shared({name: values[own] for name, own in self._reads.items()}, self._context.to_host, calls)

@@ -11,6 +11,7 @@ import threading
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.devices.cuda.recurrent.base import RecurrencePlan
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.messages.problems import DeviceError
@@ -109,6 +110,7 @@ class ResidentPlan(RecurrencePlan):
             if self._successor is None:
                 successor = self._make_successor(str(error))
                 successor.load()
+                log_once(FALLBACKS, lambda: f"{self.label}: {error}: other kernels run instead")
                 self._successor = successor
         if is_prepared:
             raise DeviceError(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.recurrent.block_shapes import BlockShape, block_shapes
@@ -272,7 +273,8 @@ def make_plan(plans: Plans[PlanT], desc: RecurrentDesc, library: KernelLibrary, 
     try:
         plan = _made(choice, library, why)
     except NotResidentError as error:  # known only once the kernel is loaded
-        why = str(error)
+        why, refused = str(error), choice.strategy
+        log_once(FALLBACKS, lambda: f"{desc.c_name}, strategy {refused}: {why}: other kernels run instead")
         choice = choose(plans, desc, library.limits, tf32, strategy, not_resident=why)
         plan = _made(choice, library, why)
     waits = choice.option.cooperative or choice.option.clustered
