@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import socket
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +17,11 @@ import pytest
 import typer.testing
 from onnx import TensorProto
 from onnx.helper import make_node
+
+if sys.platform == "win32":
+    pytest.skip("pipes, limits and permissions are those of POSIX", allow_module_level=True)
+
+import resource
 
 import dmlpy as dml
 from dmlpy import files, onnx, x
