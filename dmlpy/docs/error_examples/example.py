@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import os
+import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ SECTIONS = ("descs", "arrays", "graphs", "expressions", "models", "onnx", "keras
 """The modules of examples, in the page's order."""
 
 Wrong = Callable[[], Any]
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,21 @@ class Example:
         Raises:
             RuntimeError: it has none.
         """
-        with _empty_folder():
+        with _empty_folder() as folder:
             try:
                 found = self.act()
             except DmlError as error:
-                return tuple(problem.code for problem in error.problems), str(error)
+                return tuple(problem.code for problem in error.problems), anywhere(str(error), folder)
         if not found or not all(isinstance(problem, Problem) for problem in found):
             raise RuntimeError(f"the example of {', '.join(self.codes)} gives no error")
-        return tuple(problem.code for problem in found), lay_out("dml.check", found)
+        return tuple(problem.code for problem in found), anywhere(lay_out("dml.check", found), folder)
+
+
+def anywhere(message: str, folder: str) -> str:
+    """A message without what differs from run to run: the folder in which an example ran, and addresses of memory."""
+    for spelling in {folder, os.path.realpath(folder)}:
+        message = message.replace(spelling, "/models")
+    return _ADDRESS.sub("0x…", message)
 
 
 def shows(*codes: str) -> Callable[[Wrong], Wrong]:
@@ -120,11 +129,11 @@ def _definitions(module: ModuleType, tree: ast.AST) -> Iterator[str]:
 
 
 @contextmanager
-def _empty_folder() -> Iterator[None]:
+def _empty_folder() -> Iterator[str]:
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
-            yield
+            yield folder
         finally:
             os.chdir(before)
