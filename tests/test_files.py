@@ -137,7 +137,7 @@ def test_what_is_no_file_is_no_input(make: Callable[[Path], None], told: str, tm
     make(path)
     net.write_bytes(model([make_node("Relu", ["x"], ["y"])], {"x": [2]}, ["y"]).SerializeToString())
     found = typer.testing.CliRunner().invoke(app, ["onnx", "run", str(net), "--device", "numpy", "--input", f"x={path}"])
-    assert (found.exit_code, told in found.stderr, "file.unreadable" in found.stderr) == (1, True, True)
+    assert (found.exit_code, told in found.stderr, "file.unreadable" in found.stderr) == (2, True, True)
 
 
 def test_external_data_is_stored(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from dmlpy.cli.output import LevelOption, report_errors, show, tell, warn
 
 if TYPE_CHECKING:
     from dmlpy.devices import Device
+    from dmlpy.inspection.explain import Explanation
 
 
 class ModelsAreRun(TyperGroup):
@@ -301,12 +302,20 @@ def explain(
         ),
     ] = None,
     feature_level: LevelOption = "6_4",
+    as_json: JsonOption = False,
 ) -> None:
     """Show an operator's struct (members, sizes, types, rules, support) or a problem's code. Without a name, list the operators."""
     from dmlpy.inspection import catalog
     from dmlpy.inspection import explain as explanations
 
     with report_errors():
+        if as_json and operator is not None and explanations.is_code(operator):
+            raise typer.BadParameter("a code's explanation is text", param_hint="--json")
+        if as_json:
+            names = [entry.kind.short_name() for entry in catalog.operators()] if operator is None else [operator]
+            found = [explanations.explain(name, feature_level).as_dict() for name in names]
+            typer.echo(json.dumps(found if operator is None else found[0], indent=2))
+            return
         if operator is None:
             show(catalog.operators_table(catalog.operators()))
             return
@@ -315,30 +324,34 @@ def explain(
 
             typer.echo(explain_code(operator))
             return
-        found = explanations.explain(operator, feature_level)
-        typer.echo(found.summary)
-        if found.formula:
-            typer.echo("\n" + "\n".join(f"    {line}" for line in found.formula.splitlines()))
+        _print_explanation(explanations.explain(operator, feature_level))
+
+
+def _print_explanation(found: Explanation) -> None:
+    """Prints an operator's explanation: tables in colour on a terminal."""
+    typer.echo(found.summary)
+    if found.formula:
+        typer.echo("\n" + "\n".join(f"    {line}" for line in found.formula.splitlines()))
+    typer.echo()
+    show(found.members())
+    if found.sizes:
+        typer.echo("Sizes that follow from others")
+        for name, text in found.sizes.items():
+            typer.echo(f"  {name}: {text}")
         typer.echo()
-        show(found.members())
-        if found.sizes:
-            typer.echo("Sizes that follow from others")
-            for name, text in found.sizes.items():
-                typer.echo(f"  {name}: {text}")
-            typer.echo()
-        show(found.levels())
-        if found.rules:
-            typer.echo("Rules beyond sizes and types")
-            for name, text in found.rules.items():
-                typer.echo(f"  {text}  [{name}]")
-            typer.echo()
-        typer.echo("\n".join(found.facts()))
-        if shown := found.shown():
-            typer.echo("\nWhat released programs show")
-            for line in shown:
-                typer.echo(f"  {line}")
-        if found.example:
-            typer.echo("\nExample\n" + "\n".join(f"    {line}".rstrip() for line in found.example.splitlines()))
+    show(found.levels())
+    if found.rules:
+        typer.echo("Rules beyond sizes and types")
+        for name, text in found.rules.items():
+            typer.echo(f"  {text}  [{name}]")
+        typer.echo()
+    typer.echo("\n".join(found.facts()))
+    if shown := found.shown():
+        typer.echo("\nWhat released programs show")
+        for line in shown:
+            typer.echo(f"  {line}")
+    if found.example:
+        typer.echo("\nExample\n" + "\n".join(f"    {line}".rstrip() for line in found.example.splitlines()))
 
 
 @app.command()

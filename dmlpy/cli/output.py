@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from dmlpy.messages.tables import Table
 
+UNREADABLE = frozenset(("file.unreadable", "onnx.file"))
+"""The codes of files that do not exist or that nobody may read."""
 LevelOption = Annotated[
     str, typer.Option("--feature-level", metavar="LEVEL", help="Highest feature level that may be used, like 5_0 or 5.0.")
 ]
@@ -21,12 +23,13 @@ LevelOption = Annotated[
 
 @contextmanager
 def report_errors(status: int = 1) -> Iterator[None]:
-    """Reports dmlpy's errors on stderr, without a traceback, and ends with an exit status."""
+    """Reports dmlpy's errors on stderr, without a traceback, and ends with an exit status: 2 if a file that is named cannot be read."""
     try:
         yield
     except dmlpy.DmlError as error:
         warn(str(error))
-        raise typer.Exit(status) from None
+        unreadable = any(problem.code in UNREADABLE for problem in error.problems)
+        raise typer.Exit(2 if unreadable else status) from None
 
 
 def warn(text: str) -> None:
