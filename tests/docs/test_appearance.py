@@ -48,6 +48,15 @@ window.addEventListener("load", () => setTimeout(() => {
 """
 
 
+FRAMED = """
+const asked = new URLSearchParams(location.search);
+const frame = document.createElement("iframe");
+frame.src = "site/" + asked.get("page");
+frame.style = "border: 0; height: 2000px; width: " + asked.get("width") + "px";
+document.body.append(frame);
+"""
+
+
 def browser() -> str:
     for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
         if path := shutil.which(name):
@@ -79,6 +88,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for name in (*(f"{page}.html" for page in PAGES), MARKED)
     ]
     (folder / "frames.html").write_text(f"<!doctype html><body>{''.join(frames)}<script>{SCRIPT}</script></body>", "utf-8")
+    (folder / "photograph.html").write_text(f"<!doctype html><body style='margin: 0'><script>{FRAMED}</script></body>", "utf-8")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -129,5 +139,6 @@ def test_pages_are_photographed(page: str, width: int, address: str, tmp_path: P
     folder = Path(os.environ["DMLPY_TEST_PICTURES"]).absolute()
     folder.mkdir(exist_ok=True)
     target = folder / f"{page.replace('/', '-')}-{width}.png"
-    chromium(tmp_path, f"--window-size={max(width, 500)},2000", f"--screenshot={target}", f"{address}/site/{page}.html")
+    asked = f"{address}/photograph.html?page={page}.html&width={width}"
+    chromium(tmp_path, f"--window-size={max(width, 500)},2000", f"--screenshot={target}", asked)
     assert target.stat().st_size > 10_000
