@@ -107,25 +107,33 @@ def examples_of(section: str) -> list[Example]:
 
 def _definitions(module: ModuleType, tree: ast.AST) -> Iterator[str]:
     """The assignments and plain functions at the top of a module whose names some code uses, directly or indirectly."""
-    text = inspect.getsource(module)
-    defined: dict[str, ast.AST] = {}
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign):
-            defined |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.FunctionDef) and not node.decorator_list:
-            defined[node.name] = node
+    defined = _defined(module)
     wanted: set[str] = set()
 
     def want(code: ast.AST) -> None:
         for part in ast.walk(code):
             if isinstance(part, ast.Name) and part.id in defined and part.id not in wanted:
                 wanted.add(part.id)
-                want(defined[part.id])
+                want(defined[part.id][0])
 
     want(tree)
-    for name, definition in defined.items():
+    for name, (_, source) in defined.items():
         if name in wanted:
-            yield ast.get_source_segment(text, definition) or ""
+            yield source
+
+
+@cache
+def _defined(module: ModuleType) -> dict[str, tuple[ast.AST, str]]:
+    """The assignments and plain functions at the top of a module by name, each with its text."""
+    text = inspect.getsource(module)
+    defined: dict[str, tuple[ast.AST, str]] = {}
+    for node in ast.parse(text).body:
+        source = ast.get_source_segment(text, node) or ""
+        if isinstance(node, ast.Assign):
+            defined |= {target.id: (node, source) for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.FunctionDef) and not node.decorator_list:
+            defined[node.name] = (node, source)
+    return defined
 
 
 @contextmanager
