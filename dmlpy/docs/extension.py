@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
@@ -55,10 +56,16 @@ def _as_rest(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
 def _contents_of(env: BuildEnvironment, builder: Builder, document: str) -> str:
     """The sidebar of a page: every family, and the operators of the page's family only."""
     found = []
-    for tree in env.get_doctree(env.config.root_doc).findall(addnodes.toctree):
-        found.append(f'<p class="caption" role="heading"><span class="caption-text">{html.escape(tree["caption"])}</span></p>')
-        found.append(_listed(env, builder, document, tree["entries"], 1))
+    for caption, entries in _sections(env):
+        found.append(f'<p class="caption" role="heading"><span class="caption-text">{html.escape(caption)}</span></p>')
+        found.append(_listed(env, builder, document, entries, 1))
     return "\n".join(found)
+
+
+@cache
+def _sections(env: BuildEnvironment) -> list[tuple[str, list[tuple[str | None, str]]]]:
+    """The captions of the first page's contents with their entries. Sphinx reads the page from disk each time that it is asked for it."""
+    return [(tree["caption"], tree["entries"]) for tree in env.get_doctree(env.config.root_doc).findall(addnodes.toctree)]
 
 
 def _listed(env: BuildEnvironment, builder: Builder, document: str, entries: Iterable[tuple[str | None, str]], level: int) -> str:
