@@ -10,7 +10,7 @@ A chunk that is written is marked. So a run that was ended, by Ctrl+C or otherwi
 worker that dies during a run, as `--kill-after` has it, is replaced, and what it had not written is computed again: the states are the
 same bit for bit.
 
-It needs `pip install dask distributed zarr`, Bokeh for the dashboard, and Linux or macOS.
+It needs `pip install dask distributed zarr`, and Bokeh for the dashboard.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import resource
-import signal
 import sys
 import threading
 import time
@@ -29,6 +27,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+import psutil
 import zarr
 from distributed import Client, LocalCluster, progress
 
@@ -144,12 +143,17 @@ def kill_a_worker(client: Client, folder: str, chunks: int) -> None:
     victim = next(iter(client.run(os.getpid).values()))
     while sum(int(store[f"written/{steps}"][:].sum()) for steps in LONGEST) < chunks:
         time.sleep(0.05)
-    os.kill(victim, signal.SIGKILL)
+    psutil.Process(victim).kill()
     print("\na worker was killed")
 
 
 def peak() -> int:
     """The most memory that this process has had, in bytes."""
+    memory = psutil.Process().memory_info()
+    if hasattr(memory, "peak_wset"):  # Windows
+        return memory.peak_wset
+    import resource
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -50,7 +50,7 @@ KNOWN_BY: dict[str, set[str]] = {
     "rich": {"cli/*.py", "devices/cpu/jit.py", "messages/tables.py", "keras/progress.py", "messages/problems.py"},
     "typer": {"cli/*.py"},
     "PIL": {"dxdispatch/pictures.py"},
-    "matplotlib": {"bench/picture.py", "keras/callbacks.py"},
+    "matplotlib": {"bench/picture.py", "docs/notebook.py", "keras/callbacks.py"},
     "dask": {"dask/*.py", "docs/error_examples/dask.py"},
     "distributed": {"dask/*.py"},
     "thinc": {"thinc/*.py"},

@@ -172,12 +172,24 @@ def test_readme_is_short() -> None:
 
 def test_ci_runs_the_readmes_test_command() -> None:
     """Both of the README's commands make an environment; CI makes the same one, with uv, and runs the same tests in it."""
-    blocks = pages.code((ROOT / "README.md").read_text("utf-8"), "sh")
-    main, tests = (block.strip().split(" && ") for block in blocks)
-    assert main[:2] == tests[:2] == ["python3 -m venv .venv", ". .venv/bin/activate"]
+    text = (ROOT / "README.md").read_text("utf-8")
+    main, tests = map(pages.commands, pages.code(text, "sh"))
+    assert main[0] == tests[0] == "python3 -m venv .venv"
     assert main[-1].startswith("python examples/pronounce.py ")
     ci = (ROOT / ".ci/run").read_text("utf-8").replace("$install ", "pip install ").replace('"$bin/pytest"', "pytest")
-    assert [command for command in tests[2:] if command not in ci] == []
+    assert [command for command in tests[1:] if command not in ci] == []
+
+
+def test_windows_runs_the_same_commands_in_the_environment() -> None:
+    """None is run by a program outside of it, as `pip` alone would be where scripts that activate it are forbidden."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    main, tests = map(pages.commands, pages.code(text, "sh"))
+    first, then = (block.splitlines() for block in pages.code(text, "powershell"))
+    assert [first[0], main[0]] == ["py -m venv .venv", "python3 -m venv .venv"]
+    assert [line for line in (*first[1:], *then) if not line.startswith(".venv\\Scripts\\python ")] == []
+    inside = [[re.sub(r"^\.venv\\Scripts\\python (-m )?", "", line) for line in lines] for lines in (first[1:], then)]
+    wanted = [main[1:], [tests[1], tests[-1]]]  # the rest of the second command has been run by the first
+    assert inside == [[command.removeprefix("python ") for command in commands] for commands in wanted]
 
 
 def test_every_example_is_listed() -> None:

@@ -65,8 +65,8 @@ def commands(job: str) -> list[str]:
 
 
 def test_the_workflow_runs_the_readmes_test_command() -> None:
-    readme = pages.code((ROOT / "README.md").read_text("utf-8"), "sh")[1].strip().split(" && ")
-    assert commands("tests") == readme[2:]
+    readme = pages.commands(pages.code((ROOT / "README.md").read_text("utf-8"), "sh")[1])
+    assert commands("tests") == readme[1:]
     assert os.access(ROOT / ".ci/run", os.X_OK)
 
 
@@ -268,3 +268,39 @@ def test_a_release_is_checked_and_agreed_to_before_it_is_published() -> None:
 def test_the_changelog_begins_with_this_version() -> None:
     headings = re.findall(r"^## (\S+)", (ROOT / ".github/CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert headings[0] == dmlpy.__version__
+
+
+def test_the_conda_recipe_is_that_of_the_project() -> None:
+    """Dependencies, Python, version and command; conda calls two packages otherwise."""
+    recipe = yaml.safe_load((ROOT / ".github/conda/recipe.yaml").read_text("utf-8"))
+    names = {"python-flatbuffers": "flatbuffers", "python-graphviz": "graphviz"}
+    run = [requirement.split(" ") for requirement in recipe["requirements"]["run"]]
+    project = PYPROJECT["project"]
+    assert sorted(f"{names.get(name, name)}{bound}" for name, bound in run if name != "python") == sorted(project["dependencies"])
+    assert ["python", project["requires-python"]] in run
+    assert recipe["requirements"]["host"][0] == f"python {project['requires-python']}"
+    assert recipe["requirements"]["host"][2].replace(" ", "") == PYPROJECT["build-system"]["requires"][0]
+    constraints = [requirement.replace(" ", "") for requirement in recipe["requirements"]["run_constraints"]]
+    assert constraints == project["optional-dependencies"]["cpu"]
+    assert recipe["context"]["version"] == dmlpy.__version__
+    assert recipe["build"]["python"]["entry_points"] == [f"{name} = {target}" for name, target in project["scripts"].items()]
+    assert recipe["about"]["license"] == project["license"]
+
+
+def test_the_next_python_is_tried_at_night() -> None:
+    """One that no row of ci.yml has yet: newer than all of them."""
+    step = NIGHTLY["jobs"]["next-python"]["steps"][1]
+    listed = WORKFLOW["jobs"]["tests"]["strategy"]["matrix"]["python"]
+    assert [int(part) for part in step["with"]["python-version"].split(".")] > [int(part) for part in listed[-1].split(".")]
+
+
+def test_the_site_is_published_from_main_with_the_libraries_that_it_documents() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/site.yml").read_text("utf-8"))
+    assert workflow[True]["push"] == {"branches": ["main"]}
+    commands = [step["run"] for step in workflow["jobs"]["build"]["steps"] if "run" in step]
+    (extras,) = re.findall(r"pip install -e '\.\[([\w,]+)\]'", "\n".join(commands))
+    assert {*extras.split(",")} == {"docs", "torch", "thinc"} <= PYPROJECT["project"]["optional-dependencies"].keys()
+    assert commands[-1] == "dmlpy docs --strict --output site"
+    assert workflow["jobs"]["build"]["steps"][-1]["with"]["path"] == "site"
+    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["jobs"]["publish"]["needs"] == "build"

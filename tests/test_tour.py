@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -10,17 +9,11 @@ from typing import Any
 
 import pytest
 
+from dmlpy.docs.notebook import run_cell
+
 TOUR = Path(__file__).parents[1] / "examples" / "tour.ipynb"
 NOTEBOOK: dict[str, Any] = json.loads(TOUR.read_text(encoding="utf-8"))
 CODE = {cell["id"]: "".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"}
-
-
-def run(name: str, source: str, variables: dict[str, Any]) -> Any:
-    """Runs a cell as Jupyter does; the value of its last expression, or None."""
-    tree = ast.parse(source)
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, name, "exec"), variables)
-    return eval(compile(ast.Expression(last.value), name, "eval"), variables) if isinstance(last, ast.Expr) else None
 
 
 def test_the_notebook_is_well_formed_and_has_no_outputs() -> None:
@@ -38,7 +31,7 @@ def test_the_tour_runs_and_shows_what_it_promises(monkeypatch: pytest.MonkeyPatc
     variables: dict[str, Any] = {"__name__": "__main__"}
     shown, printed = {}, {}
     for name, source in CODE.items():
-        shown[name] = run(name, source, variables)
+        shown[name] = run_cell(name, source, variables)
         printed[name] = capsys.readouterr().out
     html = {name: value._repr_html_() for name, value in shown.items() if hasattr(value, "_repr_html_")}
     # Layouts: packed, strided, broadcast.

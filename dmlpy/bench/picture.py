@@ -98,6 +98,7 @@ def _fill(figure: Figure, record: Record, found: list[Point]) -> None:
     _lines(axes, found)
     _markers(axes, record, found)
     _labels(axes, found)
+    figure.suptitle(f"Time of a step by dmlpy bench, {record.date[:10]}: {record.device_name}", x=0.08, y=0.99, ha="left", fontsize=11)
     axes.set(xlabel="floor of the model, µs a step (log)", ylabel="measured, µs a step (log)")
 
 

@@ -24,6 +24,7 @@ from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, flag, repo
 
 if TYPE_CHECKING:
     from dmlpy.devices import Device
+    from dmlpy.inspection.explain import Explanation
 
 
 class ModelsAreRun(TyperGroup):
@@ -314,12 +315,20 @@ def explain(
         ),
     ] = None,
     feature_level: LevelOption = "6_4",
+    as_json: JsonOption = False,
 ) -> None:
     """Show an operator's struct (members, sizes, types, rules, support) or a problem's code. Without a name, list the operators."""
     from dmlpy.inspection import catalog
     from dmlpy.inspection import explain as explanations
 
     with report_errors():
+        if as_json and operator is not None and explanations.is_code(operator):
+            raise typer.BadParameter("a code's explanation is text", param_hint="--json")
+        if as_json:
+            names = [entry.kind.short_name() for entry in catalog.operators()] if operator is None else [operator]
+            found = [explanations.explain(name, feature_level).as_dict() for name in names]
+            typer.echo(json.dumps(found if operator is None else found[0], indent=2))
+            return
         if operator is None:
             show(catalog.operators_table(catalog.operators()))
             return
@@ -328,30 +337,34 @@ def explain(
 
             typer.echo(explain_code(operator))
             return
-        found = explanations.explain(operator, feature_level)
-        typer.echo(found.summary[:1].upper() + found.summary[1:])
-        if found.formula:
-            typer.echo("\n" + "\n".join(f"    {line}" for line in found.formula.splitlines()))
+        _print_explanation(explanations.explain(operator, feature_level))
+
+
+def _print_explanation(found: Explanation) -> None:
+    """Prints an operator's explanation: tables in colour on a terminal."""
+    typer.echo(found.summary[:1].upper() + found.summary[1:])
+    if found.formula:
+        typer.echo("\n" + "\n".join(f"    {line}" for line in found.formula.splitlines()))
+    typer.echo()
+    show(found.members())
+    if found.sizes:
+        typer.echo("Sizes that follow from others")
+        for name, text in found.sizes.items():
+            typer.echo(f"  {name}: {text}")
         typer.echo()
-        show(found.members())
-        if found.sizes:
-            typer.echo("Sizes that follow from others")
-            for name, text in found.sizes.items():
-                typer.echo(f"  {name}: {text}")
-            typer.echo()
-        show(found.levels())
-        if found.rules:
-            typer.echo("Rules beyond sizes and types")
-            for name, text in found.rules.items():
-                typer.echo(f"  {text}  [{name}]")
-            typer.echo()
-        typer.echo("\n".join(found.facts()))
-        if shown := found.shown():
-            typer.echo("\nWhat released programs show")
-            for line in shown:
-                typer.echo(f"  {line}")
-        if found.example:
-            typer.echo("\nExample\n" + "\n".join(f"    {line}".rstrip() for line in found.example.splitlines()))
+    show(found.levels())
+    if found.rules:
+        typer.echo("Rules beyond sizes and types")
+        for name, text in found.rules.items():
+            typer.echo(f"  {text}  [{name}]")
+        typer.echo()
+    typer.echo("\n".join(found.facts()))
+    if shown := found.shown():
+        typer.echo("\nWhat released programs show")
+        for line in shown:
+            typer.echo(f"  {line}")
+    if found.example:
+        typer.echo("\nExample\n" + "\n".join(f"    {line}".rstrip() for line in found.example.splitlines()))
 
 
 @app.command()
@@ -468,7 +481,9 @@ def bench(
     shapes: Annotated[
         list[str] | None, typer.Option("--shape", metavar="GLOB", help="Shapes to measure, by key; repeatable.", show_default=False)
     ] = None,
-    dtypes: Annotated[list[str] | None, typer.Option("--dtype", help="float32 or float16; default: all of a shape's.")] = None,
+    dtypes: Annotated[
+        list[str] | None, typer.Option("--dtype", help="float32, float16, or int8 for operators; default: all of a shape's.")
+    ] = None,
     passes: Annotated[list[str] | None, typer.Option("--pass", help="forward or training; default: all of a shape's.")] = None,
     peers: Annotated[list[str] | None, typer.Option("--peer", metavar="NAME", help="Only these other libraries; repeatable.")] = None,
     no_peers: Annotated[bool, flag("--no-peers", help="Measure only dmlpy.")] = False,
@@ -551,7 +566,8 @@ def _why_no_name(name: str) -> str:
     if name in SHAPES:
         return f"{name!r} is a shape: give it as --shape {name}"
     short = {kind.short_name().lower() for kind in OPERATORS.values()}
-    if name.lower().removeprefix("dml_operator_") in short:
+    spelled = name.lower().removeprefix("dml_operator_")
+    if not short.isdisjoint((spelled, f"element_wise_{spelled}", f"activation_{spelled}")):
         return f"{name!r} is an operator: give --operators too"
     meant = did_you_mean(name, [*SHAPES, *short])
     return f"{name!r} is neither a shape (--shape) nor an operator (with --operators)" + (f": {meant}" if meant else "")

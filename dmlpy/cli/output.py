@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.profile import Profile
     from dmlpy.messages.tables import Table
 
+UNREADABLE = frozenset(("file.unreadable", "onnx.file"))
+"""The codes of files that do not exist or that nobody may read."""
+
 
 def flag(*names: str, help: str, **more: Any) -> Any:
     """An option without a value: help shows none."""
@@ -50,12 +53,16 @@ def write_trace(path: Path, profiles: Iterable[Profile]) -> None:
 
 @contextmanager
 def report_errors(status: int = 1) -> Iterator[None]:
-    """Reports dmlpy's errors, and optional packages that are missing, on stderr without a traceback; ends with an exit status."""
+    """Reports dmlpy's errors, and optional packages that are missing, on stderr without a traceback; ends with an exit status.
+
+    The status is 2 if a file that is named cannot be read.
+    """
     try:
         yield
     except dmlpy.DmlError as error:
         warn(str(error))
-        raise typer.Exit(status) from None
+        unreadable = any(problem.code in UNREADABLE for problem in error.problems)
+        raise typer.Exit(2 if unreadable else status) from None
     except ModuleNotFoundError as error:
         if "pip install" not in str(error):  # a mistake, not a package that the user can install
             raise

@@ -196,6 +196,16 @@ class Struct(BaseModel, metaclass=StructType):
         def __delattr__(self, name: str) -> None:
             raise self._frozen_error(name, "deleted", "...")
 
+        def __getattr__(self, name: str) -> Any:
+            """Reads a member by its C name, as it can be given; names that begin otherwise are Python's and pydantic's."""
+            if name[:1].isupper():
+                if name in self.c_counts:
+                    counted = self.c_counts[name]
+                    return len(getattr(self, counted if isinstance(counted, str) else counted[0]) or ())
+                if (member := self.member_named(name)) is not None:
+                    return getattr(self, member)
+            return super().__getattr__(name)
+
     def _frozen_error(self, name: str, done: str, value: str) -> DescError:
         """The error for assigning to a member."""
         remedy = f"make a changed copy: desc = desc.replace({name}={value})"

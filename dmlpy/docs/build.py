@@ -16,7 +16,19 @@ from dmlpy.docs.sources import write_sources
 from dmlpy.messages.problems import DmlError
 
 _STATIC = Path(__file__).with_name("static")
-_NEEDED = {"sphinx": "sphinx", "myst_parser": "myst-parser", "furo": "furo"}
+_DESCRIPTION = "dmlpy describes, checks and runs DirectML's operators on any machine: on any CPU, and on NVIDIA GPUs with CUDA."
+NEEDED = {
+    "dask": "dask",
+    "furo": "furo",
+    "matplotlib": "matplotlib",
+    "ml_dtypes": "ml_dtypes",
+    "myst_parser": "myst-parser",
+    "onnx": "onnx",
+    "safetensors": "safetensors",
+    "sphinx": "sphinx",
+    "sphinx_copybutton": "sphinx-copybutton",
+}
+"""The packages of the extra `docs`, by the modules that the site's code and examples import."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ def build(output: Path, *, sources: Path | None = None, jobs: int | None = None)
     Raises:
         DmlError: a package of the extra `docs` is not installed.
     """
-    if absent := [package for module, package in _NEEDED.items() if importlib.util.find_spec(module) is None]:
+    if absent := [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]:
         raise DmlError(f"the site is built with packages that are not installed: {', '.join(absent)}; pip install -e '.[docs]'")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "sources") if sources is None else sources
@@ -61,17 +73,34 @@ def settings() -> dict[str, Any]:
         "author": "the dmlpy developers",
         "version": dmlpy.__version__,
         "release": dmlpy.__version__,
-        "extensions": ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "dmlpy.docs.extension"],
+        "extensions": [
+            "myst_parser",
+            "sphinx.ext.autodoc",
+            "sphinx.ext.mathjax",
+            "sphinx.ext.napoleon",
+            "sphinx_copybutton",
+            "dmlpy.docs.extension",
+        ],
         "source_suffix": {".md": "markdown"},
         "myst_enable_extensions": ["colon_fence"],
+        "myst_html_meta": {"description lang=en": _DESCRIPTION},
         "myst_heading_anchors": 4,
         "html_theme": "furo",
         "html_title": f"dmlpy {dmlpy.__version__}",
         "html_static_path": [str(_STATIC)],
         "html_css_files": ["site.css"],
+        "html_logo": str(_STATIC / "icon.svg"),
+        "html_favicon": str(_STATIC / "icon.svg"),
+        # Formulas begin at the left, and long ones continue on the next line.
+        "mathjax4_config": {"output": {"displayAlign": "left", "displayOverflow": "linebreak"}},
+        # Only what is typed is copied from a block with commands and their output.
+        "copybutton_prompt_text": r"\$ |>>> ",
+        "copybutton_prompt_is_regexp": True,
+        "copybutton_selector": "div:not(.highlight-text) > div.highlight pre",
         "html_copy_source": False,
         "html_show_sourcelink": False,
         "html_show_sphinx": False,
+        "html_show_copyright": False,
         "autodoc_typehints_format": "short",
         "autodoc_member_order": "bysource",
         "python_use_unqualified_type_names": True,

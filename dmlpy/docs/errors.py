@@ -27,6 +27,16 @@ SECTIONS: Mapping[str, str] = {
 }
 """The page's sections: those of `rules` list an operator's rules, the others the examples in the module of that name."""
 
+MOST_FREQUENT: Mapping[str, str] = {
+    "size.equal": "two sizes that have to be equal differ",
+    "type.support": "the operator does not take this data type at this feature level",
+    "type.equal": "tensors that share a data type have different ones",
+    "dims.support": "the operator does not take this number of dimensions at this feature level",
+    "tensor.missing": "a required tensor is not described",
+    "array.shape": "an array does not have the sizes of its tensor",
+}
+"""What people meet first: the page begins with these codes."""
+
 _DUMP = "a dump of ONNX Runtime, a binary file, that is damaged or not as ONNX Runtime writes it"
 WITHOUT_EXAMPLE: Mapping[str, str] = {
     "debug.stray": "an operator that writes beside its outputs: `dmlpy run --debug` looks for it",
@@ -61,18 +71,25 @@ def errors_page(broken: Broken) -> str:
     entries = {section: dict(sorted(_entries(section, broken).items())) for section in SECTIONS}
     intro = (
         "Every problem has a code that programs can rely on: `error.problems[0].code`. Each is shown here with statements that lead to it, "
-        "and the error as printed. `DescError`, `CompileError`, `BindError` and `DeviceError` carry problems; `dml.check` returns them."
+        "and the error as printed. `DescError`, `CompileError`, `BindError` and `DeviceError` carry problems; `dml.check` returns them. "
+        "The search box finds a code by its name, and `dmlpy explain size.equal` shows the same in a terminal."
     )
-    parts = []
+    parts = [
+        "These are the most frequent ones:",
+        table(("code", "what it means"), ((code_link(name), prose(text)) for name, text in MOST_FREQUENT.items())),
+    ]
     for section, title in SECTIONS.items():
         parts.append(f"## {title}")
         parts += [f"### {code(name)}\n\n{text}" for name, text in entries[section].items()]
+    rows = [(code_link(name), SECTIONS[section]) for section, found in entries.items() for name in found]
     parts += [
         "## Without an example",
         table(("code", "what leads to it"), ((code(name), prose(text)) for name, text in WITHOUT_EXAMPLE.items())),
+        "## All codes",
+        f"{len(rows)} codes have an example:",
+        table(("code", "concerns"), sorted(rows)),
     ]
-    rows = [(code_link(name), SECTIONS[section]) for section, found in entries.items() for name in found]
-    return page("Error codes", intro, f"{len(rows)} codes:", table(("code", "concerns"), sorted(rows)), *parts)
+    return page("Error codes", intro, *parts)
 
 
 def code_link(name: str, document: str = error_document()) -> str:

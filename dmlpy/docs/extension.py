@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import html
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.domains.python import PythonDomain
+from sphinx.domains.std import StandardDomain
 from sphinx.util.docutils import SphinxRole
 
 from dmlpy.description.structs import Struct
+from dmlpy.docs.links import error_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,24 +56,42 @@ def _as_rest(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
 def _contents_of(env: BuildEnvironment, builder: Builder, document: str) -> str:
     """The sidebar of a page: every family, and the operators of the page's family only."""
     found = []
-    for tree in env.get_doctree(env.config.root_doc).findall(addnodes.toctree):
-        found.append(f'<p class="caption" role="heading"><span class="caption-text">{html.escape(tree["caption"])}</span></p>')
-        found.append(_listed(env, builder, document, tree["includefiles"], 1))
+    for caption, entries in _sections(env):
+        found.append(f'<p class="caption" role="heading"><span class="caption-text">{html.escape(caption)}</span></p>')
+        found.append(_listed(env, builder, document, entries, 1))
     return "\n".join(found)
 
 
-def _listed(env: BuildEnvironment, builder: Builder, document: str, entries: Iterable[str], level: int) -> str:
+@cache
+def _sections(env: BuildEnvironment) -> list[tuple[str, list[tuple[str | None, str]]]]:
+    """The captions of the first page's contents with their entries. Sphinx reads the page from disk each time that it is asked for it."""
+    return [(tree["caption"], tree["entries"]) for tree in env.get_doctree(env.config.root_doc).findall(addnodes.toctree)]
+
+
+def _listed(env: BuildEnvironment, builder: Builder, document: str, entries: Iterable[tuple[str | None, str]], level: int) -> str:
     lines = []
-    for entry in entries:
-        below = env.toctree_includes.get(entry, ())
-        # The parent of a page is the one that lists it; no page has two.
+    for label, name in entries:
+        entry = env.config.root_doc if name == "self" else name
+        # The parent of a page is the one that lists it; no page has two. The first page, which lists all others, is listed alone.
+        below = () if entry == env.config.root_doc else env.toctree_includes.get(entry, ())
         current = " current" if document == entry or document in below else ""
-        title, address = html.escape(env.titles[entry].astext()), builder.get_relative_uri(document, entry)
-        nested = _listed(env, builder, document, below, level + 1) if below and current else ""
+        title, address = html.escape(label or env.titles[entry].astext()), builder.get_relative_uri(document, entry)
+        nested = _listed(env, builder, document, ((None, child) for child in below), level + 1) if below and current else ""
         lines.append(
             f'<li class="toctree-l{level}{current}"><a class="reference internal{current}" href="{address or "#"}">{title}</a>{nested}</li>'
         )
     return f"<ul>{''.join(lines)}</ul>"
+
+
+def _note_codes(app: Sphinx, doctree: nodes.document) -> None:
+    """Makes each heading of the page of error codes an object, which a search for the code shows before all pages."""
+    if app.env.docname != error_document():
+        return
+    domain = app.env.get_domain("std")
+    assert isinstance(domain, StandardDomain)
+    for section in doctree.findall(nodes.section):
+        if isinstance(section[0], nodes.title) and isinstance(section[0][0], nodes.literal):
+            domain.note_object("error-code", section[0].astext(), section["ids"][0], location=section)
 
 
 def _give_contents(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
@@ -81,6 +102,8 @@ def _give_contents(app: Sphinx, pagename: str, templatename: str, context: dict[
 def setup(app: Sphinx) -> dict[str, Any]:
     """Registers the extension; Sphinx calls this."""
     app.add_role("dml-member", MemberRole())
+    app.add_object_type("error-code", "error-code", objname="error code")
+    app.connect("doctree-read", _note_codes)
     # Before napoleon, which parses the sections.
     app.connect("autodoc-process-docstring", _as_rest, priority=100)
     app.connect("html-page-context", _give_contents, priority=100)

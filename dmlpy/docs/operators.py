@@ -8,6 +8,7 @@ from dmlpy.description.descs import FusableDesc, OperatorDesc
 from dmlpy.description.layout_picture import layout_svg
 from dmlpy.docs.errors import code_link
 from dmlpy.docs.executed import run_example, show_value
+from dmlpy.docs.formulas import to_tex
 from dmlpy.docs.links import between, family_document, links_from, operator_document, relatives
 from dmlpy.docs.markdown import code, directive, escape, fence, page, prose, table, toctree
 from dmlpy.docs.mistakes import Mistake, shown
@@ -40,7 +41,7 @@ def operator_page(entry: catalog.CatalogEntry, mistakes: dict[str, Mistake]) -> 
         prose(_sentence(found.summary), links_from(operator_document(kind))),
         _names(kind),
         _facts(entry, found),
-        f"## Formula\n\n{fence(found.formula)}" if found.formula else "",
+        _formula(kind, found.formula),
         f"## Members\n\n{members_table(kind, operator_document(kind))}",
         _sizes_and_rules(kind, found),
         f"## Types and dimensions\n\n{_support(found)}",
@@ -134,6 +135,15 @@ def _facts(entry: catalog.CatalogEntry, found: Explanation) -> str:
     return table(("", ""), rows)
 
 
+def _formula(kind: type[OperatorDesc], formula: str) -> str:
+    """The formula, set by MathJax; below it as plain text, for who copies it and where no scripts run."""
+    if not formula:
+        return ""
+    lines = "\n\n".join(directive("math", body=tex) for tex in to_tex(formula, kind.model_fields))
+    plain = f"<details><summary>As text</summary>\n\n{fence(formula)}\n\n</details>"
+    return f"## Formula\n\n{directive('container', 'dmlpy-formula', lines, depth=4)}\n\n{plain}"
+
+
 def members_table(kind: type[Struct], document: str) -> str:
     """The members of a struct, each with an anchor for links."""
     link = links_from(document)
@@ -143,7 +153,7 @@ def members_table(kind: type[Struct], document: str) -> str:
         need = field.kind if field.kind == "count" else f"{field.kind}, {'required' if field.required else 'optional'}"
         form = code(field.values) if field.values.startswith("[") else escape(field.values)
         rows.append((name, need, form, escape(field.types() if field.support else ""), prose(field.meaning, link)))
-    return table(("member", "kind", "sizes or values", "types", "meaning"), rows)
+    return directive("container", "dmlpy-members", table(("member", "kind", "sizes or values", "types", "meaning"), rows))
 
 
 def _sizes_and_rules(kind: type[OperatorDesc], found: Explanation) -> str:

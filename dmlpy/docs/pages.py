@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import dmlpy
 from dmlpy.docs.markdown import code
+from dmlpy.docs.notebook import executed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -19,41 +20,59 @@ if TYPE_CHECKING:
 PACKAGE = Path(dmlpy.__file__).parent
 ROOT = PACKAGE.parent
 
-PAGES: Mapping[str, str] = {
-    "README.md": "index",
-    "dmlpy/FROM_DIRECTML.md": "guide/from-directml",
-    "dmlpy/README.md": "guide/architecture",
-    "dmlpy/description/README.md": "guide/description",
-    "dmlpy/validation/README.md": "guide/validation",
-    "dmlpy/evidence/README.md": "guide/evidence",
-    "dmlpy/operators/README.md": "guide/operators",
-    "dmlpy/operators/recurrent/README.md": "guide/recurrent",
-    "dmlpy/operators/normalization/README.md": "guide/normalization",
-    "dmlpy/devices/README.md": "guide/devices",
-    "dmlpy/devices/cuda/README.md": "guide/gpu",
-    "dmlpy/graphs/README.md": "guide/graphs",
-    "dmlpy/eager/README.md": "guide/eager",
-    "dmlpy/x/README.md": "guide/x",
-    "dmlpy/nn/README.md": "guide/nn",
-    "dmlpy/onnx/README.md": "guide/onnx",
-    "dmlpy/pydirectml/README.md": "guide/pydirectml",
-    "dmlpy/keras/README.md": "guide/keras",
-    "dmlpy/torch/README.md": "guide/torch",
-    "dmlpy/thinc/README.md": "guide/thinc",
-    "dmlpy/dask/README.md": "guide/dask",
-    "dmlpy/dxdispatch/README.md": "guide/dxdispatch",
-    "dmlpy/bench/README.md": "guide/bench",
-    "dmlpy/conformance/README.md": "guide/conformance",
-    "dmlpy/DEBUGGING.md": "guide/debugging",
-    "dmlpy/PROFILING.md": "guide/profiling",
-    "dmlpy/GLOSSARY.md": "guide/glossary",
-    "dmlpy/PROMISES.md": "guide/promises",
-    ".github/CHANGELOG.md": "guide/changelog",
-    ".github/CONTRIBUTING.md": "guide/contributing",
-    ".github/SECURITY.md": "guide/security",
-    ".github/CODE_OF_CONDUCT.md": "guide/conduct",
+SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "Start here": {
+        "README.md": "index",
+        "dmlpy/GALLERY.md": "guide/gallery",
+        "dmlpy/eager/README.md": "guide/eager",
+        "examples/tour.ipynb": "guide/tour",
+        "dmlpy/devices/cuda/README.md": "guide/gpu",
+        "dmlpy/FROM_DIRECTML.md": "guide/from-directml",
+        "examples/README.md": "guide/examples",
+    },
+    "Operators and graphs": {
+        "dmlpy/description/README.md": "guide/description",
+        "dmlpy/validation/README.md": "guide/validation",
+        "dmlpy/operators/README.md": "guide/operators",
+        "dmlpy/operators/recurrent/README.md": "guide/recurrent",
+        "dmlpy/operators/normalization/README.md": "guide/normalization",
+        "dmlpy/devices/README.md": "guide/devices",
+        "dmlpy/graphs/README.md": "guide/graphs",
+        "dmlpy/x/README.md": "guide/x",
+        "dmlpy/evidence/README.md": "guide/evidence",
+    },
+    "Models and libraries": {
+        "dmlpy/onnx/README.md": "guide/onnx",
+        "dmlpy/nn/README.md": "guide/nn",
+        "dmlpy/keras/README.md": "guide/keras",
+        "dmlpy/torch/README.md": "guide/torch",
+        "dmlpy/thinc/README.md": "guide/thinc",
+        "dmlpy/dask/README.md": "guide/dask",
+        "dmlpy/pydirectml/README.md": "guide/pydirectml",
+    },
+    "Commands": {
+        "dmlpy/dxdispatch/README.md": "guide/dxdispatch",
+        "dmlpy/DEBUGGING.md": "guide/debugging",
+        "dmlpy/PROFILING.md": "guide/profiling",
+        "dmlpy/bench/README.md": "guide/bench",
+        "dmlpy/bench/records/README.md": "guide/records",
+        "dmlpy/conformance/README.md": "guide/conformance",
+    },
+    "Project": {
+        "dmlpy/README.md": "guide/architecture",
+        "dmlpy/GLOSSARY.md": "guide/glossary",
+        "dmlpy/PROMISES.md": "guide/promises",
+        "raw_kernels/README.md": "guide/raw-kernels",
+        "schemas/README.md": "guide/schemas",
+        ".github/CHANGELOG.md": "guide/changelog",
+        ".github/CONTRIBUTING.md": "guide/contributing",
+        ".github/SECURITY.md": "guide/security",
+        ".github/CODE_OF_CONDUCT.md": "guide/conduct",
+    },
 }
-"""The files that become documents, in the order of the site's contents."""
+"""The files that become documents, by the captions of the site's contents and in their order."""
+PAGES: Mapping[str, str] = {path: document for pages in SECTIONS.values() for path, document in pages.items()}
+"""The document of each file."""
 
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
 _FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1[`~]*$", re.MULTILINE | re.DOTALL)
@@ -86,11 +105,15 @@ def read_pages(root: Path = ROOT) -> tuple[list[Page], list[str]]:
 
     The README of a wheel is the text in its metadata.
     """
-    texts = {path: (root / path).read_text(encoding="utf-8") for path in PAGES if (root / path).is_file()}
+    texts = {path: _text(root / path) for path in PAGES if (root / path).is_file()}
     if "README.md" not in texts and (readme := _installed_readme()):
         texts["README.md"] = readme
     pages = [_page(path, texts[path], texts, root) for path in PAGES if path in texts]
     return pages, [path for path in PAGES if path not in texts]
+
+
+def _text(path: Path) -> str:
+    return executed(path) if path.suffix == ".ipynb" else path.read_text(encoding="utf-8")
 
 
 def _installed_readme() -> str:

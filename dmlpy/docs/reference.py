@@ -13,6 +13,7 @@ from dmlpy.description.layout_picture import layout_svg
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.directml.names import NAMES
 from dmlpy.docs.links import links_from
 from dmlpy.docs.markdown import code, directive, escape, fence, page, prose, table
 from dmlpy.docs.operators import members_table
@@ -39,11 +40,15 @@ API: Mapping[str, tuple[str, str]] = {
     "reference": ("Definitions", "What an operator should give, computed plainly; every device is held to it."),
 }
 """The packages with public names in `dmlpy`, each with its page's title and first sentence."""
-MODULES: Mapping[str, str] = {name: f"dmlpy.{name}" for name in ("eager", "nn", "x", "pydirectml", "keras", "torch", "thinc")}
+MODULES: Mapping[str, str] = {
+    name: f"dmlpy.{name}" for name in ("eager", "onnx", "nn", "x", "pydirectml", "dxdispatch", "keras", "torch", "thinc", "dask")
+}
 """Packages with separate public names, by the name of their page."""
+DIRECTML = "reference/api/directml"
+"""The page of `dmlpy.directml`, which has a table in place of sections: its names are other names of what has pages."""
 
-UNINDEXED = ("dmlpy.pydirectml",)
-"""Packages that re-export names of others."""
+UNINDEXED = ("dmlpy.dxdispatch", "dmlpy.pydirectml")
+"""Packages whose names are those of others too: links elsewhere lead to the others."""
 
 _LAYOUTS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Packed": ("The usual layout: the elements lie one after the other, the last axis fastest.", {"sizes": [2, 3, 4]}),
@@ -71,6 +76,7 @@ def reference_pages() -> Iterator[tuple[str, str]]:
         yield f"reference/api/{room}", page(title, text, *(_autodoc(f"dmlpy.{name}", getattr(dmlpy, name)) for name in rooms[room]))
     for name, module in MODULES.items():
         yield f"reference/api/{name}", _module_page(module)
+    yield DIRECTML, directml_page()
     yield "reference/enumerations", enumerations_page()
     yield "reference/levels", levels_page()
 
@@ -107,6 +113,29 @@ def levels_page() -> str:
         parts += [f"Also: {prose(item.beyond_operators)}."] if item.beyond_operators else []
     intro = "A feature level contains all lower ones. `dml.check(desc, feature_level)` and `dml.compile` hold a desc to a level."
     return page("Feature levels", intro, overview, *parts)
+
+
+def directml_page() -> str:
+    """The page of the names of directml.h, with what each stands for."""
+    link = links_from(DIRECTML)
+    structs, others = [], []
+    for name in sorted(NAMES):
+        value = NAMES[name]
+        if isinstance(value, type) and issubclass(value, Struct):
+            structs.append((code(name), prose(f"`{value.__name__}`", link)))
+        elif isinstance(value, type) or callable(value):
+            others.append((code(name), code(getattr(value, "__name__", name))))
+        else:
+            others.append((code(name), code(value if isinstance(value, str) else repr(value))))
+    intro = f"{_eval('.. automodule:: dmlpy.directml' + chr(10) + '   :no-members:')}"
+    return page(
+        code("dmlpy.directml"),
+        intro,
+        "## Structs",
+        table(("in directml.h", "in dmlpy"), structs),
+        "## Enumerations, constants and functions",
+        table(("in directml.h", "in dmlpy"), others),
+    )
 
 
 def _grown(item: catalog.Level, link: Any) -> str:

@@ -10,8 +10,8 @@ from dmlpy.docs.links import error_document, family_document, operator_document
 from dmlpy.docs.markdown import page, toctree
 from dmlpy.docs.mistakes import mistakes
 from dmlpy.docs.operators import family_page, index_page, operator_page
-from dmlpy.docs.pages import Page, read_pages
-from dmlpy.docs.reference import API, MODULES, reference_pages
+from dmlpy.docs.pages import SECTIONS, Page, read_pages
+from dmlpy.docs.reference import API, DIRECTML, MODULES, reference_pages
 from dmlpy.inspection import catalog
 
 if TYPE_CHECKING:
@@ -61,13 +61,16 @@ def documents(pages: list[Page]) -> Iterator[tuple[str, str]]:
 def _start(pages: list[Page], families: list[str]) -> str:
     """The first page: README, and the contents of all others."""
     text = next((item.text for item in pages if item.document == "index"), page("dmlpy", "DirectML's operators on any machine."))
-    guide = [item.document for item in pages if item.document != "index"]
+    there = {item.document for item in pages}
+    guide = {caption: [document for document in section.values() if document in there] for caption, section in SECTIONS.items()}
+    guide[next(iter(guide))] = ["Overview <self>" if document == "index" else document for document in guide[next(iter(guide))]]
     reference = [
         "reference/layouts",
         error_document(),
         *(f"reference/api/{name}" for name in (*API, *MODULES)),
+        DIRECTML,
         "reference/enumerations",
         "reference/levels",
     ]
-    contents = {"Guide": guide, "Operators": [_INDEX, *map(family_document, families)], "Reference": reference}
+    contents = {**guide, "Operators": [_INDEX, *map(family_document, families)], "Reference": reference}
     return "\n\n".join([text.rstrip(), *(toctree(entries, caption=caption, hidden=True) for caption, entries in contents.items())]) + "\n"

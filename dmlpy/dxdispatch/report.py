@@ -74,7 +74,7 @@ class Finding:
         return replace(self, positions=tuple(found))
 
     def text(self, path: str = "", *, alone: bool = False) -> str:
-        """Formats the problems under the part's name; those with a position begin with `FILE:LINE:COLUMN: `, as editors expect.
+        """Formats the problems under the part's name; those with a position begin with `FILE:LINE:COLUMN:`, as editors expect.
 
         Args:
             path: the file.

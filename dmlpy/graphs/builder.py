@@ -82,6 +82,10 @@ class GraphBuilder:
         """The outputs of nodes that are outputs of the graph: node and index."""
         self._links: list[IntermediateEdge] = []
 
+    def __repr__(self) -> str:
+        counts = ((len(self._inputs), "input"), (len(self._nodes), "node"), (len(self._outputs), "output"))
+        return f"<graph builder{f' {self._name!r}' if self._name else ''}: {', '.join(plural(count, what) for count, what in counts)}>"
+
     def input(self, name: str, tensor: TensorDesc) -> Value:
         """Adds the next input of the graph. With the flag OWNED_BY_DML it is bound at initialisation.
 

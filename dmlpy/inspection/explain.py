@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.description import support
 from dmlpy.description.coercion import brief
@@ -57,6 +57,37 @@ class Explanation:
     example: str
     evidence: tuple[Fact, ...] = ()
     doubts: tuple[TypeEntry, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as JSON can hold it; tables are lists of objects, by their headings."""
+        members = [
+            {
+                "name": field.name or None,
+                "c_name": field.c_name,
+                "kind": field.kind,
+                "required": field.required,
+                "values": field.values,
+                "types": field.types() if field.support else None,
+                "meaning": field.meaning,
+            }
+            for field in self.fields
+        ]
+        levels = self.levels()
+        return {
+            "operator": self.kind.type_name,
+            "class": self.kind.__name__,
+            "struct": self.kind.c_name,
+            "feature_level": str(self.feature_level),
+            "summary": self.summary,
+            "formula": self.formula,
+            "members": members,
+            "sizes": self.sizes,
+            "rules": self.rules,
+            "support": [dict(zip(levels.headings, row, strict=True)) for row in levels.rows],
+            "facts": self.facts(),
+            "evidence": self.shown(),
+            "example": self.example,
+        }
 
     def members(self) -> Table:
         """The members as a table."""

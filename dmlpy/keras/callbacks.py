@@ -200,6 +200,7 @@ class History(Callback):
         for name, values in self.history.items():
             axes.plot(self.epoch[-len(values) :], values, label=name, linestyle="--" if name.startswith("val_") else "-")
         axes.set_xlabel("epoch")
+        axes.locator_params(axis="x", integer=True)
         axes.legend()
         return axes
 

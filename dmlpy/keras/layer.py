@@ -221,6 +221,9 @@ class Layer(ABC):
         more = given.pop("kwargs", {})
         return {**given, **more}
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={brief(value)}' for name, value in self.arguments().items())})"
+
     def input_problems(self, x: Any) -> list[Problem]:
         """Problems of a model's input values if this is the first layer."""
         return []

@@ -71,6 +71,10 @@ class Sequential:
         for layer in layers or ():
             self.add(layer)
 
+    def __repr__(self) -> str:
+        layers = ", ".join(layer.name for layer in self.layers)
+        return f"<Sequential on {self.backend.device.name} of {plural(len(self.layers), 'layer')}{f': {layers}' if layers else ''}>"
+
     # Layers
 
     def add(self, layer: Layer) -> None:

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.coercion import brief
-from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.naming import did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ class Optimizer(ABC):
     """
 
     weight_decay: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of lr {self.lr:g} after {plural(self.iterations, 'update')}>"
 
     def __init__(self, lr: float, decay: float, clipnorm: float | None, clipvalue: float | None, **betas: float) -> None:
         self.lr = lr

@@ -276,6 +276,7 @@ def test_the_picture_is_the_same_each_time_and_names_its_record(record: Record) 
         "hollow: training",
         ">10×<",
         ">floor<",
+        ">Time of a step by dmlpy bench, ",
         "Some Processor",
     ):
         assert text in first  # text is text, not outlines

@@ -298,3 +298,37 @@ def test_a_missing_package_is_named(command: tuple[str, ...], status: int, tmp_p
     assert "pip install 'dmlpy[onnx]'" in out + err
     if command == ("run",):
         assert "file is missing" in "".join(dmlpy("run", str(tmp_path / "none.onnx"))[1:])
+
+
+@pytest.mark.parametrize("name", ["GEMM", "CUDNN_RNN_V3"])
+def test_an_explanation_is_json_for_programs(name: str) -> None:
+    found = json.loads(dmlpy("explain", name, "--json")[1])
+    kind = explain.explain(name).kind
+    assert (found["operator"], found["class"], found["struct"]) == (kind.type_name, kind.__name__, kind.c_name)
+    assert [member["name"] for member in found["members"] if member["name"]] == list(kind.model_fields)
+    assert found["support"]
+    assert all(member["meaning"] for member in found["members"] if member["kind"] != "count")
+
+
+def test_all_operators_are_listed_as_json() -> None:
+    found = json.loads(dmlpy("explain", "--json")[1])
+    assert len(found) == len(OPERATORS)
+    status, _, errors = dmlpy("explain", "size.equal", "--json")
+    assert status == 2
+    assert "a code's explanation is text" in errors
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "missing.json"],
+        ["run", "missing.onnx"],
+        ["check", "missing.json"],
+        ["onnx", "check", "missing.onnx"],
+        ["onnx", "run", "missing.onnx"],
+        ["onnx", "export", "missing.json"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_ends_with_2_where_its_file_is_missing(arguments: list[str]) -> None:
+    assert dmlpy(*arguments)[0] == 2

@@ -55,7 +55,7 @@ def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:
     loaded = set(shown.stderr.split())
     assert not {"cupy", "PIL", "psutil", "flatbuffers", "dmlpy.dxdispatch", "dmlpy.inspection.catalog", "dmlpy.inspection.schemas"} & loaded
     failed = subprocess.run([*program, "run", "absent.json"], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert (failed.returncode, failed.stdout) == (1, "")
+    assert (failed.returncode, failed.stdout) == (2, "")
     assert failed.stderr.startswith("absent.json: 1 problem\n 1. file is missing, expected a file  [file.unreadable]\n")
 
 

@@ -174,7 +174,7 @@ def test_accepted_options(tmp_path: Path, level: str) -> None:
 def test_models_that_are_none(tmp_path: Path) -> None:
     assert dmlpy("run")[0] == 2
     assert "No such file" in dmlpy("run", tmp_path / "x.onnx")[2]
-    assert on_numpy(tmp_path / "absent.json")[0] == 1
+    assert on_numpy(tmp_path / "absent.json")[0] == 2
     status, _, err = on_numpy(MODELS / "good_gru_flat.json")
     assert status == 1
     assert "not a model" in err

@@ -491,3 +491,17 @@ def test_a_copy_is_checked_anew() -> None:
     assert [problem.path.partition(".")[0] for problem in dml.check(wrong)][:1] == ["a_tensor"]
     assert wrong.sizes() is not desc.sizes()
     assert dml.check(desc) == []
+
+
+def test_members_are_read_by_their_c_names_too() -> None:
+    """As structs are built: whoever carries C code over reads what they wrote."""
+    tensor: Any = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 2, 3], total_tensor_size_in_bytes=24)  # type checkers know Python's names
+    assert (tensor.Sizes, tensor.DimensionCount, tensor.TotalTensorSizeInBytes) == ((1, 2, 3), 3, 24)
+    assert (tensor.Strides, tensor.DataType) == (None, dml.DataType.FLOAT32)
+    desc: Any = dml.JoinDesc(input_tensors=[tensor, tensor], output_tensor=tensor, axis=2)
+    assert (desc.InputTensors, desc.InputCount, desc.Axis) == (desc.input_tensors, 2, 2)
+    for name in ("Size", "ATensor", "InputTensors_", "_Sizes", "X"):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+            getattr(tensor, name)
+    with pytest.raises(dml.DescError, match="descs are immutable"):
+        tensor.Sizes = [1]

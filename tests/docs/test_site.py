@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
+import sys
+import tomllib
 import zlib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,16 +19,20 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.layout_picture import layout_svg
 from dmlpy.description.registry import OPERATORS
 from dmlpy.docs import markdown
+from dmlpy.docs.build import NEEDED
 from dmlpy.docs.executed import run_example, show_value
+from dmlpy.docs.formulas import NOUNS, to_tex
 from dmlpy.docs.links import between, links_from, relatives
 from dmlpy.docs.mistakes import mistakes, shown
+from dmlpy.docs.notebook import executed
 from dmlpy.docs.operators import family_page, operator_page
 from dmlpy.docs.pages import PAGES, ROOT, read_pages
-from dmlpy.docs.reference import API, _by_room
+from dmlpy.docs.reference import API, MODULES, _by_room
 from dmlpy.inspection import catalog
 from dmlpy.inspection.samples import sample
-from tests.support.tools import require
+from tests.docs.built_site import built_site, page
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ENTRIES = {entry.kind.short_name(): entry for entry in catalog.operators()}
 SAMPLE = ("LSTM", "GEMM", "REDUCE", "FUSED_BATCH_NORM_V3", "ROI_ALIGN", "SPLIT", "FILL_VALUE_SEQUENCE", "ACTIVATION_RELU")
 
@@ -47,6 +55,7 @@ def test_a_page_has_everything_in_the_class(name: str) -> None:
     assert f"{{py:class}} dmlpy.{kind.__name__}" in text
     assert f"{{c:struct}} {kind.c_name}" in text
     assert all(line in text for line in kind.formula.splitlines())
+    assert all(f":::{{math}}\n\n{tex}\n:::" in text for tex in to_tex(kind.formula, kind.model_fields))
     assert text.count("<svg") >= 1
     for other in relatives(kind):
         assert f"]({other.short_name().lower()}.md)" in text
@@ -221,27 +230,145 @@ def test_a_notebook_shows_the_picture_of_a_tensor() -> None:
         assert "<svg" not in wrong._repr_html_()
 
 
+# formulas
+
+
+@pytest.mark.parametrize(
+    ("formula", "tex"),
+    [
+        ("y = x / (1 + |x|)", [r"y = \frac{x}{1 + \left|x\right|}"]),
+        ("y = alpha * (x - 1) / scale_x + beta", [r"y = \frac{\alpha \cdot \left(x - 1\right)}{\mathit{scale\_x}} + \beta"]),
+        ("y[n] = sum over c, k of w[c, k] x[c]", [r"y_{n} = \sum_{c,k} w_{c , k} \,x_{c}"]),
+        ("y = A B^T / sqrt(d + 1)", [r"y = \frac{A \,B^{\mathsf{T}}}{\sqrt{d + 1}}"]),
+        ("y = 1 where x > 0, else -x", [r"y = \begin{cases} 1 & \text{where } x > 0 \\ - x & \text{otherwise} \end{cases}"]),
+        ("i, f = g(x), c[t] = f * c[t-1]; h = c", ["i , f = g\\left(x\\right)", "c_{t} = f \\cdot c_{t - 1}", "h = c"]),
+        ("y = floor(a / b)", [r"y = \left\lfloor{}\frac{a}{b}\right\rfloor"]),
+        ("y = 2 ** (1 / P)", [r"y = 2^{\frac{1}{P}}"]),
+        ("y = size of mask, output[0] | b", [r"y = \text{ size of } \mathit{mask} , \mathit{output}_{0} \mid b"]),
+        ("da = what the step gave\nx = a xor b", [r"\mathit{da} = \text{ what the step gave}", r"x = a \operatorname{xor} b"]),
+    ],
+)  # fmt: skip
+def test_a_formula_is_written_as_tex(formula: str, tex: list[str]) -> None:
+    assert to_tex(formula, ("mask_tensor",)) == tex
+
+
+def test_a_sign_without_a_rule_is_refused() -> None:
+    with pytest.raises(ValueError, match="a sign that TeX is not written for"):
+        to_tex("y = x % 2")
+    with pytest.raises(ValueError, match=r"lacks '\)'"):
+        to_tex("y = (x + 2")
+
+
+def test_every_formula_is_written_as_tex() -> None:
+    """A word of English that WORDS does not list would be set as a name: it shows by having neither a digit, a capital nor a low line."""
+    odd: dict[str, set[str]] = {}
+    for kind in OPERATORS.values():
+        members = {*kind.model_fields, *(re.sub("_tensors?$", "", name) for name in kind.model_fields)}
+        left = set(re.findall(r"([A-Za-z_]\w*)(?:\[[^\]]*\])? \+?= ", kind.formula))
+        for line in to_tex(kind.formula, kind.model_fields):
+            assert line.count("{") == line.count("}")
+            assert line.count(r"\left") == line.count(r"\right")
+            names = {name.replace("\\_", "_") for name in re.findall(r"\\mathit\{([^{}]+)\}", line)}
+            plain = {name for name in names if re.fullmatch("[a-z]{3,}", name)}
+            if strange := plain - members - left - NOUNS - KNOWN:
+                odd[kind.short_name()] = strange
+    assert odd == {}
+
+
+KNOWN_TEXT = """
+    axis batch counter divisor indices key least mask most offset position scale sizes slope values variance window
+"""
+KNOWN = set(KNOWN_TEXT.split())
+"""Names of formulas that are neither members nor defined in them: they are described in the text."""
+
+
+# a notebook
+
+
+def test_a_notebook_is_shown_with_what_its_cells_print_and_return(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+        {"cell_type": "code", "id": "a", "source": ["x = 2\n", "print(x)"]},
+        {"cell_type": "code", "id": "b", "source": ["import dmlpy as dml\n", "dml.TensorDesc(data_type='FLOAT32', sizes=[x])"]},
+        {"cell_type": "code", "id": "c", "source": ["'<b>'"]},
+    ]
+    (tmp_path / "n.ipynb").write_text(json.dumps({"cells": cells}), "utf-8")
+    text = executed(tmp_path / "n.ipynb")
+    assert text.startswith("# Title\ntext\n\n```python\nx = 2\nprint(x)\n```\n\n```text\n2\n```\n\n")
+    assert re.search(r":::\{raw\} html\n\n<div class=\"dmlpy-output\">.*<svg", text, re.DOTALL)
+    assert "<pre>&#x27;&lt;b&gt;&#x27;</pre>" in text
+
+
 # the whole site
+
+
+def test_the_extra_has_what_the_sites_code_imports() -> None:
+    """The site of an environment that has the extra alone: what else it imports, it does without."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert {re.split(r"[\[>=<]", requirement)[0] for requirement in extras["docs"]} == set(NEEDED.values())
+    own = {re.split(r"[\[>=<]", requirement)[0] for requirement in PROJECT["dependencies"]}
+    for path in (ROOT / "dmlpy" / "docs").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            for top in {name.partition(".")[0] for name in names} - {"dmlpy", "docutils"} - sys.stdlib_module_names:
+                assert top in NEEDED or top in own, f"{path.name} imports {top}"
+
+
+def test_every_package_with_public_names_has_a_page() -> None:
+    found = set()
+    for path in (ROOT / "dmlpy").glob("*/__init__.py"):
+        text = path.read_text("utf-8")
+        if "__all__" in text and path.parent.name not in {*API, "docs"}:
+            found.add(path.parent.name)
+    assert found <= {*MODULES, "directml"}, "add it to MODULES"
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # Sphinx and its extensions announce what they will remove; what concerns pages is in `warnings`
-def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
-    require("sphinx")
-    from dmlpy.docs import build
-
-    built = build(tmp_path / "site", sources=tmp_path / "sources", jobs=2)
-    assert built.warnings == ()
-    assert built.pages > len(OPERATORS)
-    names = inventory(tmp_path / "site" / "objects.inv")
+def test_the_site_is_built_without_warnings() -> None:
+    site = built_site() / "site"
+    assert sum(1 for _ in site.rglob("*.html")) > len(OPERATORS)
+    names = inventory(site / "objects.inv")
     for kind in OPERATORS.values():
         assert {f"dmlpy.{kind.__name__}", kind.c_name} <= names
         assert {f"dmlpy.{kind.__name__}.{name}" for name in kind.model_fields} <= names
     assert {f"dmlpy.{name}" for name in dml.__all__} <= names
-    lstm = (tmp_path / "site" / "operators" / "lstm.html").read_text(encoding="utf-8")
+    assert {"dmlpy.onnx.load", "dmlpy.onnx.Model.report", "dmlpy.onnx.export", "dmlpy.dask.map_blocks"} <= names
+    lstm = page("operators/lstm")
     assert 'href="lstm_grad.html"' in lstm
     assert re.search(r'href="\.\./reference/errors\.html#size-equal"', lstm)
-    assert "lstm_operator_desc" in (tmp_path / "site" / "searchindex.js").read_text(encoding="utf-8").lower()
+    index = (site / "searchindex.js").read_text(encoding="utf-8").lower()
+    assert "lstm_operator_desc" in index
+    assert "size.equal" in index, "codes are found by their names"
+
+
+@pytest.mark.slow
+def test_the_first_page_begins_the_contents_and_pictures_are_shown() -> None:
+    start = page("index")
+    captions = re.findall(r'<span class="caption-text">([^<]+)</span>', start)
+    assert captions[0] == "Start here"
+    assert captions[-2:] == ["Operators", "Reference"]
+    first = start[start.index('caption-text">Start here') :]
+    assert re.match(r'caption-text">Start here</span></p>\s*<ul[^>]*>\s*<li class="[^"]*\bcurrent\b[^"]*">\s*<a[^>]*>Overview</a>', first)
+    gallery = page("guide/gallery")
+    pictures = set(re.findall(r'src="\.\./_images/([^"]+)"', gallery))
+    assert pictures == {f"dmlpy-docs-pictures-{path.name}" for path in (ROOT / "dmlpy/docs/pictures").iterdir()}
+    tour = page("guide/tour")
+    assert tour.count('class="dmlpy-output"') >= 5
+    assert "Adding two marked numbers" in tour
+    assert r"\frac{1}{1 + \exp" in page("operators/activation_sigmoid")
+
+
+@pytest.mark.slow
+def test_the_site_shows_nothing_of_the_machine_that_built_it() -> None:
+    odd = re.compile(r"0x[0-9a-f]{6,}|/tmp/|/home/|/root/|" + re.escape(str(ROOT)))
+    found = {
+        path.name: match[0]
+        for path in (built_site() / "site").rglob("*")
+        if path.suffix in {".html", ".js"} and "_static" not in path.parts and (match := odd.search(path.read_text("utf-8")))
+    }
+    assert found == {}
 
 
 def inventory(path: Path) -> set[str]:

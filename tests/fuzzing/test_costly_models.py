@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("onnx")
-pytest.importorskip("resource")
+if sys.platform != "linux":
+    pytest.skip("limits of a process are set as Linux does", allow_module_level=True)
 
 from tests.fuzzing import costly_models, files, limited
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of a process are set as Linux does")
 
 REFUSED = {
     "functions that double": "onnx.limit",

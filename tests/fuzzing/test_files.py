@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+if sys.platform != "linux":
+    pytest.skip("limits of a process are set as Linux does", allow_module_level=True)
+
 from dmlpy.description.registry import OPERATORS
 from tests.fuzzing import files, generated_json, generated_models, large, limited, mutants
 from tests.support.folders import ROOT
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of a process are set as Linux does")
 for needed in ("onnx", "PIL", "safetensors", "flatbuffers"):
     pytest.importorskip(needed)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import re
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -194,6 +195,13 @@ def test_the_report_and_the_picture_name_every_item() -> None:
     for item in report.memory.items:
         assert item.name in picture
     assert op.memory_svg() in op._repr_html_()
+    shown = re.findall(r"<text[^>]*>([^<]*)</text>", picture)
+    steps = [int(label.split()[0]) for label in shown if re.fullmatch(r"\d+ (convolution|add) \d+", label)]
+    assert len(steps) > 20
+    assert steps == list(range(0, steps[-1] + 1, 2)), "an axis of steps, of which there is room for every second"
+    labels = [label.rstrip("…") for label in shown if label.endswith("…") or label.startswith("add ")]
+    assert len(labels) > 10, "boxes have names, shortened where there is less room"
+    assert all(any(item.name.startswith(label) for item in report.memory.items) for label in labels)
     assert len(np.unique([item.name for item in report.memory.items])) == len(report.memory.items)
 
 

@@ -65,6 +65,11 @@ def code(text: str, language: str) -> list[str]:
     return [found["text"] for found in _BLOCK.finditer(text) if found["language"] == language]
 
 
+def commands(block: str) -> list[str]:
+    """The commands of a block that are joined by `&&`, without the folder of the environment's programs."""
+    return [command.strip().replace(".venv/bin/", "") for command in block.split("&&")]
+
+
 def comparable(text: str) -> list[str]:
     """The lines of an output without what differs between runs and machines: timings, last digits, blanks at the ends of lines."""
     text = re.sub(r"\d+\.\d+ ms", "_ ms", text)

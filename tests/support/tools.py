@@ -57,7 +57,9 @@ def missing(tool: str) -> str | None:
     if tool == "pyright":
         return None if importlib.util.find_spec("pyright") else "pyright is not installed"
     if tool == "sphinx":
-        absent = [module for module in ("sphinx", "myst_parser", "furo") if importlib.util.find_spec(module) is None]
+        from dmlpy.docs.build import NEEDED
+
+        absent = [module for module in NEEDED if importlib.util.find_spec(module) is None]
         return f"{', '.join(absent)}: not installed (extra docs)" if absent else None
     if tool == "g2p-en":
         return None if importlib.util.find_spec("g2p_en") else "trained weights are missing: pip install --no-deps g2p-en==2.1.0"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from dmlpy.bench.memory import Mark, mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,26 +127,15 @@ class Library(ABC):
 
     def mark(self) -> None:
         """Starts counting memory."""
-        self._before = resident_bytes(peak=True, reset=True)
+        self._mark = mark()
 
     def peak_bytes(self) -> int | None:
         """The peak memory since `mark`, minus that in use then; None if the system does not report it."""
-        peak = resident_bytes(peak=True)
-        return None if peak is None or self._before is None else max(peak - self._before, 0)
+        return None if self._mark is None else self._mark.peak_since()
 
+    _mark: Mark | None = None
     _before: int | None = None
-
-
-def resident_bytes(*, peak: bool = False, reset: bool = False) -> int | None:
-    """This process's memory in use, now or at most; `reset` restarts the maximum. None if the system is not Linux."""
-    try:
-        if reset:
-            Path("/proc/self/clear_refs").write_text("5")
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return None
-    name = "VmHWM:" if peak else "VmRSS:"
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), None)
+    """What libraries that count a GPU's memory noted at the mark."""
 
 
 class Place(Protocol):

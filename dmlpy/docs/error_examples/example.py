@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import os
+import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ SECTIONS = ("descs", "arrays", "graphs", "expressions", "models", "onnx", "keras
 """The modules of examples, in the page's order."""
 
 Wrong = Callable[[], Any]
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,21 @@ class Example:
         Raises:
             RuntimeError: it has none.
         """
-        with _empty_folder():
+        with _empty_folder() as folder:
             try:
                 found = self.act()
             except DmlError as error:
-                return tuple(problem.code for problem in error.problems), str(error)
+                return tuple(problem.code for problem in error.problems), anywhere(str(error), folder)
         if not found or not all(isinstance(problem, Problem) for problem in found):
             raise RuntimeError(f"the example of {', '.join(self.codes)} gives no error")
-        return tuple(problem.code for problem in found), lay_out("dml.check", found)
+        return tuple(problem.code for problem in found), anywhere(lay_out("dml.check", found), folder)
+
+
+def anywhere(message: str, folder: str) -> str:
+    """A message without what differs from run to run: the folder in which an example ran, and addresses of memory."""
+    for spelling in {folder, os.path.realpath(folder)}:
+        message = message.replace(spelling, "/models")
+    return _ADDRESS.sub("0x…", message)
 
 
 def shows(*codes: str) -> Callable[[Wrong], Wrong]:
@@ -98,33 +107,41 @@ def examples_of(section: str) -> list[Example]:
 
 def _definitions(module: ModuleType, tree: ast.AST) -> Iterator[str]:
     """The assignments and plain functions at the top of a module whose names some code uses, directly or indirectly."""
-    text = inspect.getsource(module)
-    defined: dict[str, ast.AST] = {}
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign):
-            defined |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.FunctionDef) and not node.decorator_list:
-            defined[node.name] = node
+    defined = _defined(module)
     wanted: set[str] = set()
 
     def want(code: ast.AST) -> None:
         for part in ast.walk(code):
             if isinstance(part, ast.Name) and part.id in defined and part.id not in wanted:
                 wanted.add(part.id)
-                want(defined[part.id])
+                want(defined[part.id][0])
 
     want(tree)
-    for name, definition in defined.items():
+    for name, (_, source) in defined.items():
         if name in wanted:
-            yield ast.get_source_segment(text, definition) or ""
+            yield source
+
+
+@cache
+def _defined(module: ModuleType) -> dict[str, tuple[ast.AST, str]]:
+    """The assignments and plain functions at the top of a module by name, each with its text."""
+    text = inspect.getsource(module)
+    defined: dict[str, tuple[ast.AST, str]] = {}
+    for node in ast.parse(text).body:
+        source = ast.get_source_segment(text, node) or ""
+        if isinstance(node, ast.Assign):
+            defined |= {target.id: (node, source) for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.FunctionDef) and not node.decorator_list:
+            defined[node.name] = (node, source)
+    return defined
 
 
 @contextmanager
-def _empty_folder() -> Iterator[None]:
+def _empty_folder() -> Iterator[str]:
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
-            yield
+            yield folder
         finally:
             os.chdir(before)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
+from dmlpy.messages.naming import plural
 from dmlpy.onnx.lowering.model_lowering import Lowering
 from dmlpy.onnx.lowering.programs import Program, build_program
 from dmlpy.validation.checking import LATEST, parse_level
@@ -35,6 +36,10 @@ class LoweredModel:
         self.given = given
         self.inputs = {name: value for name, value in given.items() if value.array is None}
         self._lowerings: dict[FeatureLevel, Lowering] = {}
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name} {value.summary()}" for name, value in self.inputs.items())
+        return f"<ONNX model {self.name} of {plural(len(self.loaded.proto.graph.node), 'node')}: {inputs or 'no inputs'}>"
 
     @property
     def outputs(self) -> dict[str, Value]:

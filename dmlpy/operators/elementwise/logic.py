@@ -131,7 +131,7 @@ class ElementWiseBitXorDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_XOR"):
     The raw bits are combined: only the type's width matters.
     """
 
-    formula = "y = a ^ b"
+    formula = "y = a xor b"
     support = _ANY_BITS_FROM_4_1
 
 

@@ -493,7 +493,7 @@ def bit_xor(
 
     ::
 
-        y = a ^ b
+        y = a xor b
 
     Args:
         a: `[*sizes]`. The first operand a. Strides of 0 repeat it.

@@ -17,6 +17,9 @@ from typing import Any
 import psutil
 import pytest
 
+if sys.platform == "win32":
+    pytest.skip("`.ci/gpu` is a script of bash, and ends programs by signals of POSIX", allow_module_level=True)
+
 from dmlpy.bench import worth
 from dmlpy.bench.records import Record
 from tests.gpu_check import bench, calls, plugin
