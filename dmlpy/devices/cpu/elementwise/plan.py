@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.axes import Axis, merged
-from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, BLOCK, EXPENSIVE, Code, EncodedInstruction, ProgramParameters
+from dmlpy.devices.cpu.elementwise.program import (
+    ALIGNMENT,
+    BLOCK,
+    EXPENSIVE,
+    HALF_RESULT,
+    HALF_X,
+    HALF_Y,
+    Code,
+    EncodedInstruction,
+    ProgramParameters,
+)
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import FixedArray
@@ -24,7 +34,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.elementwise.program import Program
 
 INTERPRETER = Kernel("dmlpy.devices.cpu.elementwise.kernels:build_interpreter", 5)
-"""The interpreter of programs: the instruction set."""
+"""The interpreter of programs: whether tensors may be of FLOAT16, and the instruction set."""
+
+_Encoded = tuple[int, int, int, int, int, int, float, float, int]
 
 _WORK_OF_A_THREAD = 1 << 18
 """Additions that are worth waking another thread for."""
@@ -87,7 +99,7 @@ class _Blocks:
 
 
 class ElementwisePlan(PlanWithoutConstants):
-    """A program on tensors of FLOAT32 by the compiled kernel.
+    """A program on tensors of FLOAT32 and FLOAT16 by the compiled kernel.
 
     Args:
         program: the program.
@@ -103,7 +115,9 @@ class ElementwisePlan(PlanWithoutConstants):
         self._blocks = _Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes)
         self._length = len(program.instructions)
         self._sizes = FixedArray(np.array(self._blocks.sizes, np.int64))
-        self._strides = FixedArray(np.array(self._blocks.strides, np.int64) * FLOAT_BYTES)
+        sizes = np.array([desc.data_type.numpy.itemsize for desc in descs], np.int64)
+        self._strides = FixedArray(np.array(self._blocks.strides, np.int64) * sizes[:, np.newaxis])
+        self._halves = any(program.halves)
         instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks).instructions()
         self._instructions = FixedArray(instructions)
         work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
@@ -115,7 +129,7 @@ class ElementwisePlan(PlanWithoutConstants):
         self.temporary_size = self._threads * self._scratch_size
 
     def load(self) -> None:
-        INTERPRETER(self._isa)
+        INTERPRETER(self._halves, self._isa)
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
@@ -146,7 +160,7 @@ class ElementwisePlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        return TaskLaunch.of(INTERPRETER(self._isa), ProgramParameters.bound(values), self._threads)
+        return TaskLaunch.of(INTERPRETER(self._halves, self._isa), ProgramParameters.bound(values), self._threads)
 
 
 def _align(size: int) -> int:
@@ -174,17 +188,19 @@ class _RegisterAllocation:
     def instructions(self) -> tuple[np.ndarray[Any, Any], int, int]:
         """The instructions of the kernel, how many of them are hoisted, and the number of registers."""
         program, blocks = self._program, self._blocks
-        found: list[tuple[int, int, int, int, int, int, float, float]] = []
+        found: list[_Encoded] = []
         operands: dict[int, int] = {}
         loaded = [value for value in range(program.inputs) if value in self._last and not blocks.is_contiguous(value + 1)]
         loaded.sort(key=lambda value: not blocks.is_invariant(value + 1))
         hoisted = [value for value in loaded if blocks.is_invariant(value + 1)]
         for value in range(program.inputs):
             operands[value] = value + 1
+        halves = [own and value not in loaded for value, own in enumerate(program.halves)]  # LOAD converts
         for value in loaded:
             operands[value] = self._register()
-            row, column = (step[value + 1] * FLOAT_BYTES for step in (blocks.row, blocks.column))
-            found.append((Code.LOAD, operands[value], value + 1, 0, row, column, 0.0, 0.0))
+            is_half = program.halves[value]
+            row, column = (step[value + 1] * _size_of(is_half) for step in (blocks.row, blocks.column))
+            found.append((Code.LOAD, operands[value], value + 1, 0, row, column, 0.0, 0.0, HALF_X * is_half))
         hoisted_registers = {operands[value] for value in hoisted}
         for at, instruction in enumerate(program.instructions):
             x, y = (operands[value] for value in instruction.reads)
@@ -192,12 +208,16 @@ class _RegisterAllocation:
                 if self._last[value] == at and operands[value] >= self._tensors and operands[value] not in hoisted_registers:
                     self._free.append(operands[value])
             is_last = at + 1 == len(program.instructions)
-            result = 0 if is_last and blocks.is_contiguous(0) else self._register()
+            stored = is_last and not blocks.is_contiguous(0)  # by STORE, which converts
+            result = 0 if is_last and not stored else self._register()
             operands[program.inputs + at] = result
-            found.append((instruction.code, result, x, y, 0, 0, *instruction.constants))
+            of_x, of_y = (halves[value] for value in instruction.reads)
+            formats = HALF_RESULT * (halves[program.inputs + at] and not stored) + HALF_X * of_x + HALF_Y * of_y
+            found.append((instruction.code, result, x, y, 0, 0, *instruction.constants, formats))
         if not blocks.is_contiguous(0):
-            row, column = (step[0] * FLOAT_BYTES for step in (blocks.row, blocks.column))
-            found.append((Code.STORE, 0, found[-1][1], 0, row, column, 0.0, 0.0))
+            is_half = program.halves[-1]
+            row, column = (step[0] * _size_of(is_half) for step in (blocks.row, blocks.column))
+            found.append((Code.STORE, 0, found[-1][1], 0, row, column, 0.0, 0.0, HALF_RESULT * is_half))
         return _encode(found), len(hoisted), self._used
 
     def _register(self) -> int:
@@ -207,9 +227,13 @@ class _RegisterAllocation:
         return self._tensors + self._used - 1
 
 
-def _encode(instructions: Sequence[tuple[int, int, int, int, int, int, float, float]]) -> np.ndarray[Any, Any]:
+def _size_of(is_half: bool) -> int:
+    return FLOAT_BYTES // 2 if is_half else FLOAT_BYTES
+
+
+def _encode(instructions: Sequence[_Encoded]) -> np.ndarray[Any, Any]:
     encoded = np.zeros(len(instructions), EncodedInstruction.dtype)
-    names = ("code", "result", "x", "y", "row", "column", "a", "b")
+    names = ("code", "result", "x", "y", "row", "column", "a", "b", "formats")
     with np.errstate(over="ignore"):
         for at, instruction in enumerate(instructions):
             for name, value in zip(names, instruction, strict=True):

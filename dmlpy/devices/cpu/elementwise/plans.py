@@ -1,10 +1,10 @@
-"""The compiled plans of the element-wise operators of FLOAT32, alone and as chains: one program with all their instructions."""
+"""The compiled plans of the element-wise operators of FLOAT32 and FLOAT16, alone and as chains: one program with all their instructions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, translate, why_untranslated
+from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
@@ -26,8 +26,8 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | str:
     (output,) = (slot for slot in desc.output_slots() if slot.tensor is not None)
     assert output.tensor is not None  # it was just found
     inputs = [(slot.place, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
-    program = Program(len(inputs))
-    translate(desc, program, {place: number for number, (place, _) in enumerate(inputs)})
+    program = Program([tensor for _, tensor in inputs])
+    program.add_operator(desc, {place: number for number, (place, _) in enumerate(inputs)})
     return ElementwisePlan(program, inputs, (output.place, output.tensor))
 
 
@@ -43,8 +43,8 @@ def is_groupable(desc: OperatorDesc) -> bool:
 def group_plan(desc: ElementwiseGroupDesc) -> ElementwisePlan:
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
-    program, values = Program(len(desc.input_tensors)), list(range(len(desc.input_tensors)))
+    program, values = Program(desc.input_tensors), list(range(len(desc.input_tensors)))
     for node in desc.nodes:
-        values.append(translate(node.desc, program, {place: values[number] for place, number in node.reads}))
+        values.append(program.add_operator(node.desc, {place: values[number] for place, number in node.reads}))
     inputs = [(f"input_tensors[{number}]", tensor) for number, tensor in enumerate(desc.input_tensors)]
     return ElementwisePlan(program, inputs, ("output_tensor", desc.output_tensor))
