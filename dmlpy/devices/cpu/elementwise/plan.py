@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.axes import Axis, merged
+from dmlpy.devices.cpu.elementwise.blocks import Blocks
 from dmlpy.devices.cpu.elementwise.program import (
     ALIGNMENT,
     BLOCK,
@@ -46,58 +45,6 @@ _TILES_PER_THREAD = 4
 """Tiles for each thread."""
 
 
-@dataclass(frozen=True)
-class _Blocks:
-    """The blocks of some tensors.
-
-    Attributes:
-        rows: elements of a block along the outer of its two axes.
-        columns: along the inner one.
-        row: the strides along the rows, in elements, of each tensor.
-        column: along the columns.
-        splits_rows: whether the rows are split, not the columns.
-        split_size: the elements along the axis that is split.
-        sizes: the blocks along each axis, the innermost first.
-        strides: from one block to the next, in elements, of each tensor [tensor][axis].
-    """
-
-    rows: int
-    columns: int
-    row: tuple[int, ...]
-    column: tuple[int, ...]
-    splits_rows: bool
-    split_size: int
-    sizes: tuple[int, ...]
-    strides: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, sizes: Sequence[int], strides: Sequence[Sequence[int]], lanes: int) -> _Blocks:
-        none = (0,) * len(strides)
-        *outer, inner = merged(sizes, strides) or (Axis(1, none),)
-        splits_rows = bool(outer) and inner.size <= BLOCK // 2
-        if splits_rows:
-            across, columns = outer.pop(), inner.size
-            pieces = ceil(across.size / (BLOCK // columns))
-            rows = ceil(across.size / pieces)
-            pieces, length, split = ceil(across.size / rows), rows, across
-        else:
-            across, rows = Axis(1, none), 1
-            pieces = ceil(inner.size / BLOCK)
-            columns = min(inner.size, ceil(inner.size / pieces / lanes) * lanes)
-            pieces, length, split = ceil(inner.size / columns), columns, inner
-        axes = [Axis(pieces, tuple(stride * length for stride in split.strides)), *reversed(outer)]
-        along = tuple(tuple(axis.strides[tensor] for axis in axes) for tensor in range(len(strides)))
-        return cls(rows, columns, across.strides, inner.strides, splits_rows, split.size, tuple(axis.size for axis in axes), along)
-
-    def is_contiguous(self, tensor: int) -> bool:
-        """Whether the elements of a block are contiguous."""
-        return (self.columns == 1 or self.column[tensor] == 1) and (self.rows == 1 or self.row[tensor] == self.columns)
-
-    def is_invariant(self, tensor: int) -> bool:
-        """Whether all blocks have the same elements."""
-        return not any(stride for size, stride in zip(self.sizes, self.strides[tensor], strict=True) if size > 1)
-
-
 class ElementwisePlan(PlanWithoutConstants):
     """A program on tensors of FLOAT32 and FLOAT16 by the compiled kernel.
 
@@ -112,7 +59,7 @@ class ElementwisePlan(PlanWithoutConstants):
         descs = [output[1], *(desc for _, desc in inputs)]
         self._count = output[1].element_count
         self._isa = host_isa()
-        self._blocks = _Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes)
+        self._blocks = Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes, BLOCK)
         self._length = len(program.instructions)
         self._sizes = FixedArray(np.array(self._blocks.sizes, np.int64))
         sizes = np.array([desc.data_type.numpy.itemsize for desc in descs], np.int64)
@@ -175,7 +122,7 @@ class _RegisterAllocation:
         blocks: the blocks of the output and the inputs.
     """
 
-    def __init__(self, program: Program, blocks: _Blocks) -> None:
+    def __init__(self, program: Program, blocks: Blocks) -> None:
         self._program, self._blocks = program, blocks
         self._tensors = program.inputs + 1
         self._last: dict[int, int] = {}

@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, why_untranslated
+from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
+from dmlpy.operators.activation import ActivationIdentityDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
+    from dmlpy.devices.cpu.movement.plan import CopyPlan
 
 
-def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | str:
+def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
-    if isinstance(desc, ElementWiseIdentityDesc) and desc.scale_bias is None:
-        return "NumPy copies as fast"
+    if isinstance(desc, ActivationIdentityDesc) or (isinstance(desc, ElementWiseIdentityDesc) and desc.scale_bias is None):
+        return copy_plan(desc, "identity_copies")
     reason = why_untranslated(desc)
     if reason is not None:
         return reason
