@@ -153,6 +153,10 @@ class CopyPlan(PlanWithoutConstants):
         return f"compiled by Numba on {threads}; {count}, {self._elements} elements {what}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        return self.bind_addresses([view.address(tensors) for copy in self._copies for view in (copy.target, copy.source)])
+
+    def bind_addresses(self, bases: Sequence[int] | Array) -> Launch:
+        """Binds the addresses of each copy's first target and source; those of an array are read by each launch."""
         values: Mapping[str, Any] = {
             "tiles": min(self._blocks, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
             "width": self._width,
@@ -160,7 +164,7 @@ class CopyPlan(PlanWithoutConstants):
             "copies": len(self._copies),
             "table": self._table,
             "axes": self._axes,
-            "bases": [view.address(tensors) for copy in self._copies for view in (copy.target, copy.source)],
+            "bases": bases,
         }
         return TaskLaunch.of(self._kernel(), CopiesParameters.bound(values), self._threads, self._constants)
 
