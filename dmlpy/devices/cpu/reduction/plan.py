@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, refusal_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -68,6 +68,8 @@ class GroupParameters(CountedParameters):
     bias_group1: Bytes = field("from a group of the bias to the next along the inner axis of groups")
     bias_outer: Bytes = field("from an entry of the bias to the next along the outer axis of entries")
     bias_entry: Bytes = field("from an entry of the bias to the next along the inner axis of entries")
+    scratch: Address = field("for each thread the entries of a unit, which are FLOAT16 in the tensors")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
     log: Flag = field("whether softmax takes the logarithm")
     centres: Flag = field("whether a normalization subtracts the mean")
     scales: Flag = field("whether a normalization divides by the deviation")
@@ -77,14 +79,15 @@ class GroupParameters(CountedParameters):
 
 
 SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_softmax", 5)
-"""Softmax and its logarithm: the layout of the entries, and the instruction set."""
+"""Softmax and its logarithm: the layout of the entries, whether of FLOAT16, and the instruction set."""
 NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_normalization", 5)
-"""Mean-variance normalization: the instruction set."""
+"""Mean-variance normalization: whether of FLOAT16, and the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
 _TILES_PER_THREAD = 4
 """Tiles for each thread."""
+_ALIGNMENT = 64
 _NAMES = {"x": "input_tensor", "y": "output_tensor", "scale": "scale_tensor", "bias": "bias_tensor"}
 _ONE = Axis(1, (0,) * len(TENSORS))
 
@@ -99,6 +102,7 @@ class Groups:
         inner: in columns the axis of contiguous groups; in rows one of size 1.
         layout: `rows` or `columns`.
         names: the places of the tensors that are present, by their names in the kernels.
+        halves: whether the tensors are of FLOAT16.
     """
 
     groups: tuple[Axis, Axis]
@@ -106,6 +110,7 @@ class Groups:
     inner: Axis
     layout: Layout
     names: Mapping[str, str]
+    halves: bool
 
     @classmethod
     def of(cls, tensors: Mapping[str, TensorDesc], reduced: Collection[int]) -> Groups | str:
@@ -115,8 +120,11 @@ class Groups:
             tensors: the tensors of the desc by their places.
             reduced: the dimensions that a group extends along.
         """
-        if any(tensor.data_type is not DataType.FLOAT32 for tensor in tensors.values()):
-            return "compiled functions of groups have tensors of FLOAT32"
+        types = {tensor.data_type for tensor in tensors.values()}
+        if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
+            return "compiled functions of groups have tensors of FLOAT32 or of FLOAT16"
+        if refusal := refusal_of(types):
+            return refusal
         sizes = tensors["input_tensor"].sizes
         strides: list[tuple[int, ...]] = []
         for name in TENSORS:
@@ -132,7 +140,8 @@ class Groups:
             return "a compiled function of groups needs contiguous elements, and two axes of groups and two of entries at most"
         outer, entry = (_ONE, _ONE, *entries)[-2:]
         group, group1 = (_ONE, _ONE, *groups)[-2:]
-        return cls((group, group1), (outer, entry), inner, layout, {name: _NAMES[name] for name in TENSORS if _NAMES[name] in tensors})
+        names = {name: _NAMES[name] for name in TENSORS if _NAMES[name] in tensors}
+        return cls((group, group1), (outer, entry), inner, layout, names, types == {DataType.FLOAT16})
 
 
 class _GroupsPlan(PlanWithoutConstants):
@@ -147,9 +156,12 @@ class _GroupsPlan(PlanWithoutConstants):
         self._columns = ceil(groups.inner.size / host_isa().lanes)
         self._units = element_count(groups.groups) * self._columns
         self._entries = element_count(groups.entries)
-        self.temporary_size = 0
         work = element_count(groups.groups) * groups.inner.size * self._entries
         self._threads = max(1, min(available_threads(), work // _WORK_OF_A_THREAD, self._units))
+        vector, (outer, entry) = host_isa().lanes * FLOAT_BYTES, groups.entries
+        vectors = outer.size * (ceil(entry.size / host_isa().lanes) if groups.layout == "rows" else entry.size)
+        self._scratch_size = ceil(vectors * vector / _ALIGNMENT) * _ALIGNMENT if groups.halves else 0
+        self.temporary_size = self._threads * self._scratch_size
 
     @abstractmethod
     def _kernel(self) -> Function:
@@ -177,11 +189,14 @@ class _GroupsPlan(PlanWithoutConstants):
             "group_size": groups.groups[1].size,
             "outer_size": groups.entries[0].size,
             "entry_size": groups.entries[1].size,
+            "scratch": temporary if groups.halves else 0,
+            "scratch_size": self._scratch_size,
             **self._settings(),
         }
+        size = FLOAT_BYTES // 2 if groups.halves else FLOAT_BYTES
         parts = zip(("_group", "_group1", "_outer", "_entry"), (*groups.groups, *groups.entries), strict=True)
         for part, axis in parts:
-            values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
+            values |= {f"{name}{part}": axis.strides[at] * size for at, name in enumerate(TENSORS)}
         values |= {name: tensors[place] for name, place in groups.names.items()}
         return TaskLaunch.of(self._kernel(), GroupParameters.bound(values), self._threads)
 
@@ -199,7 +214,7 @@ class CompiledSoftmaxPlan(_GroupsPlan):
         self._log = log
 
     def _kernel(self) -> Function:
-        return SOFTMAX(self._groups.layout, host_isa())
+        return SOFTMAX(self._groups.layout, self._groups.halves, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {"log": self._log}
@@ -222,7 +237,7 @@ class CompiledMeanVariancePlan(_GroupsPlan):
         self._low = 0.0 if isinstance(activation, ActivationReluDesc) else -inf
 
     def _kernel(self) -> Function:
-        return NORMALIZATION(host_isa())
+        return NORMALIZATION(self._groups.halves, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {**self._values, "low": self._low}
