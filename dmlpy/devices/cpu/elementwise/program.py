@@ -317,14 +317,20 @@ _TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS
 
 def why_untranslated(desc: OperatorDesc) -> str | None:
     """The reason why a checked desc cannot be translated, or None."""
-    name = desc.short_name()
     if type(desc) not in _TRANSLATIONS:
-        return f"{name} has no compiled form"
+        return f"{desc.short_name()} has no compiled form"
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
         return "compiled element-wise operators are of FLOAT32 or FLOAT16"
     if refusal := refusal_of(types):
         return refusal
+    return why_function_untranslated(desc)
+
+
+def why_function_untranslated(desc: OperatorDesc) -> str | None:
+    """The reason why a function has no translation, whatever its tensors are, or None."""
+    if type(desc) not in _TRANSLATIONS:
+        return f"{desc.short_name()} has no compiled form"
     function = getattr(desc, "fused_activation", None)
     if function is not None and type(function) not in _TRANSLATIONS:
         return f"{function.short_name()} has no compiled form"
