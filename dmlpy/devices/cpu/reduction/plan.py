@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from dmlpy.description.enums import DataType
+from dmlpy.description.enums import DataType, ReduceFunction
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, refusal_of
 from dmlpy.devices.cpu.jit import Kernel
@@ -75,6 +75,9 @@ class GroupParameters(CountedParameters):
     scales: Flag = field("whether a normalization divides by the deviation")
     count: Float64 = field("entries of a group")
     epsilon: Float64 = field("what is added to a normalization's variance")
+    squares: Flag = field("whether a reduction adds squares")
+    magnitudes: Flag = field("whether a reduction adds magnitudes")
+    factor: Float64 = field("what a reduction's sum is multiplied by; of an extreme 1 for the largest, -1 for the smallest")
     low: Float32 = field("the lower bound of a normalization's results")
 
 
@@ -82,6 +85,9 @@ SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_softmax", 5)
 """Softmax and its logarithm: the layout of the entries, whether of FLOAT16, and the instruction set."""
 NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_normalization", 5)
 """Mean-variance normalization: whether of FLOAT16, and the instruction set."""
+
+REDUCTION = Kernel("dmlpy.devices.cpu.reduction.sums:build_reduction", 5)
+"""Sums and extremes: the layout of the entries, whether of extremes, whether of FLOAT16, and the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
@@ -113,12 +119,13 @@ class Groups:
     halves: bool
 
     @classmethod
-    def of(cls, tensors: Mapping[str, TensorDesc], reduced: Collection[int]) -> Groups | str:
+    def of(cls, tensors: Mapping[str, TensorDesc], reduced: Collection[int], *, reduces: bool = False) -> Groups | str:
         """The groups of a checked desc's tensors, or why kernels do not read them.
 
         Args:
             tensors: the tensors of the desc by their places.
             reduced: the dimensions that a group extends along.
+            reduces: whether the output has one element for each group.
         """
         types = {tensor.data_type for tensor in tensors.values()}
         if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
@@ -136,7 +143,8 @@ class Groups:
         inner = last if layout == "columns" else _ONE
         entries = [axis for axis in axes if axis.reduced]
         groups = [axis for axis in axes if not axis.reduced and axis is not inner]
-        if max(len(entries), len(groups)) > 2 or (axes and (last.strides[:2] != (1, 1) or max(last.strides[2:]) > 1)):
+        contiguous = (1, 0 if reduces and layout == "rows" else 1)
+        if max(len(entries), len(groups)) > 2 or (axes and (last.strides[:2] != contiguous or max(last.strides[2:]) > 1)):
             return "a compiled function of groups needs contiguous elements, and two axes of groups and two of entries at most"
         outer, entry = (_ONE, _ONE, *entries)[-2:]
         group, group1 = (_ONE, _ONE, *groups)[-2:]
@@ -145,11 +153,14 @@ class Groups:
 
 
 class _GroupsPlan(PlanWithoutConstants):
-    """The base of both plans.
+    """The base of the plans.
 
     Args:
         groups: the layout of the entries.
     """
+
+    _stages: ClassVar[bool] = True
+    """Whether entries of FLOAT16 are copied to FLOAT32 in scratch."""
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
@@ -160,7 +171,7 @@ class _GroupsPlan(PlanWithoutConstants):
         self._threads = max(1, min(available_threads(), work // _WORK_OF_A_THREAD, self._units))
         vector, (outer, entry) = host_isa().lanes * FLOAT_BYTES, groups.entries
         vectors = outer.size * (ceil(entry.size / host_isa().lanes) if groups.layout == "rows" else entry.size)
-        self._scratch_size = ceil(vectors * vector / _ALIGNMENT) * _ALIGNMENT if groups.halves else 0
+        self._scratch_size = ceil(vectors * vector / _ALIGNMENT) * _ALIGNMENT if groups.halves and self._stages else 0
         self.temporary_size = self._threads * self._scratch_size
 
     @abstractmethod
@@ -189,7 +200,7 @@ class _GroupsPlan(PlanWithoutConstants):
             "group_size": groups.groups[1].size,
             "outer_size": groups.entries[0].size,
             "entry_size": groups.entries[1].size,
-            "scratch": temporary if groups.halves else 0,
+            "scratch": temporary if self._scratch_size else 0,
             "scratch_size": self._scratch_size,
             **self._settings(),
         }
@@ -241,3 +252,30 @@ class CompiledMeanVariancePlan(_GroupsPlan):
 
     def _settings(self) -> Mapping[str, Any]:
         return {**self._values, "low": self._low}
+
+
+class CompiledReductionPlan(_GroupsPlan):
+    """A sum, a mean, or the largest or smallest element, of each group.
+
+    Args:
+        groups: the layout of the entries; the output has one element for each group.
+        function: the function of a group.
+    """
+
+    _stages = False
+
+    def __init__(self, groups: Groups, function: ReduceFunction) -> None:
+        super().__init__(groups)
+        self._extreme = function in (ReduceFunction.MIN, ReduceFunction.MAX)
+        factors = {ReduceFunction.AVERAGE: 1.0 / self._entries, ReduceFunction.MIN: -1.0}
+        self._values = {
+            "factor": factors.get(function, 1.0),
+            "squares": function is ReduceFunction.SUM_SQUARE,
+            "magnitudes": function is ReduceFunction.L1,
+        }
+
+    def _kernel(self) -> Function:
+        return REDUCTION(self._groups.layout, self._extreme, self._groups.halves, host_isa())
+
+    def _settings(self) -> Mapping[str, Any]:
+        return self._values
