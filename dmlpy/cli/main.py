@@ -455,7 +455,9 @@ def bench(
     shapes: Annotated[
         list[str] | None, typer.Option("--shape", metavar="GLOB", help="Shapes to measure, by key; repeatable.", show_default=False)
     ] = None,
-    dtypes: Annotated[list[str] | None, typer.Option("--dtype", help="float32 or float16; default: all of a shape's.")] = None,
+    dtypes: Annotated[
+        list[str] | None, typer.Option("--dtype", help="float32, float16, or int8 for operators; default: all of a shape's.")
+    ] = None,
     passes: Annotated[list[str] | None, typer.Option("--pass", help="forward or training; default: all of a shape's.")] = None,
     peers: Annotated[list[str] | None, typer.Option("--peer", metavar="NAME", help="Only these other libraries; repeatable.")] = None,
     no_peers: Annotated[bool, typer.Option("--no-peers", help="Measure only dmlpy.")] = False,

@@ -168,8 +168,8 @@ def tensor_text(desc: dml.OperatorDesc) -> str:
 def select(names: Sequence[str], dtypes: Sequence[DataType], memory_kind: str = "cpu") -> list[OperatorShape | LargeShape]:
     """The operators of these case-insensitive names, in all their forms, or one form: `CONVOLUTION:DEPTHWISE`.
 
-    Operators that take none of the types are left out. `ADD` also means `ELEMENT_WISE_ADD`. Without names, all on the CPU, and on a GPU those of `suite`. On a GPU a name means its large
-    cases, if it has any.
+    `ADD` also means `ELEMENT_WISE_ADD`. Without names, all on the CPU, and on a GPU those of `suite`. On a GPU a name means its large
+    cases, if it has any. Operators that take none of the types are left out.
 
     Raises:
         ValueError: a name is not an operator.

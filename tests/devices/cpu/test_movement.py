@@ -48,6 +48,7 @@ DESCS: dict[str, Any] = {
         input_tensor=tensor(t, 4, 5, 99, strides=(1, 0, 0)), output_tensor=tensor(t, 4, 5, 99)
     ),
     "long": lambda t: dml.ElementWiseIdentityDesc(input_tensor=tensor(t, 70001, strides=(3,)), output_tensor=tensor(t, 70001)),
+    "activation": lambda t: dml.ActivationIdentityDesc(input_tensor=tensor(t, 5, 9), output_tensor=tensor(t, 5, 9)),
     "same type": lambda t: dml.CastDesc(input_tensor=tensor(t, 5, 9), output_tensor=tensor(t, 5, 9)),
     "join": lambda t: dml.JoinDesc(input_tensors=[tensor(t, 3, n, 5) for n in (4, 1, 6)], axis=1).with_outputs("output_tensor"),
     "split": lambda t: dml.SplitDesc(input_tensor=tensor(t, 3, 5, 11), output_tensors=[tensor(t, 3, 5, n) for n in (1, 8, 2)], axis=2),

@@ -166,3 +166,56 @@ def test_what_numpy_runs_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "whose entries are contiguous" in str(compiled_plan(normalization((4, 6), (0,), {})))
     other = normalization((4, 6), (1,), {}, fused_activation=dml.ActivationTanhDesc())
     assert "ACTIVATION_TANH is not computed" in str(compiled_plan(other))
+
+
+# sizes, axes, and the strides of input and output in elements; None packs
+REDUCTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
+    "one element": ((1, 1), (1,), None, None),
+    "rows": ((5, 301), (1,), None, None),
+    "rows of chunks": ((2, 9001), (1,), None, None),
+    "rows in two axes": ((3, 4, 5, 6), (1, 3), None, None),
+    "all": ((3, 4, 5, 37), (0, 1, 2, 3), None, None),
+    "columns": ((70, 37), (0,), None, None),
+    "columns in two axes": ((3, 4, 5, 6), (0, 2), (200, 40, 7, 1), (60, 15, 9, 1)),
+    "one input for all groups": ((5, 4, 6), (2,), (0, 6, 1), None),
+}
+FUNCTIONS = ("SUM", "AVERAGE", "L1", "SUM_SQUARE", "MIN", "MAX")
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name: str, data_type: str) -> None:
+    """Of values far from zero too, and of groups with a NaN or an infinity; nothing but the results is written."""
+    sizes, axes, of_input, of_output = REDUCTIONS[name]
+    x_desc = tensor(sizes, of_input, data_type)
+    out = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    y_desc, rng = tensor(out, of_output, data_type), np.random.default_rng(8)
+    for function in FUNCTIONS:
+        desc = dml.ReduceDesc(input_tensor=x_desc, output_tensor=y_desc, function=function, axes=axes)
+        for special in ((), (np.nan,), (np.inf, -np.inf)):
+            x = held(rng.normal(loc=1.0, size=sizes if of_input is None or of_input[0] else (1, *sizes[1:])), x_desc)
+            for at, value in enumerate(special):
+                x[np.unravel_index(at * 5 % x.size, x.shape)] = value
+            memory = np.full(y_desc.span, 7, y_desc.data_type.numpy)
+            y = np.lib.stride_tricks.as_strided(memory, out, y_desc.numpy_strides())
+            op = dml.compile(desc, "cpu")
+            assert op.plan.startswith("strategy: compiled")
+            op.bind({"input_tensor": x}, {"output_tensor": y})()
+            with np.errstate(all="ignore"):
+                expected = np.asarray(dml.reference(desc, {"input_tensor": x}).output_tensor)
+            assert_close(y, expected, TYPES[data_type], terms=x.size)
+            y[...] = 7
+            assert (memory == 7).all()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_threads_change_no_bit_of_a_reduction(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for axes in ((0,), (1,)):
+        desc = dml.ReduceDesc(input_tensor=tensor((99, 501)), function=function, axes=axes).with_outputs("output_tensor")
+        x = np.random.default_rng(9).normal(size=(99, 501)).astype(np.float32)
+        np.testing.assert_array_equal(*(run_on(threads, plans, desc, {"input_tensor": x}, monkeypatch) for threads in (1, 2)))
+
+
+def test_other_reductions_are_numpys() -> None:
+    desc = dml.ReduceDesc(input_tensor=tensor((3, 4)), function="L2", axes=(1,)).with_outputs("output_tensor")
+    assert "SUM_SQUARE have a compiled form" in str(compiled_plan(desc))

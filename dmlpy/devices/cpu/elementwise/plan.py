@@ -151,15 +151,19 @@ class _RegisterAllocation:
         hoisted_registers = {operands[value] for value in hoisted}
         for at, instruction in enumerate(program.instructions):
             x, y = (operands[value] for value in instruction.reads)
-            for value in set(instruction.reads):
-                if self._last[value] == at and operands[value] >= self._tensors and operands[value] not in hoisted_registers:
-                    self._free.append(operands[value])
             is_last = at + 1 == len(program.instructions)
             stored = is_last and not blocks.is_contiguous(0)  # by STORE, which converts
+            is_half = halves[program.inputs + at] and not stored
+            over = [value for value in set(instruction.reads) if self._last[value] == at and operands[value] >= self._tensors]
+            over = [value for value in over if operands[value] not in hoisted_registers]
+            # A result that is wider than an operand would be written over elements that are still to be read.
+            reused = [operands[value] for value in over if is_half or not halves[value]]
+            self._free += reused
             result = 0 if is_last and not stored else self._register()
+            self._free += [register for value in over if (register := operands[value]) not in reused]
             operands[program.inputs + at] = result
             of_x, of_y = (halves[value] for value in instruction.reads)
-            formats = HALF_RESULT * (halves[program.inputs + at] and not stored) + HALF_X * of_x + HALF_Y * of_y
+            formats = HALF_RESULT * is_half + HALF_X * of_x + HALF_Y * of_y
             found.append((instruction.code, result, x, y, 0, 0, *instruction.constants, formats))
         if not blocks.is_contiguous(0):
             is_half = program.halves[-1]

@@ -86,7 +86,7 @@ SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_softmax", 5)
 NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_normalization", 5)
 """Mean-variance normalization: whether of FLOAT16, and the instruction set."""
 
-REDUCTION = Kernel("dmlpy.devices.cpu.reduction.sums:build_reduction", 5)
+REDUCTION = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_reduction", 5)
 """Sums and extremes: the layout of the entries, whether of extremes, whether of FLOAT16, and the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 15

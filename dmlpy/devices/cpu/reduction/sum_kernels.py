@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import Isa
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.pooling.kernels import maximum_of
 from dmlpy.devices.cpu.reduction.kernels import horizontal_sum, lane_selector
@@ -16,6 +15,7 @@ from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
