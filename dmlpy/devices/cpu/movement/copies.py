@@ -159,10 +159,10 @@ def padding_copies(desc: PaddingDesc | Padding1Desc) -> list[Copy]:
     """A copy for each combination of runs along the axes: the inside, and in each margin the elements in order or mirrored."""
     assert desc.output_tensor is not None
     target, source = Part("output_tensor", desc.output_tensor), Part("input_tensor", desc.input_tensor)
-    typed = isinstance(desc, Padding1Desc)
-    value = (
-        of_scalar(desc.padding_value, desc.padding_value_data_type) if typed else of_float(desc.padding_value, desc.input_tensor.data_type)
-    )
+    if isinstance(desc, Padding1Desc):
+        value = of_scalar(desc.padding_value, desc.padding_value_data_type)
+    else:
+        value = of_float(desc.padding_value, desc.input_tensor.data_type)
     is_constant = desc.padding_mode is PaddingMode.CONSTANT
     axes = []
     for size, start, end in zip(desc.input_tensor.sizes, desc.start_padding, desc.end_padding, strict=True):
@@ -226,7 +226,8 @@ def unfold_copies(desc: UnfoldDesc) -> list[Copy]:
             to_index.append(slice(first, max(first, last)))
             begin = first * stride + offset
             of_index.append(slice(begin, begin + (last - first - 1) * stride + 1, stride) if last > first else slice(0, 0))
-        to = columns[(slice(None), slice(None), *taps, *to_index)]
+        of_taps: tuple[int | slice, ...] = (slice(None), slice(None), *taps, *to_index)
+        to: Array = columns[of_taps]
         if to.size:
             found.append(copy_of(target, to, source, source.whole[(slice(None), slice(None), *of_index)]))
     return found

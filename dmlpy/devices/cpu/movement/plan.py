@@ -117,7 +117,9 @@ class CopyPlan(PlanWithoutConstants):
         self._copies, self._converts = [copy for copy in copies if copy.target.array.size], converts
         self._width = copies[0].target.array.itemsize
         self._elements = sum(copy.target.array.size for copy in self._copies)
-        rows, axes, self._blocks = [], [], 0
+        rows: list[tuple[int, ...]] = []
+        axes: list[tuple[int, int, int]] = []
+        self._blocks = 0
         for copy in self._copies:
             blocks = _blocks_of(copy)
             sizes = copy.target.array.itemsize, copy.source.array.itemsize
