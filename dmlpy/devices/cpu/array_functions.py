@@ -54,7 +54,7 @@ class ConvertingPlan(WholePlan):
         # Along strides of 0 elements are converted once.
         shape = [1 if step == 0 else size for size, step in zip(tensor.sizes, tensor.element_strides, strict=True)]
         index = tuple(slice(0, size) for size in shape)
-        convert = Conversion(np.empty(shape, COMPUTE), _stand_in(shape, tensor.numpy_strides()))
+        convert = Conversion(np.empty(shape, COMPUTE), _without_memory(shape, tensor.numpy_strides()))
 
         def read(array: Array) -> Array:
             converted: Array = np.empty(shape, COMPUTE)
@@ -66,7 +66,7 @@ class ConvertingPlan(WholePlan):
     def _store(self, tensor: TensorDesc) -> Store | None:
         if tensor.data_type is not DataType.FLOAT16 or tensor.element_count < _LEAST or self._moves:
             return None
-        convert = Conversion(_stand_in(tensor.sizes, tensor.numpy_strides()), np.empty(tensor.sizes, COMPUTE))
+        convert = Conversion(_without_memory(tensor.sizes, tensor.numpy_strides()), np.empty(tensor.sizes, COMPUTE))
 
         def store(output: Array, result: Any) -> bool:
             if not isinstance(result, np.ndarray) or result.dtype != COMPUTE or result.shape != output.shape:
@@ -79,6 +79,6 @@ class ConvertingPlan(WholePlan):
         return store
 
 
-def _stand_in(shape: Sequence[int], strides: Sequence[int]) -> Array:
+def _without_memory(shape: Sequence[int], strides: Sequence[int]) -> Array:
     """An array of FLOAT16 of these sizes and strides, without memory, which is never read."""
     return np.lib.stride_tricks.as_strided(np.empty(1, _HALF), shape, strides)

@@ -1,6 +1,6 @@
 """The movement operators as copies between parts of their tensors.
 
-Parts are NumPy's views of stand-ins: arrays of the described sizes and strides, without memory of their own, that are never read.
+Parts are NumPy's views of arrays of the described sizes and strides that have no memory of their own and are never read.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class View:
 
     Attributes:
         place: the place of the tensor; None for a constant, which is the memory of `array`.
-        array: the elements; of a tensor those of a stand-in without memory.
+        array: the elements; those of a tensor are an array without memory, which is never read.
         offset: the bytes from the tensor's first element to theirs.
     """
 
