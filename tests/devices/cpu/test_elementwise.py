@@ -46,9 +46,9 @@ def values(seed: int) -> np.ndarray[Any, Any]:
     return found
 
 
-_NOT_ALIKE = (dml.ActivationReluGradDesc, dml.ActivationIdentityDesc)
+_NOT_ALIKE = (dml.ActivationReluGradDesc, dml.ElementWiseClipGradDesc, dml.ElementWiseClipGrad1Desc, dml.ActivationIdentityDesc)
 KINDS = {kind.short_name(): kind for kind in (*FUNCTIONS, *OPERATORS) if kind not in _NOT_ALIKE}
-"""Without a gradient, whose output has another name (it is among the layouts), and without a copy."""
+"""Without gradients, whose output has another name, and without a copy."""
 
 
 TYPES = {"FLOAT32": np.float32, "FLOAT16": np.float16}
@@ -72,6 +72,23 @@ def test_each_operator(name: str, data_type: str, monkeypatch: pytest.MonkeyPatc
     for scale in (1e-2, 1e2, np.inf):
         alike = (np.abs(expected) <= scale) & np.isfinite(stored)
         assert_close(results[0][alike], expected[alike], dtype)
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("kind", [dml.ActivationReluGradDesc, dml.ElementWiseClipGradDesc, dml.ElementWiseClipGrad1Desc])
+def test_gradients_choose_elements(kind: Any, data_type: str) -> None:
+    """Of values at the limits and NaN too; what is chosen has the same bits."""
+    with np.errstate(over="ignore"):
+        x = values(1).astype(TYPES[data_type])
+    x[5:9] = -0.5, 0.75, 0.0, np.nan
+    limits = {"min": -0.5, "max": 0.75} if "CLIP" in kind.short_name() else {}
+    desc = desc_of(kind, dml.TensorDesc(data_type=data_type, sizes=x.shape), **limits)
+    dy = np.random.default_rng(2).normal(size=x.shape).astype(x.dtype)
+    operator = dml.compile(desc, "cpu")
+    assert operator.plan.startswith("strategy: compiled")
+    found = operator(input_tensor=x, input_gradient_tensor=dy)[desc.output_slots()[0].field.name]
+    expected = dml.reference(desc, input_tensor=x, input_gradient_tensor=dy)[desc.output_slots()[0].field.name]
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_layouts() -> None:

@@ -56,6 +56,8 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.GATE: lambda x, y, a, b: math.gate(x, y),
         Code.PARAMETERIZED_RELU: lambda x, y, a, b: math.leaky_relu(x, y),
         Code.RELU_GRADIENT: lambda x, y, a, b: math.select(math.less(zero, x), y, zero),
+        Code.CLIP_GRADIENT: lambda x, y, a, b: math.within(x, y, a, b),
+        Code.SIGN: lambda x, y, a, b: math.sign(x),
     }
 
 

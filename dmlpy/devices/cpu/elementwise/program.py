@@ -68,6 +68,10 @@ class Code(IntEnum):
     """x y where x < 0."""
     RELU_GRADIENT = auto()
     """y where x > 0, else 0."""
+    CLIP_GRADIENT = auto()
+    """0 where x <= a or x >= b, else y."""
+    SIGN = auto()
+    """-1, 0 or 1; 0 where x is NaN."""
 
 
 EXPENSIVE = frozenset({Code.EXP, Code.ERF, Code.TANH, Code.SIGMOID, Code.SWISH, Code.GELU, Code.ELU, Code.DIVIDE, Code.RECIP, Code.SQRT})
@@ -216,6 +220,10 @@ def _limits(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     return program.add(Code.CLIP, _scaled(desc, program, reads[_X]), a=low, b=high)
 
 
+def _clip_gradient(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    return program.add(Code.CLIP_GRADIENT, reads[_X], reads["input_gradient_tensor"], a=desc.min, b=desc.max)
+
+
 def _mean(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     return program.add(Code.LINEAR, program.add(Code.ADD, reads["a_tensor"], reads["b_tensor"]), a=0.5)
 
@@ -296,6 +304,7 @@ _OF_OPERATORS: dict[type[Any], Translation] = {
     math.ElementWiseIdentityDesc: _identity,
     math.ElementWiseAbsDesc: _of_scaled(Code.ABS),
     math.ElementWiseNegateDesc: _unary(Code.NEGATE),
+    math.ElementWiseSignDesc: _unary(Code.SIGN),
     math.ElementWiseSqrtDesc: _of_scaled(Code.SQRT),
     math.ElementWiseFloorDesc: _of_scaled(Code.FLOOR),
     math.ElementWiseCeilDesc: _of_scaled(Code.CEIL),
@@ -304,6 +313,8 @@ _OF_OPERATORS: dict[type[Any], Translation] = {
     math.ElementWiseErfDesc: _of_scaled(Code.ERF),
     math.ElementWiseTanhDesc: _of_scaled(Code.TANH),
     ranges.ElementWiseClipDesc: _limits,
+    ranges.ElementWiseClipGradDesc: _clip_gradient,
+    ranges.ElementWiseClipGrad1Desc: _clip_gradient,
     ranges.ElementWiseClip1Desc: _limits,
     ranges.ElementWiseThresholdDesc: _limits,
     ranges.ElementWiseRoundDesc: _unary(Code.ROUND),
