@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Cell = Literal["RNN", "GRU", "LSTM"]
 Direction = Literal["FORWARD", "BACKWARD", "BIDIRECTIONAL"]
-DataType = Literal["FLOAT32", "FLOAT16"]
+DataType = Literal["FLOAT32", "FLOAT16", "INT8"]
+"""INT8 is a type of single operators only."""
 Pass = Literal["forward", "training"]
 """A training pass is the forward pass that saves values for the gradient, followed by all gradients."""
 Lengths = Literal["full", "ragged", "resets"]
@@ -30,7 +31,7 @@ Layout = Literal["NCHW", "NHWC"]
 Suite = Literal["cpu", "batch_norm", "models", "batch_norm_gpu", "operators"]
 
 GATES: dict[Cell, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
-ITEM_BYTES: dict[DataType, int] = {"FLOAT32": 4, "FLOAT16": 2}
+ITEM_BYTES: dict[DataType, int] = {"FLOAT32": 4, "FLOAT16": 2, "INT8": 1}
 BOTH: tuple[DataType, ...] = ("FLOAT32", "FLOAT16")
 DEFAULT_SUITES: dict[str, tuple[Suite, ...]] = {"cpu": ("cpu", "batch_norm"), "cuda": ("models", "batch_norm_gpu")}
 """The default suites, by the kind of the device's memory."""

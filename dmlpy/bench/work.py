@@ -30,7 +30,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 CHECKED = 3
 """The number of samples or channels that are compared with the reference."""
-TOLERANCES: dict[DataType, float] = {"FLOAT32": 1e-4, "FLOAT16": 2e-2}
+TOLERANCES: dict[DataType, float] = {"FLOAT32": 1e-4, "FLOAT16": 2e-2, "INT8": 1e-4}
 """The largest allowed relative error, in norms, of any result. TF32 and BFLOAT16 products do not pass as FLOAT32."""
 
 _SEED = 1

@@ -98,14 +98,14 @@ def _padded(desc: PaddingDesc | Padding1Desc, inputs: Inputs, value: Array) -> A
     for axis, (size, start, end) in reversed(list(enumerate(rows))):
         for first, count in ((0, start), (start + size, end)):
             if count:
-                source = start + _source(desc.padding_mode, np.arange(first, first + count) - start, size)
+                source = start + padding_source(desc.padding_mode, np.arange(first, first + count) - start, size)
                 outer, inner = filled[:axis], filled[axis + 1 :]
                 result[(*outer, slice(first, first + count), *inner)] = result[(*outer, source, *inner)]
         filled[axis] = slice(None)
     return result
 
 
-def _source(mode: PaddingMode, places: Array, size: int) -> Array:
+def padding_source(mode: PaddingMode, places: Array, size: int) -> Array:
     """The elements of a dimension at some places, of which those below 0 and from `size` on are padding."""
     if mode is PaddingMode.EDGE:
         return np.clip(places, 0, size - 1)
@@ -120,30 +120,33 @@ def _source(mode: PaddingMode, places: Array, size: int) -> Array:
 
 @defines(SliceDesc)
 def slice_(desc: SliceDesc, inputs: Inputs) -> Array:
-    values: Array = inputs["input_tensor"]
+    return np.broadcast_to(inputs["input_tensor"][slice_index(desc)], desc.slice_sizes)
+
+
+def slice_index(desc: SliceDesc) -> tuple[slice, ...]:
+    """The index of a slice's elements: a stride of 0 gives one, which is repeated."""
     found = []
     for offset, size, stride in zip(desc.offsets, desc.slice_sizes, desc.strides, strict=True):
         found.append(slice(offset, offset + stride * (size - 1) + 1, stride or None))
-    parts = values[tuple(found)]
-    return np.broadcast_to(parts, desc.slice_sizes)  # a stride of 0 repeats one element
+    return tuple(found)
 
 
 @defines(Slice1Desc)
 def slice1(desc: Slice1Desc, inputs: Inputs) -> Array:
     values: Array = inputs["input_tensor"]
     assert desc.output_tensor is not None
-    return values[_window(desc, desc.output_tensor.sizes)]
+    return values[window_index(desc, desc.output_tensor.sizes)]
 
 
 @defines(SliceGradDesc)
 def slice_grad(desc: SliceGradDesc, inputs: Inputs) -> Array:
     gradient: Array = inputs["input_gradient_tensor"]
     result = np.zeros(desc.output_gradient_tensor.sizes, gradient.dtype)
-    result[_window(desc, gradient.shape)] = gradient
+    result[window_index(desc, gradient.shape)] = gradient
     return result
 
 
-def _window(desc: WindowDesc, counts: Sequence[int]) -> tuple[slice, ...]:
+def window_index(desc: WindowDesc, counts: Sequence[int]) -> tuple[slice, ...]:
     """The index of a window's first elements, this many in each dimension."""
     found = []
     for offset, size, stride, count in zip(

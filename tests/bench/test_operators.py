@@ -95,6 +95,37 @@ def test_float16_is_the_type_of_the_float32_tensors() -> None:
     assert wide.strides == (0, 2)
 
 
+def test_rows_of_another_type_are_of_the_operators_that_take_it() -> None:
+    """INT8 rows have 8-bit tensors; operators that have them anyway, such as quantized ones, stay as they are."""
+    of_both, of_halves = {"JOIN", "PADDING1", "DIAGONAL_MATRIX1", "QUANTIZE"}, {"GEMM", "ELEMENT_WISE_EXP"}
+    of_bytes, of_neither = {"DYNAMIC_QUANTIZE_LINEAR", "QUANTIZED_LINEAR_CONVOLUTION"}, {"ELEMENT_WISE_BIT_AND"}
+    names = sorted(of_both | of_halves | of_bytes | of_neither)
+    found: dict[Any, dict[str, Any]] = {}
+    for dtype in ("FLOAT16", "INT8"):
+        found[dtype] = {shape.key: shape for shape in select(names, [dtype]) if shape.key in names}
+    assert found["FLOAT16"].keys() == of_both | of_halves
+    assert found["INT8"].keys() == of_both | of_bytes
+    for dtype, shapes in found.items():
+        for shape in shapes.values():
+            assert shape.dtypes == (dtype,)
+            desc = shape.desc(dtype)
+            assert dml.check(desc) == []
+            assert any(tensor.data_type.name == dtype or tensor.data_type.bits == 8 for tensor in desc.tensors().values())
+    quantized = found["INT8"]["QUANTIZED_LINEAR_CONVOLUTION"]
+    assert quantized.desc("INT8") == quantized.desc("FLOAT32")
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT16", "INT8"])
+@pytest.mark.parametrize("operator", ["JOIN", "PADDING1", "ELEMENT_WISE_MAX"])
+def test_rows_of_another_type_are_computed(operator: str, dtype: Any) -> None:
+    work = Case(select([operator], [dtype])[0], dtype, "forward").work()
+    runner = DmlpyOperators("numpy", 1).build(work, "eager")
+    runner.run(0)
+    results = runner.results()
+    assert {array.dtype.name.upper() for array in results.values()} == {dtype}
+    assert relative_error(results, work.reference())[0] < TOLERANCES[dtype]
+
+
 def _strided(dtype: Any) -> Any:
     return shape_of("MEAN_VARIANCE_NORMALIZATION1").arrays(dtype)["scale_tensor"]
 

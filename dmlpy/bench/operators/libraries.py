@@ -182,7 +182,10 @@ class _TorchRunner(pytorch.TorchRunner):
     def _pass(self, number: int) -> dict[str, Any]:
         assert self._work.operator_case.torch is not None
         with self._torch.no_grad():
-            found = self._work.operator_case.torch(self._torch, self._given)
+            try:
+                found = self._work.operator_case.torch(self._torch, self._given)
+            except NotImplementedError as error:  # it has no kernel for the type
+                raise UnsupportedError(str(error).splitlines()[0]) from error
         if isinstance(found, dict):
             return found
         return dict(zip(_outputs(self._work), found if isinstance(found, list | tuple) else (found,), strict=True))

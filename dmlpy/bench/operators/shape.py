@@ -59,7 +59,7 @@ class _CaseShape(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorShape(_CaseShape):
-    """One operator. Of its types, FLOAT16 is that of all its FLOAT32 tensors."""
+    """One operator. Another type than FLOAT32 is that of all its FLOAT32 tensors; INT8 rows also have the operators on 8-bit tensors."""
 
     @property
     def operator_case(self) -> OperatorCase:
@@ -67,7 +67,7 @@ class OperatorShape(_CaseShape):
 
     def arrays(self, dtype: DataType) -> dict[str, Any]:
         """The inputs by field, the same in every process; a tuple for an array of tensors."""
-        return _arrays(self.operator, dtype)
+        return _arrays(self.operator, dtype if _converts(self.operator, dtype) else "FLOAT32")
 
     def desc(self, dtype: DataType) -> dml.OperatorDesc:
         return _desc(self.operator, dtype)
@@ -100,25 +100,55 @@ def _arrays(operator: str, dtype: DataType) -> dict[str, Any]:
     return {name: tuple(map(drawn, draw)) if isinstance(draw, tuple) else drawn(draw) for name, draw in inputs.items()}
 
 
+_INT8_SCALE = 30
+"""What numbers are multiplied by before they are rounded to INT8: normal ones then fill its range."""
+
+
 def _of_type(array: Array, dtype: DataType) -> Array:
     """An array with FLOAT32 converted to the type; strides of 0 are preserved."""
     if array.dtype != np.float32 or dtype == "FLOAT32":
         return array
     from dmlpy.bench.operators.case import once
 
-    return np.broadcast_to(once(array).astype(dtype.lower()), array.shape)
+    values = np.clip(np.rint(once(array) * _INT8_SCALE), -128, 127) if dtype == "INT8" else once(array)
+    return np.broadcast_to(values.astype(dtype.lower()), array.shape)
+
+
+@lru_cache(512)
+def _converts(operator: str, dtype: DataType) -> bool:
+    """Whether an operator's FLOAT32 tensors have another type: not if some have 8 bits and the type is INT8."""
+    return dtype == "FLOAT16" or (dtype == "INT8" and not _has_bytes(_desc(operator, "FLOAT32")))
+
+
+def _has_bytes(desc: dml.OperatorDesc) -> bool:
+    return any(tensor.data_type.bits == 8 for tensor in desc.tensors().values())
+
+
+@lru_cache(512)
+def _takes(operator: str, dtype: DataType) -> bool:
+    """Whether an operator has a row of a type: it has tensors of it, or of 8 bits, and DirectML supports them."""
+    if dtype == "FLOAT32":
+        return True
+    try:
+        desc = _desc(operator, dtype)
+    except dml.DmlError:  # outputs of this type cannot be inferred
+        return False
+    found = _has_bytes(desc) if dtype == "INT8" else any(tensor.data_type.name == dtype for tensor in desc.tensors().values())
+    return found and not dml.check(desc)
 
 
 @lru_cache(16)
 def _desc(operator: str, dtype: DataType) -> dml.OperatorDesc:
-    case = CASES[operator]
+    case, dtype = CASES[operator], dtype if _converts(operator, dtype) else "FLOAT32"
     kind = next(kind for kind in OPERATORS.values() if kind.short_name() == case.operator)
 
     def described(sizes: tuple[int, ...], of: Any) -> dml.TensorDesc:
         name = np.dtype(of).name.upper()
         return dml.TensorDesc(data_type=dtype if name == "FLOAT32" else name, sizes=sizes)
 
-    members: dict[str, Any] = dict(case.members)
+    members: dict[str, Any] = {
+        name: dtype if name.endswith("data_type") and value == "FLOAT32" else value for name, value in case.members.items()
+    }
     for field, value in _arrays(operator, dtype).items():
         members[field] = [*map(dml.TensorDesc.of, value)] if isinstance(value, tuple) else dml.TensorDesc.of(value)
     for field, told in case.outputs.items():
@@ -139,14 +169,15 @@ def select(names: Sequence[str], dtypes: Sequence[DataType], memory_kind: str = 
     """The operators of these case-insensitive names, in all their forms, or one form: `CONVOLUTION:DEPTHWISE`.
 
     `ADD` also means `ELEMENT_WISE_ADD`. Without names, all on the CPU, and on a GPU those of `suite`. On a GPU a name means its large
-    cases, if it has any.
+    cases, if it has any. Operators that take none of the types are left out.
 
     Raises:
         ValueError: a name is not an operator.
     """
     tables: list[Mapping[str, OperatorCase | LargeCase]] = [suite.CASES, CASES] if memory_kind == "cuda" else [CASES]
     chosen = dict.fromkeys([known for name in names for known in _find_cases(name, tables)] or tables[0])
-    return [large_shape(name, dtypes) if name in suite.CASES else _shape(name, dtypes) for name in chosen]
+    found = [large_shape(name, dtypes) if name in suite.CASES else _shape(name, dtypes) for name in chosen]
+    return [shape for shape in found if shape.dtypes]
 
 
 def large_shape(name: str, dtypes: Sequence[DataType] = ()) -> LargeShape:
@@ -157,7 +188,7 @@ def large_shape(name: str, dtypes: Sequence[DataType] = ()) -> LargeShape:
 
 
 def _shape(name: str, dtypes: Sequence[DataType]) -> OperatorShape:
-    types = tuple(dtypes) or ("FLOAT32",)
+    types: tuple[DataType, ...] = tuple(dtype for dtype in dtypes or ("FLOAT32",) if _takes(name, dtype))
     return OperatorShape(title="operator", suite="operators", dtypes=types, passes=("forward",), operator=name)
 
 

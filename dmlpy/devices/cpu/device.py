@@ -6,8 +6,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dmlpy.debugging import FALLBACKS, log_once
-from dmlpy.description.enums import ExecutionFlags
-from dmlpy.devices.cpu.plans import compiled_plan, numba_is_installed
+from dmlpy.description.enums import DataType, ExecutionFlags
+from dmlpy.devices.cpu.plans import compiled_plan, numba_is_installed, why_no_kernels
 from dmlpy.devices.device import shared
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.devices.threads import available_threads
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.numpy.array_functions import WholePlan
     from dmlpy.devices.plan import Joined, Launch, Plan
 
 
@@ -39,6 +40,15 @@ class CpuDevice(NumpyDevice):
             log_once(FALLBACKS, lambda: f"{desc.c_name} on cpu: NumPy runs it: {compiled}")
             usual.strategy = f"numpy ({compiled})"
         return usual
+
+    def _whole_plan_kind(self, desc: OperatorDesc) -> type[WholePlan]:
+        types = {tensor.data_type for tensor in desc.tensors().values()}
+        if DataType.FLOAT16 not in types or why_no_kernels() is not None:
+            return super()._whole_plan_kind(desc)
+        from dmlpy.devices.cpu.array_functions import ConvertingPlan
+        from dmlpy.devices.cpu.isa import refusal_of
+
+        return super()._whole_plan_kind(desc) if refusal_of(types) else ConvertingPlan
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
         from dmlpy.devices.cpu.elementwise.plans import is_groupable  # imports the element-wise operators, which most processes do not need

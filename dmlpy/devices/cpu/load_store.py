@@ -73,12 +73,16 @@ class IrLoadStore:
 
     Attributes:
         size: bytes of an element.
+        load: load(builder, address) loads a vector.
+        load_first: load_first(builder, address, count) loads the first `count` lanes; the others are 0.
         load_masked: load_masked(builder, address, mask, other) loads the lanes of a mask; the others are not read and get `other`.
         store: store(builder, value, address) stores a vector.
         store_first: store_first(builder, value, address, count) stores the first `count` lanes.
     """
 
     size: int
+    load: Callable[[Any, Any], Any]
+    load_first: Callable[[Any, Any, Any], Any]
     load_masked: Callable[[Any, Any, Any, float], Any]
     store: Callable[[Any, Any, Any], None]
     store_first: Callable[[Any, Any, Any, Any], None]
@@ -87,10 +91,10 @@ class IrLoadStore:
 def ir_load_store_of(halves: bool, isa: Isa) -> IrLoadStore:
     """Loads and stores of FLOAT16 if `halves`, else of FLOAT32."""
     if halves:
-        chosen, write, write_first = (partial(access, isa) for access in (_chosen_halves, _write_halves, _write_first_halves))
-        return IrLoadStore(_HALF_BYTES, chosen, write, write_first)
+        loads = (partial(access, isa) for access in (_value_of_halves, first_halves, _chosen_halves))
+        return IrLoadStore(_HALF_BYTES, *loads, *(partial(access, isa) for access in (_write_halves, _write_first_halves)))
     simd = simd_of(isa)
-    return IrLoadStore(FLOAT_BYTES, simd.chosen_of, simd.write, simd.write_first)
+    return IrLoadStore(FLOAT_BYTES, simd.value_of, simd.first_of, simd.chosen_of, simd.write, simd.write_first)
 
 
 @cache
@@ -165,16 +169,15 @@ def _masked(builder: Any, isa: Isa, name: str, result: Any, arguments: list[Any]
     return builder.call(function, arguments)
 
 
-def _load_halves(isa: Isa) -> Any:
-    simd = simd_of(isa)
+def _value_of_halves(isa: Isa, builder: Any, address: Any) -> Any:
+    pointer = builder.inttoptr(address, _half(isa).as_pointer())
+    return builder.fpext(builder.load(pointer, align=_HALF_BYTES), simd_of(isa).llvm_type)
 
+
+def _load_halves(isa: Isa) -> Any:
     @intrinsic
     def load(context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], _half(isa).as_pointer())
-            return builder.fpext(builder.load(pointer, align=_HALF_BYTES), simd.llvm_type)
-
-        return simd.kind(types.int64), generate
+        return simd_of(isa).kind(types.int64), lambda context, builder, signature, arguments: _value_of_halves(isa, builder, *arguments)
 
     return load
 
@@ -186,7 +189,7 @@ def _chosen_halves(isa: Isa, builder: Any, address: Any, chosen: Any, other: flo
     return builder.fpext(builder.bitcast(found, _half(isa)), simd_of(isa).llvm_type)
 
 
-def first_halves(builder: Any, isa: Isa, address: Any, count: Any) -> Any:
+def first_halves(isa: Isa, builder: Any, address: Any, count: Any) -> Any:
     """Loads the first `count` lanes as floats; the others are 0."""
     return _chosen_halves(isa, builder, address, lanes_below(builder, count, isa.lanes), 0.0)
 
@@ -209,7 +212,7 @@ def _load_some_halves(isa: Isa) -> Any:
     @intrinsic
     def load_some(context: Any, address: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return first_halves(builder, isa, *arguments)
+            return first_halves(isa, builder, *arguments)
 
         return simd.kind(types.int64, types.int64), generate
 

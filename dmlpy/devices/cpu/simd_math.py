@@ -204,6 +204,17 @@ class SimdMath:
         is_open = self._builder.fcmp_unordered("!=", y, self.constant(0.0))
         return self.select(is_open, self.multiply(x, y), self.constant(0.0))
 
+    def within(self, x: Any, y: Any, low: Any, high: Any) -> Any:
+        """y where x is between the limits or NaN, 0 elsewhere."""
+        above, below = self._builder.fcmp_unordered(">", x, low), self._builder.fcmp_unordered("<", x, high)
+        return self.select(self._builder.and_(above, below), y, self.constant(0.0))
+
+    def sign(self, x: Any) -> Any:
+        """-1, 0 or 1; 0 where x is NaN."""
+        zero = self.constant(0.0)
+        above = self.select(self.less(zero, x), self.constant(1.0), zero)
+        return self.select(self.less(x, zero), self.constant(-1.0), above)
+
     def linear(self, x: Any, a: Any, b: Any) -> Any:
         """a x + b, rounded twice."""
         return self.add(self.multiply(x, a), b)

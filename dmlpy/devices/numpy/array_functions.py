@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Reader = Callable[[Array], Array]
+"""Converts a tensor's memory to the array that definitions read."""
+Store = Callable[[Array, Any], bool]
+"""store(output, result) stores a result, and returns True, or returns False for a kind of result that it does not store."""
 
 _WITHOUT_WARNINGS = Context()
 """A context in which NumPy ignores floating-point errors. Entering a copy of it takes a tenth of the time of `np.errstate`."""
@@ -38,11 +42,14 @@ def _multiplications(desc: OperatorDesc) -> int:
     return isqrt(prod(counts[:3]))
 
 
-def _conversion(tensor: TensorDesc) -> Callable[[Array], Array] | None:
-    """The conversion of a tensor's memory to the array that definitions read; None if it is that array."""
-    if tensor.data_type is DataType.FLOAT16:
-        return lambda array: array.astype(COMPUTE, copy=False)
-    return (lambda data: unpack_tensor(data, tensor)) if tensor.data_type.bits == 4 else None
+_MOVING = frozenset(
+    {
+        *("DEPTH_TO_SPACE", "DEPTH_TO_SPACE1", "DIAGONAL_MATRIX1", "ELEMENT_WISE_IF", "GATHER", "GATHER_ELEMENTS", "GATHER_ND"),
+        *("GATHER_ND1", "JOIN", "MAX_UNPOOLING", "ONE_HOT", "PADDING", "PADDING1", "REVERSE_SUBSEQUENCES", "SCATTER", "SCATTER_ND"),
+        *("SLICE", "SLICE1", "SLICE_GRAD", "SPACE_TO_DEPTH", "SPACE_TO_DEPTH1", "SPLIT", "TILE", "UNFOLD"),
+    }
+)
+"""The operators that compute nothing of their elements: FLOAT16 is moved as it is."""
 
 
 class WholePlan(ArrayPlan):
@@ -63,8 +70,8 @@ class WholePlan(ArrayPlan):
         self._arrays_at = [(place, arrays_at(held.sizes, held.data_type.numpy, held.element_strides)) for place, held in memories]
         self._outputs = [slot for slot, _ in slots if slot.field.marker.output]
         self._packs = {slot.place: tensor for slot, tensor in slots if slot.field.marker.output and tensor.data_type.bits == 4}
-        self._inputs = [(slot.place, slot.field, _conversion(tensor)) for slot, tensor in slots if not slot.field.marker.output]
-        self._converts = any(convert is not None for _, _, convert in self._inputs)
+        self._moves = desc.short_name() in _MOVING
+        self._inputs = [(slot.place, slot.field, tensor) for slot, tensor in slots if not slot.field.marker.output]
         if largest_product is None:
             largest_product = _multiplications(desc) if desc.family() in _WITH_PRODUCTS else 0
         self._product = largest_product
@@ -77,24 +84,44 @@ class WholePlan(ArrayPlan):
         return self.bind_arrays({place: array_at(tensors[place]) for place, array_at in self._arrays_at})
 
     def bind_arrays(self, arrays: Mapping[str, Array]) -> Launch:
-        outputs = [(slot.place, arrays[slot.place]) for slot in self._outputs]
-        inputs = None if self._converts else self._read(arrays)  # arrays that need no conversion are the same in each launch
+        outputs = [(slot.place, arrays[slot.place], self._store(slot.tensor)) for slot in self._outputs if slot.tensor is not None]
+        readers = {place: self._conversion(tensor) for place, _, tensor in self._inputs}
+        # Arrays that need no conversion are the same in each launch.
+        inputs = self._read(arrays, readers) if not any(readers.values()) else None
 
         def compute() -> None:
-            results = self._computed(self._read(arrays) if inputs is None else inputs)
-            for place, output in outputs:
+            results = self._computed(self._read(arrays, readers) if inputs is None else inputs)
+            for place, output, store in outputs:
                 # A result may be a view of an input that shares memory with an output: NumPy's assignment takes care of overlaps.
                 # It converts as it writes: an array of converted results might find no memory when other outputs are written.
                 packs = self._packs.get(place)
-                output[...] = results[place] if packs is None else pack_tensor(results[place], packs)
+                if packs is not None:
+                    output[...] = pack_tensor(results[place], packs)
+                elif store is None or not store(output, results[place]):
+                    output[...] = results[place]
 
         context = _WITHOUT_WARNINGS.copy()
         return with_limited_blas(lambda stream: context.run(compute), self._product)
 
-    def _read(self, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    def _conversion(self, tensor: TensorDesc) -> Reader | None:
+        """The conversion of a tensor's memory to the array that definitions read; None if it is that array."""
+        if tensor.data_type is DataType.FLOAT16:
+            return None if self._moves else self._halves_reader(tensor)
+        return (lambda data: unpack_tensor(data, tensor)) if tensor.data_type.bits == 4 else None
+
+    def _halves_reader(self, tensor: TensorDesc) -> Reader:
+        """The conversion of a tensor of FLOAT16."""
+        return lambda array: array.astype(COMPUTE, copy=False)
+
+    def _store(self, tensor: TensorDesc) -> Store | None:
+        """A function that stores results of some kinds in a tensor; None if NumPy's assignment stores all."""
+        return None
+
+    def _read(self, arrays: Mapping[str, Array], readers: Mapping[str, Reader | None]) -> dict[str, Any]:
         """The inputs by field, as the operator's function takes them."""
         inputs = self._absent.copy()
-        for place, field, convert in self._inputs:
+        for place, field, _ in self._inputs:
+            convert = readers[place]
             array = arrays[place] if convert is None else convert(arrays[place])
             if field.listed:
                 inputs[field.name] += (array,)
@@ -114,6 +141,6 @@ class WholePlan(ArrayPlan):
         return found
 
 
-def whole_plan(desc: OperatorDesc) -> WholePlan | None:
-    """The plan for a checked desc; None if its operator has no definition."""
-    return WholePlan(desc) if why_undefined(desc) is None else None
+def whole_plan(desc: OperatorDesc, kind: type[WholePlan] = WholePlan) -> WholePlan | None:
+    """The plan of a kind for a checked desc; None if its operator has no definition."""
+    return kind(desc) if why_undefined(desc) is None else None

@@ -13,7 +13,7 @@ from dmlpy.description import arrays
 from dmlpy.description.arrays import ArrayView, array_at
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.device import Device, Memory, shared
-from dmlpy.devices.numpy.array_functions import whole_plan
+from dmlpy.devices.numpy.array_functions import WholePlan, whole_plan
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.threads import apart_from_forks
 from dmlpy.messages.hresult import HResult
@@ -42,7 +42,11 @@ class NumpyDevice(Device):
     plans_all_sizes = True
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
-        return plan_of(desc) or whole_plan(desc)
+        return plan_of(desc) or whole_plan(desc, self._whole_plan_kind(desc))
+
+    def _whole_plan_kind(self, desc: OperatorDesc) -> type[WholePlan]:
+        """The plan of an operator on whole arrays."""
+        return WholePlan
 
     def why_not(self, desc: OperatorDesc) -> str:
         return why_undefined(desc) or super().why_not(desc)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.graphs import GraphBuilder
 from dmlpy.inspection.samples import sample
 from tests.support.layout_runs import failures_in_layouts
 from tests.support.tolerance import assert_close
@@ -33,6 +34,7 @@ def desc_of(kind: type[Any], tensor: dml.TensorDesc, **members: Any) -> Any:
     """An operator on tensors of one layout, with its sample's attributes."""
     own = sample(kind)
     attributes = {name: getattr(own, name) for name in own.attribute_names()} | ATTRIBUTES.get(kind.short_name(), {})
+    attributes |= {name: tensor.data_type for name in attributes if name.endswith("data_type")}
     return kind(**{slot.field.name: tensor for slot in own.slots()} | attributes | members)
 
 
@@ -44,25 +46,49 @@ def values(seed: int) -> np.ndarray[Any, Any]:
     return found
 
 
-KINDS = {kind.short_name(): kind for kind in (*FUNCTIONS, *OPERATORS) if kind is not dml.ActivationReluGradDesc}
-"""Without a gradient, whose output has another name: it is among the layouts."""
+_NOT_ALIKE = (dml.ActivationReluGradDesc, dml.ElementWiseClipGradDesc, dml.ElementWiseClipGrad1Desc, dml.ActivationIdentityDesc)
+KINDS = {kind.short_name(): kind for kind in (*FUNCTIONS, *OPERATORS) if kind not in _NOT_ALIKE}
+"""Without gradients, whose output has another name, and without a copy."""
 
 
+TYPES = {"FLOAT32": np.float32, "FLOAT16": np.float16}
+
+
+@pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("name", KINDS)
-def test_each_operator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_operator(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads, and the same bits on one. Small values stay accurate."""
-    desc = desc_of(KINDS[name], dml.TensorDesc(data_type="FLOAT32", sizes=(COUNT,)))
-    given = {slot.place: values(seed) for seed, slot in enumerate(desc.input_slots()) if slot.tensor is not None}
+    dtype = TYPES[data_type]
+    desc = desc_of(KINDS[name], dml.TensorDesc(data_type=data_type, sizes=(COUNT,)))
+    with np.errstate(all="ignore"):
+        given = {slot.place: values(seed).astype(dtype) for seed, slot in enumerate(desc.input_slots()) if slot.tensor is not None}
     results = [run_on(threads, elementwise_plan, desc, given, monkeypatch) for threads in (1, 2)]
     np.testing.assert_array_equal(*results)
     with np.errstate(all="ignore"):
         expected = np.asarray(dml.reference(desc, given).output_tensor)
-        stored = expected.astype(np.float32)
+        stored = expected.astype(dtype)
     np.testing.assert_array_equal(np.isnan(results[0]), np.isnan(stored))
     np.testing.assert_array_equal(results[0][np.isinf(stored)], stored[np.isinf(stored)])
     for scale in (1e-2, 1e2, np.inf):
         alike = (np.abs(expected) <= scale) & np.isfinite(stored)
-        assert_close(results[0][alike], expected[alike], np.float32)
+        assert_close(results[0][alike], expected[alike], dtype)
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("kind", [dml.ActivationReluGradDesc, dml.ElementWiseClipGradDesc, dml.ElementWiseClipGrad1Desc])
+def test_gradients_choose_elements(kind: Any, data_type: str) -> None:
+    """Of values at the limits and NaN too; what is chosen has the same bits."""
+    with np.errstate(over="ignore"):
+        x = values(1).astype(TYPES[data_type])
+    x[5:9] = -0.5, 0.75, 0.0, np.nan
+    limits = {"min": -0.5, "max": 0.75} if "CLIP" in kind.short_name() else {}
+    desc = desc_of(kind, dml.TensorDesc(data_type=data_type, sizes=x.shape), **limits)
+    dy = np.random.default_rng(2).normal(size=x.shape).astype(x.dtype)
+    operator = dml.compile(desc, "cpu")
+    assert operator.plan.startswith("strategy: compiled")
+    found = operator(input_tensor=x, input_gradient_tensor=dy)[desc.output_slots()[0].field.name]
+    expected = dml.reference(desc, input_tensor=x, input_gradient_tensor=dy)[desc.output_slots()[0].field.name]
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_layouts() -> None:
@@ -83,15 +109,17 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], Any, Any, Any]] = {
 }
 
 
+@pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_blocks_of_each_kind(name: str) -> None:
+def test_blocks_of_each_kind(name: str, data_type: str) -> None:
+    """The product of halves is exact in FLOAT32, so it is NumPy's."""
     sizes, *strides = LAYOUTS[name]
     rng = np.random.default_rng(1)
-    a, b, y = (dml.TensorDesc(data_type="FLOAT32", sizes=sizes, strides=own) for own in strides)
-    memory = [rng.normal(size=tensor.span).astype(np.float32) for tensor in (a, b, y)]
+    a, b, y = (dml.TensorDesc(data_type=data_type, sizes=sizes, strides=own) for own in strides)
+    memory = [rng.normal(size=tensor.span).astype(TYPES[data_type]) for tensor in (a, b, y)]
     arrays = [np.lib.stride_tricks.as_strided(own, sizes, each.numpy_strides()) for own, each in zip(memory, (a, b, y), strict=True)]
     gaps = np.full_like(memory[2], True, bool)
-    np.lib.stride_tricks.as_strided(gaps, sizes, [step // 4 for step in y.numpy_strides()])[...] = False
+    np.lib.stride_tricks.as_strided(gaps, sizes, [step // memory[2].itemsize for step in y.numpy_strides()])[...] = False
     before = memory[2].copy()
     op = dml.compile(dml.ElementWiseMultiplyDesc(a_tensor=a, b_tensor=b, output_tensor=y), "cpu")
     assert op.plan.startswith("strategy: compiled")
@@ -127,8 +155,7 @@ def test_a_thread_that_comes_after_the_launch_touches_nothing(monkeypatch: pytes
 
 # an operator, its members, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "halves": (dml.ActivationGeluDesc, {"data_type": "FLOAT16"}, "are of FLOAT32"),
-    "copy": (dml.ElementWiseIdentityDesc, {"scale_bias": None}, "NumPy copies as fast"),
+    "integers": (dml.ElementWiseAddDesc, {"data_type": "INT32"}, "are of FLOAT32 or FLOAT16"),
     "power": (dml.ElementWiseConstantPowDesc, {"exponent": 3.0}, "the square has a compiled form"),
     "rounding": (dml.ElementWiseRoundDesc, {"rounding_mode": "TOWARD_ZERO"}, "that of halves to even numbers"),
     "fused activation": (
@@ -148,3 +175,22 @@ def test_what_numpy_runs_says_why(name: str) -> None:
     plan = dml.compile(desc, "cpu").plan
     assert plan.startswith("strategy: numpy")
     assert reason in plan
+
+
+def test_each_operator_of_a_chain_of_halves_is_rounded() -> None:
+    """Within an operator values are floats, which must not be written over halves that are still to be read."""
+    tensor = dml.TensorDesc(data_type="FLOAT16", sizes=(9, 77))
+    slope = tensor.replace(strides=(0, 1))
+    g = GraphBuilder("chain")
+    a, b = g.input("a", tensor), g.input("b", slope)
+    scaled = g.add(dml.ElementWiseMultiplyDesc, "scaled", a_tensor=a, b_tensor=b, output_tensor=tensor)
+    bounded = g.add(dml.ActivationHardSigmoidDesc, "bounded", input_tensor=scaled, output_tensor=tensor, alpha=0.2, beta=0.5)
+    g.output("y", g.add(dml.ElementWiseMultiplyDesc, "product", a_tensor=bounded, b_tensor=b, output_tensor=tensor))
+    graph, rng = g.build(), np.random.default_rng(3)
+    x = rng.normal(scale=3.0, size=(9, 77)).astype(np.float16)
+    factors = np.broadcast_to(rng.normal(size=77).astype(np.float16), (9, 77))
+    assert dml.compile(graph, "cpu").explain_plan().chains
+    products = (x.astype(np.float32) * factors).astype(np.float16).astype(np.float32)
+    gates = np.clip(np.float32(0.2) * products + np.float32(0.5), np.float32(0), np.float32(1))
+    expected = (gates.astype(np.float16).astype(np.float32) * factors).astype(np.float16)
+    np.testing.assert_array_equal(dml.compile(graph, "cpu")(a=x, b=factors)["y"], expected)

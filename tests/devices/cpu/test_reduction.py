@@ -35,48 +35,65 @@ def tensor(sizes: tuple[int, ...], strides: tuple[int, ...] | None = None, data_
     return dml.TensorDesc(data_type=data_type, sizes=sizes, strides=strides)
 
 
+TYPES = {"FLOAT32": np.float32, "FLOAT16": np.float16}
+
+
 def held(values: np.ndarray[Any, Any], desc: dml.TensorDesc) -> np.ndarray[Any, Any]:
     """The values in memory of a desc's strides."""
-    memory = np.full(desc.span, np.nan, np.float32)
+    memory = np.full(desc.span, np.nan, desc.data_type.numpy)
     view = np.lib.stride_tricks.as_strided(memory, desc.sizes, desc.numpy_strides())
     view[...] = values
     return view
 
 
+@pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("name", SOFTMAX)
 @pytest.mark.parametrize("kind", [dml.ActivationSoftmax1Desc, dml.ActivationLogSoftmax1Desc])
-def test_softmax(kind: Any, name: str) -> None:
+def test_softmax(kind: Any, name: str, data_type: str) -> None:
+    """Of FLOAT16 the results are those of FLOAT32, rounded once."""
     sizes, axes, of_input, of_output = SOFTMAX[name]
-    desc = kind(input_tensor=tensor(sizes, of_input), output_tensor=tensor(sizes, of_output), axes=axes)
+    desc = kind(input_tensor=tensor(sizes, of_input, data_type), output_tensor=tensor(sizes, of_output, data_type), axes=axes)
     values = np.random.default_rng(3).normal(scale=4.0, size=sizes).astype(np.float32)
     x, y = held(values[:1] if of_input and not of_input[0] else values, desc.input_tensor), held(np.zeros(sizes), desc.output_tensor)
     op = dml.compile(desc, "cpu")
     assert op.plan.startswith("strategy: compiled")
     op.bind({"input_tensor": x}, {"output_tensor": y})()
     expected = np.asarray(dml.reference(desc, {"input_tensor": x}).output_tensor)
-    assert_close(y, expected, np.float32)
+    assert_close(y, expected, TYPES[data_type])
+    if data_type == "FLOAT16":
+        wide = kind(input_tensor=tensor(sizes, of_input), output_tensor=tensor(sizes), axes=axes)
+        floats = dml.compile(wide, "cpu")(input_tensor=held(x, wide.input_tensor)).output_tensor
+        np.testing.assert_array_equal(y, floats.astype(np.float16))
 
 
+@pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("kind", [dml.ActivationSoftmax1Desc, dml.ActivationLogSoftmax1Desc])
-def test_softmax_of_special_values(kind: Any, axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_softmax_of_special_values(kind: Any, axis: int, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each makes the results of its own group what NumPy's plan makes them; threads change no bit."""
     rows = np.random.default_rng(4).normal(size=(40, 45)).astype(np.float32)
     for at, value in enumerate(SPECIAL):
         for place, column in enumerate((0, 17, 44)):
             rows[6 * place + at, column] = value
     rows[20], rows[21], rows[22, 1:] = -np.inf, 2.0, -np.inf
-    x = rows if axis == 1 else np.ascontiguousarray(rows.T)
-    desc = kind(input_tensor=tensor(x.shape), output_tensor=tensor(x.shape), axes=(axis,))
+    with np.errstate(over="ignore"):
+        x = np.ascontiguousarray(rows if axis == 1 else rows.T).astype(TYPES[data_type])
+    own = tensor(x.shape, data_type=data_type)
+    desc = kind(input_tensor=own, output_tensor=own, axes=(axis,))
     found = [run_on(threads, plans, desc, {"input_tensor": x}, monkeypatch) for threads in (1, 2)]
     np.testing.assert_array_equal(*found)
     usual = np.asarray(dml.compile(desc, "numpy")(input_tensor=x).output_tensor)
-    np.testing.assert_allclose(found[0], usual, rtol=1e-5, atol=1e-37)
+    np.testing.assert_allclose(
+        found[0], usual, rtol=1e-5 if data_type == "FLOAT32" else 1e-3, atol=1e-37 if data_type == "FLOAT32" else 1e-7
+    )
 
 
-def normalization(sizes: tuple[int, ...], axes: tuple[int, ...], given: dict[str, tuple[int, ...]], **members: Any) -> Any:
-    members = {"input_tensor": tensor(sizes), "output_tensor": tensor(sizes), "axes": axes, "epsilon": 1e-3} | members
-    return dml.MeanVarianceNormalization2Desc(**members, **{name: tensor(own) for name, own in given.items()})
+def normalization(
+    sizes: tuple[int, ...], axes: tuple[int, ...], given: dict[str, tuple[int, ...]], data_type: str = "FLOAT32", **members: Any
+) -> Any:
+    own = tensor(sizes, data_type=data_type)
+    members = {"input_tensor": own, "output_tensor": own, "axes": axes, "epsilon": 1e-3} | members
+    return dml.MeanVarianceNormalization2Desc(**members, **{name: tensor(own, data_type=data_type) for name, own in given.items()})
 
 
 LAYER = {"scale_tensor": (1, 37), "bias_tensor": (1, 37)}
@@ -94,17 +111,18 @@ NORMALIZATIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, tupl
 }
 
 
+@pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("name", NORMALIZATIONS)
-def test_mean_variance_normalization(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mean_variance_normalization(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of values far from zero too."""
     sizes, axes, given, members = NORMALIZATIONS[name]
-    desc, rng = normalization(sizes, axes, given, **members), np.random.default_rng(5)
-    arrays = {place: rng.normal(size=own).astype(np.float32) for place, own in given.items()}
+    desc, rng = normalization(sizes, axes, given, data_type, **members), np.random.default_rng(5)
+    arrays = {place: rng.normal(size=own).astype(TYPES[data_type]) for place, own in given.items()}
     for offset in (0.0, 1000.0):
-        x = rng.normal(loc=offset, size=sizes).astype(np.float32)
+        x = rng.normal(loc=offset, size=sizes).astype(TYPES[data_type])
         found = [run_on(threads, plans, desc, arrays | {"input_tensor": x}, monkeypatch) for threads in (1, 2)]
         np.testing.assert_array_equal(*found)
-        assert_close(found[0], np.asarray(dml.reference(desc, arrays | {"input_tensor": x}).output_tensor), np.float32)
+        assert_close(found[0], np.asarray(dml.reference(desc, arrays | {"input_tensor": x}).output_tensor), TYPES[data_type])
 
 
 def test_normalization_of_special_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,29 +137,85 @@ def test_normalization_of_special_values(monkeypatch: pytest.MonkeyPatch) -> Non
             np.testing.assert_allclose(found, usual, rtol=1e-4, atol=1e-6)
 
 
-def test_in_place() -> None:
-    x = np.random.default_rng(7).normal(size=(5, 37)).astype(np.float32)
-    packed = tensor(x.shape)
+@pytest.mark.parametrize("data_type", TYPES)
+def test_in_place(data_type: str) -> None:
+    x = np.random.default_rng(7).normal(size=(5, 37)).astype(TYPES[data_type])
+    packed, scratch = tensor(x.shape, data_type=data_type), np.full(1 << 14, 0xA5, np.uint8)
     for desc in (
         dml.ActivationSoftmax1Desc(input_tensor=packed, output_tensor=packed, axes=(1,)),
         dml.ActivationLogSoftmax1Desc(input_tensor=packed, output_tensor=packed, axes=(0,)),
-        normalization(x.shape, (1,), {}),
+        normalization(x.shape, (1,), {}, data_type),
     ):
         plan, memory = compiled_plan(desc), x.copy()
         assert not isinstance(plan, str)
-        plan.bind({"input_tensor": memory.ctypes.data, "output_tensor": memory.ctypes.data}, 0, None)(0)
-        assert_close(memory, np.asarray(dml.reference(desc, {"input_tensor": x}).output_tensor), np.float32)
+        plan.bind({"input_tensor": memory.ctypes.data, "output_tensor": memory.ctypes.data}, scratch.ctypes.data, None)(0)
+        assert_close(memory, np.asarray(dml.reference(desc, {"input_tensor": x}).output_tensor), TYPES[data_type])
 
 
-def test_what_numpy_runs_says_why() -> None:
-    half, apart, packed = tensor((4, 6), data_type="FLOAT16"), tensor((4, 6), (12, 2)), tensor((4, 6))
+def test_what_numpy_runs_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    apart, packed = tensor((4, 6), (12, 2)), tensor((4, 6))
     for input_tensor, output_tensor, reason in (
-        (half, half, "of FLOAT32"),
         (apart, packed, "contiguous elements"),
         (packed, apart, "contiguous elements"),
     ):
         desc = dml.ActivationSoftmaxDesc(input_tensor=input_tensor, output_tensor=output_tensor)
         assert reason in str(compiled_plan(desc))
+    half = tensor((4, 6), data_type="FLOAT16")
+    monkeypatch.setattr("dmlpy.devices.cpu.isa.converts_halves", lambda: False)
+    assert "does not convert FLOAT16" in str(compiled_plan(dml.ActivationSoftmaxDesc(input_tensor=half, output_tensor=half)))
     assert "whose entries are contiguous" in str(compiled_plan(normalization((4, 6), (0,), {})))
     other = normalization((4, 6), (1,), {}, fused_activation=dml.ActivationTanhDesc())
     assert "ACTIVATION_TANH is not computed" in str(compiled_plan(other))
+
+
+# sizes, axes, and the strides of input and output in elements; None packs
+REDUCTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
+    "one element": ((1, 1), (1,), None, None),
+    "rows": ((5, 301), (1,), None, None),
+    "rows of chunks": ((2, 9001), (1,), None, None),
+    "rows in two axes": ((3, 4, 5, 6), (1, 3), None, None),
+    "all": ((3, 4, 5, 37), (0, 1, 2, 3), None, None),
+    "columns": ((70, 37), (0,), None, None),
+    "columns in two axes": ((3, 4, 5, 6), (0, 2), (200, 40, 7, 1), (60, 15, 9, 1)),
+    "one input for all groups": ((5, 4, 6), (2,), (0, 6, 1), None),
+}
+FUNCTIONS = ("SUM", "AVERAGE", "L1", "SUM_SQUARE", "MIN", "MAX")
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name: str, data_type: str) -> None:
+    """Of values far from zero too, and of groups with a NaN or an infinity; nothing but the results is written."""
+    sizes, axes, of_input, of_output = REDUCTIONS[name]
+    x_desc = tensor(sizes, of_input, data_type)
+    out = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+    y_desc, rng = tensor(out, of_output, data_type), np.random.default_rng(8)
+    for function in FUNCTIONS:
+        desc = dml.ReduceDesc(input_tensor=x_desc, output_tensor=y_desc, function=function, axes=axes)
+        for special in ((), (np.nan,), (np.inf, -np.inf)):
+            x = held(rng.normal(loc=1.0, size=sizes if of_input is None or of_input[0] else (1, *sizes[1:])), x_desc)
+            for at, value in enumerate(special):
+                x[np.unravel_index(at * 5 % x.size, x.shape)] = value
+            memory = np.full(y_desc.span, 7, y_desc.data_type.numpy)
+            y = np.lib.stride_tricks.as_strided(memory, out, y_desc.numpy_strides())
+            op = dml.compile(desc, "cpu")
+            assert op.plan.startswith("strategy: compiled")
+            op.bind({"input_tensor": x}, {"output_tensor": y})()
+            with np.errstate(all="ignore"):
+                expected = np.asarray(dml.reference(desc, {"input_tensor": x}).output_tensor)
+            assert_close(y, expected, TYPES[data_type], terms=x.size)
+            y[...] = 7
+            assert (memory == 7).all()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_threads_change_no_bit_of_a_reduction(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for axes in ((0,), (1,)):
+        desc = dml.ReduceDesc(input_tensor=tensor((99, 501)), function=function, axes=axes).with_outputs("output_tensor")
+        x = np.random.default_rng(9).normal(size=(99, 501)).astype(np.float32)
+        np.testing.assert_array_equal(*(run_on(threads, plans, desc, {"input_tensor": x}, monkeypatch) for threads in (1, 2)))
+
+
+def test_other_reductions_are_numpys() -> None:
+    desc = dml.ReduceDesc(input_tensor=tensor((3, 4)), function="L2", axes=(1,)).with_outputs("output_tensor")
+    assert "SUM_SQUARE have a compiled form" in str(compiled_plan(desc))

@@ -14,6 +14,7 @@ from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
+    from dmlpy.devices.cpu.wide import WidePlan
 
 _MIN_POSITIONS = 8
 """Positions of the window in an image, at least, where input tiles of single channels are copied: vectors run along them."""
@@ -24,7 +25,7 @@ _MAX_SPARSITY = 16
 
 
 @plan(ConvolutionDesc)
-def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
+def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | WidePlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
     from dmlpy.devices.cpu.isa import refusal_of
@@ -36,7 +37,9 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
     if refusal := refusal_of(types):
         return refusal
     if types == {DataType.FLOAT16} and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
-        return f"{function.short_name()} is not computed with a compiled convolution of FLOAT16, which would round its operand"
+        from dmlpy.devices.cpu.wide import wide_plan
+
+        return wide_plan(desc)
     if geometry.backward and prod(geometry.strides) > _MAX_PHASES:
         return f"the strides divide the output into more than {_MAX_PHASES} convolutions"
     found = ConvolutionPlan(desc, geometry)

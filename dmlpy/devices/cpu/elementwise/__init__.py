@@ -1,1 +1,1 @@
-"""Element-wise operators on FLOAT32 and chains of them: one compiled kernel that runs any program of instructions, block by block."""
+"""Element-wise operators on FLOAT32 and FLOAT16, and chains of them: one compiled kernel runs any program of instructions."""

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 from numba import types
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, Code, EncodedInstruction, ProgramParameters
+from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, HALF_RESULT, HALF_X, HALF_Y, Code, EncodedInstruction, ProgramParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.simd import ADDRESS, copy_float, float_at, integer_at, jit, set_integer, simd_of, struct_view
+from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
+from dmlpy.devices.cpu.simd import ADDRESS, Simd, copy_float, float_at, integer_at, jit, set_float, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import SimdMath
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from dmlpy.devices.cpu.simd import Simd
+    from dmlpy.devices.cpu.load_store import IrLoadStore
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
@@ -55,38 +56,110 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.GATE: lambda x, y, a, b: math.gate(x, y),
         Code.PARAMETERIZED_RELU: lambda x, y, a, b: math.leaky_relu(x, y),
         Code.RELU_GRADIENT: lambda x, y, a, b: math.select(math.less(zero, x), y, zero),
+        Code.CLIP_GRADIENT: lambda x, y, a, b: math.within(x, y, a, b),
+        Code.SIGN: lambda x, y, a, b: math.sign(x),
     }
 
 
-def computation(isa: Isa) -> Any:
-    """The intrinsic `compute(code, result, x, y, count, a, b)`: an instruction on `count` elements at addresses."""
+def computation(halves: bool, isa: Isa) -> Any:
+    """The intrinsic `compute(code, formats, result, x, y, count, a, b)`: an instruction on `count` elements at addresses.
+
+    Args:
+        halves: whether `formats` may name operands of FLOAT16.
+        isa: the instruction set that it is compiled for.
+    """
     simd = simd_of(isa)
 
     @intrinsic
-    def compute(context: Any, code: Any, result: Any, x: Any, y: Any, count: Any, a: Any, b: Any) -> Any:
+    def compute(context: Any, code: Any, formats: Any, result: Any, x: Any, y: Any, count: Any, a: Any, b: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            code, result, x, y, count, a, b = arguments
+            code, formats, result, x, y, count, a, b = arguments
             constants = simd.repeated(builder, a), simd.repeated(builder, b)
+            operands = [
+                _Operand(isa, builder, halves, *own) for own in ((result, formats, HALF_RESULT), (x, formats, HALF_X), (y, formats, HALF_Y))
+            ]
             end = builder.append_basic_block("computed")
             choice = builder.switch(code, end)
             for number, formula in _formulas(SimdMath(builder, simd), builder).items():
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
                 builder.position_at_end(block)
-                _loop(builder, simd, (result, x, y), count, formula, constants)
+                _loop(builder, simd, operands, count, formula, constants)
                 builder.branch(end)
             builder.position_at_end(end)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 5, types.float32, types.float32), generate
+        return types.void(*[types.int64] * 6, types.float32, types.float32), generate
 
     return compute
 
 
+class _Operand:
+    """The elements at an address: of FLOAT32, or of FLOAT16 if `formats` says so and the kernel has code for that.
+
+    Args:
+        isa: the instruction set.
+        builder: where code is appended.
+        halves: whether the kernel has code for FLOAT16.
+        address: the first element.
+        formats: the instruction's formats.
+        bit: the operand's bit among them.
+    """
+
+    def __init__(self, isa: Isa, builder: Any, halves: bool, address: Any, formats: Any, bit: int) -> None:
+        self._builder, self._address = builder, address
+        self._floats, self._halves = (ir_load_store_of(own, isa) for own in (False, True))
+        self._is_half, self._size = None, ADDRESS(self._floats.size)
+        if halves:
+            self._is_half = builder.icmp_signed("!=", builder.and_(formats, ADDRESS(bit)), ADDRESS(0))
+            self._size = builder.select(self._is_half, ADDRESS(self._halves.size), self._size)
+
+    def place(self, at: Any) -> Any:
+        """The address of an element."""
+        return self._builder.add(self._address, self._builder.mul(at, self._size))
+
+    def load(self, place: Any, left: Any = None) -> Any:
+        """Loads the vector at an address, or its first `left` lanes."""
+
+        def load(own: IrLoadStore) -> Any:
+            return own.load(self._builder, place) if left is None else own.load_first(self._builder, place, left)
+
+        if self._is_half is None:
+            return load(self._floats)
+        with self._builder.if_else(self._is_half) as (as_halves, as_floats):
+            with as_halves:
+                half, after_half = load(self._halves), self._builder.block
+            with as_floats:
+                whole, after_whole = load(self._floats), self._builder.block
+        value = self._builder.phi(whole.type)
+        value.add_incoming(half, after_half)
+        value.add_incoming(whole, after_whole)
+        return value
+
+    def store(self, value: Any, place: Any, left: Any = None) -> None:
+        """Stores a vector at an address, or its first `left` lanes."""
+
+        def store(own: IrLoadStore) -> None:
+            if left is None:
+                own.store(self._builder, value, place)
+            else:
+                own.store_first(self._builder, value, place, left)
+
+        if self._is_half is None:
+            store(self._floats)
+            return
+        with self._builder.if_else(self._is_half) as (as_halves, as_floats):
+            with as_halves:
+                store(self._halves)
+            with as_floats:
+                store(self._floats)
+
+
 def _loop(
-    builder: Any, simd: Simd, addresses: tuple[Any, Any, Any], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
+    builder: Any, simd: Simd, operands: Sequence[_Operand], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
 ) -> None:
     """A loop over elements by vectors; the last vector may be partial."""
+    result, *reads = operands
     before, head, body, whole, part, join, put, put_some, following, after = (
         builder.block,
         *(builder.append_basic_block(name) for name in ("head", "body", "whole", "part", "join", "put", "put_some", "next", "after")),
@@ -97,30 +170,32 @@ def _loop(
     at.add_incoming(ADDRESS(0), before)
     builder.cbranch(builder.icmp_signed("<", at, count), body, after)
     builder.position_at_end(body)
-    result, x, y = (builder.add(address, builder.mul(at, ADDRESS(FLOAT_BYTES))) for address in addresses)
+    target, *sources = [operand.place(at) for operand in operands]
     left = builder.sub(count, at)
     is_whole = builder.icmp_signed(">=", left, ADDRESS(simd.lanes))
     builder.cbranch(is_whole, whole, part)
     builder.position_at_end(whole)
-    full = [simd.value_of(builder, address) for address in (x, y)]
+    full = [read.load(source) for read, source in zip(reads, sources, strict=True)]
+    after_whole = builder.block
     builder.branch(join)
     builder.position_at_end(part)
-    some = [simd.first_of(builder, address, left) for address in (x, y)]
+    some = [read.load(source, left) for read, source in zip(reads, sources, strict=True)]
+    after_part = builder.block
     builder.branch(join)
     builder.position_at_end(join)
     values = []
     for of_whole, of_part in zip(full, some, strict=True):
         value = builder.phi(of_whole.type)
-        value.add_incoming(of_whole, whole)
-        value.add_incoming(of_part, part)
+        value.add_incoming(of_whole, after_whole)
+        value.add_incoming(of_part, after_part)
         values.append(value)
     computed = formula(*values, *constants)
     builder.cbranch(is_whole, put, put_some)
     builder.position_at_end(put)
-    simd.write(builder, computed, result)
+    result.store(computed, target)
     builder.branch(following)
     builder.position_at_end(put_some)
-    simd.write_first(builder, computed, result, left)
+    result.store(computed, target, left)
     builder.branch(following)
     builder.position_at_end(following)
     at.add_incoming(builder.add(at, ADDRESS(simd.lanes)), following)
@@ -137,18 +212,13 @@ def _align(size: Any) -> Any:
     return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
-def build_interpreter(isa: Isa) -> TaskBody:
-    """Builds a thread's part of a program, to be compiled.
-
-    Args:
-        isa: the instruction set that it is compiled for.
-    """
-    simd, compute = simd_of(isa), computation(isa)
-    load, store, all_of, lanes = simd.load, simd.store, simd.all_of, isa.lanes
+def _copy_floats(isa: Isa) -> Any:
+    """The kernel that copies floats between a tensor and a register, whichever is which."""
+    simd, lanes = simd_of(isa), isa.lanes
+    load, store, all_of = simd.load, simd.store, simd.all_of
 
     @jit
-    def copy(to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any) -> None:
-        """Copies elements between a tensor and a register, whichever is which."""
+    def copy(formats: Any, to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any) -> None:
         for row in range(rows):
             into, out_of, first = to + row * to_row, source + row * of_row, 0
             if to_column == FLOAT_BYTES and of_column == FLOAT_BYTES:
@@ -163,6 +233,80 @@ def build_interpreter(isa: Isa) -> TaskBody:
             for at in range(first, columns):
                 copy_float(into + at * to_column, out_of + at * of_column)
 
+    return copy
+
+
+def _copy_from_halves(isa: Isa) -> Any:
+    """The kernel that copies halves of a tensor to floats of a register."""
+    halves, simd, lanes = load_store_of(True, isa), simd_of(isa), isa.lanes
+    size = halves.size
+    read, one, store, all_of = halves.load, halves.load_one, load_store_of(False, isa).store, simd.all_of
+
+    @jit
+    def copy(to: Any, to_row: Any, source: Any, row_step: Any, column_step: Any, rows: Any, columns: Any) -> None:
+        for row in range(rows):
+            into, out_of = to + row * to_row, source + row * row_step
+            if column_step == size:
+                for at in range(0, columns, lanes):
+                    store(into + at * FLOAT_BYTES, read(out_of + at * size, columns - at), columns - at)
+            elif column_step == 0:
+                value = all_of(one(out_of))
+                for at in range(0, columns, lanes):
+                    store(into + at * FLOAT_BYTES, value, columns - at)
+            else:
+                for at in range(columns):
+                    set_float(into + at * FLOAT_BYTES, one(out_of + at * column_step))
+
+    return copy
+
+
+def _copy_to_halves(isa: Isa) -> Any:
+    """The kernel that copies floats of a register to halves of a tensor."""
+    halves = load_store_of(True, isa)
+    size = halves.size
+    write, set_one, read, lanes = halves.store, halves.store_one, load_store_of(False, isa).load, isa.lanes
+
+    @jit
+    def copy(to: Any, row_step: Any, column_step: Any, source: Any, of_row: Any, rows: Any, columns: Any) -> None:
+        for row in range(rows):
+            into, out_of = to + row * row_step, source + row * of_row
+            if column_step == size:
+                for at in range(0, columns, lanes):
+                    write(into + at * size, read(out_of + at * FLOAT_BYTES, columns - at), columns - at)
+            else:
+                for at in range(columns):
+                    set_one(into + at * column_step, float_at(out_of + at * FLOAT_BYTES))
+
+    return copy
+
+
+def _register_copy(halves: bool, isa: Isa) -> Any:
+    """The kernel of LOAD and STORE, which converts what the instruction's formats say. The arguments are those of `build_interpreter`."""
+    copy_floats = _copy_floats(isa)
+    if not halves:
+        return copy_floats
+    copy_from_halves, copy_to_halves = _copy_from_halves(isa), _copy_to_halves(isa)
+
+    @jit
+    def copy(formats: Any, to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any) -> None:
+        if formats & HALF_X != 0:
+            copy_from_halves(to, to_row, source, of_row, of_column, rows, columns)
+        elif formats & HALF_RESULT != 0:
+            copy_to_halves(to, to_row, to_column, source, of_row, rows, columns)
+        else:
+            copy_floats(formats, to, to_row, to_column, source, of_row, of_column, rows, columns)
+
+    return copy
+
+
+def build_interpreter(halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a program, to be compiled.
+
+    Args:
+        halves: whether tensors may be of FLOAT16.
+        isa: the instruction set that it is compiled for.
+    """
+    compute, copy = computation(halves, isa), _register_copy(halves, isa)
     instruction_at = struct_view(EncodedInstruction)
 
     @jit
@@ -172,13 +316,13 @@ def build_interpreter(isa: Isa) -> TaskBody:
             result, x = integer_at(table + 8 * i.result), integer_at(table + 8 * i.x)
             if i.code == _LOAD:
                 if number < p.hoisted:
-                    copy(result, full_columns * FLOAT_BYTES, FLOAT_BYTES, x, i.row, i.column, full_rows, full_columns)
+                    copy(i.formats, result, full_columns * FLOAT_BYTES, FLOAT_BYTES, x, i.row, i.column, full_rows, full_columns)
                 else:
-                    copy(result, columns * FLOAT_BYTES, FLOAT_BYTES, x, i.row, i.column, rows, columns)
+                    copy(i.formats, result, columns * FLOAT_BYTES, FLOAT_BYTES, x, i.row, i.column, rows, columns)
             elif i.code == _STORE:
-                copy(result, i.row, i.column, x, columns * FLOAT_BYTES, FLOAT_BYTES, rows, columns)
+                copy(i.formats, result, i.row, i.column, x, columns * FLOAT_BYTES, FLOAT_BYTES, rows, columns)
             else:
-                compute(i.code, result, x, integer_at(table + 8 * i.y), rows * columns, i.a, i.b)
+                compute(i.code, i.formats, result, x, integer_at(table + 8 * i.y), rows * columns, i.a, i.b)
 
     parameters_at = struct_view(ProgramParameters)
 

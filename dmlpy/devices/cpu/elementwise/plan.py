@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.axes import Axis, merged
-from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, BLOCK, EXPENSIVE, Code, EncodedInstruction, ProgramParameters
+from dmlpy.devices.cpu.elementwise.blocks import Blocks
+from dmlpy.devices.cpu.elementwise.program import (
+    ALIGNMENT,
+    BLOCK,
+    EXPENSIVE,
+    HALF_RESULT,
+    HALF_X,
+    HALF_Y,
+    Code,
+    EncodedInstruction,
+    ProgramParameters,
+)
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import FixedArray
@@ -24,7 +33,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.elementwise.program import Program
 
 INTERPRETER = Kernel("dmlpy.devices.cpu.elementwise.kernels:build_interpreter", 5)
-"""The interpreter of programs: the instruction set."""
+"""The interpreter of programs: whether tensors may be of FLOAT16, and the instruction set."""
+
+_Encoded = tuple[int, int, int, int, int, int, float, float, int]
 
 _WORK_OF_A_THREAD = 1 << 18
 """Additions that are worth waking another thread for."""
@@ -34,60 +45,8 @@ _TILES_PER_THREAD = 4
 """Tiles for each thread."""
 
 
-@dataclass(frozen=True)
-class _Blocks:
-    """The blocks of some tensors.
-
-    Attributes:
-        rows: elements of a block along the outer of its two axes.
-        columns: along the inner one.
-        row: the strides along the rows, in elements, of each tensor.
-        column: along the columns.
-        splits_rows: whether the rows are split, not the columns.
-        split_size: the elements along the axis that is split.
-        sizes: the blocks along each axis, the innermost first.
-        strides: from one block to the next, in elements, of each tensor [tensor][axis].
-    """
-
-    rows: int
-    columns: int
-    row: tuple[int, ...]
-    column: tuple[int, ...]
-    splits_rows: bool
-    split_size: int
-    sizes: tuple[int, ...]
-    strides: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, sizes: Sequence[int], strides: Sequence[Sequence[int]], lanes: int) -> _Blocks:
-        none = (0,) * len(strides)
-        *outer, inner = merged(sizes, strides) or (Axis(1, none),)
-        splits_rows = bool(outer) and inner.size <= BLOCK // 2
-        if splits_rows:
-            across, columns = outer.pop(), inner.size
-            pieces = ceil(across.size / (BLOCK // columns))
-            rows = ceil(across.size / pieces)
-            pieces, length, split = ceil(across.size / rows), rows, across
-        else:
-            across, rows = Axis(1, none), 1
-            pieces = ceil(inner.size / BLOCK)
-            columns = min(inner.size, ceil(inner.size / pieces / lanes) * lanes)
-            pieces, length, split = ceil(inner.size / columns), columns, inner
-        axes = [Axis(pieces, tuple(stride * length for stride in split.strides)), *reversed(outer)]
-        along = tuple(tuple(axis.strides[tensor] for axis in axes) for tensor in range(len(strides)))
-        return cls(rows, columns, across.strides, inner.strides, splits_rows, split.size, tuple(axis.size for axis in axes), along)
-
-    def is_contiguous(self, tensor: int) -> bool:
-        """Whether the elements of a block are contiguous."""
-        return (self.columns == 1 or self.column[tensor] == 1) and (self.rows == 1 or self.row[tensor] == self.columns)
-
-    def is_invariant(self, tensor: int) -> bool:
-        """Whether all blocks have the same elements."""
-        return not any(stride for size, stride in zip(self.sizes, self.strides[tensor], strict=True) if size > 1)
-
-
 class ElementwisePlan(PlanWithoutConstants):
-    """A program on tensors of FLOAT32 by the compiled kernel.
+    """A program on tensors of FLOAT32 and FLOAT16 by the compiled kernel.
 
     Args:
         program: the program.
@@ -100,10 +59,12 @@ class ElementwisePlan(PlanWithoutConstants):
         descs = [output[1], *(desc for _, desc in inputs)]
         self._count = output[1].element_count
         self._isa = host_isa()
-        self._blocks = _Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes)
+        self._blocks = Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes, BLOCK)
         self._length = len(program.instructions)
         self._sizes = FixedArray(np.array(self._blocks.sizes, np.int64))
-        self._strides = FixedArray(np.array(self._blocks.strides, np.int64) * FLOAT_BYTES)
+        sizes = np.array([desc.data_type.numpy.itemsize for desc in descs], np.int64)
+        self._strides = FixedArray(np.array(self._blocks.strides, np.int64) * sizes[:, np.newaxis])
+        self._halves = any(program.halves)
         instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks).instructions()
         self._instructions = FixedArray(instructions)
         work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
@@ -115,7 +76,7 @@ class ElementwisePlan(PlanWithoutConstants):
         self.temporary_size = self._threads * self._scratch_size
 
     def load(self) -> None:
-        INTERPRETER(self._isa)
+        INTERPRETER(self._halves, self._isa)
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
@@ -146,7 +107,7 @@ class ElementwisePlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        return TaskLaunch.of(INTERPRETER(self._isa), ProgramParameters.bound(values), self._threads)
+        return TaskLaunch.of(INTERPRETER(self._halves, self._isa), ProgramParameters.bound(values), self._threads)
 
 
 def _align(size: int) -> int:
@@ -161,7 +122,7 @@ class _RegisterAllocation:
         blocks: the blocks of the output and the inputs.
     """
 
-    def __init__(self, program: Program, blocks: _Blocks) -> None:
+    def __init__(self, program: Program, blocks: Blocks) -> None:
         self._program, self._blocks = program, blocks
         self._tensors = program.inputs + 1
         self._last: dict[int, int] = {}
@@ -174,30 +135,40 @@ class _RegisterAllocation:
     def instructions(self) -> tuple[np.ndarray[Any, Any], int, int]:
         """The instructions of the kernel, how many of them are hoisted, and the number of registers."""
         program, blocks = self._program, self._blocks
-        found: list[tuple[int, int, int, int, int, int, float, float]] = []
+        found: list[_Encoded] = []
         operands: dict[int, int] = {}
         loaded = [value for value in range(program.inputs) if value in self._last and not blocks.is_contiguous(value + 1)]
         loaded.sort(key=lambda value: not blocks.is_invariant(value + 1))
         hoisted = [value for value in loaded if blocks.is_invariant(value + 1)]
         for value in range(program.inputs):
             operands[value] = value + 1
+        halves = [own and value not in loaded for value, own in enumerate(program.halves)]  # LOAD converts
         for value in loaded:
             operands[value] = self._register()
-            row, column = (step[value + 1] * FLOAT_BYTES for step in (blocks.row, blocks.column))
-            found.append((Code.LOAD, operands[value], value + 1, 0, row, column, 0.0, 0.0))
+            is_half = program.halves[value]
+            row, column = (step[value + 1] * _size_of(is_half) for step in (blocks.row, blocks.column))
+            found.append((Code.LOAD, operands[value], value + 1, 0, row, column, 0.0, 0.0, HALF_X * is_half))
         hoisted_registers = {operands[value] for value in hoisted}
         for at, instruction in enumerate(program.instructions):
             x, y = (operands[value] for value in instruction.reads)
-            for value in set(instruction.reads):
-                if self._last[value] == at and operands[value] >= self._tensors and operands[value] not in hoisted_registers:
-                    self._free.append(operands[value])
             is_last = at + 1 == len(program.instructions)
-            result = 0 if is_last and blocks.is_contiguous(0) else self._register()
+            stored = is_last and not blocks.is_contiguous(0)  # by STORE, which converts
+            is_half = halves[program.inputs + at] and not stored
+            over = [value for value in set(instruction.reads) if self._last[value] == at and operands[value] >= self._tensors]
+            over = [value for value in over if operands[value] not in hoisted_registers]
+            # A result that is wider than an operand would be written over elements that are still to be read.
+            reused = [operands[value] for value in over if is_half or not halves[value]]
+            self._free += reused
+            result = 0 if is_last and not stored else self._register()
+            self._free += [register for value in over if (register := operands[value]) not in reused]
             operands[program.inputs + at] = result
-            found.append((instruction.code, result, x, y, 0, 0, *instruction.constants))
+            of_x, of_y = (halves[value] for value in instruction.reads)
+            formats = HALF_RESULT * is_half + HALF_X * of_x + HALF_Y * of_y
+            found.append((instruction.code, result, x, y, 0, 0, *instruction.constants, formats))
         if not blocks.is_contiguous(0):
-            row, column = (step[0] * FLOAT_BYTES for step in (blocks.row, blocks.column))
-            found.append((Code.STORE, 0, found[-1][1], 0, row, column, 0.0, 0.0))
+            is_half = program.halves[-1]
+            row, column = (step[0] * _size_of(is_half) for step in (blocks.row, blocks.column))
+            found.append((Code.STORE, 0, found[-1][1], 0, row, column, 0.0, 0.0, HALF_RESULT * is_half))
         return _encode(found), len(hoisted), self._used
 
     def _register(self) -> int:
@@ -207,9 +178,13 @@ class _RegisterAllocation:
         return self._tensors + self._used - 1
 
 
-def _encode(instructions: Sequence[tuple[int, int, int, int, int, int, float, float]]) -> np.ndarray[Any, Any]:
+def _size_of(is_half: bool) -> int:
+    return FLOAT_BYTES // 2 if is_half else FLOAT_BYTES
+
+
+def _encode(instructions: Sequence[_Encoded]) -> np.ndarray[Any, Any]:
     encoded = np.zeros(len(instructions), EncodedInstruction.dtype)
-    names = ("code", "result", "x", "y", "row", "column", "a", "b")
+    names = ("code", "result", "x", "y", "row", "column", "a", "b", "formats")
     with np.errstate(over="ignore"):
         for at, instruction in enumerate(instructions):
             for name, value in zip(names, instruction, strict=True):

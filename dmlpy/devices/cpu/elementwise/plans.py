@@ -1,33 +1,36 @@
-"""The compiled plans of the element-wise operators of FLOAT32, alone and as chains: one program with all their instructions."""
+"""The compiled plans of the element-wise operators of FLOAT32 and FLOAT16, alone and as chains: one program with all their instructions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, translate, why_untranslated
+from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, why_untranslated
+from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
+from dmlpy.operators.activation import ActivationIdentityDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
+    from dmlpy.devices.cpu.movement.plan import CopyPlan
 
 
-def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | str:
+def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
-    if isinstance(desc, ElementWiseIdentityDesc) and desc.scale_bias is None:
-        return "NumPy copies as fast"
+    if isinstance(desc, ActivationIdentityDesc) or (isinstance(desc, ElementWiseIdentityDesc) and desc.scale_bias is None):
+        return copy_plan(desc, "identity_copies")
     reason = why_untranslated(desc)
     if reason is not None:
         return reason
     (output,) = (slot for slot in desc.output_slots() if slot.tensor is not None)
     assert output.tensor is not None  # it was just found
     inputs = [(slot.place, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
-    program = Program(len(inputs))
-    translate(desc, program, {place: number for number, (place, _) in enumerate(inputs)})
+    program = Program([tensor for _, tensor in inputs])
+    program.add_operator(desc, {place: number for number, (place, _) in enumerate(inputs)})
     return ElementwisePlan(program, inputs, (output.place, output.tensor))
 
 
@@ -43,8 +46,8 @@ def is_groupable(desc: OperatorDesc) -> bool:
 def group_plan(desc: ElementwiseGroupDesc) -> ElementwisePlan:
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
-    program, values = Program(len(desc.input_tensors)), list(range(len(desc.input_tensors)))
+    program, values = Program(desc.input_tensors), list(range(len(desc.input_tensors)))
     for node in desc.nodes:
-        values.append(translate(node.desc, program, {place: values[number] for place, number in node.reads}))
+        values.append(program.add_operator(node.desc, {place: values[number] for place, number in node.reads}))
     inputs = [(f"input_tensors[{number}]", tensor) for number, tensor in enumerate(desc.input_tensors)]
     return ElementwisePlan(program, inputs, ("output_tensor", desc.output_tensor))

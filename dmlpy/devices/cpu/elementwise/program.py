@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, auto
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DataType, RoundingMode
+from dmlpy.devices.cpu.isa import refusal_of
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
 from dmlpy.operators import activation as functions
 from dmlpy.operators.elementwise import arithmetic, math, ranges
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
 
 
 class Code(IntEnum):
@@ -66,6 +68,10 @@ class Code(IntEnum):
     """x y where x < 0."""
     RELU_GRADIENT = auto()
     """y where x > 0, else 0."""
+    CLIP_GRADIENT = auto()
+    """0 where x <= a or x >= b, else y."""
+    SIGN = auto()
+    """-1, 0 or 1; 0 where x is NaN."""
 
 
 EXPENSIVE = frozenset({Code.EXP, Code.ERF, Code.TANH, Code.SIGMOID, Code.SWISH, Code.GELU, Code.ELU, Code.DIVIDE, Code.RECIP, Code.SQRT})
@@ -92,17 +98,36 @@ class Program:
 
     Attributes:
         inputs: the number of input values.
+        halves: for each value whether it is of FLOAT16; else it is of FLOAT32, as values within an operator are.
         instructions: in order; the last one computes the result.
+
+    Args:
+        tensors: the descs of the inputs.
     """
 
-    def __init__(self, inputs: int) -> None:
-        self.inputs = inputs
+    def __init__(self, tensors: Sequence[TensorDesc]) -> None:
+        self.inputs = len(tensors)
+        self.halves = [tensor.data_type is DataType.FLOAT16 for tensor in tensors]
         self.instructions: list[Instruction] = []
 
     def add(self, code: Code, x: int, y: int | None = None, *, a: float = 0.0, b: float = 0.0) -> int:
         """Adds an instruction, and returns the number of its result."""
         self.instructions.append(Instruction(code, (x, x if y is None else y), (a, b)))
+        self.halves.append(False)
         return self.inputs + len(self.instructions) - 1
+
+    def add_operator(self, desc: OperatorDesc, reads: Mapping[str, int]) -> int:
+        """Adds the instructions of a desc, whose result is rounded to the type of its output, and returns the number of the result.
+
+        Args:
+            desc: a checked desc for which `why_untranslated` returns None.
+            reads: the numbers of the values that it reads, by place.
+        """
+        result = _TRANSLATIONS[type(desc)](desc, self, reads)
+        (output,) = (slot.tensor for slot in desc.output_slots() if slot.tensor is not None)
+        assert output is not None  # it was just found
+        self.halves[result] = output.data_type is DataType.FLOAT16
+        return result
 
 
 BLOCK = 1024
@@ -110,6 +135,10 @@ BLOCK = 1024
 
 ALIGNMENT = 64
 """Bytes that registers are aligned to."""
+
+
+HALF_RESULT, HALF_X, HALF_Y = 1, 2, 4
+"""The operands of an instruction as bits of its formats."""
 
 
 class ProgramParameters(CountedParameters):
@@ -148,7 +177,7 @@ class EncodedInstruction(KernelStruct):
     column: Bytes = field("of LOAD and STORE, from a column of the tensor's block to the next")
     a: Float32 = field("its first constant")
     b: Float32 = field("its second constant")
-    reserved: Count = field("fills a cache line")
+    formats: Count = field("the sum of `HALF_RESULT`, `HALF_X` and `HALF_Y` for the operands that are of FLOAT16")
 
 
 Translation = Callable[[Any, Program, Mapping[str, int]], int]
@@ -189,6 +218,10 @@ def _limits(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     if isinstance(desc, ranges.ElementWiseClip1Desc):
         high = max(low, high)
     return program.add(Code.CLIP, _scaled(desc, program, reads[_X]), a=low, b=high)
+
+
+def _clip_gradient(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    return program.add(Code.CLIP_GRADIENT, reads[_X], reads["input_gradient_tensor"], a=desc.min, b=desc.max)
 
 
 def _mean(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
@@ -271,6 +304,7 @@ _OF_OPERATORS: dict[type[Any], Translation] = {
     math.ElementWiseIdentityDesc: _identity,
     math.ElementWiseAbsDesc: _of_scaled(Code.ABS),
     math.ElementWiseNegateDesc: _unary(Code.NEGATE),
+    math.ElementWiseSignDesc: _unary(Code.SIGN),
     math.ElementWiseSqrtDesc: _of_scaled(Code.SQRT),
     math.ElementWiseFloorDesc: _of_scaled(Code.FLOOR),
     math.ElementWiseCeilDesc: _of_scaled(Code.CEIL),
@@ -279,6 +313,8 @@ _OF_OPERATORS: dict[type[Any], Translation] = {
     math.ElementWiseErfDesc: _of_scaled(Code.ERF),
     math.ElementWiseTanhDesc: _of_scaled(Code.TANH),
     ranges.ElementWiseClipDesc: _limits,
+    ranges.ElementWiseClipGradDesc: _clip_gradient,
+    ranges.ElementWiseClipGrad1Desc: _clip_gradient,
     ranges.ElementWiseClip1Desc: _limits,
     ranges.ElementWiseThresholdDesc: _limits,
     ranges.ElementWiseRoundDesc: _unary(Code.ROUND),
@@ -292,11 +328,20 @@ _TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS
 
 def why_untranslated(desc: OperatorDesc) -> str | None:
     """The reason why a checked desc cannot be translated, or None."""
-    name = desc.short_name()
     if type(desc) not in _TRANSLATIONS:
-        return f"{name} has no compiled form"
-    if any(tensor.data_type is not DataType.FLOAT32 for tensor in desc.tensors().values()):
-        return "compiled element-wise operators are of FLOAT32"
+        return f"{desc.short_name()} has no compiled form"
+    types = {tensor.data_type for tensor in desc.tensors().values()}
+    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
+        return "compiled element-wise operators are of FLOAT32 or FLOAT16"
+    if refusal := refusal_of(types):
+        return refusal
+    return why_function_untranslated(desc)
+
+
+def why_function_untranslated(desc: OperatorDesc) -> str | None:
+    """The reason why a function has no translation, whatever its tensors are, or None."""
+    if type(desc) not in _TRANSLATIONS:
+        return f"{desc.short_name()} has no compiled form"
     function = getattr(desc, "fused_activation", None)
     if function is not None and type(function) not in _TRANSLATIONS:
         return f"{function.short_name()} has no compiled form"
@@ -305,17 +350,3 @@ def why_untranslated(desc: OperatorDesc) -> str | None:
     if isinstance(desc, ranges.ElementWiseRoundDesc) and desc.rounding_mode is not RoundingMode.HALVES_TO_NEAREST_EVEN:
         return "of the roundings that of halves to even numbers has a compiled form"
     return None
-
-
-def translate(desc: OperatorDesc, program: Program, reads: Mapping[str, int]) -> int:
-    """Adds the instructions of a translatable desc to a program.
-
-    Args:
-        desc: a desc for which `why_untranslated` returns None.
-        program: what they are added to.
-        reads: the numbers of the values that the desc reads, by place.
-
-    Returns:
-        The number of its result.
-    """
-    return _TRANSLATIONS[type(desc)](desc, program, reads)

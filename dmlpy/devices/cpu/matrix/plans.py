@@ -14,16 +14,18 @@ from dmlpy.operators.matrix import GEMMDesc
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, TransposedProductPlan
+    from dmlpy.devices.cpu.wide import WidePlan
 
 _MIN_ROWS, _MIN_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
 
 
 @plan(GEMMDesc)
-def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | str:
+def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | WidePlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
+    from dmlpy.devices.cpu.wide import wide_plan
 
     halves = desc.a_tensor.data_type is DataType.FLOAT16
     if refusal := refusal_of({desc.a_tensor.data_type}):
@@ -45,7 +47,7 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | str:
     if function is not None and not isinstance(function, ActivationDesc | ElementWiseClipDesc):
         return f"{function.short_name()} is not computed with a compiled matrix product"
     if halves and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
-        return f"{function.short_name()} is not computed with a compiled matrix product of FLOAT16"
+        return wide_plan(desc)
     return ProductPlan(desc)
 
 

@@ -32,7 +32,7 @@ def build_pooling(kind: Literal["max", "average"], halves: bool, isa: Isa) -> Ta
     load, store, all_of, multiply, divide = simd.load, simd.store, simd.all_of, simd.multiply, simd.divide
     averages = kind == "average"
     identity = np.float32(0.0 if averages else -np.inf)
-    combine = simd.add if averages else _maximum(isa)
+    combine = simd.add if averages else maximum_of(isa)
 
     @jit
     def combine_scalars(a: Any, b: Any) -> Any:
@@ -104,13 +104,12 @@ def build_pooling(kind: Literal["max", "average"], halves: bool, isa: Isa) -> Ta
     return pool
 
 
-def _maximum(isa: Isa) -> Any:
+def maximum_of(isa: Isa) -> Any:
+    """The kernel of two vectors that returns the larger number of each lane, or NaN if there is one."""
     kind = simd_of(isa).kind
 
     @intrinsic
     def maximum(context: Any, x: Any, y: Any) -> Any:
-        """The larger number of each lane; NaN if there is one."""
-
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             x, y = arguments
             found = builder.select(builder.fcmp_ordered(">", y, x), y, x)

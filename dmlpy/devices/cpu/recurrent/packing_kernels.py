@@ -61,7 +61,7 @@ def transposed_tile(isa: Isa, *, halves: bool = False) -> Any:
             tile = []
             for row in range(lanes):
                 count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
-                tile.append(first_halves(builder, isa, source, count) if halves else simd.first_of(builder, source, count))
+                tile.append(first_halves(isa, builder, source, count) if halves else simd.first_of(builder, source, count))
                 source = builder.add(source, source_row)
             for value in each_below(builder, turned(builder, tile), entries):
                 simd.write(builder, value, target)

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
-from dmlpy.devices.cpu.simd import INDEX, float_at, jit, lanes_below, simd_of, struct_view
+from dmlpy.devices.cpu.simd import INDEX, jit, lanes_below, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
@@ -76,38 +76,93 @@ def _horizontal(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
 
 
-def build_softmax(layout: Layout, isa: Isa) -> TaskBody:
+def build_softmax(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
     """Builds a thread's part of a softmax or its logarithm, to be compiled.
 
     Args:
         layout: the layout of the entries.
+        halves: whether the tensors are FLOAT16.
         isa: the instruction set that it is compiled for.
     """
-    return _for_each_unit(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa))
+    return _for_each_unit(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa), layout, halves, isa)
 
 
-def build_normalization(isa: Isa) -> TaskBody:
-    """Builds a thread's part of a mean-variance normalization of rows, to be compiled. The argument is that of `build_softmax`."""
-    return _for_each_unit(_normalized_row(isa))
+def build_normalization(halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a mean-variance normalization of rows, to be compiled. The arguments are those of `build_softmax`."""
+    return _for_each_unit(_normalized_row(halves, isa), "rows", halves, isa)
 
 
-def _for_each_unit(unit: Any) -> TaskBody:
-    """Calls unit(p, group, group1, column) for each unit."""
+def _for_each_unit(unit: Any, layout: Layout, halves: bool, isa: Isa) -> TaskBody:
+    """Calls unit(p, x, x_outer, x_entry, y, y_outer, y_entry, group, group1, left) for each unit.
+
+    x and y are the addresses of its first entries, with the bytes to the next ones along both axes; `left` is the number of groups of a
+    vector in columns.
+    """
     parameters_at = struct_view(GroupParameters)
+    run = _through_floats(unit, layout, isa) if halves else _in_place(unit)
+    vector = isa.lanes * load_store_of(halves, isa).size
+    lanes = isa.lanes
 
     def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
-        finished = 0
+        finished, scratch = 0, p.scratch + thread * p.scratch_size
         tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
         while tile < p.tiles:
             for number in range(p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles):
                 group = number // p.columns
-                unit(p, group // p.group_size, group % p.group_size, number % p.columns)
+                group, group1, column = group // p.group_size, group % p.group_size, number % p.columns
+                x = p.x + group * p.x_group + group1 * p.x_group1 + column * vector
+                y = p.y + group * p.y_group + group1 * p.y_group1 + column * vector
+                run(p, scratch, x, y, group, group1, p.inner - column * lanes)
             finished += 1
             tile = next_tile(parameters, tile, p.tiles, threads, epoch)
         wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
 
     return run_tiles
+
+
+def _in_place(unit: Any) -> Any:
+    """Runs a unit on FLOAT32."""
+
+    @jit
+    def run(p: GroupParameters, scratch: Any, x: Any, y: Any, group: Any, group1: Any, left: Any) -> None:
+        unit(p, x, p.x_outer, p.x_entry, y, p.y_outer, p.y_entry, group, group1, left)
+
+    return run
+
+
+def _through_floats(unit: Any, layout: Layout, isa: Isa) -> Any:
+    """Runs a unit on FLOAT16: on a copy of its entries in FLOAT32, in scratch, from where the results are rounded once."""
+    halves, floats, lanes = load_store_of(True, isa), load_store_of(False, isa), isa.lanes
+    read, write, size, load, store = halves.load, halves.store, halves.size, floats.load, floats.store
+    vector = lanes * FLOAT_BYTES
+
+    @jit
+    def run_row(p: GroupParameters, scratch: Any, x: Any, y: Any, group: Any, group1: Any, left: Any) -> None:
+        count = p.entry_size
+        pitch = (count + lanes - 1) // lanes * vector
+        for outer in range(p.outer_size):
+            source, to = x + outer * p.x_outer, scratch + outer * pitch
+            for at in range(0, count, lanes):
+                store(to + at * FLOAT_BYTES, read(source + at * size, count - at), count - at)
+        unit(p, scratch, pitch, FLOAT_BYTES, scratch, pitch, FLOAT_BYTES, group, group1, left)
+        for outer in range(p.outer_size):
+            source, to = scratch + outer * pitch, y + outer * p.y_outer
+            for at in range(0, count, lanes):
+                write(to + at * size, load(source + at * FLOAT_BYTES, count - at), count - at)
+
+    @jit
+    def run_columns(p: GroupParameters, scratch: Any, x: Any, y: Any, group: Any, group1: Any, left: Any) -> None:
+        pitch = p.entry_size * vector
+        for outer in range(p.outer_size):
+            for at in range(p.entry_size):
+                store(scratch + outer * pitch + at * vector, read(x + outer * p.x_outer + at * p.x_entry, left), left)
+        unit(p, scratch, pitch, vector, scratch, pitch, vector, group, group1, left)
+        for outer in range(p.outer_size):
+            for at in range(p.entry_size):
+                write(y + outer * p.y_outer + at * p.y_entry, load(scratch + outer * pitch + at * vector, left), left)
+
+    return run_row if layout == "rows" else run_columns
 
 
 def _softmax_row(isa: Isa) -> Any:
@@ -117,14 +172,23 @@ def _softmax_row(isa: Isa) -> Any:
     select_first, sum_of, largest_of = lane_selector(isa), horizontal_sum(isa), horizontal_maximum(isa)
 
     @jit
-    def unit(p: GroupParameters, group: Any, group1: Any, column: Any) -> None:
-        x = p.x + group * p.x_group + group1 * p.x_group1
-        y = p.y + group * p.y_group + group1 * p.y_group1
+    def unit(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
         size = p.entry_size
         whole, rest = size // lanes * lanes, size % lanes
         largest = all_of(_LOWEST)
         for outer in range(p.outer_size):
-            row = x + outer * p.x_outer
+            row = x + outer * x_outer
             for at in range(0, whole, lanes):
                 largest = at_least(load(row + at * FLOAT_BYTES), largest)
             if rest > 0:
@@ -133,7 +197,7 @@ def _softmax_row(isa: Isa) -> Any:
         # A NaN that the maximum missed makes the sum NaN, and so do differences of infinities.
         limit, total = all_of(largest_of(largest)), 0.0
         for outer in range(p.outer_size):
-            row, to = x + outer * p.x_outer, y + outer * p.y_outer
+            row, to = x + outer * x_outer, y + outer * y_outer
             for first in range(0, size, CHUNK):
                 partial = all_of(_ZERO)
                 for at in range(first, min(size, first + CHUNK), lanes):
@@ -145,7 +209,7 @@ def _softmax_row(isa: Isa) -> Any:
                 total += np.float64(sum_of(partial))
         factor, log_total = all_of(np.float32(1.0 / total)), all_of(np.float32(math.log(total)))
         for outer in range(p.outer_size):
-            row, to = x + outer * p.x_outer, y + outer * p.y_outer
+            row, to = x + outer * x_outer, y + outer * y_outer
             for at in range(0, size, lanes):
                 position, left = at * FLOAT_BYTES, size - at
                 if p.log == 0:
@@ -162,21 +226,29 @@ def _softmax_columns(isa: Isa) -> Any:
     read, write, lanes, lane_of, with_lane = load_store.load, load_store.store, isa.lanes, simd.lane, simd.with_lane
 
     @jit
-    def unit(p: GroupParameters, group: Any, group1: Any, column: Any) -> None:
-        begin, left = column * lanes * FLOAT_BYTES, p.inner - column * lanes
-        x = p.x + group * p.x_group + group1 * p.x_group1 + begin
-        y = p.y + group * p.y_group + group1 * p.y_group1 + begin
+    def unit(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
         limit, total = all_of(_LOWEST), all_of(_ZERO)
         for outer in range(p.outer_size):
             for at in range(p.entry_size):
-                limit = at_least(read(x + outer * p.x_outer + at * p.x_entry, left), limit)
+                limit = at_least(read(x + outer * x_outer + at * x_entry, left), limit)
         for outer in range(p.outer_size):
             for first in range(0, p.entry_size, CHUNK_ROWS):
                 partial = all_of(_ZERO)
                 for at in range(first, min(p.entry_size, first + CHUNK_ROWS)):
-                    power = exp(subtract(read(x + outer * p.x_outer + at * p.x_entry, left), limit))
+                    power = exp(subtract(read(x + outer * x_outer + at * x_entry, left), limit))
                     if p.log == 0:
-                        write(y + outer * p.y_outer + at * p.y_entry, power, left)
+                        write(y + outer * y_outer + at * y_entry, power, left)
                     partial = add(partial, power)
                 total = add(total, partial)
         if p.log != 0:
@@ -184,28 +256,30 @@ def _softmax_columns(isa: Isa) -> Any:
                 total = with_lane(total, lane, np.float32(math.log(lane_of(total, lane))))
         for outer in range(p.outer_size):
             for at in range(p.entry_size):
-                to = y + outer * p.y_outer + at * p.y_entry
+                to = y + outer * y_outer + at * y_entry
                 if p.log == 0:
                     write(to, divide(read(to, left), total), left)
                 else:
-                    value = read(x + outer * p.x_outer + at * p.x_entry, left)
+                    value = read(x + outer * x_outer + at * x_entry, left)
                     write(to, subtract(subtract(value, limit), total), left)
 
     return unit
 
 
-def _normalized_row(isa: Isa) -> Any:
-    simd, load_store = simd_of(isa), load_store_of(False, isa)
+def _normalized_row(halves: bool, isa: Isa) -> Any:
+    """The unit of a row; `halves` is whether scale and bias are FLOAT16."""
+    simd, load_store, operands = simd_of(isa), load_store_of(False, isa), load_store_of(halves, isa)
+    read_operand, operand_at, operand_size = operands.load, operands.load_one, operands.size
     add, subtract, multiply, all_of = simd.add, simd.subtract, simd.multiply, simd.all_of
     multiply_add, at_least, read, write, lanes = simd.multiply_add, simd.at_least, load_store.load, load_store.store, isa.lanes
     select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
 
     @jit
-    def moments(p: GroupParameters, x: Any, centre: Any) -> Any:
+    def moments(p: GroupParameters, x: Any, x_outer: Any, centre: Any) -> Any:
         """The sums of x - centre and of its square."""
         size, first_sum, second_sum, centres = p.entry_size, 0.0, 0.0, all_of(centre)
         for outer in range(p.outer_size):
-            row = x + outer * p.x_outer
+            row = x + outer * x_outer
             for first in range(0, size, CHUNK):
                 a0, a1, b0, b1 = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
                 last = min(size, first + CHUNK)
@@ -224,18 +298,27 @@ def _normalized_row(isa: Isa) -> Any:
     @jit
     def values(address: Any, step: Any, at: Any, left: Any) -> Any:
         """A vector of a tensor whose entries are contiguous or, with a step of 0, are one."""
-        return all_of(float_at(address)) if step == 0 else read(address + at * FLOAT_BYTES, left)
+        return all_of(operand_at(address)) if step == 0 else read_operand(address + at * operand_size, left)
 
     @jit
-    def unit(p: GroupParameters, group: Any, group1: Any, column: Any) -> None:
-        x = p.x + group * p.x_group + group1 * p.x_group1
-        y = p.y + group * p.y_group + group1 * p.y_group1
+    def unit(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
         scale = p.scale + group * p.scale_group + group1 * p.scale_group1
         bias = p.bias + group * p.bias_group + group1 * p.bias_group1
         mean, rest, factor = _ZERO, 0.0, 1.0
         if p.centres != 0:
-            mean = np.float32(moments(p, x, _ZERO)[0] / p.count)
-        first, second = moments(p, x, mean)
+            mean = np.float32(moments(p, x, x_outer, _ZERO)[0] / p.count)
+        first, second = moments(p, x, x_outer, mean)
         if p.centres != 0:
             rest = first / p.count  # the rounding error of the mean, which matters for entries far from 0
         if p.scales != 0:
@@ -245,7 +328,7 @@ def _normalized_row(isa: Isa) -> Any:
         centres, factors, offsets = all_of(mean), all_of(np.float32(factor)), all_of(np.float32(-rest * factor))
         low = all_of(p.low)
         for outer in range(p.outer_size):
-            row, to = x + outer * p.x_outer, y + outer * p.y_outer
+            row, to = x + outer * x_outer, y + outer * y_outer
             row_scale, row_bias = scale + outer * p.scale_outer, bias + outer * p.bias_outer
             for at in range(0, p.entry_size, lanes):
                 position, left = at * FLOAT_BYTES, p.entry_size - at

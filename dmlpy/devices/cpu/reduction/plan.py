@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from dmlpy.description.enums import DataType
+from dmlpy.description.enums import DataType, ReduceFunction
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, refusal_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -68,23 +68,32 @@ class GroupParameters(CountedParameters):
     bias_group1: Bytes = field("from a group of the bias to the next along the inner axis of groups")
     bias_outer: Bytes = field("from an entry of the bias to the next along the outer axis of entries")
     bias_entry: Bytes = field("from an entry of the bias to the next along the inner axis of entries")
+    scratch: Address = field("for each thread the entries of a unit, which are FLOAT16 in the tensors")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
     log: Flag = field("whether softmax takes the logarithm")
     centres: Flag = field("whether a normalization subtracts the mean")
     scales: Flag = field("whether a normalization divides by the deviation")
     count: Float64 = field("entries of a group")
     epsilon: Float64 = field("what is added to a normalization's variance")
+    squares: Flag = field("whether a reduction adds squares")
+    magnitudes: Flag = field("whether a reduction adds magnitudes")
+    factor: Float64 = field("what a reduction's sum is multiplied by; of an extreme 1 for the largest, -1 for the smallest")
     low: Float32 = field("the lower bound of a normalization's results")
 
 
 SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_softmax", 5)
-"""Softmax and its logarithm: the layout of the entries, and the instruction set."""
+"""Softmax and its logarithm: the layout of the entries, whether of FLOAT16, and the instruction set."""
 NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_normalization", 5)
-"""Mean-variance normalization: the instruction set."""
+"""Mean-variance normalization: whether of FLOAT16, and the instruction set."""
+
+REDUCTION = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_reduction", 5)
+"""Sums and extremes: the layout of the entries, whether of extremes, whether of FLOAT16, and the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
 _TILES_PER_THREAD = 4
 """Tiles for each thread."""
+_ALIGNMENT = 64
 _NAMES = {"x": "input_tensor", "y": "output_tensor", "scale": "scale_tensor", "bias": "bias_tensor"}
 _ONE = Axis(1, (0,) * len(TENSORS))
 
@@ -99,6 +108,7 @@ class Groups:
         inner: in columns the axis of contiguous groups; in rows one of size 1.
         layout: `rows` or `columns`.
         names: the places of the tensors that are present, by their names in the kernels.
+        halves: whether the tensors are of FLOAT16.
     """
 
     groups: tuple[Axis, Axis]
@@ -106,17 +116,22 @@ class Groups:
     inner: Axis
     layout: Layout
     names: Mapping[str, str]
+    halves: bool
 
     @classmethod
-    def of(cls, tensors: Mapping[str, TensorDesc], reduced: Collection[int]) -> Groups | str:
+    def of(cls, tensors: Mapping[str, TensorDesc], reduced: Collection[int], *, reduces: bool = False) -> Groups | str:
         """The groups of a checked desc's tensors, or why kernels do not read them.
 
         Args:
             tensors: the tensors of the desc by their places.
             reduced: the dimensions that a group extends along.
+            reduces: whether the output has one element for each group.
         """
-        if any(tensor.data_type is not DataType.FLOAT32 for tensor in tensors.values()):
-            return "compiled functions of groups have tensors of FLOAT32"
+        types = {tensor.data_type for tensor in tensors.values()}
+        if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
+            return "compiled functions of groups have tensors of FLOAT32 or of FLOAT16"
+        if refusal := refusal_of(types):
+            return refusal
         sizes = tensors["input_tensor"].sizes
         strides: list[tuple[int, ...]] = []
         for name in TENSORS:
@@ -128,28 +143,36 @@ class Groups:
         inner = last if layout == "columns" else _ONE
         entries = [axis for axis in axes if axis.reduced]
         groups = [axis for axis in axes if not axis.reduced and axis is not inner]
-        if max(len(entries), len(groups)) > 2 or (axes and (last.strides[:2] != (1, 1) or max(last.strides[2:]) > 1)):
+        contiguous = (1, 0 if reduces and layout == "rows" else 1)
+        if max(len(entries), len(groups)) > 2 or (axes and (last.strides[:2] != contiguous or max(last.strides[2:]) > 1)):
             return "a compiled function of groups needs contiguous elements, and two axes of groups and two of entries at most"
         outer, entry = (_ONE, _ONE, *entries)[-2:]
         group, group1 = (_ONE, _ONE, *groups)[-2:]
-        return cls((group, group1), (outer, entry), inner, layout, {name: _NAMES[name] for name in TENSORS if _NAMES[name] in tensors})
+        names = {name: _NAMES[name] for name in TENSORS if _NAMES[name] in tensors}
+        return cls((group, group1), (outer, entry), inner, layout, names, types == {DataType.FLOAT16})
 
 
 class _GroupsPlan(PlanWithoutConstants):
-    """The base of both plans.
+    """The base of the plans.
 
     Args:
         groups: the layout of the entries.
     """
+
+    _stages: ClassVar[bool] = True
+    """Whether entries of FLOAT16 are copied to FLOAT32 in scratch."""
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
         self._columns = ceil(groups.inner.size / host_isa().lanes)
         self._units = element_count(groups.groups) * self._columns
         self._entries = element_count(groups.entries)
-        self.temporary_size = 0
         work = element_count(groups.groups) * groups.inner.size * self._entries
         self._threads = max(1, min(available_threads(), work // _WORK_OF_A_THREAD, self._units))
+        vector, (outer, entry) = host_isa().lanes * FLOAT_BYTES, groups.entries
+        vectors = outer.size * (ceil(entry.size / host_isa().lanes) if groups.layout == "rows" else entry.size)
+        self._scratch_size = ceil(vectors * vector / _ALIGNMENT) * _ALIGNMENT if groups.halves and self._stages else 0
+        self.temporary_size = self._threads * self._scratch_size
 
     @abstractmethod
     def _kernel(self) -> Function:
@@ -177,11 +200,14 @@ class _GroupsPlan(PlanWithoutConstants):
             "group_size": groups.groups[1].size,
             "outer_size": groups.entries[0].size,
             "entry_size": groups.entries[1].size,
+            "scratch": temporary if self._scratch_size else 0,
+            "scratch_size": self._scratch_size,
             **self._settings(),
         }
+        size = FLOAT_BYTES // 2 if groups.halves else FLOAT_BYTES
         parts = zip(("_group", "_group1", "_outer", "_entry"), (*groups.groups, *groups.entries), strict=True)
         for part, axis in parts:
-            values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
+            values |= {f"{name}{part}": axis.strides[at] * size for at, name in enumerate(TENSORS)}
         values |= {name: tensors[place] for name, place in groups.names.items()}
         return TaskLaunch.of(self._kernel(), GroupParameters.bound(values), self._threads)
 
@@ -199,7 +225,7 @@ class CompiledSoftmaxPlan(_GroupsPlan):
         self._log = log
 
     def _kernel(self) -> Function:
-        return SOFTMAX(self._groups.layout, host_isa())
+        return SOFTMAX(self._groups.layout, self._groups.halves, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {"log": self._log}
@@ -222,7 +248,34 @@ class CompiledMeanVariancePlan(_GroupsPlan):
         self._low = 0.0 if isinstance(activation, ActivationReluDesc) else -inf
 
     def _kernel(self) -> Function:
-        return NORMALIZATION(host_isa())
+        return NORMALIZATION(self._groups.halves, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {**self._values, "low": self._low}
+
+
+class CompiledReductionPlan(_GroupsPlan):
+    """A sum, a mean, or the largest or smallest element, of each group.
+
+    Args:
+        groups: the layout of the entries; the output has one element for each group.
+        function: the function of a group.
+    """
+
+    _stages = False
+
+    def __init__(self, groups: Groups, function: ReduceFunction) -> None:
+        super().__init__(groups)
+        self._extreme = function in (ReduceFunction.MIN, ReduceFunction.MAX)
+        factors = {ReduceFunction.AVERAGE: 1.0 / self._entries, ReduceFunction.MIN: -1.0}
+        self._values = {
+            "factor": factors.get(function, 1.0),
+            "squares": function is ReduceFunction.SUM_SQUARE,
+            "magnitudes": function is ReduceFunction.L1,
+        }
+
+    def _kernel(self) -> Function:
+        return REDUCTION(self._groups.layout, self._extreme, self._groups.halves, host_isa())
+
+    def _settings(self) -> Mapping[str, Any]:
+        return self._values

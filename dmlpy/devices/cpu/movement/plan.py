@@ -1,0 +1,182 @@
+"""The plan of copies between tensors: their blocks, and the parameters of their kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.elementwise.blocks import Blocks
+from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, KernelStruct, field
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.threads import available_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.devices.cpu.jit import Function
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+COPIES = Kernel("dmlpy.devices.cpu.movement.kernels:build_copies", 5)
+"""Copies of elements as they are: the instruction set."""
+CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_conversions", 5)
+"""Conversions between FLOAT16 and FLOAT32: the instruction set."""
+
+_BLOCK = 1 << 14
+"""Elements of a block, at most."""
+_SHORTEST = 8
+"""Rows of a block, at least, where there is a choice."""
+_BYTES_OF_A_THREAD = 1 << 20
+"""Bytes that are worth waking another thread for."""
+_TILES_PER_THREAD = 4
+"""Tiles for each thread."""
+
+
+class CopiesParameters(CountedParameters):
+    """The parameters of the copies. A tile is some of the blocks of all copies."""
+
+    width: Bytes = field("bytes of an element of the targets")
+    blocks: Count = field("blocks of all copies")
+    copies: Count = field("copies")
+    table: Address = field("the copies, `EncodedCopy`s")
+    bases: Address = field("the addresses of each copy's first target and source, int64 [copies, 2]")
+    axes: Address = field(
+        "the axes of the blocks of all copies, each copy's innermost first, int64 [axes, 3]: "
+        "blocks, and the bytes from one to the next in target and source"
+    )
+
+
+class EncodedCopy(KernelStruct):
+    """One copy."""
+
+    first_block: Count = field("the blocks of the copies before it")
+    blocks: Count = field("its blocks")
+    first_axis: Count = field("the axes of the copies before it")
+    axes: Count = field("its axes")
+    rows: Count = field("elements of a block along the outer of its two axes")
+    columns: Count = field("elements of a block along the inner one")
+    splits_rows: Flag = field("whether blocks divide the outer axis; else they divide the inner one")
+    split_size: Count = field("elements along the axis that blocks divide: the last block may have fewer than the others")
+    to_row: Bytes = field("from a row of the target to the next")
+    to_column: Bytes = field("from a column of the target to the next")
+    of_row: Bytes = field("from a row of the source to the next")
+    of_column: Bytes = field("from a column of the source to the next")
+
+
+@dataclass(frozen=True)
+class View:
+    """Some of the elements of a tensor, or of a constant.
+
+    Attributes:
+        place: the place of the tensor; None for a constant, which is the memory of `array`.
+        array: the elements; those of a tensor are an array without memory, which is never read.
+        offset: the bytes from the tensor's first element to theirs.
+    """
+
+    place: str | None
+    array: Array
+    offset: int = 0
+
+    def address(self, tensors: Pointers) -> int:
+        """Its first element, given the addresses of the tensors."""
+        if self.place is None:
+            return BoundAddress(self.array.ctypes.data, None)
+        return tensors[self.place] + self.offset
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of elements: target and source have the same sizes.
+
+    Attributes:
+        target: where they are written.
+        source: where they are read; strides of 0 repeat elements.
+    """
+
+    target: View
+    source: View
+
+
+class CopyPlan(PlanWithoutConstants):
+    """Copies of elements, each of which is written once or by later copies again.
+
+    Args:
+        copies: the copies, in order. The elements of all targets have one size, and those of all sources.
+        converts: whether they are converted between FLOAT16 and FLOAT32.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, copies: Sequence[Copy], converts: bool = False) -> None:
+        self._copies, self._converts = [copy for copy in copies if copy.target.array.size], converts
+        self._width = copies[0].target.array.itemsize
+        self._elements = sum(copy.target.array.size for copy in self._copies)
+        rows: list[tuple[int, ...]] = []
+        axes: list[tuple[int, int, int]] = []
+        self._blocks = 0
+        for copy in self._copies:
+            blocks = _blocks_of(copy)
+            sizes = copy.target.array.itemsize, copy.source.array.itemsize
+            count = prod(blocks.sizes)
+            steps = [step * size for along in (blocks.row, blocks.column) for step, size in zip(along, sizes, strict=True)]
+            to_row, of_row, to_column, of_column = steps
+            rows.append(
+                (
+                    *(self._blocks, count, len(axes), len(blocks.sizes)),
+                    *(blocks.rows, blocks.columns, blocks.splits_rows, blocks.split_size),
+                    *(to_row, to_column, of_row, of_column),
+                )
+            )
+            along_axes = zip(blocks.sizes, *blocks.strides, strict=True)
+            axes += [(blocks_along, to * sizes[0], of * sizes[1]) for blocks_along, to, of in along_axes]
+            self._blocks += count
+        self._table, self._axes = FixedArray(np.array(rows, np.int64)), FixedArray(np.array(axes, np.int64))
+        ordered = _overlaps(self._copies)
+        work = self._elements * self._width
+        self._threads = 1 if ordered else max(1, min(available_threads(), work // _BYTES_OF_A_THREAD, self._blocks))
+        self._constants = [copy.source.array for copy in self._copies if copy.source.place is None]
+
+    def _kernel(self) -> Function:
+        return (CONVERSIONS if self._converts else COPIES)(host_isa())
+
+    def load(self) -> None:
+        self._kernel()
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        count = f"{len(self._copies)} cop{'ies' if len(self._copies) > 1 else 'y'}"
+        what = "converted" if self._converts else f"of {self._width} byte{'s' * (self._width > 1)}"
+        return f"compiled by Numba on {threads}; {count}, {self._elements} elements {what}"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        return self.bind_addresses([view.address(tensors) for copy in self._copies for view in (copy.target, copy.source)])
+
+    def bind_addresses(self, bases: Sequence[int] | Array) -> Launch:
+        """Binds the addresses of each copy's first target and source; those of an array are read by each launch."""
+        values: Mapping[str, Any] = {
+            "tiles": min(self._blocks, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
+            "width": self._width,
+            "blocks": self._blocks,
+            "copies": len(self._copies),
+            "table": self._table,
+            "axes": self._axes,
+            "bases": bases,
+        }
+        return TaskLaunch.of(self._kernel(), CopiesParameters.bound(values), self._threads, self._constants)
+
+
+def _overlaps(copies: Sequence[Copy]) -> bool:
+    """Whether copies write elements again, so that their order matters: the first is then of a constant."""
+    return len(copies) > 1 and copies[0].source.place is None
+
+
+def _blocks_of(copy: Copy) -> Blocks:
+    sides = [view.array for view in (copy.target, copy.source)]
+    strides = [[step // array.itemsize for step in array.strides] for array in sides]
+    return Blocks.of(sides[0].shape, strides, host_isa().lanes, _BLOCK, _SHORTEST)

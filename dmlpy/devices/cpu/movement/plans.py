@@ -1,0 +1,103 @@
+"""The compiled plans of the operators that move elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.operators.movement.blocks import DepthToSpaceBaseDesc, SpaceToDepthBaseDesc, UnfoldDesc
+from dmlpy.operators.movement.copy import CastDesc, JoinDesc, SplitDesc, TileDesc
+from dmlpy.operators.movement.slicing import Padding1Desc, PaddingDesc, Slice1Desc, SliceDesc, SliceGradDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cpu.movement.plan import CopyPlan
+
+_MOST_COPIES = 512
+"""The most copies of a plan: each takes some time on its own."""
+_CONVERTED = {DataType.FLOAT16, DataType.FLOAT32}
+
+
+def copy_plan(desc: OperatorDesc, maker: str, *, count: int = 1) -> CopyPlan | str:
+    """The plan of a checked desc as copies, or the reason why there is none.
+
+    Args:
+        desc: the desc.
+        maker: the function of `copies` that gives them.
+        count: the most copies that it may give.
+    """
+    from dmlpy.devices.cpu.movement import copies
+    from dmlpy.devices.cpu.movement.plan import CopyPlan
+
+    if any(tensor.data_type.bits == 4 for tensor in desc.tensors().values()):
+        return "compiled copies move whole bytes"
+    if count > _MOST_COPIES:
+        return f"it takes more than {_MOST_COPIES} copies"
+    make: Callable[[Any], Any] = getattr(copies, maker)
+    return CopyPlan(make(desc))
+
+
+@plan(CastDesc)
+def cast_plan(desc: CastDesc) -> CopyPlan | str:
+    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.movement import copies
+    from dmlpy.devices.cpu.movement.plan import CopyPlan
+
+    types = {desc.input_tensor.data_type, desc.output_tensor.data_type}
+    if len(types) == 1:
+        return copy_plan(desc, "identity_copies")
+    if types != _CONVERTED:
+        return "of the conversions those between FLOAT16 and FLOAT32 have a compiled form"
+    return refusal_of(types) or CopyPlan(copies.identity_copies(desc), converts=True)
+
+
+@plan(JoinDesc)
+def join_plan(desc: JoinDesc) -> CopyPlan | str:
+    return copy_plan(desc, "join_copies", count=len(desc.input_tensors))
+
+
+@plan(SplitDesc)
+def split_plan(desc: SplitDesc) -> CopyPlan | str:
+    return copy_plan(desc, "split_copies", count=len(desc.output_tensors))
+
+
+@plan(TileDesc)
+def tile_plan(desc: TileDesc) -> CopyPlan | str:
+    return copy_plan(desc, "tile_copies")
+
+
+@plan(SliceDesc)
+def slice_plan(desc: SliceDesc) -> CopyPlan | str:
+    return copy_plan(desc, "slice_copies")
+
+
+@plan(Slice1Desc)
+def slice1_plan(desc: Slice1Desc) -> CopyPlan | str:
+    return copy_plan(desc, "slice1_copies")
+
+
+@plan(SliceGradDesc)
+def slice_gradient_plan(desc: SliceGradDesc) -> CopyPlan | str:
+    return copy_plan(desc, "slice_gradient_copies", count=2)
+
+
+@plan(PaddingDesc, Padding1Desc)
+def padding_plan(desc: PaddingDesc | Padding1Desc) -> CopyPlan | str:
+    from dmlpy.devices.cpu.movement.copies import count_padding_copies
+
+    return copy_plan(desc, "padding_copies", count=count_padding_copies(desc))
+
+
+@plan(DepthToSpaceBaseDesc, SpaceToDepthBaseDesc)
+def space_plan(desc: DepthToSpaceBaseDesc | SpaceToDepthBaseDesc) -> CopyPlan | str:
+    return copy_plan(desc, "space_copies")
+
+
+@plan(UnfoldDesc)
+def unfold_plan(desc: UnfoldDesc) -> CopyPlan | str:
+    from math import prod
+
+    return copy_plan(desc, "unfold_copies", count=1 + prod(desc.window_sizes))

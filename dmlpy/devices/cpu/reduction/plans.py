@@ -1,0 +1,26 @@
+"""The compiled plans of the reductions that are sums, means, and largest or smallest elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import ReduceFunction
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.operators.reduction import ReduceDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan
+
+_SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.SUM_SQUARE}
+_EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
+
+
+@plan(ReduceDesc, derived=False)
+def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, Groups
+
+    if desc.function not in _SUMS | _EXTREMES:
+        return f"of the reductions {', '.join(sorted(each.name for each in _SUMS | _EXTREMES))} have a compiled form"
+    groups = Groups.of(desc.tensors(), set(desc.axes), reduces=True)
+    return groups if isinstance(groups, str) else CompiledReductionPlan(groups, desc.function)

@@ -1,0 +1,143 @@
+"""The compiled functions that reduce each group to one element: sums, and the largest or smallest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.load_store import load_store_of
+from dmlpy.devices.cpu.pooling.kernels import maximum_of
+from dmlpy.devices.cpu.reduction.kernels import horizontal_sum, lane_selector
+from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
+from dmlpy.devices.cpu.simd import jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd_math import function_of
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
+
+
+def build_reduction(layout: Layout, extreme: bool, halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a reduction, to be compiled.
+
+    Args:
+        layout: the layout of the entries.
+        extreme: whether it is the largest or smallest entry, else a sum.
+        halves: whether the tensors are FLOAT16.
+        isa: the instruction set that it is compiled for.
+    """
+    if layout == "rows":
+        unit = _largest_of_row(halves, isa) if extreme else _sum_of_row(halves, isa)
+    else:
+        unit = _reduced_columns(extreme, halves, isa)
+    vector, lanes, parameters_at = isa.lanes * load_store_of(halves, isa).size, isa.lanes, struct_view(GroupParameters)
+
+    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p = parameters_at(parameters)
+        finished = 0
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
+            for number in range(p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles):
+                group, group1, column = number // p.columns // p.group_size, number // p.columns % p.group_size, number % p.columns
+                x = p.x + group * p.x_group + group1 * p.x_group1 + column * vector
+                y = p.y + group * p.y_group + group1 * p.y_group1 + column * vector
+                unit(p, x, y, p.inner - column * lanes)
+            finished += 1
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+
+    return run_tiles
+
+
+def _term(isa: Isa) -> Any:
+    """What is summed of an entry: itself, its magnitude or its square."""
+    multiply, magnitude = simd_of(isa).multiply, function_of("magnitude", isa)
+
+    @jit
+    def term(p: GroupParameters, value: Any) -> Any:
+        if p.squares != 0:
+            return multiply(value, value)
+        return magnitude(value) if p.magnitudes != 0 else value
+
+    return term
+
+
+def _sum_of_row(halves: bool, isa: Isa) -> Any:
+    simd, load_store, term = simd_of(isa), load_store_of(halves, isa), _term(isa)
+    add, all_of, read, set_one, size, lanes = simd.add, simd.all_of, load_store.load, load_store.store_one, load_store.size, isa.lanes
+    select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        total = 0.0
+        for outer in range(p.outer_size):
+            row = x + outer * p.x_outer
+            for first in range(0, p.entry_size, CHUNK):
+                a, b, c, d = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
+                last = min(p.entry_size, first + CHUNK)
+                whole = first + (last - first) // (4 * lanes) * (4 * lanes)
+                for at in range(first, whole, 4 * lanes):
+                    place = row + at * size
+                    a, b = add(a, term(p, read(place, lanes))), add(b, term(p, read(place + lanes * size, lanes)))
+                    place += 2 * lanes * size
+                    c, d = add(c, term(p, read(place, lanes))), add(d, term(p, read(place + lanes * size, lanes)))
+                for at in range(whole, last, lanes):
+                    a = add(a, select_first(last - at, term(p, read(row + at * size, last - at)), all_of(_ZERO)))
+                total += np.float64(sum_of(add(add(a, b), add(c, d))))
+        set_one(y, np.float32(total * p.factor))
+
+    return unit
+
+
+def _largest_of_row(halves: bool, isa: Isa) -> Any:
+    """Entries are multiplied by 1 or, for the smallest, by -1, and so is the result. A NaN wins."""
+    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+    multiply, all_of, larger, lane = simd.multiply, simd.all_of, maximum_of(isa), simd.lane
+    read, set_one, size, lanes, select_first = load_store.load, load_store.store_one, load_store.size, isa.lanes, lane_selector(isa)
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        sign, a, b = all_of(np.float32(p.factor)), all_of(_LOWEST), all_of(_LOWEST)
+        for outer in range(p.outer_size):
+            row = x + outer * p.x_outer
+            whole = p.entry_size // (2 * lanes) * (2 * lanes)
+            for at in range(0, whole, 2 * lanes):
+                a = larger(a, multiply(read(row + at * size, lanes), sign))
+                b = larger(b, multiply(read(row + (at + lanes) * size, lanes), sign))
+            for at in range(whole, p.entry_size, lanes):
+                value = multiply(read(row + at * size, p.entry_size - at), sign)
+                a = larger(a, select_first(p.entry_size - at, value, all_of(_LOWEST)))
+        a = larger(a, b)
+        found = lane(a, 0)
+        for number in range(1, lanes):
+            value = lane(a, number)
+            if value > found or value != value:
+                found = value
+        set_one(y, np.float32(found * np.float32(p.factor)))
+
+    return unit
+
+
+def _reduced_columns(extreme: bool, halves: bool, isa: Isa) -> Any:
+    simd, load_store, term, larger = simd_of(isa), load_store_of(halves, isa), _term(isa), maximum_of(isa)
+    add, multiply, all_of, read, write = simd.add, simd.multiply, simd.all_of, load_store.load, load_store.store
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        factor = all_of(np.float32(p.factor))
+        total = all_of(_LOWEST if extreme else _ZERO)
+        for outer in range(p.outer_size):
+            column = x + outer * p.x_outer
+            for first in range(0, p.entry_size, CHUNK_ROWS):
+                partial = all_of(_LOWEST if extreme else _ZERO)
+                for at in range(first, min(p.entry_size, first + CHUNK_ROWS)):
+                    value = read(column + at * p.x_entry, left)
+                    partial = larger(partial, multiply(value, factor)) if extreme else add(partial, term(p, value))
+                total = larger(total, partial) if extreme else add(total, partial)
+        write(y, multiply(total, factor), left)
+
+    return unit

@@ -1,0 +1,213 @@
+"""Compiled copies of elements of any width, and conversions of FLOAT16, bit by bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.support.layout_runs import failures_in_layouts
+
+pytest.importorskip("numba")
+
+from dmlpy.devices.cpu.movement import copies, plan
+from dmlpy.devices.cpu.plans import compiled_plan
+
+Array = np.ndarray[Any, np.dtype[Any]]
+WIDTHS = {"UINT8": 1, "FLOAT16": 2, "FLOAT32": 4, "UINT64": 8}
+
+
+def tensor(data_type: str, *sizes: int, strides: Any = None) -> dml.TensorDesc:
+    return dml.TensorDesc(data_type=data_type, sizes=sizes, strides=strides)
+
+
+def _padding(mode: str, start: Any, end: Any, *sizes: int) -> Any:
+    members = {"padding_mode": mode, "padding_value": 0, "start_padding": start, "end_padding": end}
+    return lambda t: dml.Padding1Desc(input_tensor=tensor(t, *sizes), padding_value_data_type=t, **members).with_outputs("output_tensor")
+
+
+_WINDOW: dict[str, Any] = {
+    "input_window_offsets": (1, 0, 2),
+    "input_window_sizes": (2, 7, 9),
+    "input_window_strides": (1, -3, 2),
+}
+_PART: dict[str, Any] = {"offsets": (0, 1, 2), "slice_sizes": (3, 4, 5), "strides": (1, 0, 3)}
+_COLUMNS: dict[str, Any] = {"window_sizes": (3, 2), "strides": (2, 1), "dilations": (1, 2), "start_padding": (1, 3), "end_padding": (0, 2)}
+DESCS: dict[str, Any] = {
+    "copy": lambda t: dml.ElementWiseIdentityDesc(input_tensor=tensor(t, 3, 5, 7), output_tensor=tensor(t, 3, 5, 7)),
+    "transposed": lambda t: dml.ElementWiseIdentityDesc(input_tensor=tensor(t, 70, 150, strides=(1, 70)), output_tensor=tensor(t, 70, 150)),
+    "transposed result": lambda t: dml.ElementWiseIdentityDesc(
+        input_tensor=tensor(t, 3, 41, 50), output_tensor=tensor(t, 3, 41, 50, strides=(4000, 1, 60))
+    ),
+    "channels last": lambda t: dml.ElementWiseIdentityDesc(
+        input_tensor=tensor(t, 2, 3, 20, 30), output_tensor=tensor(t, 2, 3, 20, 30, strides=(1800, 1, 90, 3))
+    ),
+    "repeated": lambda t: dml.ElementWiseIdentityDesc(
+        input_tensor=tensor(t, 4, 5, 99, strides=(1, 0, 0)), output_tensor=tensor(t, 4, 5, 99)
+    ),
+    "long": lambda t: dml.ElementWiseIdentityDesc(input_tensor=tensor(t, 70001, strides=(3,)), output_tensor=tensor(t, 70001)),
+    "activation": lambda t: dml.ActivationIdentityDesc(input_tensor=tensor(t, 5, 9), output_tensor=tensor(t, 5, 9)),
+    "same type": lambda t: dml.CastDesc(input_tensor=tensor(t, 5, 9), output_tensor=tensor(t, 5, 9)),
+    "join": lambda t: dml.JoinDesc(input_tensors=[tensor(t, 3, n, 5) for n in (4, 1, 6)], axis=1).with_outputs("output_tensor"),
+    "split": lambda t: dml.SplitDesc(input_tensor=tensor(t, 3, 5, 11), output_tensors=[tensor(t, 3, 5, n) for n in (1, 8, 2)], axis=2),
+    "tile": lambda t: dml.TileDesc(input_tensor=tensor(t, 3, 4, 5), repeats=(2, 1, 3)).with_outputs("output_tensor"),
+    "slice": lambda t: dml.SliceDesc(input_tensor=tensor(t, 3, 7, 17), **_PART).with_outputs("output_tensor"),
+    "window": lambda t: dml.Slice1Desc(input_tensor=tensor(t, 3, 8, 11), **_WINDOW).with_outputs("output_tensor"),
+    "gradient of a window": lambda t: dml.SliceGradDesc(
+        input_gradient_tensor=tensor(t, 2, 3, 5), output_gradient_tensor=tensor(t, 3, 8, 11), **_WINDOW
+    ),
+    "constant margins": _padding("CONSTANT", (0, 3, 1), (2, 0, 4), 2, 1, 5),
+    "edges": _padding("EDGE", (0, 3, 1), (2, 0, 4), 2, 3, 5),
+    "reflection": _padding("REFLECTION", (0, 2, 4), (1, 0, 3), 2, 3, 5),
+    "symmetric": _padding("SYMMETRIC", (0, 3, 1), (2, 0, 5), 2, 3, 5),
+    "wrapped": _padding("WRAP", (0, 3, 1), (2, 0, 5), 2, 3, 5),
+    "depth to space": lambda t: dml.DepthToSpaceDesc(input_tensor=tensor(t, 2, 12, 3, 5), block_size=2).with_outputs("output_tensor"),
+    "depth to space, depth last": lambda t: dml.DepthToSpace1Desc(
+        input_tensor=tensor(t, 2, 27, 3, 5), block_size=3, order="COLUMN_ROW_DEPTH"
+    ).with_outputs("output_tensor"),
+    "space to depth": lambda t: dml.SpaceToDepthDesc(input_tensor=tensor(t, 2, 3, 4, 6), block_size=2).with_outputs("output_tensor"),
+    "space to depth, depth last": lambda t: dml.SpaceToDepth1Desc(
+        input_tensor=tensor(t, 2, 3, 9, 6), block_size=3, order="COLUMN_ROW_DEPTH"
+    ).with_outputs("output_tensor"),
+    "columns": lambda t: dml.UnfoldDesc(input_tensor=tensor(t, 2, 3, 5, 6), **_COLUMNS).with_outputs("output_tensor"),
+    "enlarged": lambda t: dml.Upsample2DDesc(
+        input_tensor=tensor(t, 2, 3, 4, 5), scale_size={"width": 3, "height": 2}, interpolation_mode="NEAREST_NEIGHBOR"
+    ).with_outputs("output_tensor"),
+}
+_WIDE = np.uint64
+
+
+def numbered(desc: Any) -> dict[str, Array]:
+    """Inputs whose elements are all different, as exact numbers of float64, and then the same elements as random bits."""
+    first, found = 1, {}
+    for slot in desc.input_slots():
+        assert slot.tensor is not None
+        count = slot.tensor.span
+        found[slot.place] = np.arange(first, first + count)
+        first += count
+    return found
+
+
+def strided(memory: Array, desc: dml.TensorDesc) -> Array:
+    return np.lib.stride_tricks.as_strided(memory, desc.sizes, [step * memory.itemsize for step in desc.element_strides])
+
+
+@pytest.mark.parametrize("data_type", WIDTHS)
+@pytest.mark.parametrize("name", DESCS)
+def test_elements_keep_their_bits(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference moves numbers of elements; the kernel moves any bits, those of signalling NaN too, and writes nothing else."""
+    desc = DESCS[name](data_type)
+    if dml.check(desc):
+        pytest.skip("the operator does not take this type")
+    width, numbers = WIDTHS[data_type], numbered(desc)
+    wide = DESCS[name]("FLOAT32")
+    slots = {slot.place: slot.tensor for slot in desc.slots() if slot.tensor is not None}
+    given = {place: strided(own, slots[place]).astype(np.float64) for place, own in numbers.items()}
+    results = dml.reference(wide, given).as_dict()
+    total = sum(len(own) for own in numbers.values())
+    bits = np.random.default_rng(2).integers(0, 256, (total + 1, width), np.uint8)
+    bits[0] = 0  # number 0 is the constant of margins
+    bits[1], bits[2] = ([0x01, 0x7C], [0xFF, 0xFD]) if width == 2 else (1, 2)  # signalling NaN of FLOAT16
+    elements = bits.view(f"u{width}")[:, 0]
+    monkeypatch.setattr(plan, "available_threads", lambda: 2)
+    monkeypatch.setattr(plan, "_BYTES_OF_A_THREAD", 1)
+    found = compiled_plan(desc)
+    assert not isinstance(found, str)
+    memories = {place: elements[own] for place, own in numbers.items()}
+    for slot in desc.output_slots():
+        assert slot.tensor is not None
+        memories[slot.place] = np.full(slot.tensor.span, 0xA5A5A5A5A5A5A5A5 & ((1 << 8 * width) - 1), elements.dtype)
+    found.bind({place: memory.ctypes.data for place, memory in memories.items()}, 0, None)(0)
+    for slot in desc.output_slots():
+        expected = results[slot.field.name] if slot.index is None else results[slot.field.name][slot.index]
+        written = memories[slot.place]
+        np.testing.assert_array_equal(strided(written, slot.tensor), elements[expected.astype(np.int64)])
+        strided(written, slot.tensor)[...] = 0xA5A5A5A5A5A5A5A5 & ((1 << 8 * width) - 1)
+        assert len(np.unique(written)) == 1
+
+
+def test_layouts() -> None:
+    names = ("ELEMENT_WISE_IDENTITY", "JOIN", "SPLIT", "TILE", "SLICE1", "PADDING", "SPACE_TO_DEPTH1", "CAST")
+    assert failures_in_layouts(*names, device="cpu") == []
+
+
+def test_margins_of_many_runs_are_numpys() -> None:
+    desc = _padding("REFLECTION", (40, 40, 0), (40, 40, 0), 2, 2, 5)("FLOAT32")
+    assert "more than 512 copies" in str(compiled_plan(desc))
+    assert copies.count_padding_copies(desc) >= len(copies.padding_copies(desc))
+
+
+# conversions
+
+
+def floats() -> Array:
+    """Floats of every exponent, their halves' neighbours and midpoints, and NaN of all kinds."""
+    rng = np.random.default_rng(3)
+    words = np.arange(512, dtype=np.uint32)[:, np.newaxis] << 23 | rng.integers(0, 1 << 23, (512, 101), np.uint32)
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32).view(np.uint32)
+    near = [halves + offset for offset in (0, 1, 0x0FFF, 0x1000, 0x1001, 0x1800, 0x3000, -1 & 0xFFFFFFFF)]
+    nan = np.array([0x7F800001, 0xFF801FFF, 0x7FC00000, 0x7F802000, 0xFFFFFFFF], np.uint32)
+    return np.concatenate([words.ravel(), *near, nan]).view(np.float32)
+
+
+@pytest.mark.parametrize("gap", [1, 3])
+@pytest.mark.parametrize("to", ["FLOAT16", "FLOAT32"])
+def test_conversions_have_numpys_bits(to: str, gap: int) -> None:
+    own = np.arange(1 << 16, dtype=np.uint16).view(np.float16) if to == "FLOAT32" else floats()
+    own = own[: len(own) // 2 * 2 - 1]
+    memory = np.full(len(own) * gap, 7, own.dtype)
+    memory[::gap] = own
+    of = "FLOAT16" if to == "FLOAT32" else "FLOAT32"
+    desc = dml.CastDesc(input_tensor=tensor(of, len(own), strides=(gap,)), output_tensor=tensor(to, len(own)))
+    operator = dml.compile(desc, "cpu")
+    assert operator.plan.startswith("strategy: compiled")
+    found = operator(input_tensor=memory[::gap]).output_tensor
+    with np.errstate(all="ignore"):
+        expected = own.astype(found.dtype)
+    word = f"u{found.itemsize}"
+    np.testing.assert_array_equal(found.view(word), expected.view(word))
+
+
+@pytest.mark.parametrize("strides", [None, (1, 90), (0, 1)])
+def test_numpys_operators_read_and_write_halves_by_the_kernel(strides: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the bits of the NumPy device, which converts by `astype`."""
+    from dmlpy.devices.cpu import array_functions
+
+    calls: list[tuple[int, ...]] = []
+    convert = array_functions.Conversion.__call__
+
+    def count(self: Any, target: Array, source: Array) -> None:
+        calls.append(target.shape)
+        convert(self, target, source)
+
+    monkeypatch.setattr(array_functions.Conversion, "__call__", count)
+    desc = dml.ElementWiseSinDesc(input_tensor=tensor("FLOAT16", 90, 50, strides=strides), output_tensor=tensor("FLOAT16", 90, 50))
+    memory = np.random.default_rng(4).normal(size=4500).astype(np.float16)
+    x = np.lib.stride_tricks.as_strided(memory, (90, 50), desc.input_tensor.numpy_strides())
+    found = dml.compile(desc, "cpu")(input_tensor=x).output_tensor
+    np.testing.assert_array_equal(found, dml.compile(desc, "numpy")(input_tensor=x).output_tensor)
+    assert calls == [(1, 50) if strides == (0, 1) else (90, 50), (90, 50)]
+
+
+def test_a_processor_without_conversions_keeps_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmlpy.devices.cpu.isa.converts_halves", lambda: False)
+    half, whole = tensor("FLOAT16", 9, 1000), tensor("FLOAT32", 9, 1000)
+    x = np.random.default_rng(5).normal(size=(9, 1000)).astype(np.float16)
+    cast = dml.compile(dml.CastDesc(input_tensor=half, output_tensor=whole), "cpu")
+    assert "this processor does not convert FLOAT16" in cast.plan
+    np.testing.assert_array_equal(cast(input_tensor=x).output_tensor, x.astype(np.float32))
+    sine = dml.compile(dml.ElementWiseSinDesc(input_tensor=half, output_tensor=half), "cpu")
+    np.testing.assert_array_equal(sine(input_tensor=x).output_tensor, np.sin(x.astype(np.float32)).astype(np.float16))
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_gathered_halves_keep_their_bits(device: str) -> None:
+    bits = np.random.default_rng(7).permutation(1 << 16).astype(np.uint16).reshape(512, 128)
+    indices = np.random.default_rng(6).permutation(512).astype(np.int64)[np.newaxis]
+    desc = dml.GatherDesc(
+        input_tensor=tensor("FLOAT16", 512, 128), indices_tensor=tensor("INT64", 1, 512), axis=0, index_dimensions=1
+    ).with_outputs("output_tensor")
+    found = dml.compile(desc, device)(input_tensor=bits.view(np.float16), indices_tensor=indices).output_tensor
+    np.testing.assert_array_equal(np.ascontiguousarray(found).view(np.uint16).reshape(512, 128), bits[indices[0]])
