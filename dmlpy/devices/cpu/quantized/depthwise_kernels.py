@@ -1,0 +1,152 @@
+"""The compiled convolution of bytes whose groups have one input channel: the four bytes of a quad are taps of a row.
+
+What a vector of positions reads in a row lies side by side, so one load and one rearrangement of bytes give the quads of all of them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.quantized.byte_products import all_of, byte_at, copy_bytes, dot, integers, repeated_quad, set_byte, set_quad, store
+from dmlpy.devices.cpu.quantized.parameters import DepthwiseByteParameters, Output
+from dmlpy.devices.cpu.quantized.results import ROW_SIZE, row_results, row_terms_at, run_writer
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_count, integer_at, jit, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
+    from dmlpy.devices.cpu.thread_pool import TaskBody
+
+VECTORS = 4
+"""Vectors of positions whose sums are in registers at once."""
+
+
+@cache
+def window_product(stride: int, isa: ByteIsa) -> Any:
+    """The kernel `multiply(count, source, row, rows, quads, weights, sums)`, for `count` vectors of positions, 1 to `VECTORS`.
+
+    It sums the products of the taps of `rows` rows, `row` bytes apart from `source` on, each of `quads` quads.
+
+    Args:
+        stride: bytes from a position to the next.
+        isa: the instruction set that it is compiled for.
+    """
+    lanes, size = isa.lanes, isa.lanes * 4
+    read = ir.VectorType(ir.IntType(8), size)
+    chosen = ir.Constant(ir.VectorType(INDEX, size), [lane * stride + tap for lane in range(lanes) for tap in range(4)])
+
+    @intrinsic
+    def multiply(context: Any, count: Any, source: Any, row: Any, rows: Any, quads: Any, weights: Any, sums: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            count, source, row, rows, quads, weights, sums = arguments
+            for number in each_count(builder, count, VECTORS):
+                of_rows = Loop(builder, [ADDRESS(0), source, weights, *[all_of(isa, 0)] * number])
+                done, row_at, weight, *totals = of_rows.values
+                of_quads = Loop(builder, [ADDRESS(0), row_at, weight, *totals])
+                quad, at, factor, *totals = of_quads.values
+                signed = repeated_quad(builder, isa, factor)
+                added = []
+                for vector, total in enumerate(totals):
+                    place = builder.inttoptr(builder.add(at, ADDRESS(vector * lanes * stride)), read.as_pointer())
+                    found = builder.load(place, align=1)
+                    windows = builder.bitcast(builder.shuffle_vector(found, found, chosen), integers(isa))
+                    added.append(dot(builder, isa, total, windows, signed))
+                next_quad, next_factor = builder.add(quad, ADDRESS(1)), builder.add(factor, ADDRESS(4))
+                more = builder.icmp_signed("<", next_quad, quads)
+                of_quads.repeat_while(more, [next_quad, builder.add(at, ADDRESS(4)), next_factor, *added])
+                next_row = builder.add(done, ADDRESS(1))
+                more = builder.icmp_signed("<", next_row, rows)
+                of_rows.repeat_while(more, [next_row, builder.add(row_at, row), next_factor, *added])
+                for vector, total in enumerate(added):
+                    store(builder, total, builder.add(sums, ADDRESS(vector * size)))
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 7), generate
+
+    return multiply
+
+
+def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
+    """Builds a thread's part of a convolution, to be compiled.
+
+    Args:
+        output: what becomes of the sums.
+        stride: columns from a position of the window to the next.
+        isa: the instruction set that it is compiled for.
+    """
+    lanes, size = isa.lanes, isa.lanes * 4
+    multiply, finish = window_product(stride, isa), row_results(output, True, isa)
+    write, parameters_at, most = run_writer(output), struct_view(DepthwiseByteParameters), VECTORS * lanes
+    element = 1 if output is Output.BYTES else 4
+
+    @jit
+    def fill(target: Any, count: Any, value: Any) -> None:
+        for at in range(count):
+            set_byte(target + at, value)
+
+    @jit
+    def copy_rows(p: DepthwiseByteParameters, source: Any, first_row: Any, padding: Any, target: Any) -> None:
+        """Copies the rows that the windows of a tile read, with their padding, as unsigned bytes."""
+        before, inside = min(p.pad_x, p.pitch), min(p.width, p.pitch - min(p.pad_x, p.pitch))
+        for row in range(p.tile_rows):
+            y, to = first_row * p.stride_y + row - p.pad_y, target + row * p.pitch
+            if 0 <= y < p.height:
+                of_row = source + y * p.input_row
+                fill(to, before, padding)
+                if p.input_element == 1:
+                    copy_bytes(of_row, to + before, inside, p.input_flip)
+                else:
+                    for column in range(inside):
+                        set_byte(to + before + column, byte_at(of_row + column * p.input_element) ^ (p.input_flip & 255))
+                fill(to + before + inside, p.pitch - before - inside, padding)
+            else:
+                fill(to, p.pitch, padding)
+
+    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p, finished, gathered = parameters_at(parameters), 0, -1
+        sums = p.scratch + thread * p.scratch_size
+        results, bytes_of = sums + VECTORS * size, sums + 2 * VECTORS * size
+        rows_of_tile = sums + 3 * VECTORS * size
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        padding = 0
+        if tile < p.tiles:
+            padding = (byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)
+            for column in range(most):
+                set_quad(bytes_of + column * 4, 0)
+        while tile < p.tiles:
+            split, rest = tile % p.row_splits, tile // p.row_splits
+            filter_number, plane = rest % p.filters, rest // p.filters
+            group, image = plane % p.groups, plane // p.groups
+            first_row, channel = split * p.rows, group * p.filters + filter_number
+            of_input = plane * p.row_splits + split
+            if gathered != of_input:
+                gathered = of_input
+                copy_rows(p, p.input + image * p.input_image + group * p.input_channel, first_row, padding, rows_of_tile)
+            weights = p.weights + channel * p.taps_y * p.quads * 4
+            of_row = p.row_terms + channel * ROW_SIZE
+            second, uses_second = row_terms_at(of_row).second, integer_at(p.uses_second) != 0
+            columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
+            y = p.output + image * p.output_image + channel * p.output_channel
+            for row in range(first_row, min(first_row + p.rows, p.out_height)):
+                source = rows_of_tile + (row - first_row) * p.stride_y * p.pitch
+                for column in range(0, p.out_width, most):
+                    useful = min(most, p.out_width - column)
+                    count, at = (useful + lanes - 1) // lanes, source + column * stride
+                    multiply(count, at, p.row_step, p.taps_y, p.quads, weights, sums)
+                    if uses_second:
+                        multiply(count, at, p.row_step, p.taps_y, p.quads, p.ones, bytes_of)
+                    to = y + row * p.output_row + column * p.output_element
+                    is_whole = useful == count * lanes and p.output_element == element
+                    finish(p, of_row, second, sums, columns, count, 0, to if is_whole else results)
+                    if not is_whole:
+                        write(results, to, useful, p.output_element)
+            finished += 1
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+
+    return convolve
