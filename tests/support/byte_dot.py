@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
-from dmlpy.devices.cpu.quantized.byte_products import dot, load, store
+from dmlpy.devices.cpu.quantized.byte_product_kernels import dot, load, store
 
 
 def build_dot(isa: ByteIsa) -> Callable[..., None]:

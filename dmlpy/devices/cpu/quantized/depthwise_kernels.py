@@ -12,9 +12,19 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.quantized.byte_products import all_of, byte_at, copy_bytes, dot, integers, repeated_quad, set_byte, set_quad, store
+from dmlpy.devices.cpu.quantized.byte_product_kernels import (
+    all_of,
+    byte_at,
+    copy_bytes,
+    dot,
+    integers,
+    repeated_quad,
+    set_byte,
+    set_quad,
+    store,
+)
 from dmlpy.devices.cpu.quantized.parameters import DepthwiseByteParameters, Output
-from dmlpy.devices.cpu.quantized.results import ROW_SIZE, row_results, row_terms_at, run_writer
+from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, run_writer
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_count, integer_at, jit, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 

@@ -12,7 +12,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.quantized.byte_products import set_byte
+from dmlpy.devices.cpu.quantized.byte_product_kernels import set_byte
 from dmlpy.devices.cpu.quantized.linear import DynamicParameters, Element, ElementsParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, integer_at, jit, repeated_index, set_float, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles

@@ -22,7 +22,7 @@ MOST_TERMS = 2**31 // 255**2
 """Terms of a sum that is sure to fit in 32 bits."""
 BYTES = (DataType.UINT8, DataType.INT8)
 FLIP = 0x80808080
-TERMS = Kernel("dmlpy.devices.cpu.quantized.results:build_terms", 5)
+TERMS = Kernel("dmlpy.devices.cpu.quantized.result_kernels:build_terms", 5)
 """The terms of rows and columns."""
 
 

@@ -14,7 +14,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.quantized.byte_products import byte_at, copy_bytes, integers, load, quad_at, set_byte, set_quad, store
+from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, copy_bytes, integers, load, quad_at, set_byte, set_quad, store
 from dmlpy.devices.cpu.quantized.parameters import Output, RowTerms, TermParameters
 from dmlpy.devices.cpu.simd import (
     ADDRESS,
