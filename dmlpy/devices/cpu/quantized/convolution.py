@@ -443,6 +443,7 @@ class _DepthwiseTiling:
                 "tile_rows": self._tile_rows,
                 "pitch": self._pitch,
                 "row_step": geometry.dilations[0] * self._pitch,
+                "joins_rows": geometry.strides == (1, 1) and geometry.out[1] < 2 * self._isa.lanes,
                 **values,
             }
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, byte_sums, quad_product, row_interleaving, set_quad
 from dmlpy.devices.cpu.quantized.parameters import ByteConvolutionParameters, Output
-from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, run_writer
+from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, row_writer
 from dmlpy.devices.cpu.simd import integer_at, jit, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
@@ -29,7 +29,7 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
     block, vectors = isa.block
     width, size, lanes = vectors * isa.lanes, isa.lanes * 4, isa.lanes
     multiply, add, finish = quad_product(block, vectors, True, isa), byte_sums(vectors, isa), row_results(output, True, isa)
-    interleave, write, element = row_interleaving(), run_writer(output), 1 if output is Output.BYTES else 4
+    interleave, write_rows, element = row_interleaving(), row_writer(output), 1 if output is Output.BYTES else 4
     parameters_at = struct_view(ByteConvolutionParameters)
 
     @jit
@@ -66,17 +66,6 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
                         else:
                             fill(to, p.pitch, around)
                         to += p.pitch * 4
-
-    @jit
-    def write_rows(p: ByteConvolutionParameters, results: Any, target: Any, column: Any, count: Any) -> None:
-        """Writes the results of a filter for `count` positions from a row's `column` on; `target` is where that row begins."""
-        done = 0
-        while done < count:
-            in_row = min(count - done, p.pitch - column)
-            useful = min(in_row, p.out_width - column)
-            if useful > 0:
-                write(results + done * element, target + column * p.output_element, useful, p.output_element)
-            done, column, target = done + in_row, 0, target + p.output_row
 
     def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, finished, gathered = parameters_at(parameters), 0, -1

@@ -24,7 +24,7 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     store,
 )
 from dmlpy.devices.cpu.quantized.parameters import DepthwiseByteParameters, Output
-from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, run_writer
+from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, row_writer, run_writer
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_count, integer_at, jit, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
@@ -47,7 +47,8 @@ def window_product(stride: int, isa: ByteIsa) -> Any:
         isa: the instruction set that it is compiled for.
     """
     lanes, size = isa.lanes, isa.lanes * 4
-    read = ir.VectorType(ir.IntType(8), size)
+    # No more than is needed: fewer loads cross the lines of the cache.
+    read = ir.VectorType(ir.IntType(8), 1 << ((lanes - 1) * stride + 3).bit_length())
     chosen = ir.Constant(ir.VectorType(INDEX, size), [lane * stride + tap for lane in range(lanes) for tap in range(4)])
 
     @intrinsic
@@ -91,31 +92,29 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
     """
     lanes, size = isa.lanes, isa.lanes * 4
     multiply, finish = window_product(stride, isa), row_results(output, True, isa)
-    write, parameters_at, most = run_writer(output), struct_view(DepthwiseByteParameters), VECTORS * lanes
-    element = 1 if output is Output.BYTES else 4
+    write, write_rows, element = run_writer(output), row_writer(output), 1 if output is Output.BYTES else 4
+    parameters_at, most = struct_view(DepthwiseByteParameters), VECTORS * lanes
 
     @jit
     def fill(target: Any, count: Any, value: Any) -> None:
-        for at in range(count):
+        for at in range(0, count // 4 * 4, 4):
+            set_quad(target + at, value * 0x01010101)
+        for at in range(count // 4 * 4, count):
             set_byte(target + at, value)
 
     @jit
-    def copy_rows(p: DepthwiseByteParameters, source: Any, first_row: Any, padding: Any, target: Any) -> None:
-        """Copies the rows that the windows of a tile read, with their padding, as unsigned bytes."""
-        before, inside = min(p.pad_x, p.pitch), min(p.width, p.pitch - min(p.pad_x, p.pitch))
+    def copy_rows(p: DepthwiseByteParameters, source: Any, first_row: Any, target: Any) -> None:
+        """Copies the rows that the windows of a tile read, as unsigned bytes, into a tile that holds padding."""
+        inside = min(p.width, p.pitch - p.pad_x)
         for row in range(p.tile_rows):
-            y, to = first_row * p.stride_y + row - p.pad_y, target + row * p.pitch
-            if 0 <= y < p.height:
+            y, to = first_row * p.stride_y + row - p.pad_y, target + row * p.pitch + p.pad_x
+            if 0 <= y < p.height and inside > 0:
                 of_row = source + y * p.input_row
-                fill(to, before, padding)
                 if p.input_element == 1:
-                    copy_bytes(of_row, to + before, inside, p.input_flip)
+                    copy_bytes(of_row, to, inside, p.input_flip)
                 else:
                     for column in range(inside):
-                        set_byte(to + before + column, byte_at(of_row + column * p.input_element) ^ (p.input_flip & 255))
-                fill(to + before + inside, p.pitch - before - inside, padding)
-            else:
-                fill(to, p.pitch, padding)
+                        set_byte(to + column, byte_at(of_row + column * p.input_element) ^ (p.input_flip & 255))
 
     def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, finished, gathered = parameters_at(parameters), 0, -1
@@ -135,26 +134,33 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
             first_row, channel = split * p.rows, group * p.filters + filter_number
             of_input = plane * p.row_splits + split
             if gathered != of_input:
+                if gathered < 0 or p.row_splits > 1:  # the padding of whole images is at the same places in all of them
+                    fill(rows_of_tile, p.tile_rows * p.pitch, padding)
                 gathered = of_input
-                copy_rows(p, p.input + image * p.input_image + group * p.input_channel, first_row, padding, rows_of_tile)
+                copy_rows(p, p.input + image * p.input_image + group * p.input_channel, first_row, rows_of_tile)
             weights = p.weights + channel * p.taps_y * p.quads * 4
             of_row = p.row_terms + channel * ROW_SIZE
             second, uses_second = row_terms_at(of_row).second, integer_at(p.uses_second) != 0
             columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
             y = p.output + image * p.output_image + channel * p.output_channel
-            for row in range(first_row, min(first_row + p.rows, p.out_height)):
-                source = rows_of_tile + (row - first_row) * p.stride_y * p.pitch
-                for column in range(0, p.out_width, most):
-                    useful = min(most, p.out_width - column)
-                    count, at = (useful + lanes - 1) // lanes, source + column * stride
+            rows, run = min(p.rows, p.out_height - first_row), p.out_width
+            steps, step = rows, p.stride_y * p.pitch
+            if p.joins_rows != 0:  # rows of the tile follow each other as the positions of one
+                run, steps = (rows - 1) * p.pitch + p.out_width, 1
+            for row in range(steps):
+                to, place = y + (first_row + row) * p.output_row, 0
+                for column in range(0, run, most):
+                    useful = min(most, run - column)
+                    count, at = (useful + lanes - 1) // lanes, rows_of_tile + row * step + column * stride
                     multiply(count, at, p.row_step, p.taps_y, p.quads, weights, sums)
                     if uses_second:
                         multiply(count, at, p.row_step, p.taps_y, p.quads, p.ones, bytes_of)
-                    to = y + row * p.output_row + column * p.output_element
-                    is_whole = useful == count * lanes and p.output_element == element
-                    finish(p, of_row, second, sums, columns, count, 0, to if is_whole else results)
-                    if not is_whole:
-                        write(results, to, useful, p.output_element)
+                    is_whole = useful == count * lanes and p.joins_rows == 0 and p.output_element == element
+                    finish(p, of_row, second, sums, columns, count, 0, to + column * element if is_whole else results)
+                    if p.joins_rows != 0:
+                        place, to = write_rows(p, results, to, place, useful)
+                    elif not is_whole:
+                        write(results, to + column * p.output_element, useful, p.output_element)
             finished += 1
             tile = next_tile(parameters, tile, p.tiles, threads, epoch)
         wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)

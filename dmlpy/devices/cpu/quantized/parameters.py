@@ -210,3 +210,4 @@ class DepthwiseByteParameters(ByteWindowParameters):
     tile_rows: Count = field("rows of the image that a tile's windows read")
     pitch: Bytes = field("from a row of the tile to the next")
     row_step: Bytes = field("from a row of taps to the next")
+    joins_rows: Flag = field("whether the positions of all rows of a tile are computed as those of one row, `pitch` apart")

@@ -247,6 +247,31 @@ def run_writer(output: Output) -> Any:
     return write
 
 
+@cache
+def row_writer(output: Output) -> Any:
+    """The kernel `write(p, results, target, column, count)`, which writes results for `count` positions of rows.
+
+    Rows begin `pitch` positions apart and have `out_width` of them; the first position is the `column` of the row at `target`. Returns the
+    column and the row of the position that follows.
+    """
+    write, element = run_writer(output), 1 if output is Output.BYTES else 4
+
+    @jit
+    def write_rows(p: Any, results: Any, target: Any, column: Any, count: Any) -> Any:
+        done = 0
+        while done < count:
+            in_row = min(count - done, p.pitch - column)
+            useful = min(in_row, p.out_width - column)
+            if useful > 0:
+                write(results + done * element, target + column * p.output_element, useful, p.output_element)
+            done, column = done + in_row, column + in_row
+            if column == p.pitch:
+                column, target = 0, target + p.output_row
+        return column, target
+
+    return write_rows
+
+
 @jit
 def _zero_at(address: Any, is_signed: Any, shift: Any) -> Any:
     """A zero point, moved like the bytes that it belongs to."""
