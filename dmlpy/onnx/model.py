@@ -30,6 +30,7 @@ def load(
     sizes: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
+    join_quantized: bool = True,
 ) -> Model:
     """Loads an ONNX model.
 
@@ -38,11 +39,15 @@ def load(
         sizes: sizes of dynamic dimensions: by the name of a symbol, or all sizes of an input by its name.
         constants: inputs whose elements are known before the model runs, by name.
         limits: the most that the model may take while it is loaded, reported on and compiled; None for the default limits.
+        join_quantized: whether chains such as DequantizeLinear - Conv - QuantizeLinear become one quantized operator, as in ONNX Runtime.
+            Its results may differ from those of the chain by one step of the quantization.
 
     Raises:
         DescError: the file is missing, not a valid model, or beyond the limits, or sizes or constants do not fit; all problems at once.
     """
-    return Model(load_model(source, limits), dict(sizes or {}), {name: np.asarray(array) for name, array in (constants or {}).items()})
+    loaded = load_model(source, limits)
+    loaded.joins_chains = join_quantized
+    return Model(loaded, dict(sizes or {}), {name: np.asarray(array) for name, array in (constants or {}).items()})
 
 
 class Model(LoweredModel):

@@ -58,16 +58,16 @@ def scaled(given: dict[str, Array]) -> Array:
 
 
 @PAIRS_OR_ALL
-def test_integer_products(any_device: dml.Device, every: bool) -> None:
+def test_integer_products(every_device: dml.Device, every: bool) -> None:
     cases = list(matrix_cases(None, every=every))
     for given in cases:
         desc = described(dml.MatrixMultiplyIntegerDesc, given, "int32", (*given["a_tensor"].shape[:-1], 4))
-        np.testing.assert_array_equal(run_in_layouts(desc, given, any_device)["output_tensor"], sums(given).astype(np.int32))
+        np.testing.assert_array_equal(run_in_layouts(desc, given, every_device)["output_tensor"], sums(given).astype(np.int32))
     assert len(cases) == 4 * 3 * 3 if every else len(cases) >= 9
 
 
 @PAIRS_OR_ALL
-def test_integer_products_as_floats(any_device: dml.Device, every: bool) -> None:
+def test_integer_products_as_floats(every_device: dml.Device, every: bool) -> None:
     rng, count = np.random.default_rng(2), 0
     for types in (BYTES, ("int32", "int16"), ("uint32", "uint16")):
         for given in matrix_cases("float32", types, every=every):
@@ -79,13 +79,13 @@ def test_integer_products_as_floats(any_device: dml.Device, every: bool) -> None
                 own["bias_tensor"] = rng.normal(size=sizes).astype(dtype)
                 wanted = wanted + own["bias_tensor"]
             desc = described(dml.MatrixMultiplyIntegerToFloatDesc, own, np.dtype(dtype).name, sizes)
-            assert_close(run_in_layouts(desc, own, any_device)["output_tensor"], wanted, dtype, terms=8, what=f"{count}")
+            assert_close(run_in_layouts(desc, own, every_device)["output_tensor"], wanted, dtype, terms=8, what=f"{count}")
             count += 1
     assert count == 3 * 4 * 3 * 3 if every else count >= 3 * 9
 
 
 @PAIRS_OR_ALL
-def test_quantized_products(any_device: dml.Device, every: bool) -> None:
+def test_quantized_products(every_device: dml.Device, every: bool) -> None:
     for output in BYTES:
         inside = total = 0
         for given in matrix_cases(output, every=every):
@@ -96,33 +96,33 @@ def test_quantized_products(any_device: dml.Device, every: bool) -> None:
                 row = place[-2]
                 wanted[place] = quantized(exact[place] / Fraction(out_scale[row]), out_zero[row], output)
             desc = described(dml.QuantizedLinearMatrixMultiplyDesc, given, output, exact.shape)
-            np.testing.assert_array_equal(run_in_layouts(desc, given, any_device)["output_tensor"], wanted)
+            np.testing.assert_array_equal(run_in_layouts(desc, given, every_device)["output_tensor"], wanted)
             limits = np.iinfo(output)
             inside, total = inside + int(((wanted > limits.min) & (wanted < limits.max)).sum()), total + wanted.size
         assert total / 10 < inside < total  # some are clipped, some not
 
 
-def test_sums_of_32_bits_wrap_around(any_device: dml.Device) -> None:
+def test_sums_of_32_bits_wrap_around(every_device: dml.Device) -> None:
     a, b = np.full((1, 1 << 16), 255, np.uint8), np.full((1 << 16, 1), 255, np.uint8)
     desc = described(dml.MatrixMultiplyIntegerDesc, {"a_tensor": a, "b_tensor": b}, "int32", (1, 1))
-    result = run(desc, {"a_tensor": a, "b_tensor": b}, any_device)["output_tensor"]
+    result = run(desc, {"a_tensor": a, "b_tensor": b}, every_device)["output_tensor"]
     assert result.item() == (255 * 255 << 16) - (1 << 32)
 
 
 @pytest.mark.onnx_reference
-def test_products_agree_with_onnx(any_device: dml.Device) -> None:
+def test_products_agree_with_onnx(every_device: dml.Device) -> None:
     rng = np.random.default_rng(6)
     a, b = random(rng, "uint8", 2, 3, 4), random(rng, "int8", 2, 4, 5)
     az, bz = np.array(130, np.uint8), np.array(-3, np.int8)
     given = {"a_tensor": a, "a_zero_point_tensor": az.reshape(1), "b_tensor": b, "b_zero_point_tensor": bz.reshape(1)}
     (wanted,) = onnx_outputs("MatMulInteger", [a, b, az, bz])
     desc = described(dml.MatrixMultiplyIntegerDesc, given, "int32", (2, 3, 5))
-    np.testing.assert_array_equal(run_in_layouts(desc, given, any_device)["output_tensor"], wanted)
+    np.testing.assert_array_equal(run_in_layouts(desc, given, every_device)["output_tensor"], wanted)
 
 
 @SOME_OR_ALL
-def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device, every: int) -> None:
-    found = failures_in_layouts(*OPERATORS, sums=True, device=any_device, every=every)
+def test_every_valid_desc_computes_in_every_layout(every_device: dml.Device, every: int) -> None:
+    found = failures_in_layouts(*OPERATORS, sums=True, device=every_device, every=every)
     assert not found, "\n".join(found)
 
 
@@ -139,7 +139,7 @@ LONG = [
 
 @pytest.mark.parametrize(("dtype", "kind", "output", "terms"), LONG)
 def test_sums_of_32_bits_and_beyond_are_exact_where_they_are_scaled(
-    any_device: dml.Device, dtype: str, kind: Any, output: str, terms: int
+    every_device: dml.Device, dtype: str, kind: Any, output: str, terms: int
 ) -> None:
     top = int(np.iinfo(dtype).max)
     given = {"a_tensor": np.full((1, terms), top, dtype), "b_tensor": np.full((terms, 1), top, dtype)}
@@ -148,11 +148,11 @@ def test_sums_of_32_bits_and_beyond_are_exact_where_they_are_scaled(
     exact = top**2 * terms
     if output == "uint8":
         given["output_scale_tensor"] = np.full((1, 1), exact / 100, np.float32)
-    result = run(described(kind, given, output, (1, 1)), given, any_device)["output_tensor"]
+    result = run(described(kind, given, output, (1, 1)), given, every_device)["output_tensor"]
     assert result.item() == (100 if output == "uint8" else np.float32(exact))
 
 
-def test_scaled_sums_are_rounded_once(any_device: dml.Device) -> None:
+def test_scaled_sums_are_rounded_once(every_device: dml.Device) -> None:
     """In float each factor's rounding shows; in double, which the definition has, the results are the same bit for bit."""
     rng = np.random.default_rng(7)
     given = {"a_tensor": random(rng, "int8", 20, 30), "b_tensor": random(rng, "uint8", 30, 20)}
@@ -160,22 +160,22 @@ def test_scaled_sums_are_rounded_once(any_device: dml.Device) -> None:
     given["bias_tensor"] = rng.normal(size=(20, 20)).astype(np.float32)
     desc = described(dml.MatrixMultiplyIntegerToFloatDesc, given, "float32", (20, 20))
     exact = scaled(given) + np.vectorize(Fraction, otypes=[object])(given["bias_tensor"].astype(object))
-    result = run_in_layouts(desc, given, any_device)["output_tensor"]
+    result = run_in_layouts(desc, given, every_device)["output_tensor"]
     np.testing.assert_array_equal(result, exact.astype(np.float64).astype(np.float32))
 
 
-def test_halves_are_where_the_exact_quotient_has_them(any_device: dml.Device) -> None:
+def test_halves_are_where_the_exact_quotient_has_them(every_device: dml.Device) -> None:
     """sum * 0.1 / 0.2 is half an odd sum, and rounds to even."""
     sums_of_row = np.arange(-127, 128, 2, dtype=np.int8).reshape(-1, 1)
     given = {"a_tensor": sums_of_row, "b_tensor": np.ones((1, 1), np.int8)}
     tenth, one = np.full((1, 1), 0.1, np.float32), np.ones((1, 1), np.float32)
     given |= {"a_scale_tensor": tenth, "b_scale_tensor": one, "output_scale_tensor": 2 * tenth}
     desc = described(dml.QuantizedLinearMatrixMultiplyDesc, given, "int8", sums_of_row.shape)
-    result = run_in_layouts(desc, given, any_device)["output_tensor"]
+    result = run_in_layouts(desc, given, every_device)["output_tensor"]
     np.testing.assert_array_equal(result, np.rint(sums_of_row / 2).astype(np.int8))
 
 
-def test_scales_without_a_quotient(any_device: dml.Device) -> None:
+def test_scales_without_a_quotient(every_device: dml.Device) -> None:
     """Scales of 0, infinity and NaN: what is beyond the range is held in it, NaN counts as 0."""
     scale = np.array([0.0, np.inf, np.nan, 1e-38, 2.0], np.float32).reshape(5, 1)
     given = {
@@ -191,7 +191,7 @@ def test_scales_without_a_quotient(any_device: dml.Device) -> None:
     desc = described(dml.QuantizedLinearMatrixMultiplyDesc, given, "int8", (5, 3))
     with np.errstate(all="ignore"):
         wanted = dml.reference(desc, given).output_tensor
-        result = run_in_layouts(desc, given, any_device)["output_tensor"]
+        result = run_in_layouts(desc, given, every_device)["output_tensor"]
     np.testing.assert_array_equal(result, wanted)
     assert {-128, 127, 7} <= set(result.ravel().tolist())
 
@@ -204,7 +204,7 @@ SUMS = [(65, 1000, 3), (1, 257, 70), (3, 4099, 2), (2, 256, 2), (80, 96, 144)]
 @pytest.mark.parametrize("a_type", ["int8", "uint8"])
 @pytest.mark.parametrize("b_type", ["int8", "uint8"])
 @pytest.mark.parametrize("extreme", [False, True])
-def test_long_sums_of_bytes_are_exact(any_device: dml.Device, a_type: str, b_type: str, extreme: bool) -> None:
+def test_long_sums_of_bytes_are_exact(every_device: dml.Device, a_type: str, b_type: str, extreme: bool) -> None:
     """Also where all differences to the zero points are the largest that there are."""
     rng = np.random.default_rng(3)
 
@@ -225,4 +225,4 @@ def test_long_sums_of_bytes_are_exact(any_device: dml.Device, a_type: str, b_typ
         a, b = (own[f"{name}_tensor"].astype(np.int64) - own[f"{name}_zero_point_tensor"] for name in "ab")
         for layout in (described_as["a_tensor"], columns_first):
             desc = dml.MatrixMultiplyIntegerDesc(**(described_as | {"a_tensor": layout})).with_outputs()
-            np.testing.assert_array_equal(run(desc, own, any_device)["output_tensor"], (a @ b).astype(np.int32))
+            np.testing.assert_array_equal(run(desc, own, every_device)["output_tensor"], (a @ b).astype(np.int32))

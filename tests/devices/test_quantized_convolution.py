@@ -72,19 +72,19 @@ def exact_sums(given: dict[str, Array], members: dict[str, Any], sizes: tuple[in
 
 
 @PAIRS_OR_ALL
-def test_integer_convolutions(any_device: dml.Device, every: bool) -> None:
+def test_integer_convolutions(every_device: dml.Device, every: bool) -> None:
     count = 0
     for given, members in convolution_cases(linear=False, every=every):
         desc = dml.ConvolutionIntegerDesc(**{name: tensor(array) for name, array in given.items()}, **members).with_outputs()
         assert desc.output_tensor is not None
         wanted = exact_sums(given, members, desc.output_tensor.sizes)
-        np.testing.assert_array_equal(run_in_layouts(desc, given, any_device)["output_tensor"], wanted.astype(np.int32))
+        np.testing.assert_array_equal(run_in_layouts(desc, given, every_device)["output_tensor"], wanted.astype(np.int32))
         count += 1
     assert count == len(CONVOLUTIONS) * 4 * 3 if every else count >= len(CONVOLUTIONS) * 3
 
 
 @PAIRS_OR_ALL
-def test_quantized_convolutions(any_device: dml.Device, every: bool) -> None:
+def test_quantized_convolutions(every_device: dml.Device, every: bool) -> None:
     inside = total = 0
     for given, members in convolution_cases(linear=True, every=every):
         output = "int8" if "output_zero_point_tensor" in given else BYTES[total % 2]
@@ -101,14 +101,14 @@ def test_quantized_convolutions(any_device: dml.Device, every: bool) -> None:
         for place in np.ndindex(*exact.shape):
             value = (exact[place] + bias[place[1]]) * Fraction(filter_scale[place[1]]) * factor
             wanted[place] = quantized(value, zero_point, output)
-        np.testing.assert_array_equal(run_in_layouts(desc, given, any_device)["output_tensor"], wanted)
+        np.testing.assert_array_equal(run_in_layouts(desc, given, every_device)["output_tensor"], wanted)
         limits = np.iinfo(output)
         inside, total = inside + int(((wanted > limits.min) & (wanted < limits.max)).sum()), total + wanted.size
     assert total / 10 < inside < total
 
 
 @PAIRS_OR_ALL
-def test_quantized_average_pooling(any_device: dml.Device, every: bool) -> None:
+def test_quantized_average_pooling(every_device: dml.Device, every: bool) -> None:
     rng, count = np.random.default_rng(4), 0
     members: dict[str, Any] = {
         "strides": (2, 1),
@@ -134,12 +134,12 @@ def test_quantized_average_pooling(any_device: dml.Device, every: bool) -> None:
             mean = Fraction(sum(taps), 6 if include else len(taps)) * Fraction(parameters["input_scale"][c])
             wanted[n, c, oy, ox] = quantized(mean / Fraction(parameters["output_scale"][c]), parameters["output_zero_point"][c], types[1])
         desc = described(dml.QuantizedLinearAveragePoolingDesc, given, types[1], wanted.shape, **members, include_padding=include)
-        np.testing.assert_array_equal(run_in_layouts(desc, given, any_device)["output_tensor"], wanted)
+        np.testing.assert_array_equal(run_in_layouts(desc, given, every_device)["output_tensor"], wanted)
         count += 1
     assert count == 4 * 3 * 2 if every else count >= 3 * 2
 
 
-def test_a_scale_or_zero_point_of_fewer_dimensions_lies_along_any(any_device: dml.Device) -> None:
+def test_a_scale_or_zero_point_of_fewer_dimensions_lies_along_any(every_device: dml.Device) -> None:
     rng = np.random.default_rng(5)
     x, filters = random(rng, "uint8", 1, 2, 4, 4), random(rng, "int8", 3, 2, 2, 2)
     common = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0), "group_count": 1}
@@ -148,13 +148,13 @@ def test_a_scale_or_zero_point_of_fewer_dimensions_lies_along_any(any_device: dm
         zero = np.array([-5, 7, 100], np.int8).reshape(sizes)
         given = {"input_tensor": x, "filter_tensor": filters, "filter_zero_point_tensor": zero}
         desc = described(dml.ConvolutionIntegerDesc, given, "int32", (1, 3, 3, 3), **common)
-        results.append(run_in_layouts(desc, given, any_device)["output_tensor"])
+        results.append(run_in_layouts(desc, given, every_device)["output_tensor"])
     assert all(np.array_equal(results[0], other) for other in results[1:])
     assert len({int(channel.sum()) for channel in results[0][0]}) == 3
 
 
 @pytest.mark.onnx_reference
-def test_convolutions_agree_with_onnx(any_device: dml.Device) -> None:
+def test_convolutions_agree_with_onnx(every_device: dml.Device) -> None:
     rng = np.random.default_rng(6)
     x, filters = random(rng, "uint8", 1, 2, 5, 5), random(rng, "uint8", 3, 2, 3, 3)
     zero = np.array(7, np.uint8)
@@ -162,10 +162,10 @@ def test_convolutions_agree_with_onnx(any_device: dml.Device) -> None:
     own = {"strides": (1, 2), "dilations": (1, 1), "start_padding": (1, 0), "end_padding": (1, 0)}
     given = {"input_tensor": x, "input_zero_point_tensor": zero.reshape(1), "filter_tensor": filters}
     desc = described(dml.ConvolutionIntegerDesc, given, "int32", wanted.shape, **own)
-    np.testing.assert_array_equal(run_in_layouts(desc, given, any_device)["output_tensor"], wanted)
+    np.testing.assert_array_equal(run_in_layouts(desc, given, every_device)["output_tensor"], wanted)
 
 
 @SOME_OR_ALL
-def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device, every: int) -> None:
-    found = failures_in_layouts(*defined("quantized.products"), sums=True, device=any_device, every=every)
+def test_every_valid_desc_computes_in_every_layout(every_device: dml.Device, every: int) -> None:
+    found = failures_in_layouts(*defined("quantized.products"), sums=True, device=every_device, every=every)
     assert not found, "\n".join(found)

@@ -29,7 +29,8 @@ def run_on(
     assert not isinstance(plan, str)
     assert f"{threads} thread" in plan.describe()
     output = desc.tensors()["output_tensor"]
-    result: Array = np.full(output.sizes, np.nan, output.data_type.numpy)
+    dtype = output.data_type.numpy
+    result: Array = np.full(output.sizes, np.nan if dtype.kind == "f" else 0x5A, dtype)
     pointers = {place: array.ctypes.data for place, array in given.items()} | {"output_tensor": result.ctypes.data}
     memory: Any = np.full((2, max(plan.temporary_size, plan.persistent_size) + 64), 0xA5, np.uint8)
     temporary, persistent = (row.ctypes.data + -row.ctypes.data % 64 for row in memory)

@@ -42,6 +42,7 @@ class LoadedModel:
         size: the nodes and bytes of its file.
         without_owned_inputs: nodes whose operators do not support inputs owned by DirectML, with their known inputs, so that
             they are not tried again for other sizes.
+        joins_chains: whether chains around quantized numbers may be joined.
     """
 
     def __init__(self, proto: ModelProto, name: str, folder: Path | None, limits: Limits) -> None:
@@ -62,6 +63,7 @@ class LoadedModel:
         self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # holds the tensor, so that no other one gets its id
         self._outside: dict[tuple[object, ...], Array] = {}
         self.without_owned_inputs: set[Hashable] = set()
+        self.joins_chains = True
         self._roots: set[int] = set()
         self._bytes: dict[Hashable, bytes] = {}
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from onnx import GraphProto, NodeProto, TensorProto
 from onnx.helper import make_node
 
+from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.messages.problems import CompileError, DescError, Problem
 from dmlpy.onnx.domains import definitions
@@ -20,6 +21,7 @@ from dmlpy.onnx.lowering.node_evaluation import evaluate_in_float64, evaluate_pr
 from dmlpy.onnx.lowering.node_lowering import lower_node
 from dmlpy.onnx.lowering.node_records import NodeRecord
 from dmlpy.onnx.lowering.programs import build_program
+from dmlpy.onnx.lowering.quantized_chains import join_chains
 from dmlpy.onnx.lowering.rules import find_rule
 from dmlpy.onnx.lowering.shape_inference import infer_outputs
 from dmlpy.onnx.lowering.stages import GraphStage, HostStage, Stage
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.loading.limits import Budget
     from dmlpy.onnx.loading.load import LoadedModel
     from dmlpy.onnx.loading.values import Array
@@ -80,6 +81,9 @@ class Lowering:
         budget: the remainder of the model's limits.
     """
 
+    joins_chains: ClassVar[bool] = True
+    """Whether chains around quantized numbers may be joined."""
+
     model: LoadedModel
     level: FeatureLevel
     stages: dict[int, Stage] = field(default_factory=dict)
@@ -108,7 +112,9 @@ class Lowering:
         scope = dict(inputs)
         for name in inputs:
             made.unique_name(name)
-        made.lower_graph(model.proto.graph, scope, "", model.opsets)
+        made.load_initializers(model.proto.graph, scope, "")
+        joins = cls.joins_chains and model.joins_chains and level >= FeatureLevel.FL_6_2
+        made.lower_nodes(join_chains(model) if joins else model.proto.graph.node, scope, "", model.opsets)
         made.outputs = {item.name: made.assemble_sequence(scope[item.name]) for item in model.proto.graph.output}
         return made
 

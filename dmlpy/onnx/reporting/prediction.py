@@ -28,6 +28,8 @@ class Prediction(Lowering):
     count the fused graphs; they do not run.
     """
 
+    joins_chains = False  # the prediction does not know the optimizers that change a model before it is placed
+
     _sizes: set[str] = field(default_factory=set)
 
     def _has_host(self, node: Node) -> bool:

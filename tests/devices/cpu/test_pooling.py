@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import by_definition, run, tensor
+from tests.support.layout_runs import by_definition, run, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
@@ -114,3 +114,18 @@ def test_what_numpy_runs_says_why(name: str) -> None:
     plan = dml.compile(desc, "cpu").plan
     assert plan.startswith("strategy: numpy")
     assert reason in plan
+
+
+@pytest.mark.parametrize("data_type", ["UINT8", "INT8"])
+@pytest.mark.parametrize("name", ["strides", "dilated", "windows cut off"])
+def test_bytes(name: str, data_type: str) -> None:
+    """All bytes, in every layout, also where windows reach into the padding; NumPy's plan has indices."""
+    dtype = np.dtype(data_type.lower())
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(4).integers(limits.min, limits.max + 1, CASES[name][0]).astype(dtype)
+    desc = desc_of(name, dml.MaxPoolingDesc, x)
+    if CASES[name][-1] == "rounded up":
+        desc = desc.replace(output_tensor=dml.TensorDesc(data_type=data_type, sizes=(1, 2, 5, 14)))
+    assert "compiled" in str(dml.compile(desc, "cpu").plan)
+    expected = run(desc, {"input_tensor": x})["output_tensor"]
+    np.testing.assert_array_equal(run_in_layouts(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected)

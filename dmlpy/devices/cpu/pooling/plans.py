@@ -10,6 +10,7 @@ from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingD
 from dmlpy.operators.pooling.maximum import MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.pooling.byte_plan import BytePoolingPlan
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
@@ -18,15 +19,17 @@ _MAX_SPARSITY = 16
 
 
 @plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
-def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | str:
+def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | BytePoolingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
 
     assert desc.output_tensor is not None  # guaranteed by the check
     types = {tensor.data_type for tensor in desc.tensors().values()}
+    if types in ({DataType.UINT8}, {DataType.INT8}):
+        return _byte_plan(desc)
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
-        return "compiled poolings are of FLOAT32 or FLOAT16, without indices"
+        return "compiled poolings are of FLOAT32, FLOAT16, UINT8 or INT8, without indices"
     if refusal := refusal_of(types):
         return refusal
     if desc.input_tensor.dimension_count != 4:
@@ -35,3 +38,11 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
         return row_blocks
     found = PoolingPlan(desc)
     return found if found.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"
+
+
+def _byte_plan(desc: ForwardPoolingDesc) -> BytePoolingPlan | str:
+    """The plan of a pooling of bytes, or why there is none."""
+    from dmlpy.devices.cpu.pooling.byte_plan import BytePoolingPlan, of_floats
+
+    pooling = pooling_plan(of_floats(desc))
+    return pooling if isinstance(pooling, str) else BytePoolingPlan(desc, pooling)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 BYTES = (DataType.UINT8, DataType.INT8)
 _NIBBLES = (DataType.UINT4, DataType.INT4)
+_LARGEST_POWER = 2.0**127
+"""Twice multiplied by it, every number of FLOAT32 above 0 is above 1."""
 
 
 @lowers("QuantizeLinear", since=10)
@@ -71,9 +73,9 @@ def dynamic_quantize(node: Node) -> tuple[Expression, ...]:
     found = x.dynamic_quantize_linear(node.x(0), output_data_type=DataType.UINT8)
     quantized, scale, zero_point = found
     if node.wants(1):
-        (given,) = in_four(scale)
-        one, zero = (x.fill_value_constant(value_data_type="FLOAT32", value=value, output_sizes=given.sizes) for value in (1.0, 0.0))
-        scale = x.if_(x.logical_equals(given, zero, output_data_type="UINT8"), one, given)
+        # 0 for a scale of 0, and 1 for any other, the least number among them: arithmetic, which devices join to one kernel.
+        is_positive = x.clip(scale * _LARGEST_POWER * _LARGEST_POWER, min=0.0, max=1.0)
+        scale = scale + (1.0 - is_positive)
     return quantized, scale, zero_point
 
 

@@ -1,0 +1,1 @@
+"""Operators on integers of 8 bits: compiled matrix products, convolutions, and element-wise quantization."""

@@ -1,0 +1,227 @@
+"""The plan of products of matrices of bytes."""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.quantized.byte_isa import host_byte_isa
+from dmlpy.devices.cpu.quantized.parameters import ByteMatrixParameters, BytePackingParameters
+from dmlpy.devices.cpu.quantized.products import (
+    ALIGNMENT,
+    FLIP,
+    TERMS,
+    is_signed,
+    limits_of,
+    output_of,
+    step_of,
+    term_arrays,
+    terms_launch,
+)
+from dmlpy.devices.cpu.structs import FixedArray
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
+from dmlpy.devices.threads import available_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.operators.quantized.products import QuantizedProductDesc
+
+PRODUCT = Kernel("dmlpy.devices.cpu.quantized.matrix_kernels:build_product", 5)
+"""The product: what becomes of the sums, and the instruction set."""
+PACKING = Kernel("dmlpy.devices.cpu.quantized.matrix_kernels:build_packing", 5)
+"""The packing of B: the instruction set."""
+_CHUNK_ROWS = 64
+"""Rows of A, at most, that are copied at once and multiplied by all panels."""
+_BYTES_OF_A_THREAD = 1 << 18
+"""Bytes to pack that are worth waking another thread for."""
+_WORK_OF_A_THREAD = 1 << 23
+"""Multiplications that are worth waking another thread for."""
+_TILES_PER_THREAD = 4
+_NO_OFFSET = FixedArray(np.zeros(1, np.int64))
+
+
+class ByteProductPlan(Plan):
+    """A product of matrices of 8 bits by compiled kernels.
+
+    B is packed in panels of columns with the sums of its columns. Rows of A are copied as signed bytes, with their sums.
+
+    Args:
+        desc: a checked desc.
+    """
+
+    constants = ("b_tensor",)
+
+    def __init__(self, desc: QuantizedProductDesc) -> None:
+        output: TensorDesc | None = getattr(desc, "output_tensor")  # noqa: B009  each subclass declares it
+        assert output is not None  # guaranteed by the check
+        self._desc, self._tensors, self._isa = desc, desc.tensors(), host_byte_isa()
+        self._output = output_of(output.data_type)
+        *batch, rows, columns = output.sizes
+        self._batch, self._rows, self._columns = (1, *batch)[-2:] if batch else (1, 1), rows, columns
+        self._terms = desc.a_tensor.sizes[-1]
+        self._quads = ceil(self._terms / 4)
+        block, vectors = self._isa.block
+        width = vectors * self._isa.lanes
+        self._width, self._panels = width, ceil(columns / width)
+        strides = self._byte_strides(desc.b_tensor)[:2]
+        self._broadcasts = tuple(step == 0 or size == 1 for size, step in zip(self._batch, strides, strict=True))
+        self._entries = tuple(1 if once else size for size, once in zip(self._batch, self._broadcasts, strict=True))
+        self._packed = Layout(
+            [
+                ("panels", (*self._entries, self._panels, self._quads, width, 4), np.dtype(np.uint8)),
+                ("sums", (*self._entries, self._panels, width), np.dtype(np.int32)),
+            ],
+            ALIGNMENT,
+        )
+        self.persistent_size = self._packed.size
+        most = prod(self._batch) * rows * columns * self._terms // _WORK_OF_A_THREAD
+        self._threads = max(1, min(available_threads(), most))
+        wanted = ceil((_TILES_PER_THREAD * self._threads if self._threads > 1 else 1) / prod(self._batch))
+        self._chunk_rows = max(block, min(_CHUNK_ROWS, ceil(rows / wanted / block) * block))
+        self._row_chunks = ceil(rows / self._chunk_rows)
+        self._panel_splits = min(self._panels, ceil(wanted / self._row_chunks))
+        self._terms_of = Layout(term_arrays(rows, self._panels * width), ALIGNMENT)
+        self._scratch_size = _aligned((block + 2) * width * 4 + self._chunk_rows * (8 + self._quads * 4))
+        self.prepared_temporary_size = self._terms_of.size + self._threads * self._scratch_size
+        self.temporary_size = self.prepared_temporary_size + self.persistent_size
+
+    def load(self) -> None:
+        _ = PRODUCT(self._output, self._isa), PACKING(self._isa), TERMS()
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        tiles = prod(self._batch) * self._row_chunks * self._panel_splits
+        block, vectors = self._isa.block
+        return "\n".join(
+            [
+                f"compiled by Numba, sums of 32 bits by {self._isa.dot} on {threads}; {tiles} tile(s)",
+                f"sums in registers: {block} rows of {vectors} vectors of {self._isa.lanes} columns",
+                f"b_tensor: {self._panels} panel(s), packed",
+            ]
+        )
+
+    @property
+    def packing(self) -> Hashable:
+        return packing_of(self._desc, self.constants, self._packed)
+
+    def pack(self, constants: Pointers, persistent: int) -> Launch:
+        outer, inner, row, column = self._byte_strides(self._desc.b_tensor)
+        pointers, tiles = self._packed.pointers(persistent), prod(self._entries) * self._panels
+        threads = max(1, min(available_threads(), self.persistent_size // _BYTES_OF_A_THREAD))
+        parameters = BytePackingParameters.bound(
+            {
+                "tiles": tiles,
+                "terms": self._terms,
+                "quads": self._quads,
+                "columns": self._columns,
+                "panels": self._panels,
+                "batch": self._entries[1],
+                "b": constants["b_tensor"],
+                "b_outer": outer,
+                "b_batch": inner,
+                "b_row": row,
+                "b_column": column,
+                "b_flip": FLIP if is_signed(self._desc.b_tensor) else 0,
+                "packed": pointers["panels"],
+                "sums": pointers["sums"],
+                "offsets": _NO_OFFSET,
+            }
+        )
+        return TaskLaunch.of(PACKING(self._isa), parameters, threads)
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        work: list[Launch] = []
+        address = temporary + self.prepared_temporary_size if persistent is None else persistent
+        if persistent is None:
+            work.append(self.pack(tensors, address))
+        packed, terms = self._packed.pointers(address), self._terms_of.pointers(temporary)
+        work.append(terms_launch(self._term_values(tensors, terms)))
+        parameters = ByteMatrixParameters.bound(self._values(tensors, packed, terms, temporary + self._terms_of.size))
+        work.append(TaskLaunch.of(PRODUCT(self._output, self._isa), parameters, self._threads))
+        return in_order(work)
+
+    def _term_values(self, tensors: Pointers, terms: Mapping[str, int]) -> dict[str, Any]:
+        """The values of `TermParameters`."""
+        values: dict[str, Any] = {
+            "rows": self._rows,
+            "columns": self._panels * self._width,
+            "valid_columns": self._columns,
+            "terms": self._terms,
+            "left_signed": is_signed(self._desc.a_tensor),
+            "left_shift": 0 if is_signed(self._desc.a_tensor) else -128,
+            "right_signed": is_signed(self._desc.b_tensor),
+            "right_shift": 128 if is_signed(self._desc.b_tensor) else 0,
+            "output_signed": is_signed(self._tensors["output_tensor"]),
+            "row_terms": terms["rows"],
+            "column_second": terms["column second"],
+            "column_factor": terms["column factor"],
+            "column_scale": terms["column scale"],
+        }
+        names = {
+            "left_zero": "a_zero_point_tensor",
+            "right_zero": "b_zero_point_tensor",
+            "left_scale": "a_scale_tensor",
+            "right_scale": "b_scale_tensor",
+            "output_scale": "output_scale_tensor",
+            "output_zero": "output_zero_point_tensor",
+        }
+        for name, tensor in names.items():
+            if tensor in self._tensors:
+                values |= {name: tensors[tensor], f"{name}_step": step_of(self._tensors[tensor])}
+        return values
+
+    def _values(self, tensors: Pointers, packed: Mapping[str, int], terms: Mapping[str, int], scratch: int) -> dict[str, Any]:
+        """The values of `ByteMatrixParameters`."""
+        panel, output = self._quads * self._width * 4, self._tensors["output_tensor"]
+        of_entry = self._entries[1] * self._panels, self._panels
+        steps = [0 if once else count for once, count in zip(self._broadcasts, of_entry, strict=True)]
+        values: dict[str, Any] = {
+            "tiles": prod(self._batch) * self._row_chunks * self._panel_splits,
+            "row_terms": terms["rows"],
+            "column_first": packed["sums"],
+            "column_second": terms["column second"],
+            "column_factor": terms["column factor"],
+            "column_scale": terms["column scale"],
+            **limits_of(output.data_type),
+            "scratch": scratch,
+            "scratch_size": self._scratch_size,
+            "offsets": _NO_OFFSET,
+            "rows": self._rows,
+            "terms": self._terms,
+            "quads": self._quads,
+            "columns": self._columns,
+            "panels": self._panels,
+            "row_chunks": self._row_chunks,
+            "panel_splits": self._panel_splits,
+            "chunk_rows": self._chunk_rows,
+            "batch": self._batch[1],
+            "a_flip": 0 if is_signed(self._desc.a_tensor) else FLIP,
+            "b": packed["panels"],
+            "b_outer": steps[0] * panel,
+            "b_batch": steps[1] * panel,
+            "b_panel": panel,
+            "sums_outer": steps[0] * self._width * 4,
+            "sums_batch": steps[1] * self._width * 4,
+        }
+        for name, place in (("a", "a_tensor"), ("bias", "bias_tensor"), ("output", "output_tensor")):
+            if place in self._tensors:
+                outer, inner, row, column = self._byte_strides(self._tensors[place])
+                step = {"a": "a_column", "bias": "bias_column", "output": "output_element"}[name]
+                values |= {name: tensors[place], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row, step: column}
+        return values
+
+    def _byte_strides(self, tensor: TensorDesc) -> tuple[int, int, int, int]:
+        """A tensor's strides in bytes, along two dimensions of the batch, the rows and the columns."""
+        missing, size = (0,) * (4 - len(tensor.sizes)), tensor.data_type.numpy.itemsize
+        outer, inner, row, column = (stride * size for stride in (*missing, *tensor.element_strides))
+        return outer, inner, row, column
+
+
+def _aligned(size: int) -> int:
+    return ceil(size / ALIGNMENT) * ALIGNMENT

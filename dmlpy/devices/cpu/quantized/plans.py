@@ -1,0 +1,137 @@
+"""The compiled plans of quantized operators."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.operators.quantized.linear import (
+    DequantizeDesc,
+    DynamicQuantizeLinearDesc,
+    ElementWiseDequantizeLinearDesc,
+    ElementWiseQuantizedLinearAddDesc,
+    ElementWiseQuantizeLinearDesc,
+    QuantizeDesc,
+)
+from dmlpy.operators.quantized.products import (
+    ConvolutionIntegerDesc,
+    MatrixMultiplyIntegerDesc,
+    MatrixMultiplyIntegerToFloatDesc,
+    QuantizedConvolvingDesc,
+    QuantizedLinearConvolutionDesc,
+    QuantizedLinearMatrixMultiplyDesc,
+    QuantizedProductDesc,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
+    from dmlpy.devices.cpu.quantized.linear import DynamicPlan, Element, ElementsPlan
+    from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
+
+_BYTES = {DataType.UINT8, DataType.INT8}
+
+
+@plan(MatrixMultiplyIntegerDesc, MatrixMultiplyIntegerToFloatDesc, QuantizedLinearMatrixMultiplyDesc)
+def byte_product_plan(desc: QuantizedProductDesc) -> ByteProductPlan | str:
+    """The plan of a product of matrices, or the reason why there is none."""
+    from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
+    from dmlpy.devices.cpu.quantized.products import MOST_TERMS
+
+    if not {desc.a_tensor.data_type, desc.b_tensor.data_type} <= _BYTES:
+        return "compiled products of integers are of UINT8 and INT8"
+    if desc.tensors()["output_tensor"].data_type is DataType.FLOAT16:
+        return "compiled products of integers give INT32, FLOAT32, UINT8 or INT8"
+    if desc.a_tensor.sizes[-1] > MOST_TERMS and not isinstance(desc, MatrixMultiplyIntegerDesc):
+        return f"a sum of more than {MOST_TERMS} products may not fit in 32 bits"
+    return ByteProductPlan(desc)
+
+
+@plan(ConvolutionIntegerDesc, QuantizedLinearConvolutionDesc)
+def byte_convolution_plan(desc: QuantizedConvolvingDesc) -> ByteConvolutionPlan | str:
+    """The plan of a convolution, or the reason why there is none."""
+    from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
+    from dmlpy.devices.cpu.quantized.products import MOST_TERMS
+
+    if prod(desc.filter_tensor.sizes[1:]) > MOST_TERMS and not isinstance(desc, ConvolutionIntegerDesc):
+        return f"a sum of more than {MOST_TERMS} products may not fit in 32 bits"
+    return ByteConvolutionPlan(desc)
+
+
+@plan(ElementWiseQuantizeLinearDesc, ElementWiseDequantizeLinearDesc)
+def linear_plan(desc: ElementWiseQuantizeLinearDesc | ElementWiseDequantizeLinearDesc) -> ElementsPlan | str:
+    """The plan of a scale and a zero point for each element, or the reason why there is none."""
+    from dmlpy.devices.cpu.quantized.linear import Element
+
+    assert desc.output_tensor is not None  # guaranteed by the check
+    quantizes = isinstance(desc, ElementWiseQuantizeLinearDesc)
+    roles = {"output": "output_tensor", "x": "input_tensor", "x scale": "scale_tensor", "x zero": "zero_point_tensor"}
+    return _elements_plan(Element.QUANTIZE if quantizes else Element.DEQUANTIZE, desc.tensors(), roles)
+
+
+@plan(ElementWiseQuantizedLinearAddDesc)
+def add_plan(desc: ElementWiseQuantizedLinearAddDesc) -> ElementsPlan | str:
+    """The plan of a quantized sum."""
+    from dmlpy.devices.cpu.quantized.linear import Element
+
+    roles = {"output": "output_tensor", "x": "a_tensor", "y": "b_tensor"}
+    for role, name in (("x", "a"), ("y", "b"), ("output", "output")):
+        roles |= {f"{role} scale": f"{name}_scale_tensor", f"{role} zero": f"{name}_zero_point_tensor"}
+    return _elements_plan(Element.ADD, desc.tensors(), roles)
+
+
+@plan(DynamicQuantizeLinearDesc)
+def dynamic_plan(desc: DynamicQuantizeLinearDesc) -> DynamicPlan | str:
+    """The plan of a quantization with the input's range, or the reason why there is none."""
+    from dmlpy.devices.cpu.quantized.linear import DynamicPlan
+
+    tensors = desc.tensors()
+    if tensors["input_tensor"].data_type is not DataType.FLOAT32:
+        return "a compiled dynamic quantization is of FLOAT32"
+    if any(not tensors[name].is_packed for name in ("input_tensor", "output_tensor")):
+        return "a compiled dynamic quantization needs contiguous tensors"
+    return DynamicPlan(tensors)
+
+
+@plan(QuantizeDesc, DequantizeDesc)
+def quantization_plan(desc: QuantizeDesc | DequantizeDesc) -> ElementsPlan | str:
+    """The plan of scales and zero points for blocks of elements, or the reason why there is none."""
+    from dmlpy.devices.cpu.quantized.linear import Element
+
+    roles = {"output": "output_tensor", "x": "input_tensor", "x scale": "quantization_tensors[0]", "x zero": "quantization_tensors[1]"}
+    quantizes = isinstance(desc, QuantizeDesc)
+    return _elements_plan(Element.QUANTIZE if quantizes else Element.DEQUANTIZE, desc.tensors(), roles, desc.implied_zero_point)
+
+
+def _elements_plan(
+    operation: Element, tensors: Mapping[str, TensorDesc], roles: Mapping[str, str], zero_point: int = 0
+) -> ElementsPlan | str:
+    from dmlpy.devices.cpu.quantized.linear import ElementsPlan
+
+    described = {role: (name, tensors[name]) for role, name in roles.items() if name in tensors}
+    own = {"quantize": {"output"}, "dequantize": {"x"}, "add": {"x", "y", "output"}}[operation]
+    of_bytes = {tensor.data_type for role, (_, tensor) in described.items() if role in own}
+    numbers = {tensor.data_type for role, (_, tensor) in described.items() if role not in own and "zero" not in role}
+    if not of_bytes <= _BYTES or numbers != {DataType.FLOAT32}:
+        return "compiled quantization is between FLOAT32 and UINT8 or INT8"
+    sizes = tensors["output_tensor"].sizes
+    blocks = [{tensor.sizes[axis] for _, tensor in described.values()} - {1} or {1} for axis in range(len(sizes))]
+    if any(len(counts) > 2 for counts in blocks):
+        return "compiled quantization needs scales and zero points for equal blocks"
+    counts = [min(found) for found in blocks]
+    steps = {role: _steps_of_blocks(tensor, counts) for role, (_, tensor) in described.items()}
+    divided = [part for count, size in zip(counts, sizes, strict=True) for part in (count, size // count)]
+    return ElementsPlan(operation, {role: (*described[role], steps[role]) for role in described}, divided, zero_point)
+
+
+def _steps_of_blocks(tensor: TensorDesc, counts: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a tensor along axes that are divided into blocks: from a block to the next, and within one."""
+    found: list[int] = []
+    for size, stride, count in zip(tensor.sizes, tensor.element_strides, counts, strict=True):
+        within = 0 if size in (1, count) and size != 1 else stride
+        found += (0, 0) if size == 1 else (stride * (size // count), within)
+    return tuple(found)

@@ -1,0 +1,344 @@
+"""What becomes of sums of products of bytes: zero points are taken off, and the results scaled, rounded, and held within their type.
+
+Quantized results are defined in float64, with a division. They are computed in float32, by a product of the scales that was divided once;
+where the result is so close to a tie that another rounding of it could matter, it is computed as it is defined.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, copy_bytes, integers, load, quad_at, set_byte, set_quad, store
+from dmlpy.devices.cpu.quantized.parameters import Output, RowTerms, TermParameters
+from dmlpy.devices.cpu.simd import (
+    ADDRESS,
+    FLOAT,
+    INDEX,
+    float_at,
+    jit,
+    repeated_index,
+    set_float,
+    set_integer,
+    simd_of,
+    struct_view,
+)
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
+    from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_DOUBLE, _BYTE = ir.DoubleType(), ir.IntType(8)
+_BEYOND = 640.0
+"""Quotients of this magnitude are beyond every type, whatever the zero point is."""
+_TIE_MARGIN = 2.0**-12
+"""No quotient of magnitude up to `_BEYOND` is off by more in float32: five roundings, each by a factor of up to 1 + 2^-24."""
+_LEAST_FACTOR, _LARGEST_FACTOR = 2.0**-60, 2.0**60
+"""Factors whose products have the precision of float32."""
+
+row_terms_at = struct_view(RowTerms)
+ROW_SIZE = RowTerms.dtype.itemsize
+
+
+@intrinsic
+def round_even(context: Any, value: Any) -> Any:
+    """Rounds a float64 to a whole number, ties to even."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(_DOUBLE, [_DOUBLE])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.rint.f64"), arguments)
+
+    return types.float64(types.float64), generate
+
+
+@intrinsic
+def double_at(context: Any, address: Any) -> Any:
+    """Loads a float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], _DOUBLE.as_pointer()), align=8)
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic
+def set_double(context: Any, address: Any, value: Any) -> Any:
+    """Writes a float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], _DOUBLE.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float64), generate
+
+
+@jit
+def wrapped(value: Any) -> Any:
+    """An integer modulo 2^32, as a signed integer of 32 bits."""
+    return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+def _whole_sums(
+    builder: Any, isa: ByteIsa, of_filters: bool, total: Any, first: Any, second: Any, column_first: Any, column_second: Any
+) -> Any:
+    """The sums with both products added. Of filters the column's first term is 1, and most have no second term."""
+    sums, of_row = load(builder, isa, total), repeated_index(builder, first, isa.lanes)
+    if not of_filters:
+        sums = builder.add(sums, builder.mul(of_row, load(builder, isa, column_first)))
+        return builder.add(sums, builder.mul(repeated_index(builder, second, isa.lanes), load(builder, isa, column_second)))
+    sums, before = builder.add(sums, of_row), builder.block
+    with builder.if_then(builder.icmp_signed("!=", second, ADDRESS(0)), likely=False):
+        product = builder.mul(repeated_index(builder, second, isa.lanes), load(builder, isa, column_second))
+        with_second, there = builder.add(sums, product), builder.block
+    found = builder.phi(sums.type)
+    found.add_incoming(sums, before)
+    found.add_incoming(with_second, there)
+    return found
+
+
+@cache
+def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
+    """The intrinsic that writes a vector of quantized results; returns the mask of those that may be wrong."""
+    simd = simd_of(isa.floats)
+
+    @intrinsic
+    def quantize(
+        context: Any, total: Any, first: Any, second: Any, factor: Any, columns: Any, low: Any, high: Any, zero_point: Any, target: Any
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            total, first, second, factor, columns, low, high, zero_point, target = arguments
+            of_first, of_second, factors = cgutils.unpack_tuple(builder, columns)
+            sums = _whole_sums(builder, isa, of_filters, total, first, second, of_first, of_second)
+            factor = simd.repeated(builder, builder.fptrunc(factor, FLOAT))
+            factor = factor if of_filters else builder.fmul(factor, simd.value_of(builder, factors))
+            steps = builder.fmul(builder.sitofp(sums, simd.llvm_type), factor)
+            steps = simd.clipped(builder, steps, simd.all(-_BEYOND), simd.all(_BEYOND))
+            kind = ir.FunctionType(simd.llvm_type, [simd.llvm_type])
+            rounded, magnitude = (
+                cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{isa.lanes}f32") for name in ("rint", "fabs")
+            )
+            whole = builder.call(rounded, [steps])
+            off = builder.call(magnitude, [builder.fsub(steps, whole)])
+            unsure = builder.fcmp_unordered(">=", off, simd.all(0.5 - _TIE_MARGIN))
+            values = builder.add(builder.fptosi(whole, integers(isa)), repeated_index(builder, zero_point, isa.lanes))
+            for limit, beyond in ((low, "<"), (high, ">")):
+                limits = repeated_index(builder, limit, isa.lanes)
+                values = builder.select(builder.icmp_signed(beyond, values, limits), limits, values)
+            store(builder, builder.trunc(values, ir.VectorType(_BYTE, isa.lanes)), target)
+            return builder.zext(builder.bitcast(unsure, ir.IntType(isa.lanes)), ADDRESS)
+
+        three = types.UniTuple(types.int64, 3)
+        integer = types.int64
+        return integer(integer, integer, integer, types.float64, three, integer, integer, integer, integer), generate
+
+    return quantize
+
+
+@cache
+def _complete(of_filters: bool, isa: ByteIsa) -> Any:
+    """The intrinsic that writes a vector of sums."""
+
+    @intrinsic
+    def complete(context: Any, total: Any, first: Any, second: Any, columns: Any, target: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            total, first, second, columns, target = arguments
+            store(builder, _whole_sums(builder, isa, of_filters, total, first, second, *cgutils.unpack_tuple(builder, columns)), target)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 3, types.UniTuple(types.int64, 2), types.int64), generate
+
+    return complete
+
+
+@cache
+def _dequantize(of_filters: bool, isa: ByteIsa) -> Any:
+    """The intrinsic that writes a vector of sums times both scales, plus a bias."""
+    doubles = ir.VectorType(_DOUBLE, isa.lanes)
+    simd = simd_of(isa.floats)
+
+    @intrinsic
+    def dequantize(context: Any, total: Any, first: Any, second: Any, scale: Any, columns: Any, bias: Any, target: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            total, first, second, scale, columns, bias, target = arguments
+            of_first, of_second, scales = cgutils.unpack_tuple(builder, columns)
+            values = builder.sitofp(_whole_sums(builder, isa, of_filters, total, first, second, of_first, of_second), doubles)
+            none = ir.Constant(doubles, ir.Undefined)
+            scale = builder.insert_element(none, scale, ir.Constant(INDEX, 0))
+            scale = builder.shuffle_vector(scale, none, ir.Constant(integers(isa), [0] * isa.lanes))
+            values = builder.fmul(builder.fmul(values, scale), builder.load(builder.inttoptr(scales, doubles.as_pointer()), align=8))
+            values = builder.fadd(values, builder.fpext(simd.value_of(builder, bias), doubles))
+            simd.write(builder, builder.fptrunc(values, simd.llvm_type), target)
+            return context.get_dummy_value()
+
+        integer = types.int64
+        return types.void(integer, integer, integer, types.float64, types.UniTuple(integer, 3), integer, integer), generate
+
+    return dequantize
+
+
+@cache
+def row_results(output: Output, of_filters: bool, isa: ByteIsa) -> Any:
+    """The kernel `finish(p, row, second, total, columns, count, bias, target)`, which writes results of a row side by side.
+
+    Its arguments are the product's parameters, the address of the `RowTerms`, the second term, the addresses of the sums and of the
+    columns' terms (first, second, factor, scale), the number of vectors, the address of as many biases (FLOAT32 only), and the target.
+
+    Args:
+        output: what becomes of the sums.
+        of_filters: whether rows are filters, whose columns have no first terms and no scales of their own.
+        isa: the instruction set that it is compiled for.
+    """
+    lanes, size = isa.lanes, isa.lanes * 4
+    quantize, complete, dequantize = (make(of_filters, isa) for make in (_quantize, _complete, _dequantize))
+    keeps_sums, is_float = output is Output.INT32, output is Output.FLOAT32
+
+    @jit
+    def correct(p: Any, r: RowTerms, second: Any, total: Any, columns: Any, target: Any) -> None:
+        """Writes one quantized result as it is defined."""
+        whole = wrapped(quad_at(total) + r.first * quad_at(columns[0]) + second * quad_at(columns[1]))
+        value = (whole + r.bias) * r.scale * r.second_scale * double_at(columns[3]) / r.output_scale
+        steps = 0.0 if value != value else round_even(value)
+        set_byte(target, int(min(max(steps + r.zero_point, float(p.low)), float(p.high))))
+
+    @jit
+    def finish(p: Any, row: Any, second: Any, total: Any, columns: Any, count: Any, bias: Any, target: Any) -> None:
+        r = row_terms_at(row)
+        for vector in range(count):
+            at, first, of_second = total + vector * size, columns[0] + vector * size, columns[1] + vector * size
+            if keeps_sums:
+                complete(at, r.first, second, (first, of_second), target + vector * size)
+            elif is_float:
+                scale = columns[3] + vector * size * 2
+                dequantize(at, r.first, second, r.scale, (first, of_second, scale), bias + vector * size, target + vector * size)
+            else:
+                factor, to = columns[2] + vector * size, target + vector * lanes
+                unsure = quantize(at, r.first, second, r.factor, (first, of_second, factor), p.low, p.high, r.zero_point, to)
+                if unsure != 0:
+                    for lane in range(lanes):
+                        if unsure >> lane & 1:
+                            four = lane * 4
+                            own = first + four, of_second + four, factor + four, columns[3] + (vector * lanes + lane) * 8
+                            correct(p, r, second, at + four, own, to + lane)
+
+    return finish
+
+
+@cache
+def run_writer(output: Output) -> Any:
+    """The kernel `write(source, target, count, step)`, which writes results to elements `step` bytes apart."""
+    element = 1 if output is Output.BYTES else 4
+
+    @jit
+    def write(source: Any, target: Any, count: Any, step: Any) -> None:
+        if step == element:
+            copy_bytes(source, target, count * element, 0)
+        else:
+            for at in range(count):
+                if element == 1:
+                    set_byte(target + at * step, byte_at(source + at))
+                else:
+                    set_quad(target + at * step, quad_at(source + at * 4))
+
+    return write
+
+
+@cache
+def row_writer(output: Output) -> Any:
+    """The kernel `write(p, results, target, column, count)`, which writes results for `count` positions of rows.
+
+    Rows begin `pitch` positions apart and have `out_width` of them; the first position is the `column` of the row at `target`. Returns the
+    column and the row of the position that follows.
+    """
+    write, element = run_writer(output), 1 if output is Output.BYTES else 4
+
+    @jit
+    def write_rows(p: Any, results: Any, target: Any, column: Any, count: Any) -> Any:
+        done = 0
+        while done < count:
+            in_row = min(count - done, p.pitch - column)
+            useful = min(in_row, p.out_width - column)
+            if useful > 0:
+                write(results + done * element, target + column * p.output_element, useful, p.output_element)
+            done, column = done + in_row, column + in_row
+            if column == p.pitch:
+                column, target = 0, target + p.output_row
+        return column, target
+
+    return write_rows
+
+
+@jit
+def _zero_at(address: Any, is_signed: Any, shift: Any) -> Any:
+    """A zero point, moved like the bytes that it belongs to."""
+    value = 0
+    if address != 0:
+        value = byte_at(address)
+        if is_signed != 0 and value > 127:
+            value -= 256
+    return value + shift
+
+
+@jit
+def _scale_at(address: Any) -> Any:
+    return 1.0 if address == 0 else float(float_at(address))
+
+
+@jit
+def _factor_of(scale: Any) -> Any:
+    """A product of scales, or NaN if it has less than the precision of float32."""
+    return scale if _LEAST_FACTOR <= abs(scale) <= _LARGEST_FACTOR else float("nan")
+
+
+def build_terms() -> TaskBody:
+    """Builds the task that computes the terms of rows and columns from scales and zero points, to be compiled."""
+    parameters_at, nan = struct_view(TermParameters), float("nan")
+
+    @jit
+    def next_of(address: Any, step: Any, number: Any) -> Any:
+        return address + step * number if address != 0 else 0
+
+    def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p, uses_second = parameters_at(parameters), 0
+        for row in range(p.rows):
+            r = row_terms_at(p.row_terms + row * ROW_SIZE)
+            left = _zero_at(next_of(p.left_zero, p.left_zero_step, row), p.left_signed, p.left_shift)
+            r.scale, r.second_scale = _scale_at(next_of(p.left_scale, p.left_scale_step, row)), 1.0
+            r.zero_point = _zero_at(next_of(p.output_zero, p.output_zero_step, row), p.output_signed, 0)
+            r.output_scale = _scale_at(next_of(p.output_scale, p.output_scale_step, row))
+            r.bias = 0.0
+            if p.of_filters != 0:
+                right = _zero_at(p.right_zero, p.right_signed, p.right_shift)
+                r.scale, r.second_scale = _scale_at(p.right_scale), r.scale
+                r.first, r.second = p.terms * right * left - right * quad_at(p.sums + 4 * row), -left
+                uses_second |= left != 0
+            else:
+                r.first, r.second = -left, p.terms * left
+            scale = r.scale * r.second_scale / r.output_scale
+            r.factor = _factor_of(scale)
+            if p.bias != 0:
+                bias = quad_at(p.bias + p.bias_step * row)
+                # A product of differences is at most 255 * 255.
+                if abs(bias) + 65025 * p.terms < 0x7FFFFFFF:
+                    r.first += bias
+                else:
+                    r.bias, r.factor = float(bias), nan
+            r.first = wrapped(r.first)
+        if p.of_filters != 0:
+            set_integer(p.uses_second, uses_second)
+        for column in range(p.columns):
+            right, scale = 0, 1.0
+            if p.of_filters != 0:
+                set_quad(p.column_first + 4 * column, 1)
+            elif column < p.valid_columns:
+                right = _zero_at(next_of(p.right_zero, p.right_zero_step, column), p.right_signed, p.right_shift)
+                scale = _scale_at(next_of(p.right_scale, p.right_scale_step, column))
+            set_quad(p.column_second + 4 * column, right)
+            set_float(p.column_factor + 4 * column, _factor_of(scale))
+            set_double(p.column_scale + 8 * column, scale)
+
+    return compute

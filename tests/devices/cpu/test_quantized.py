@@ -1,0 +1,300 @@
+"""Compiled operators on bytes, on this machine's instructions and others: bit for bit what the definition gives."""
+
+from __future__ import annotations
+
+import itertools
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.support.layout_runs import Array, run, run_in_layouts, tensor
+
+pytest.importorskip("numba")
+
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.numba_compiler import imported
+from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.devices.cpu.quantized import convolution, linear, matrix
+from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa, Dot, byte_isa_of, host_byte_isa
+from tests.support.compiled_plans import run_on
+
+BYTES = ("uint8", "int8")
+OTHERS = [
+    ByteIsa(8, 16, Dot.VPDPBUSD),
+    ByteIsa(16, 32, Dot.VPMADDWD),
+    ByteIsa(8, 16, Dot.VPMADDWD),
+    ByteIsa(4, 16, Dot.VPMADDWD),
+    ByteIsa(4, 32, Dot.PORTABLE),
+]
+DOT = Kernel("tests.support.byte_dot:build_dot", 4)
+
+
+def supported(isa: ByteIsa) -> bool:
+    """Whether this machine has the instructions."""
+    features = imported("llvmlite.binding").get_host_cpu_features()
+    needed = {16: ["avx512bw", "avx512vl"], 8: ["avx2"], 4: []}[isa.lanes]
+    if isa.dot is Dot.VPDPBUSD:
+        needed = [*needed, "avx512vnni" if isa.lanes == 16 or features.get("avx512vl") else "avxvnni"]
+    return isa.dot is Dot.PORTABLE or (platform.machine().lower() in ("x86_64", "amd64") and all(map(features.get, needed)))
+
+
+def extreme(rng: np.random.Generator, dtype: str, *sizes: int) -> Array:
+    """Bytes, a third of them the least or the largest of the type: sums of pairs of their products need 17 bits."""
+    limits = np.iinfo(dtype)
+    found = rng.integers(limits.min, limits.max + 1, sizes)
+    return np.where(rng.random(sizes) < 1 / 3, rng.choice([limits.min, limits.max], sizes), found).astype(dtype)
+
+
+@pytest.mark.parametrize("isa", [host_byte_isa(), *OTHERS], ids=str)
+def test_products_of_extreme_bytes(isa: ByteIsa) -> None:
+    """vpmaddubsw would saturate: 255 * 127 twice is more than 32767."""
+    if not supported(isa):
+        pytest.skip("this machine lacks the instructions")
+    count = 4 * isa.lanes
+    for left, right in itertools.product((0, 1, 127, 128, 255), (-128, -127, -1, 0, 127)):
+        unsigned, signed = np.full(count, left, np.uint8), np.full(count, right, np.int8)
+        unsigned[1::4], signed[2::4] = 3, 5
+        sums = np.arange(isa.lanes, dtype=np.int32) - 2**30
+        wanted = sums + (unsigned.astype(np.int32) * signed).reshape(-1, 4).sum(1, np.int32)
+        DOT(isa)(*(array.ctypes.data for array in (sums, unsigned, signed)), sums.ctypes.data)
+        np.testing.assert_array_equal(sums, wanted)
+
+
+def test_instruction_sets() -> None:
+    every = {"avx2": True, "avx512f": True, "avx512bw": True, "avx512vl": True, "avx512vnni": True}
+    assert byte_isa_of(every, "x86_64") == ByteIsa(16, 32, Dot.VPDPBUSD)
+    assert byte_isa_of({**every, "avx512vnni": False}, "amd64") == ByteIsa(16, 32, Dot.VPMADDWD)
+    assert byte_isa_of({"avx2": True, "avx512f": True}, "x86_64") == ByteIsa(8, 16, Dot.VPMADDWD)
+    assert byte_isa_of({"avx2": True, "avxvnni": True}, "x86_64") == ByteIsa(8, 16, Dot.VPDPBUSD)
+    assert byte_isa_of({"avx": True}, "x86_64") == ByteIsa(4, 16, Dot.VPMADDWD)
+    assert byte_isa_of({}, "aarch64") == ByteIsa(4, 32, Dot.PORTABLE)
+
+
+def product_of(a: Array, b: Array, rng: np.random.Generator, *, each: bool, output: str = "") -> tuple[dml.OperatorDesc, dict[str, Array]]:
+    """A product of matrices: of integers, or quantized again as `output`."""
+    rows, columns, ones = a.shape[-2], b.shape[-1], (1,) * (a.ndim - 2)
+    of_rows, of_columns = ((*ones, rows, 1), (*ones, 1, columns)) if each else ((*ones, 1, 1), (*ones, 1, 1))
+    given = {"a_tensor": a, "a_zero_point_tensor": extreme(rng, a.dtype.name, *of_rows), "b_tensor": b}
+    given["b_zero_point_tensor"] = extreme(rng, b.dtype.name, *of_columns)
+    if not output:
+        return dml.MatrixMultiplyIntegerDesc(**{name: tensor(array) for name, array in given.items()}).with_outputs(), given
+    given |= {"a_scale_tensor": scale(rng, *of_rows), "b_scale_tensor": scale(rng, *of_columns)}
+    given |= {"output_scale_tensor": scale(rng, *of_rows) * 300, "output_zero_point_tensor": extreme(rng, output, *of_rows)}
+    sizes = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns)
+    described = dml.TensorDesc(data_type=output.upper(), sizes=sizes)
+    tensors = {name: tensor(array) for name, array in given.items()}
+    return dml.QuantizedLinearMatrixMultiplyDesc(**tensors, output_tensor=described), given
+
+
+def scale(rng: np.random.Generator, *sizes: int) -> Array:
+    return (2.0 ** rng.integers(-9, -3, sizes)).astype(np.float32)  # powers of two make many ties
+
+
+PRODUCTS = {
+    "one row": (1, 67, 97),
+    "few terms": (13, 2, 16),
+    "no whole quad": (9, 5, 50),
+    "several chunks and panels": (70, 133, 101),
+    "one column": (8, 16, 1),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two threads, and the same on one; B and its zero points transposed, too."""
+    rng, (rows, terms, columns) = np.random.default_rng(1), PRODUCTS[name]
+    for number, (left, right) in enumerate(itertools.product(BYTES, BYTES)):
+        a, b = extreme(rng, left, rows, terms), extreme(rng, right, terms, columns)
+        for output in ("", BYTES[number % 2]):
+            desc, given = product_of(a, b if number % 2 else np.asfortranarray(b), rng, each=number > 1, output=output)
+            wanted = run(desc, given)["output_tensor"]
+            for threads in (1, 2):
+                found = run_on(threads, matrix, desc, given, monkeypatch, prepared=threads == 1)
+                np.testing.assert_array_equal(found, wanted)
+
+
+# channels, filters, sizes, window, strides, dilations, start and end padding, groups
+CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
+    "pointwise, several rows of positions": (9, 19, (23, 29), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 1),
+    "pointwise with strides": (4, 8, (9, 41), (1, 1), (2, 2), (1, 1), (0, 0), (0, 0), 1),
+    "a window": (5, 11, (12, 37), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1),
+    "strides of 2": (3, 8, (15, 70), (3, 3), (2, 2), (1, 1), (1, 1), (0, 1), 1),
+    "strides of 3, dilated": (6, 9, (17, 20), (2, 3), (3, 3), (2, 2), (0, 2), (1, 0), 1),
+    "groups": (12, 9, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 3),
+    "depthwise": (5, 5, (9, 75), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 5),
+    "depthwise with strides": (3, 6, (14, 70), (5, 5), (2, 2), (1, 1), (2, 1), (1, 2), 3),
+    "depthwise, dilated rows": (2, 2, (9, 9), (3, 1), (1, 1), (2, 1), (2, 0), (2, 0), 2),
+    "depthwise, dilated columns": (3, 3, (5, 19), (1, 3), (1, 1), (1, 2), (0, 2), (0, 2), 3),
+    "padding alone": (2, 3, (2, 2), (2, 2), (2, 2), (1, 1), (3, 3), (3, 3), 1),
+}
+
+
+def convolution_of(
+    name: str, types: tuple[str, str], rng: np.random.Generator, *, output: str = "", wide: bool = False
+) -> tuple[dml.OperatorDesc, dict[str, Array]]:
+    """A convolution: of integers, or quantized again as `output`; with `wide`, biases near the limits of 32 bits."""
+    channels, filters, sizes, window, strides, dilations, start, end, groups = CONVOLUTIONS[name]
+    given = {"input_tensor": extreme(rng, types[0], 2, channels, *sizes)}
+    given["filter_tensor"] = extreme(rng, types[1], filters, channels // groups, *window)
+    given["input_zero_point_tensor"] = extreme(rng, types[0], 1, 1, 1, 1)
+    each = (1, filters, 1, 1)
+    given["filter_zero_point_tensor"] = extreme(rng, types[1], *each) * rng.integers(0, 2, each).astype(types[1])
+    own = {"strides": strides, "dilations": dilations, "start_padding": start, "end_padding": end, "group_count": groups}
+    plain = {field: tensor(array) for field, array in given.items()}
+    desc = dml.ConvolutionIntegerDesc(**plain, **own).with_outputs()
+    if not output:
+        return desc, given
+    assert desc.output_tensor is not None
+    given |= {"input_scale_tensor": scale(rng, 1, 1, 1, 1), "filter_scale_tensor": scale(rng, *each)}
+    given |= {"output_scale_tensor": scale(rng, 1, 1, 1, 1) * 300, "output_zero_point_tensor": extreme(rng, output, 1, 1, 1, 1)}
+    given["bias_tensor"] = rng.integers(-9999, 9999, each).astype(np.int32)
+    if wide:
+        given["bias_tensor"][0, ::2] = np.array([2**31 - 1, -(2**31)] * filters, np.int32)[: (filters + 1) // 2, None, None]
+        given["output_scale_tensor"][...] = 2.0**15
+    tensors = {field: tensor(array) for field, array in given.items()}
+    described = dml.TensorDesc(data_type=output.upper(), sizes=desc.output_tensor.sizes)
+    return dml.QuantizedLinearConvolutionDesc(**tensors, **own, output_tensor=described), given
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two threads, and the same on one."""
+    rng = np.random.default_rng(2)
+    monkeypatch.setattr(convolution, "_TILE_BYTES", 3000)
+    for number, types in enumerate(itertools.product(BYTES, BYTES)):
+        for output in ("", BYTES[number % 2]):
+            desc, given = convolution_of(name, types, rng, output=output, wide=number == 3)
+            assert not isinstance(compiled_plan(desc), str)
+            wanted = run(desc, given)["output_tensor"]
+            for threads in (1, 2):
+                found = run_on(threads, convolution, desc, given, monkeypatch, prepared=threads == 1)
+                np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["pointwise, several rows of positions", "strides of 2", "depthwise with strides"])
+def test_layouts_of_convolutions(name: str) -> None:
+    """With gaps and axes in another order; what is around the elements is unchanged."""
+    desc, given = convolution_of(name, ("int8", "uint8"), np.random.default_rng(3), output="int8")
+    wanted = run(desc, given)["output_tensor"]
+    np.testing.assert_array_equal(run_in_layouts(desc, given, "cpu")["output_tensor"], wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isa", OTHERS, ids=str)
+def test_other_processors(isa: ByteIsa, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole kernels with the instructions of other processors."""
+    if not supported(isa):
+        pytest.skip("this machine lacks the instructions")
+    rng = np.random.default_rng(4)
+    for module in (convolution, linear, matrix):
+        monkeypatch.setattr(module, "host_byte_isa", lambda: isa)
+    cases = [convolution_of(name, types, rng, output="uint8") for name in CONVOLUTIONS for types in itertools.product(BYTES, BYTES)]
+    for rows, terms, columns in PRODUCTS.values():
+        a, b = extreme(rng, "int8", rows, terms), extreme(rng, "uint8", terms, columns)
+        cases += [product_of(a, b, rng, each=True), product_of(a, b, rng, each=True, output="int8")]
+    for desc, given in cases:
+        module = matrix if "a_tensor" in given else convolution
+        np.testing.assert_array_equal(run_on(1, module, desc, given, monkeypatch), run(desc, given)["output_tensor"])
+    for make, given in ELEMENTS.values():
+        with np.errstate(all="ignore"):
+            wanted = run(make(), given)["output_tensor"]
+        np.testing.assert_array_equal(run_on(1, linear, make(), given, monkeypatch), wanted)
+
+
+SCALES = {
+    "zero": 0.0,
+    "infinity": np.inf,
+    "NaN": np.nan,
+    "subnormal": 1e-42,
+    "of no precision in float32": 1e-38,
+    "negative": -0.01,
+}
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_scales_that_float32_cannot_divide(name: str) -> None:
+    rng = np.random.default_rng(5)
+    a, b = extreme(rng, "uint8", 5, 9), extreme(rng, "int8", 9, 20)
+    for field in ("a_scale_tensor", "b_scale_tensor", "output_scale_tensor"):
+        desc, given = product_of(a, b, rng, each=False, output="uint8")
+        given[field][...] = SCALES[name]
+        with np.errstate(all="ignore"):
+            wanted = run(desc, given)["output_tensor"]
+        np.testing.assert_array_equal(run(desc, given, "cpu")["output_tensor"], wanted)
+
+
+def test_sums_wrap_around() -> None:
+    """More terms than fit in 32 bits: sums of integers wrap, what is quantized again is computed by NumPy."""
+    a, b = np.full((1, 40_000), 255, np.uint8), np.full((40_000, 1), 255, np.uint8)
+    desc, given = product_of(a, b, np.random.default_rng(6), each=False)
+    given = {name: array for name, array in given.items() if "zero" not in name}
+    desc = desc.replace(a_zero_point_tensor=None, b_zero_point_tensor=None)
+    assert run(desc, given, "cpu")["output_tensor"].item() == 40_000 * 255 * 255 - 2**32
+    scaled, _ = product_of(a, b, np.random.default_rng(6), each=False, output="uint8")
+    assert compiled_plan(scaled) == "a sum of more than 33025 products may not fit in 32 bits"
+
+
+def of_elements() -> dict[str, tuple[Callable[[], dml.OperatorDesc], dict[str, Array]]]:
+    """Element-wise operators on odd numbers of elements, with ties, infinities, NaN and scales of 0."""
+    rng = np.random.default_rng(7)
+    x = (rng.integers(-900, 900, (3, 5, 37)) / 4).astype(np.float32)
+    x[0, 0, :6] = np.nan, np.inf, -np.inf, 3e38, -0.0, 1e-44
+    q, of_channels = extreme(rng, "int8", 3, 5, 37), np.array([0.5, 0.25, 3.1, 0.0, -1.5], np.float32).reshape(1, 5, 1)
+    zeros, one = extreme(rng, "int8", 1, 5, 1), (1, 1, 1)
+    found: dict[str, tuple[Callable[[], dml.OperatorDesc], dict[str, Array]]] = {}
+    for name, kind, field in (("quantize", dml.QuantizeDesc, x), ("dequantize", dml.DequantizeDesc, q)):
+        for of, own, zero in (("one", of_channels[:, :1], zeros[:, :1]), ("each", of_channels, zeros)):
+            given = {"input_tensor": field, "quantization_tensors[0]": own, "quantization_tensors[1]": zero}
+
+            def desc(kind: Any = kind, given: dict[str, Array] = given) -> dml.OperatorDesc:
+                parameters = [tensor(given[f"quantization_tensors[{number}]"]) for number in (0, 1)]
+                made = kind(
+                    input_tensor=tensor(given["input_tensor"]), quantization_type="SCALE_ZERO_POINT", quantization_tensors=parameters
+                )
+                return made.with_outputs()
+
+            found[f"{name}, {of}"] = desc, given
+    given = {"a_tensor": q, "b_tensor": extreme(rng, "uint8", 3, 5, 37)}
+    for name, value in (("a", 0.5), ("b", 0.25), ("output", 1.5)):
+        given[f"{name}_scale_tensor"] = np.full(one, value, np.float32)
+    given |= {"a_zero_point_tensor": zeros[:, :1], "b_zero_point_tensor": np.full(one, 200, np.uint8)}
+    given["output_zero_point_tensor"] = np.full(one, -7, np.int8)
+    output = dml.TensorDesc(data_type="INT8", sizes=q.shape)
+    tensors = {name: tensor(array) for name, array in given.items()}
+    found["add"] = lambda: dml.ElementWiseQuantizedLinearAddDesc(**tensors, output_tensor=output), given
+    return found
+
+
+ELEMENTS = of_elements()
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two threads, and the same on one, whose pieces are others."""
+    desc, given = ELEMENTS[name]
+    assert not isinstance(compiled_plan(desc()), str)
+    with np.errstate(all="ignore"):
+        wanted = run(desc(), given)["output_tensor"]
+    for threads in (1, 2):
+        np.testing.assert_array_equal(run_on(threads, linear, desc(), given, monkeypatch), wanted)
+
+
+def test_other_types_are_computed_by_numpy() -> None:
+    half, whole = (dml.TensorDesc(data_type=kind, sizes=(2, 3)) for kind in ("FLOAT16", "INT32"))
+    of_bytes, scale = dml.TensorDesc(data_type="UINT8", sizes=(2, 3)), dml.TensorDesc(data_type="FLOAT32", sizes=(2, 3))
+    reason = "compiled quantization is between FLOAT32 and UINT8 or INT8"
+    assert compiled_plan(dml.ElementWiseDequantizeLinearDesc(input_tensor=of_bytes, scale_tensor=half).with_outputs()) == reason
+    assert compiled_plan(dml.ElementWiseDequantizeLinearDesc(input_tensor=whole, scale_tensor=scale).with_outputs()) == reason
+    one = dml.TensorDesc(data_type="FLOAT16", sizes=(1, 1))
+    desc = dml.MatrixMultiplyIntegerToFloatDesc(
+        a_tensor=dml.TensorDesc(data_type="UINT8", sizes=(2, 3)),
+        a_scale_tensor=one,
+        b_tensor=dml.TensorDesc(data_type="INT8", sizes=(3, 2)),
+        b_scale_tensor=one,
+        output_tensor=dml.TensorDesc(data_type="FLOAT16", sizes=(2, 2)),
+    )
+    assert compiled_plan(desc) == "compiled products of integers give INT32, FLOAT32, UINT8 or INT8"
