@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda.attention import plan as attention
+from dmlpy.devices.cuda.attention import division
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from tests.support import relation_descs as descs
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gpu_models import H200, T4
@@ -22,10 +23,12 @@ from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
 
-@pytest.fixture
-def on_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few queries there are."""
-    monkeypatch.setattr(attention, "LEAST_HALVES_QUERIES", 0)
+@pytest.fixture(params=["few", pytest.param("many", marks=pytest.mark.slow)])
+def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which kernel has the queries, where there are few."""
+    if request.param == "many":
+        monkeypatch.setattr(division, "MOST_FEW_ROWS", 0)
+    return str(request.param)
 
 
 def of_halves(desc: dml.OperatorDesc) -> Any:
@@ -57,7 +60,7 @@ def check(desc: Any, given: dict[str, Array], device: dml.Device, *, every_layou
 
 
 @pytest.mark.parametrize("operator", ["MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1"])
-def test_every_form(on_cores: None, cuda_device: dml.Device, operator: str) -> None:
+def test_every_form(rows: str, cuda_device: dml.Device, operator: str) -> None:
     rng, plans = np.random.default_rng(51), []
     for number, own in enumerate(descs.valid_descs(f"DML_OPERATOR_{operator}")):
         desc = of_halves(dml.OperatorDesc.from_dict(descs.data(f"DML_OPERATOR_{operator}", own.members)))
@@ -66,7 +69,7 @@ def test_every_form(on_cores: None, cuda_device: dml.Device, operator: str) -> N
         plans.append(str(dml.compile(desc, cuda_device).plan))
         check(desc, arrays(desc, rng), cuda_device, every_layout=number % 8 == 0)
     assert len(plans) > 10
-    assert all("attend_halves<64, 64>" in plan for plan in plans)
+    assert all(f"attend_halves<32, {'true' if rows == 'few' else 'false'}, " in plan for plan in plans)
 
 
 def attention_of(queries: int, keys: int, size: int, value_size: int, **more: Any) -> Any:
@@ -91,21 +94,25 @@ def test_sizes_about_those_of_tiles(cuda_device: dml.Device, sizes: tuple[int, i
 
 
 def test_elements_that_come_16_bytes_at_a_time_give_the_same_bits(cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    every_key = {"mask_tensor": tensor(1, 1, 1, 100, data_type="INT32"), "mask_type": "BOOLEAN"}
     desc = attention_of(40, 100, 48, 72)
     given = arrays(desc, np.random.default_rng(53))
-    chosen: list[bool] = []
-    of = attention.AttentionPlan._wide
+    launched: list[str] = []
+    launch = KernelLibrary.launch
 
-    def wide(*arguments: Any) -> bool:
-        chosen.append(of(*arguments))
-        return chosen[-1]
+    def noted(library: KernelLibrary, kernel: Kernel, *arguments: Any, **options: Any) -> Any:
+        launched.append(kernel.entry)
+        return launch(library, kernel, *arguments, **options)
 
-    monkeypatch.setattr(attention.AttentionPlan, "_wide", wide)
+    monkeypatch.setattr(KernelLibrary, "launch", noted)
     found = run(desc, given, cuda_device)["output_tensor"]
-    assert chosen == [True] * 3
     odd = desc.replace(key_tensor=desc.key_tensor.replace(strides=(97 * 101, 97, 1)))
-    same(run(odd, given, cuda_device)["output_tensor"], found, "keys one by one")
-    assert chosen[3:] == [True, False, True]
+    one_by_one = run(odd, given, cuda_device)["output_tensor"]
+    assert launched == ["attend_halves<128, false, true>", "attend_halves<128, false, false>"]
+    assert_close(one_by_one, by_definition(desc, given)["output_tensor"], np.float16, terms=200)
+    assert_close(found, by_definition(desc, given)["output_tensor"], np.float16, terms=200)
+    masked = run(desc.replace(**every_key), given | {"mask_tensor": np.ones((1, 1, 1, 100), np.int32)}, cuda_device)["output_tensor"]
+    same(masked, one_by_one, "16 bytes at a time beside a mask")
 
 
 @pytest.mark.parametrize("filter_value", [-1e4, -math.inf, -0.5, 3.0, math.inf])
@@ -119,10 +126,10 @@ def test_masks_whose_effect_changes_from_key_to_key(cuda_device: dml.Device, fil
 
 def test_plans_describe_how_they_multiply() -> None:
     newer, older = (CudaDevice(DryRunSeam(machine)) for machine in (H200, T4))
-    many, few = attention_of(64, 64, 64, 64), attention_of(16, 64, 64, 64)
+    many, few = attention_of(64, 64, 64, 64), attention_of(8, 64, 64, 64)
     assert "products on tensor cores, by mma m16n8k16 of halves" in dml.compile(many, newer).plan
     assert "products on tensor cores, by mma m16n8k8 of halves" in dml.compile(many, older).plan
-    assert "in float32: 16 queries are too few for tensor cores" in dml.compile(few, newer).plan
+    assert "blocks of 16 queries of heads that share keys, and all keys, products on tensor cores" in dml.compile(few, newer).plan
     costs = [dml.compile(desc, newer).explain_plan() for desc in (many, of_floats(many))]
     estimates = [cost.estimate_us for cost in costs]
     assert estimates[0] is not None

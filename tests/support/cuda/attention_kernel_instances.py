@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from dmlpy.devices.cuda.attention.plan import COLUMNS, HALVES, ROWS, attend_kernel, halves_kernel, keep_kernel
+from dmlpy.devices.cuda.attention.division import COLUMNS, ROWS, SIZES, attend_kernel, combine_kernel, halves_kernel, keep_kernel
 from dmlpy.devices.cuda.kernels import Kernel
 
 
@@ -16,8 +16,8 @@ def attention_instances() -> Iterator[Kernel]:
     for name in ("float32", "float16"):
         data_type = np.dtype(name)
         yield keep_kernel(data_type)
-        # halves of many queries are the tensor cores'
-        for rows, columns in product(ROWS if name == "float32" else ROWS[:1], COLUMNS):
+        yield combine_kernel(data_type)
+        for rows, columns in product(ROWS, COLUMNS):
             yield attend_kernel(data_type, rows, columns)
-    for columns in HALVES:
-        yield halves_kernel(columns)
+    for size, few, plain in product(SIZES, (False, True), (False, True)):
+        yield halves_kernel(size, few=few, plain=plain)
