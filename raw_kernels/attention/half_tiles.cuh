@@ -6,9 +6,6 @@
 
 inline constexpr int chunk_elements = 8;
 inline constexpr int chunk_words = 4;
-/// In the place of a scale of 0: products of halves with it are 0 beside any other exponent, while infinities stay.
-inline constexpr float least_scale = 1.17549435e-38f;
-
 /// The word of a tile where a chunk of a row begins.
 template <int size>
 __device__ __forceinline__ int place_of(int row, int chunk) {
@@ -22,22 +19,6 @@ __device__ __forceinline__ int place_of(int row, int chunk) {
 /// come before it, so that no carry goes beyond.
 __device__ __forceinline__ int further_place(int place, int further) {
     return (place ^ further % 8 * chunk_words) + further / 8 * 8 * chunk_words;
-}
-
-struct Largest {
-    __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
-};
-
-struct Sum {
-    __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
-};
-
-/// Merges the values of the four lanes that have a row.
-template <class Merge>
-__device__ __forceinline__ float over_quad(float value) {
-    Merge const merge;
-    value = merge(value, machine::shuffle_xor(value, 1));
-    return merge(value, machine::shuffle_xor(value, 2));
 }
 
 /// Begins to copy rows to a tile, whose other rows and elements become 0.

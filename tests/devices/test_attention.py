@@ -345,7 +345,7 @@ def test_the_sanitizers_find_nothing(sanitizers: str, data_type: str, sizes: dic
     require("g++")
     desc = with_lengths(sizes, data_type)
     given = arrays(desc, np.random.default_rng(42)) | {"past_sequence_lengths_tensor": np.array([sizes["past"], 1], data_type.lower())}
-    seam = CpuSeam(sanitize=sanitizers, sanitized=("attend<", "keep<"))
+    seam = CpuSeam(sanitize=sanitizers, sanitized=("attend_", "combine<", "keep<"))
     found = run(desc, given, CudaDevice(seam))
     for name, wanted in by_definition(desc, given).items():
         assert_close(found[name], wanted, found[name].dtype, terms=80, what=name)
@@ -363,7 +363,7 @@ def test_what_cuda_reports_about_its_work(cuda_device: dml.Device) -> None:
     assert dml.compile(with_lengths(sizes, "INT32"), cuda_device).binding_properties.temporary_resource_size == 0
     floating = dml.compile(with_lengths(sizes, "FLOAT32"), cuda_device)
     assert floating.binding_properties.temporary_resource_size == 256
-    assert floating.plan.endswith("attend<float, 1, 4>, keep<float>")
+    assert floating.plan.endswith("attend_floats<128, true, false>, keep<float>")
 
 
 def test_more_keys_than_kernels_count_are_refused(cuda_device: dml.Device) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_every_form(rows: str, cuda_device: dml.Device, operator: str) -> None:
         plans.append(str(dml.compile(desc, cuda_device).plan))
         check(desc, arrays(desc, rng), cuda_device, every_layout=number % 8 == 0)
     assert len(plans) > 10
-    assert all(f"attend_halves<32, {'true' if rows == 'few' else 'false'}, " in plan for plan in plans)
+    assert all(("attend_halves<128, true, false>" in plan) == (rows == "few") for plan in plans)
 
 
 def attention_of(queries: int, keys: int, size: int, value_size: int, **more: Any) -> Any:
@@ -81,7 +82,7 @@ def attention_of(queries: int, keys: int, size: int, value_size: int, **more: An
 
 
 # queries, keys, elements of a key and of a value
-SIZES = [(17, 65, 33, 65), (64, 64, 32, 64), (65, 129, 136, 128), (20, 70, 150, 200), (18, 1, 8, 8)]
+SIZES = [(17, 65, 33, 65), (64, 64, 32, 64), (65, 129, 136, 128), (20, 70, 150, 200), (18, 1, 8, 8), (3, 70, 264, 257)]
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -89,7 +90,7 @@ SIZES = [(17, 65, 33, 65), (64, 64, 32, 64), (65, 129, 136, 128), (20, 70, 150, 
 def test_sizes_about_those_of_tiles(cuda_device: dml.Device, sizes: tuple[int, int, int, int], biased: bool) -> None:
     biases = {"bias_tensor": tensor(8 * sizes[2] + 2 * sizes[3] - 2 * sizes[2], data_type="FLOAT16")} if biased else {}
     desc = attention_of(*sizes, **biases)
-    assert "attend_halves<" in str(dml.compile(desc, cuda_device).plan)
+    assert ("attend_halves<" in str(dml.compile(desc, cuda_device).plan)) == (sizes[2] <= 256)
     check(desc, arrays(desc, np.random.default_rng(52)), cuda_device, every_layout=sizes[0] == 17)
 
 
@@ -122,6 +123,45 @@ def test_masks_whose_effect_changes_from_key_to_key(cuda_device: dml.Device, fil
     of_mask = {"mask_tensor": tensor(*mask.shape, data_type="INT32"), "mask_type": "BOOLEAN", "mask_filter_value": filter_value}
     desc = attention_of(20, 150, 8, 6, **of_mask)
     check(desc, arrays(desc, np.random.default_rng(54)) | {"mask_tensor": mask}, cuda_device, every_layout=False)
+
+
+def long_limits(mask_type: str, limits: list[list[int]]) -> dict[str, Any]:
+    """A mask of the keys that two batch entries attend to: ends, and starts."""
+    return {"mask_tensor": tensor(len(limits), 2, data_type="INT32"), "mask_type": mask_type}
+
+
+# what is added to 1040 keys, of which parts are combined; and limits of the two batch entries
+IN_PARTS: dict[str, tuple[dict[str, Any], list[list[int]] | None]] = {
+    "nothing": ({}, None),
+    "a negative scale": ({"scale": -0.3}, None),
+    "a scale of 0": ({"scale": 0.0}, None),
+    "biases": ({"bias_tensor": tensor(8 * 4 + 2 * 8 + 2 * 8, data_type="FLOAT16")}, None),
+    "lengths": (long_limits("KEY_SEQUENCE_LENGTH", [[700, 0]]), [[700, 0]]),
+    "lengths that count alone": (
+        long_limits("KEY_SEQUENCE_LENGTH", [[130, 0]]) | {"mask_filter_value": -math.inf},
+        [[130, 0]],
+    ),
+    "ends and starts that count alone": (
+        long_limits("KEY_SEQUENCE_END_START", [[1, 1]] * 2) | {"mask_filter_value": -math.inf},
+        [[900, 1030], [80, 1029]],
+    ),
+}
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32"])
+@pytest.mark.parametrize("queries", [2, 10])
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_parts_of_the_keys_are_combined(cuda_device: dml.Device, name: str, queries: int, data_type: str) -> None:
+    more, limits = IN_PARTS[name]
+    desc = attention_of(queries, 1040, 8, 8, **more)
+    desc = desc if data_type == "FLOAT16" else of_floats(desc)
+    assert re.search(
+        r"one of [2-9] parts of the keys.*\nkernels: attend_(halves|floats)<\d+, \w+, \w+>, combine<", dml.compile(desc, cuda_device).plan
+    )
+    given = arrays(desc, np.random.default_rng(56))
+    if limits is not None:
+        given["mask_tensor"] = np.array(limits, np.int32)
+    check(desc, given, cuda_device, every_layout=False)
 
 
 def test_plans_describe_how_they_multiply() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 FILE = "attention/forward.cu"
 TENSOR_CORES_FILE = "attention/tensor_cores.cu"
+FLOATS_FILE = "attention/floats.cu"
 COMBINE_FILE = "attention/combine.cu"
 
 _SOURCE = struct(
@@ -38,38 +39,48 @@ PARAMETERS = struct(
     ("filter_value", np.float32),
 )
 
-SIZES = (32, 64, 128, 256)
-"""Of `attend_halves`: elements of a head that it has room for."""
+SIZES = {
+    ("float16", False, True): (32, 64, 128, 256),
+    ("float16", False, False): (64, 128, 256),
+    ("float32", False, True): (64, 128, 256),
+    ("float32", False, False): (128, 256),
+    ("float16", True, False): (128, 256),
+    ("float32", True, False): (128, 256),
+}
+"""Elements of a head that instances of `attend_halves` and `attend_floats` have room for: by type, of few rows, plain.
+
+Few rows leave time for everything while keys and values come from memory: they need no instances of their own for plain attention.
+"""
 FEW_ROWS = 16
-"""The rows that all warps of its blocks share where there are few."""
+"""The rows of a block where there are few: in `attend_halves` all warps share them."""
 MOST_FEW_ROWS = FEW_ROWS
 """The most rows that count as few."""
-_QUERY_TILE, _VALUE_TILE = 64, 128
-"""Queries, and elements of a value, of a block of `attend`."""
-ROWS, COLUMNS = (1, 4), (4, 8)
-"""Queries, and elements of a value, that a thread of `attend` owns: the second if there are more than 16 times the first."""
+_ROWS, _COLUMNS = 4, 8
+"""Queries, and elements of a value, that a thread of `attend` owns."""
 _LANES, _THREADS = 16, 256
-"""Threads along a row of a block, and in total: `lanes` and `attend_threads` of the kernel."""
+"""Threads along a row of a block of `attend`, and in total: `lanes` and `attend_threads`."""
 MOST_BLOCKS = 2**31 - 1
-_HALF_BYTES = 2
 _STAGES = 3
+_PIECE_BYTES, _WEIGHT_PITCH, _FLOAT_KEYS, _FLOAT_THREADS = 8192, 72, 64, 128
+"""Of `attend_floats`: bytes of a stage, floats of a row of weights, keys of a tile, threads of a block."""
 _BLOCKS_TOGETHER = {True: 4, False: 1}
 """The blocks of few rows, and of many, that a multiprocessor is to have at least before keys are not divided further. Model."""
 _LEAST_TILES = {True: 4, False: 8}
 """The fewest tiles of keys in a part of them, where there are few rows and many. Model."""
 
 
-def attend_kernel(data_type: np.dtype[Any], rows: int, columns: int) -> Kernel:
-    """The kernel whose threads own so many queries and elements of their results."""
+def attend_kernel(data_type: np.dtype[Any]) -> Kernel:
+    """The kernel for everything: heads of any size, any strides, any GPU."""
     scalar = scalar_type(data_type)
-    return Kernel(FILE, f"attend<{scalar}, {rows}, {columns}>", PARAMETERS, f"AttentionParameters<{scalar}>")
+    return Kernel(FILE, f"attend<{scalar}, {_ROWS}, {_COLUMNS}>", PARAMETERS, f"AttentionParameters<{scalar}>")
 
 
-def halves_kernel(size: int, *, few: bool, plain: bool) -> Kernel:
-    """The kernel on tensor cores for heads of at most `size` elements; of few rows, and of nothing but queries, keys and values."""
+def parts_kernel(data_type: np.dtype[Any], size: int, *, few: bool, plain: bool) -> Kernel:
+    """The kernel for heads of at most `size` elements; of few rows, and of nothing but queries, keys and values."""
     flags = ", ".join("true" if flag else "false" for flag in (few, plain))
-    struct_name = "AttentionParameters<machine::half>"
-    return Kernel(TENSOR_CORES_FILE, f"attend_halves<{size}, {flags}>", PARAMETERS, struct_name, dynamic_shared=True)
+    file, name = (TENSOR_CORES_FILE, "attend_halves") if data_type == np.float16 else (FLOATS_FILE, "attend_floats")
+    struct_name = f"AttentionParameters<{scalar_type(data_type)}>"
+    return Kernel(file, f"{name}<{size}, {flags}>", PARAMETERS, struct_name, dynamic_shared=True)
 
 
 def combine_kernel(data_type: np.dtype[Any]) -> Kernel:
@@ -141,50 +152,80 @@ class Division:
     shared_bytes: int = 0
 
     @property
+    def is_of_any(self) -> bool:
+        """Whether its kernel is `attend`, which is there for all that the others cannot have."""
+        return self.kernel.file == FILE
+
+    @property
     def on_tensor_cores(self) -> bool:
         return self.kernel.file == TENSOR_CORES_FILE
 
     @classmethod
     def of(cls, work: Work, data_type: np.dtype[Any], limits: Limits, *, plain: bool) -> Division:
-        """The division of some work; `plain` as in `halves_kernel`."""
-        halves = cls._of_halves(work, limits, plain=plain) if data_type == np.float16 else None
-        return halves or cls._of_any(work, data_type)
+        """The division of some work; `plain` as in `parts_kernel`."""
+        return cls._of_rows(work, data_type, limits, plain=plain) or cls._of_any(work, data_type)
 
     @classmethod
     def _of_any(cls, work: Work, data_type: np.dtype[Any]) -> Division:
-        rows, columns = ROWS[work.queries > _LANES * ROWS[0]], COLUMNS[work.value_size > _LANES * COLUMNS[0]]
-        query_tiles, value_tiles = -(-work.queries // (rows * _LANES)), -(-work.value_size // (columns * _LANES))
+        rows, columns = _ROWS * _LANES, _COLUMNS * _LANES
+        query_tiles, value_tiles = -(-work.queries // rows), -(-work.value_size // columns)
         tiles = query_tiles * value_tiles * work.groups * work.group_heads * work.batch
-        kernel = attend_kernel(data_type, rows, columns)
-        return cls(kernel, rows * _LANES, columns * _LANES, _THREADS, query_tiles, value_tiles, tiles)
+        return cls(attend_kernel(data_type), rows, columns, _THREADS, query_tiles, value_tiles, tiles)
 
     @classmethod
-    def _of_halves(cls, work: Work, limits: Limits, *, plain: bool) -> Division | None:
+    def _of_rows(cls, work: Work, data_type: np.dtype[Any], limits: Limits, *, plain: bool) -> Division | None:
         """None for heads that are too large, for the kernel or for its shared memory, and more work than a grid has blocks."""
-        size = min((size for size in SIZES if size >= max(work.key_size, work.value_size)), default=0)
+        few, largest = work.rows <= MOST_FEW_ROWS, max(work.key_size, work.value_size)
+        plain = plain and not few
+        size = min((size for size in SIZES[data_type.name, few, plain] if size >= largest), default=0)
         if not size:
             return None
-        few = work.rows <= MOST_FEW_ROWS
-        keys, rows, threads, in_registers = _blocks_of_halves(size, few=few, plain=plain)
-        shared = _STAGES * keys * size * _HALF_BYTES + (0 if in_registers else rows * size * _HALF_BYTES)
-        query_tiles = -(-work.rows // rows)
+        block = (_Block.of_halves if data_type == np.float16 else _Block.of_floats)(size, few=few, plain=plain)
+        query_tiles = -(-work.rows // block.rows)
         blocks = query_tiles * work.groups * work.batch
-        parts = _parts(blocks, -(-work.keys // keys), few, limits)
-        if shared > limits.shared_memory_per_block or blocks * parts > MOST_BLOCKS:
+        parts = _parts(blocks, -(-work.keys // block.keys), few, limits)
+        if block.shared_bytes > limits.shared_memory_per_block or blocks * parts > MOST_BLOCKS:
             return None
-        result_parts = parts * keys // FEW_ROWS if few else parts if parts > 1 else 0
-        kernel = halves_kernel(size, few=few, plain=plain)
-        return cls(kernel, rows, size, threads, query_tiles, 1, blocks * parts, parts, result_parts, shared)
+        result_parts = parts * block.key_warps if parts * block.key_warps > 1 else 0
+        kernel = parts_kernel(data_type, size, few=few, plain=plain)
+        return cls(kernel, block.rows, size, block.threads, query_tiles, 1, blocks * parts, parts, result_parts, block.shared_bytes)
 
 
-def _blocks_of_halves(size: int, *, few: bool, plain: bool) -> tuple[int, int, int, bool]:
-    """Keys of a tile, rows of a block, threads, and whether queries stay in registers: `Division` of the kernel."""
-    keys = 32 if size > 128 else 64
-    in_registers = size <= (128 if plain else 64)
-    if few:
-        return keys, FEW_ROWS, 32 * keys // FEW_ROWS, in_registers
-    rows = 128 if in_registers else 64
-    return keys if plain or size < 128 else keys // 2, rows, rows if plain and size <= 64 else 2 * rows, in_registers
+@dataclass(frozen=True)
+class _Block:
+    """A block of a kernel: `Division` of its file.
+
+    Attributes:
+        keys: of a tile.
+        rows: of the block.
+        threads: of the block.
+        shared_bytes: dynamic.
+        key_warps: warps that divide a tile's keys among them.
+    """
+
+    keys: int
+    rows: int
+    threads: int
+    shared_bytes: int
+    key_warps: int = 1
+
+    @classmethod
+    def of_halves(cls, size: int, *, few: bool, plain: bool) -> _Block:
+        in_registers = size <= (128 if plain else 64)  # where queries are
+        keys = 32 if size > 128 else 64
+        if few:
+            rows, threads, key_warps = FEW_ROWS, 2 * keys, keys // 16
+        else:
+            rows, key_warps = 128 if in_registers else 64, 1
+            threads = rows if plain and size <= 64 else 2 * rows
+            keys //= 1 if plain or size < 128 else 2
+        shared = 2 * size * (_STAGES * keys + (0 if in_registers else rows))
+        return cls(keys, rows, threads, shared, key_warps)
+
+    @classmethod
+    def of_floats(cls, size: int, *, few: bool, plain: bool) -> _Block:
+        rows = 16 * (1 if few else 2 if size > (128 if plain else 64) else 4)
+        return cls(_FLOAT_KEYS, rows, _FLOAT_THREADS, _STAGES * _PIECE_BYTES + 4 * rows * (size + _WEIGHT_PITCH))
 
 
 def _parts(blocks: int, key_tiles: int, few: bool, limits: Limits) -> int:

@@ -1,8 +1,8 @@
 """MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1 over the kernels of raw_kernels/attention/.
 
-`attend`, or `attend_halves` on tensor cores, computes the output from the tensors in place, including stacked ones. Where blocks have parts
-of the keys, they write partial results, which `combine` merges. `keep` writes the present keys and values. The scratch holds past sequence
-lengths converted to the kernels' type, and partial results.
+`attend_halves` or `attend_floats`, or `attend` for large heads, computes the output from the tensors in place, including stacked ones.
+Where blocks have parts of the keys, they write partial results, which `combine` merges. `keep` writes the present keys and values. The
+scratch holds past sequence lengths converted to the kernels' type, and partial results.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class AttentionPlan(PlanWithoutConstants):
     def _blocks(self) -> str:
         """What a block owns."""
         division = self._division
-        if not division.on_tensor_cores:
+        if division.is_of_any:
             return f"blocks of {division.rows} queries and {division.columns} elements of a head's values"
         keys = f"one of {division.parts} parts of the keys" if division.parts > 1 else "all keys"
         return f"blocks of {division.rows} queries of heads that share keys, and {keys}"
