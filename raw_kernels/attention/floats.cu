@@ -74,25 +74,26 @@ __device__ __forceinline__ void begin_piece(Source<float> const& source, RowsAnd
     float const* from;
     long long stride, element_stride;
     if (tile.earlier) {
-        from = &source.past.at(work.batch, work.group, tile.first, 0);
+        from = &source.past.at(work.batch, work.group, 0, 0);
         stride = source.past.strides[2];
         element_stride = source.past.strides[3];
     } else {
-        from = &source.fresh.at(work.batch, tile.first, work.group, 0);
+        from = &source.fresh.at(work.batch, 0, work.group, 0);
         stride = source.fresh.strides[1];
         element_stride = source.fresh.strides[3];
     }
-    bool const at_once = plain || source.wide != 0;
-    from += stride * (first_row + row) + first * (at_once ? 1 : element_stride);
+    int const row_of_all = tile.first + first_row + row;
     int const left = first < source.size ? tile.count - first_row - row : 0;
     float* const to = piece + ((row << quads_log) + (quad ^ row % 8)) * 4;
-    if (at_once) {
-        long long const distance = static_cast<long long>(static_cast<int>(stride)) * further;
+    if (plain || source.wide != 0) {
+        int const short_stride = static_cast<int>(stride);
+        from += static_cast<long long>(short_stride) * row_of_all + first;
 #pragma unroll
         for (int i = 0; i < copies; ++i) {
-            machine::copy_async(to + i * (Own::threads * 4), from + i * distance, i * further < left);
+            machine::copy_async(to + i * (Own::threads * 4), from + static_cast<long long>(short_stride) * (i * further), i * further < left);
         }
     } else {
+        from += stride * row_of_all + first * element_stride;
 #pragma unroll 1
         for (int i = 0; i < copies; ++i) {
             int const elements = i * further < left ? source.size - first : 0;
@@ -281,7 +282,7 @@ __device__ __forceinline__ void write(AttentionParameters<float> const& paramete
 }
 
 template <int size, bool few, bool plain>
-__global__ void __launch_bounds__(Division<size, few, plain>::threads, few && size <= 128 ? 4 : 2)
+__global__ void __launch_bounds__(Division<size, few, plain>::threads, few && size <= 128 ? 3 : 2)
     attend_floats(const __grid_constant__ AttentionParameters<float> parameters) {
     using Own = Division<size, few, plain>;
     float* const staged = machine::dynamic_shared<float>();

@@ -21,14 +21,14 @@ __device__ __forceinline__ int further_place(int place, int further) {
     return (place ^ further % 8 * chunk_words) + further / 8 * 8 * chunk_words;
 }
 
-/// Begins to copy rows to a tile, whose other rows and elements become 0.
+/// Begins to copy rows from `first` on to a tile, whose other rows and elements become 0.
 template <int size, int rows, int threads>
-__device__ __forceinline__ void begin_to_copy(machine::half const* from, int stride, int count, int elements, unsigned* tile) {
+__device__ __forceinline__ void begin_to_copy(machine::half const* from, int stride, int first, int count, int elements, unsigned* tile) {
     constexpr int chunks = size / chunk_elements, across = threads / chunks;
     static_assert(rows % across == 0);
     int const row = static_cast<int>(threadIdx.x) / chunks, chunk = static_cast<int>(threadIdx.x) % chunks;
     bool const within = chunk * chunk_elements < elements;
-    machine::half const* const of_thread = from + static_cast<long long>(stride) * row + chunk * chunk_elements;
+    machine::half const* const of_thread = from + static_cast<long long>(stride) * (first + row) + chunk * chunk_elements;
     int const left = within ? count - row : 0;
 #pragma unroll
     for (int i = 0; i < rows; i += across) {

@@ -55,18 +55,18 @@ __device__ __forceinline__ void begin_tile(Source<machine::half> const& source, 
     machine::half const* from;
     long long stride, element_stride;
     if (tile.earlier) {
-        from = &source.past.at(batch, group, tile.first, 0);
+        from = &source.past.at(batch, group, 0, 0);
         stride = source.past.strides[2];
         element_stride = source.past.strides[3];
     } else {
-        from = &source.fresh.at(batch, tile.first, group, 0);
+        from = &source.fresh.at(batch, 0, group, 0);
         stride = source.fresh.strides[1];
         element_stride = source.fresh.strides[3];
     }
     if (plain || source.wide != 0) {
-        begin_to_copy<size, Own::keys, Own::threads>(from, static_cast<int>(stride), tile.count, source.size, stage);
+        begin_to_copy<size, Own::keys, Own::threads>(from, static_cast<int>(stride), tile.first, tile.count, source.size, stage);
     } else {
-        copy_singly<size, Own::keys, Own::threads>(from, stride, element_stride, tile.count, source.size, stage);
+        copy_singly<size, Own::keys, Own::threads>(from + tile.first * stride, stride, element_stride, tile.count, source.size, stage);
     }
 }
 

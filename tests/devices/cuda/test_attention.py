@@ -148,6 +148,7 @@ IN_PARTS: dict[str, tuple[dict[str, Any], list[list[int]] | None]] = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32"])
 @pytest.mark.parametrize("queries", [2, 10])
 @pytest.mark.parametrize("name", IN_PARTS)

@@ -51,6 +51,8 @@ SIZES = {
 
 Few rows leave time for everything while keys and values come from memory: they need no instances of their own for plain attention.
 """
+_SIZES_FROM_80 = (64, 256)
+"""Those of `attend_halves` that have too few registers below compute capability 8.0, where products take two instructions."""
 FEW_ROWS = 16
 """The rows of a block where there are few: in `attend_halves` all warps share them."""
 MOST_FEW_ROWS = FEW_ROWS
@@ -80,7 +82,8 @@ def parts_kernel(data_type: np.dtype[Any], size: int, *, few: bool, plain: bool)
     flags = ", ".join("true" if flag else "false" for flag in (few, plain))
     file, name = (TENSOR_CORES_FILE, "attend_halves") if data_type == np.float16 else (FLOATS_FILE, "attend_floats")
     struct_name = f"AttentionParameters<{scalar_type(data_type)}>"
-    return Kernel(file, f"{name}<{size}, {flags}>", PARAMETERS, struct_name, dynamic_shared=True)
+    lowest = 80 if data_type == np.float16 and size in _SIZES_FROM_80 else 75
+    return Kernel(file, f"{name}<{size}, {flags}>", PARAMETERS, struct_name, dynamic_shared=True, lowest_capability=lowest)
 
 
 def combine_kernel(data_type: np.dtype[Any]) -> Kernel:
@@ -177,7 +180,10 @@ class Division:
         """None for heads that are too large, for the kernel or for its shared memory, and more work than a grid has blocks."""
         few, largest = work.rows <= MOST_FEW_ROWS, max(work.key_size, work.value_size)
         plain = plain and not few
-        size = min((size for size in SIZES[data_type.name, few, plain] if size >= largest), default=0)
+        kernels = {
+            size: parts_kernel(data_type, size, few=few, plain=plain) for size in SIZES[data_type.name, few, plain] if size >= largest
+        }
+        size = min((size for size, kernel in kernels.items() if kernel.lowest_capability <= limits.compute_capability), default=0)
         if not size:
             return None
         block = (_Block.of_halves if data_type == np.float16 else _Block.of_floats)(size, few=few, plain=plain)
@@ -187,8 +193,7 @@ class Division:
         if block.shared_bytes > limits.shared_memory_per_block or blocks * parts > MOST_BLOCKS:
             return None
         result_parts = parts * block.key_warps if parts * block.key_warps > 1 else 0
-        kernel = parts_kernel(data_type, size, few=few, plain=plain)
-        return cls(kernel, block.rows, size, block.threads, query_tiles, 1, blocks * parts, parts, result_parts, block.shared_bytes)
+        return cls(kernels[size], block.rows, size, block.threads, query_tiles, 1, blocks * parts, parts, result_parts, block.shared_bytes)
 
 
 @dataclass(frozen=True)

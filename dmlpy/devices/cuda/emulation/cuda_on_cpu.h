@@ -329,8 +329,9 @@ CUDA_ON_CPU_UNSEEN void exchange_rows(MatrixRow* const* lanes) {
             const int g = lane / 4, t = lane % 4;
             MatrixRow* const* const rows = lanes + 8 * matrix;
             if constexpr (transposed) {
-                const auto half_of = [&](int row) { return rows[row]->row.values[g / 2] >> g % 2 * 16 & 0xFFFF; };
-                lanes[lane]->words[matrix] = half_of(2 * t) | half_of(2 * t + 1) << 16;
+                const unsigned first = rows[2 * t]->row.values[g / 2] >> g % 2 * 16 & 0xFFFF;
+                const unsigned second = rows[2 * t + 1]->row.values[g / 2] >> g % 2 * 16;
+                lanes[lane]->words[matrix] = first | second << 16;
             } else {
                 lanes[lane]->words[matrix] = rows[g]->row.values[t];
             }
