@@ -171,6 +171,9 @@ def test_plans_describe_how_they_multiply() -> None:
     assert "products on tensor cores, by mma m16n8k16 of halves" in dml.compile(many, newer).plan
     assert "products on tensor cores, by mma m16n8k8 of halves" in dml.compile(many, older).plan
     assert "blocks of 16 queries of heads that share keys, and all keys, products on tensor cores" in dml.compile(few, newer).plan
+    assert dml.compile(many, newer).plan.endswith("kernels: attend_halves<64, false, true>")
+    assert dml.compile(many, older).plan.endswith("kernels: attend_halves<128, false, true>")
+    assert dml.compile(attention_of(64, 64, 200, 64), older).plan.endswith("kernels: attend<machine::half, 4, 8>")
     costs = [dml.compile(desc, newer).explain_plan() for desc in (many, of_floats(many))]
     estimates = [cost.estimate_us for cost in costs]
     assert estimates[0] is not None
