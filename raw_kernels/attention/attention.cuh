@@ -1,4 +1,4 @@
-// Shared by the kernels of attention: their tensors, and the online softmax of a query's scores.
+// Shared by the kernels of attention: their tensors, how the keys of a batch entry are divided, and partial results.
 #pragma once
 
 /// Queries, keys or values: earlier ones, then new ones with a bias.
@@ -19,8 +19,14 @@ struct Source {
         if (bias == nullptr) {
             return value;
         }
-        return value + machine::to_float(bias[(static_cast<long long>(head) * size + element) * bias_stride]);
+        return value + bias_at(head, element);
     }
+
+    __device__ __forceinline__ T const* bias_place(int head, int element) const {
+        return bias + (static_cast<long long>(head) * size + element) * bias_stride;
+    }
+
+    __device__ __forceinline__ float bias_at(int head, int element) const { return machine::to_float(*bias_place(head, element)); }
 };
 
 /// A number for each batch entry, or null.
@@ -44,12 +50,20 @@ struct AttentionParameters {
     Strided<T> output;                 // [B, S, H, E]
     Strided<T> present_key;            // [B, G, total, D]
     Strided<T> present_value;          // [B, G, total, E]
-    long long tiles;                   // of queries and values' elements, of all heads and batch entries
+    float* part_results;               // sums of values: [result parts, B, G, rows, E up to a multiple of 8]; or null: blocks have all keys
+    float* part_states;                // [result parts, B, G, rows, 4]: `State`
+    long long all_rows;                // B G rows
+    long long tiles;                   // the work of blocks: of queries and values' elements, or of rows and parts
     long long present_rows;            // B G total
-    int query_tiles;
+    int query_tiles;                   // of the queries of a head, or of rows
     int value_tiles;
+    int parts;                         // among which the tiles of keys are divided
+    int result_parts;                  // these times the warps that divide a tile's keys
     int heads;
     int groups;                        // heads of keys and values, each for equally many neighbouring heads of the queries
+    int group_heads;                   // of the queries, for each of keys and values
+    int rows;                          // S times these: row r is query r / group_heads of the group's head r % group_heads
+    int wide_output;                   // whether 8 halves of an output's row can be stored at once
     int queries;
     int most_valid;                    // the most valid earlier keys
     int fresh;                         // L
@@ -62,6 +76,11 @@ struct AttentionParameters {
         return past_lengths.data == nullptr ? most_valid : max(0, min(past_lengths.at(batch), most_valid));
     }
 
+    /// The number of leading keys that a query attends to.
+    __device__ int seen(int query, int valid) const {
+        return valid + (past_lengths.data == nullptr ? fresh : min(fresh, query + 1));
+    }
+
     __device__ bool masks() const { return mask.data != nullptr || ends.data != nullptr; }
 
     __device__ bool filters(int batch, int head, int query, int place) const {
@@ -72,30 +91,25 @@ struct AttentionParameters {
     }
 };
 
-/// Merges the values of a query's neighbouring lanes, for all of them.
-template <int lanes, class Merge>
-__device__ __forceinline__ float over_lanes(float value, Merge const& merge) {
-#pragma unroll
-    for (int mask = lanes / 2; mask > 0; mask /= 2) {
-        value = merge(value, machine::shuffle_xor(value, mask));
-    }
-    return value;
-}
-
-/// The running softmax of a query over the keys so far.
-struct Softmax {
-    float most;      // score
-    float sum;       // of the exponentials of scores relative to `most`
-    float offset;    // the most that the mask added
-    int seen;        // the number of leading keys that the query attends to; 0 past the last query
+/// The running softmax of a row over the keys so far, in powers of 2: exponents are scores times log2(e).
+struct State {
+    float most;      // exponent
+    float offset;    // the most that the mask added to one
+    float sum;       // of the powers, relative to `most`
+    float earlier;   // that of the powers of earlier keys, to which no bias belongs
 };
 
+inline constexpr float log2_e = 1.44269504088896340736f;
+inline constexpr unsigned infinity_bits = 0x7f800000u;
+
 /// The state before the first key.
-template <class T>
-__device__ __forceinline__ Softmax softmax_of(AttentionParameters<T> const& parameters, int query, int valid) {
-    float const infinity = machine::float_of_bits(0x7f800000u);
-    int const seen = valid + (parameters.past_lengths.data == nullptr ? parameters.fresh : min(parameters.fresh, query + 1));
-    return {-infinity, 0.0f, -infinity, query < parameters.queries ? seen : 0};
+__device__ __forceinline__ State no_keys() {
+    float const infinity = machine::float_of_bits(infinity_bits);
+    return {-infinity, -infinity, 0.0f, 0.0f};
+}
+
+__device__ __forceinline__ State state_of(Vector4<float> const& kept) {
+    return {kept.values[0], kept.values[1], kept.values[2], kept.values[3]};
 }
 
 /// The difference; 0 if both are equal, also for infinities.
@@ -103,83 +117,98 @@ __device__ __forceinline__ float distance(float a, float b) {
     return a == b ? 0.0f : a - b;
 }
 
-/// Converts a query's products with more keys to weights, and returns the factor of the results so far. The neighbouring lanes of a query
-/// have `count` products each, for the keys place(0), place(1), ...
-template <int lanes, class T, int count, class Place>
-__device__ __forceinline__ float weigh(AttentionParameters<T> const& parameters, int batch, int head, int query, Softmax& softmax,
-                                       float (&scores)[count], Place const& place) {
-    auto const larger = [](float a, float b) { return fmaxf(a, b); };
-    float const infinity = machine::float_of_bits(0x7f800000u);
-    Softmax const before = softmax;
-    unsigned filtered = 0;   // a bit for each key
-    float offset = 0.0f;
-#pragma unroll
-    for (int j = 0; j < count; ++j) {
-        scores[j] *= parameters.scale;
-        if (parameters.position_bias.data != nullptr && place(j) < before.seen) {
-            scores[j] += machine::to_float(parameters.position_bias.at(batch, head, query, place(j)));
-        }
-    }
-    if (parameters.masks()) {
-        offset = before.offset;
-#pragma unroll
-        for (int j = 0; j < count; ++j) {
-            if (place(j) < before.seen) {
-                bool const is = parameters.filters(batch, head, query, place(j));
-                filtered |= static_cast<unsigned>(is) << j;
-                offset = fmaxf(offset, is ? parameters.filter_value : 0.0f);
-            }
-        }
-        offset = over_lanes<lanes>(offset, larger);
-    }
-    float const earlier = before.most + distance(before.offset, offset);
-    float const of_filtered = distance(parameters.filter_value, offset), of_others = distance(0.0f, offset);
-    float most = earlier;
-#pragma unroll
-    for (int j = 0; j < count; ++j) {
-        scores[j] += (filtered >> j & 1) != 0 ? of_filtered : of_others;
-        if (place(j) < before.seen) {
-            most = fmaxf(most, scores[j]);
-        }
-    }
-    most = over_lanes<lanes>(most, larger);
-    float const origin = most == -infinity ? 0.0f : most;
-    float const factor = expf(earlier - origin);
-    float sum = 0.0f;
-#pragma unroll
-    for (int j = 0; j < count; ++j) {
-        scores[j] = place(j) < before.seen ? expf(scores[j] - origin) : 0.0f;
-        sum += scores[j];
-    }
-    sum = over_lanes<lanes>(sum, [](float a, float b) { return a + b; });
-    softmax.most = most;
-    softmax.offset = offset;
-    softmax.sum = before.sum * factor + sum;
-    return factor;
+/// What `most` is relative to once a larger value of the mask is known.
+__device__ __forceinline__ float raised(State const& state, float offset) {
+    return state.most + distance(state.offset, offset);
 }
 
-/// The work of a block of `attend` or `attend_halves`.
-struct Task {
-    int first_query;
-    int first_column;
-    int head;
-    int group;
-    int batch;
-    int valid;     // earlier keys that count
-    int count;     // keys in all
+/// The number that exponents are relative to: finite where no key has any weight.
+__device__ __forceinline__ float origin_of(float most) {
+    return most == -machine::float_of_bits(infinity_bits) ? 0.0f : most;
+}
+
+/// Tiles of keys, of a batch entry: some of earlier keys, whose last one may have fewer, then those of new keys.
+struct KeyTile {
+    int first;       // key of it, among the earlier or the new ones
+    int count;       // of its keys
+    int place;       // of the first one among all
+    bool earlier;
 };
 
+/// Which rows and keys a block has: neighbouring rows of a group's queries, and a part of the tiles of keys.
+struct BlockPlace {
+    int first_row;
+    int part;
+    int group;
+    int batch;
+    int valid;   // earlier keys that count
+};
+
+/// The work of a block.
+struct RowsAndKeys : BlockPlace {
+    int seen;          // all keys that any of the rows attends to
+    int past_tiles;
+    int first_tile;
+    int end_tile;
+
+    template <int keys>
+    __device__ __forceinline__ KeyTile tile(int number) const {
+        bool const earlier = number < past_tiles;
+        int const first = (earlier ? number : number - past_tiles) * keys;
+        int const place = earlier ? first : valid + first;
+        return {first, min(keys, (earlier ? valid : seen) - place), place, earlier};
+    }
+
+    /// The number of the tile that has a key.
+    template <int keys>
+    __device__ __forceinline__ int tile_with(int place) const {
+        return place < valid ? place / keys : past_tiles + (place - valid) / keys;
+    }
+};
+
+template <int row_tile, class T>
+__device__ __forceinline__ BlockPlace block_place(AttentionParameters<T> const& parameters, int block) {
+    BlockPlace place;
+    int rest = block / parameters.query_tiles;
+    place.first_row = (block - rest * parameters.query_tiles) * row_tile;
+    place.part = rest % parameters.parts;
+    rest /= parameters.parts;
+    place.group = rest % parameters.groups;
+    place.batch = rest / parameters.groups;
+    place.valid = parameters.valid(place.batch);
+    return place;
+}
+
+template <int row_tile, int keys, class T>
+__device__ __forceinline__ RowsAndKeys rows_and_keys(AttentionParameters<T> const& parameters, int block) {
+    RowsAndKeys work;
+    static_cast<BlockPlace&>(work) = block_place<row_tile>(parameters, block);
+    int const last_row = min(work.first_row + row_tile, parameters.rows) - 1;
+    work.seen = parameters.seen(last_row / parameters.group_heads, work.valid);
+    work.past_tiles = (work.valid + keys - 1) / keys;
+    int first = 0, end = work.past_tiles + (work.seen - work.valid + keys - 1) / keys;
+    if (parameters.ends.data != nullptr && parameters.filter_value * log2_e == -machine::float_of_bits(infinity_bits)) {
+        // What the mask filters out has no weight, if any other key has one for each row.
+        int const begin = parameters.starts.data == nullptr ? 0 : max(0, parameters.starts.at(work.batch));
+        int const stop = min(parameters.ends.at(work.batch), parameters.seen(work.first_row / parameters.group_heads, work.valid));
+        if (begin < stop) {
+            first = work.tile_with<keys>(begin);
+            end = min(end, work.tile_with<keys>(min(parameters.ends.at(work.batch), work.seen) - 1) + 1);
+        }
+    }
+    long long const tiles = end - first;
+    work.first_tile = first + static_cast<int>(tiles * work.part / parameters.parts);
+    work.end_tile = first + static_cast<int>(tiles * (work.part + 1) / parameters.parts);
+    return work;
+}
+
+/// The floats of a row's results.
+__device__ __forceinline__ int result_columns(int value_size) {
+    return (value_size + 7) / 8 * 8;
+}
+
+/// Where the results of one part of a row's keys lie, in rows.
 template <class T>
-__device__ __forceinline__ Task task_at(AttentionParameters<T> const& parameters, long long tile, int query_tile, int value_tile) {
-    Task task;
-    long long rest = tile / parameters.query_tiles;
-    task.first_query = static_cast<int>(tile - rest * parameters.query_tiles) * query_tile;
-    task.first_column = static_cast<int>(rest % parameters.value_tiles) * value_tile;
-    rest /= parameters.value_tiles;
-    task.head = static_cast<int>(rest % parameters.heads);
-    task.batch = static_cast<int>(rest / parameters.heads);
-    task.group = task.head / (parameters.heads / parameters.groups);
-    task.valid = parameters.valid(task.batch);
-    task.count = task.valid + parameters.fresh;
-    return task;
+__device__ __forceinline__ long long part_row(AttentionParameters<T> const& parameters, int part, int batch, int group, int row) {
+    return part * parameters.all_rows + (static_cast<long long>(batch) * parameters.groups + group) * parameters.rows + row;
 }

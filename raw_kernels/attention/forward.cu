@@ -14,9 +14,117 @@
 // Mask values are relative to the largest one of the query (`offset`), so that a query all of whose keys are filtered
 // keeps the precision of its scores. Outputs overlap nothing else.
 #include "common/machine.cuh"
+#include "common/types.cuh"
 #include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 #include "attention/attention.cuh"
+
+/// Merges the values of a query's neighbouring lanes, for all of them.
+template <int lanes, class Merge>
+__device__ __forceinline__ float over_lanes(float value, Merge const& merge) {
+#pragma unroll
+    for (int mask = lanes / 2; mask > 0; mask /= 2) {
+        value = merge(value, machine::shuffle_xor(value, mask));
+    }
+    return value;
+}
+
+/// The running softmax of a query over the keys so far.
+struct Softmax {
+    float most;      // score
+    float sum;       // of the exponentials of scores relative to `most`
+    float offset;    // the most that the mask added
+    int seen;        // the number of leading keys that the query attends to; 0 past the last query
+};
+
+/// The state before the first key.
+template <class T>
+__device__ __forceinline__ Softmax softmax_of(AttentionParameters<T> const& parameters, int query, int valid) {
+    float const infinity = machine::float_of_bits(0x7f800000u);
+    int const seen = valid + (parameters.past_lengths.data == nullptr ? parameters.fresh : min(parameters.fresh, query + 1));
+    return {-infinity, 0.0f, -infinity, query < parameters.queries ? seen : 0};
+}
+
+/// Converts a query's products with more keys to weights, and returns the factor of the results so far. The neighbouring lanes of a query
+/// have `count` products each, for the keys place(0), place(1), ...
+template <int lanes, class T, int count, class Place>
+__device__ __forceinline__ float weigh(AttentionParameters<T> const& parameters, int batch, int head, int query, Softmax& softmax,
+                                       float (&scores)[count], Place const& place) {
+    auto const larger = [](float a, float b) { return fmaxf(a, b); };
+    float const infinity = machine::float_of_bits(0x7f800000u);
+    Softmax const before = softmax;
+    unsigned filtered = 0;   // a bit for each key
+    float offset = 0.0f;
+#pragma unroll
+    for (int j = 0; j < count; ++j) {
+        scores[j] *= parameters.scale;
+        if (parameters.position_bias.data != nullptr && place(j) < before.seen) {
+            scores[j] += machine::to_float(parameters.position_bias.at(batch, head, query, place(j)));
+        }
+    }
+    if (parameters.masks()) {
+        offset = before.offset;
+#pragma unroll
+        for (int j = 0; j < count; ++j) {
+            if (place(j) < before.seen) {
+                bool const is = parameters.filters(batch, head, query, place(j));
+                filtered |= static_cast<unsigned>(is) << j;
+                offset = fmaxf(offset, is ? parameters.filter_value : 0.0f);
+            }
+        }
+        offset = over_lanes<lanes>(offset, larger);
+    }
+    float const earlier = before.most + distance(before.offset, offset);
+    float const of_filtered = distance(parameters.filter_value, offset), of_others = distance(0.0f, offset);
+    float most = earlier;
+#pragma unroll
+    for (int j = 0; j < count; ++j) {
+        scores[j] += (filtered >> j & 1) != 0 ? of_filtered : of_others;
+        if (place(j) < before.seen) {
+            most = fmaxf(most, scores[j]);
+        }
+    }
+    most = over_lanes<lanes>(most, larger);
+    float const origin = most == -infinity ? 0.0f : most;
+    float const factor = expf(earlier - origin);
+    float sum = 0.0f;
+#pragma unroll
+    for (int j = 0; j < count; ++j) {
+        scores[j] = place(j) < before.seen ? expf(scores[j] - origin) : 0.0f;
+        sum += scores[j];
+    }
+    sum = over_lanes<lanes>(sum, [](float a, float b) { return a + b; });
+    softmax.most = most;
+    softmax.offset = offset;
+    softmax.sum = before.sum * factor + sum;
+    return factor;
+}
+
+/// The work of a block of `attend` or `attend_halves`.
+struct Task {
+    int first_query;
+    int first_column;
+    int head;
+    int group;
+    int batch;
+    int valid;     // earlier keys that count
+    int count;     // keys in all
+};
+
+template <class T>
+__device__ __forceinline__ Task task_at(AttentionParameters<T> const& parameters, long long tile, int query_tile, int value_tile) {
+    Task task;
+    long long rest = tile / parameters.query_tiles;
+    task.first_query = static_cast<int>(tile - rest * parameters.query_tiles) * query_tile;
+    task.first_column = static_cast<int>(rest % parameters.value_tiles) * value_tile;
+    rest /= parameters.value_tiles;
+    task.head = static_cast<int>(rest % parameters.heads);
+    task.batch = static_cast<int>(rest / parameters.heads);
+    task.group = task.head / (parameters.heads / parameters.groups);
+    task.valid = parameters.valid(task.batch);
+    task.count = task.valid + parameters.fresh;
+    return task;
+}
 
 inline constexpr int lanes = 16;                // threads along keys and along a value's elements
 inline constexpr int warp = 32;

@@ -38,6 +38,17 @@ __device__ __forceinline__ half from_float<half>(float value) {
     return result;
 }
 
+/// Two values as halves in a word, the first in the low bits.
+__device__ __forceinline__ unsigned to_halves(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+    unsigned word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+#else
+    return from_float<half>(low).bits | static_cast<unsigned>(from_float<half>(high).bits) << 16;
+#endif
+}
+
 __device__ __forceinline__ half from_double(double value) {
     half result;
     asm("cvt.rn.f16.f64 %0, %1;" : "=h"(result.bits) : "d"(value));
@@ -79,6 +90,13 @@ __device__ __forceinline__ float exp2_approx(float exponent) {
     return result;
 }
 
+/// The same, with 0 for all results and operands below the normal numbers: one instruction.
+__device__ __forceinline__ float exp2_flushed(float exponent) {
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(exponent));
+    return result;
+}
+
 /// 1/x to 1 ulp; 1/infinity is 0, NaN passes.
 __device__ __forceinline__ float reciprocal_approx(float value) {
     float result;
@@ -102,7 +120,71 @@ __device__ __forceinline__ unsigned shuffle_xor(unsigned value, int mask) {
     return __shfl_xor_sync(~0u, value, mask);
 }
 
+// ---- copies from global to shared memory, under way while the thread goes on -----------------------------------------------------
+
+__device__ __forceinline__ unsigned long long global_address(void const* pointer) {
+    unsigned long long address;
+    asm("cvta.to.global.u64 %0, %1;" : "=l"(address) : "l"(pointer));
+    return address;
+}
+
+__device__ __forceinline__ unsigned shared_address(void const* pointer) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+/// Begins to copy 16 bytes, or to write as many zeros. Both addresses are multiples of 16; without bytes to copy, `from` is not read.
+/// Below compute capability 8.0 it waits for them.
+__device__ __forceinline__ void copy_async(void* to, void const* from, bool exists) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(shared_address(to)), "l"(global_address(from)), "r"(exists ? 16 : 0)
+                 : "memory");
+#else
+    struct alignas(16) Words {
+        unsigned values[4];
+    };
+    Words words = {};
+    if (exists) {
+        words = *static_cast<Words const*>(from);
+    }
+    *static_cast<Words*>(to) = words;
+#endif
+}
+
+/// Makes a group of the copies that this thread has begun since the last one.
+__device__ __forceinline__ void commit_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
+}
+
+/// Waits until this thread's copies have arrived, but for those of the latest `groups`.
+template <int groups>
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" : : "n"(groups) : "memory");
+#endif
+}
+
 // ---- matrix products on tensor cores -------------------------------------------------------------------------------------------
+
+/// Four matrices of 8 rows of 8 halves from shared memory, of which a lane gives a row's address: that of row lane % 8 of matrix lane / 8.
+/// Of each matrix a lane gets the word with the halves 2t and 2t + 1 of row g, where g = lane / 4 and t = lane % 4.
+__device__ __forceinline__ void load_matrices(unsigned (&words)[4], unsigned const* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+/// The same, transposed: a lane gets half g of the rows 2t and 2t + 1.
+__device__ __forceinline__ void load_transposed_matrices(unsigned (&words)[4], unsigned const* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
 
 /// The nearest TF32 value: 10 explicit bits of mantissa, ties away from zero. Compute capability 8.0 on.
 __device__ __forceinline__ float round_to_tf32(float value) {
@@ -163,12 +245,6 @@ __device__ __forceinline__ void multiply_add_bytes(int (&sums)[4], unsigned cons
 
 // ---- communication between blocks of one launch, through global memory ----------------------------------------------------------
 
-__device__ __forceinline__ unsigned long long global_address(void const* pointer) {
-    unsigned long long address;
-    asm("cvta.to.global.u64 %0, %1;" : "=l"(address) : "l"(pointer));
-    return address;
-}
-
 /// A release store: makes what this thread wrote, and what it has acquired, visible to threads that acquire the value.
 __device__ __forceinline__ void store_release(unsigned* address, unsigned value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
@@ -214,10 +290,6 @@ __device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned
 /// Counts what comes into a block's shared memory, phase by phase: a phase ends when the block has announced its bytes and all of
 /// them have arrived.
 using Arrivals = unsigned long long;
-
-__device__ __forceinline__ unsigned shared_address(void const* pointer) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
 
 /// Initializes it for the first phase, before the cluster's other blocks may write.
 __device__ __forceinline__ void begin_arrivals(Arrivals* arrivals) {

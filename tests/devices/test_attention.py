@@ -345,7 +345,7 @@ def test_the_sanitizers_find_nothing(sanitizers: str, data_type: str, sizes: dic
     require("g++")
     desc = with_lengths(sizes, data_type)
     given = arrays(desc, np.random.default_rng(42)) | {"past_sequence_lengths_tensor": np.array([sizes["past"], 1], data_type.lower())}
-    seam = CpuSeam(sanitize=sanitizers, sanitized=("attend<", "keep<"))
+    seam = CpuSeam(sanitize=sanitizers, sanitized=("attend_", "combine<", "keep<"))
     found = run(desc, given, CudaDevice(seam))
     for name, wanted in by_definition(desc, given).items():
         assert_close(found[name], wanted, found[name].dtype, terms=80, what=name)
@@ -355,13 +355,15 @@ def test_the_sanitizers_find_nothing(sanitizers: str, data_type: str, sizes: dic
 def test_what_cuda_reports_about_its_work(cuda_device: dml.Device) -> None:
     operator = dml.compile(attention_of(100, 3000, 64, 128, "FLOAT16"), cuda_device)
     assert "2 heads, 1 of keys and values, 100 queries and 3000 keys\n" in operator.plan
-    assert operator.plan.endswith("kernels: attend_halves<128, 32>")
-    assert operator.binding_properties.temporary_resource_size == 0  # the scores are nowhere in memory
+    assert "one of 5 parts of the keys" in operator.plan
+    assert operator.plan.endswith("kernels: attend_halves<128, false, true>, combine<machine::half>")
+    # the scores are nowhere in memory: only the sums of each part, and four numbers with them; 11 parts if addresses are not aligned
+    assert 0 <= operator.binding_properties.temporary_resource_size - 11 * 200 * (128 + 4) * 4 < 512
     sizes = {"queries": 1, "new": 1, "past": 5, "present": 6}
     assert dml.compile(with_lengths(sizes, "INT32"), cuda_device).binding_properties.temporary_resource_size == 0
     floating = dml.compile(with_lengths(sizes, "FLOAT32"), cuda_device)
     assert floating.binding_properties.temporary_resource_size == 256
-    assert floating.plan.endswith("attend<float, 1, 4>, keep<float>")
+    assert floating.plan.endswith("attend_floats<128, true, false>, keep<float>")
 
 
 def test_more_keys_than_kernels_count_are_refused(cuda_device: dml.Device) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from dmlpy.bench.shapes import SHAPES, DataType, Pass
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.attention.division import parts_kernel
 from dmlpy.devices.cuda.convolution.plan import convolution_kernel, float_arithmetic
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
@@ -104,6 +105,7 @@ class Row:
         times: how often the loops within are executed.
         without: what is not usual.
         prefetched: loads that are not waited for in the turn, or late; None: the loop does not claim to have any.
+        under_way: the groups of copies to shared memory that may be under way at each wait for others; 0: it does not claim to have any.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Row:
     times: Mapping[Statement, int] = field(default_factory=dict)
     without: Sequence[Statement] = ()
     prefetched: Prefetched | None = None
+    under_way: int = 0
 
     def ways(self) -> tuple[UsualWays, Loop]:
         """Those of the loop, and the loop."""
@@ -133,6 +136,7 @@ LOOK_AGAIN = Statement("common/block_exchange.cuh", "__device__ __forceinline__ 
 
 SLOW = (
     *("convolution, float32", "convolution, uint8", "product, floats", "product, bytes"),
+    *("attention of halves, 32", "attention of halves, 64", "attention of halves, 256", "attention of floats"),
     *("persistent_block of an LSTM, float32", "LSTM 128, 1 sample, FLOAT32", "LSTM 512", "LSTM 1024", "RNN 1760"),
 )
 """How the names of rows begin whose kernels take long to compile, or are other instances of a template that another row has."""
@@ -207,6 +211,31 @@ OF_CHANNELS_LAST = (*WIDE_LINES, *SINGLE, SINGLE_PIXELS, ACROSS_TAPS, NEXT_TAP, 
 OF_CHANNELS_FIRST = (*WIDE_LINES, *SINGLE, WIDE_PIXELS, ACROSS_TAPS, NEXT_TAP, END_OF_STAGE)
 
 LSTM = ("Lstm<false, false, true>", *["Activations<Sigmoid, Tanh, Tanh>"] * 2)
+# attention: a tile of keys
+
+HALVES_OF_ATTENTION, FLOATS_OF_ATTENTION = "attention/tensor_cores.cu", "attention/floats.cu"
+SCORES = "attention/scores.cuh"
+COPIED_TILES = Statement(HALVES_OF_ATTENTION, "for (int number = work.first_tile - 1; number < work.end_tile; ++number)")
+TILES_OF_FLOATS = Statement(FLOATS_OF_ATTENTION, "for (int number = work.first_tile; number < work.end_tile; ++number)")
+HIDE = Statement(SCORES, "void hide(typename Own::Scores& scores")
+"""Of keys that a row does not attend to, in the last tiles."""
+SINGLE_HALVES = Statement("attention/half_tiles.cuh", "void copy_singly(")
+SINGLE_HALVES_LOOP = Statement("attention/half_tiles.cuh", "for (int number =", after="void copy_singly(")
+SINGLE_FLOATS = Statement(
+    FLOATS_OF_ATTENTION, "for (int i = 0; i < copies; ++i)", after="from += stride * row_of_all + first * element_stride;"
+)
+PIECES_OF_KEYS = Statement(FLOATS_OF_ATTENTION, "for (int piece = 0; piece < pieces.of_keys(); ++piece)")
+PIECES_OF_VALUES = Statement(FLOATS_OF_ATTENTION, "for (int key = 0; key < Own::keys; key += keys_of_piece)")
+QUADS = Statement(FLOATS_OF_ATTENTION, "for (int quad = 0; quad < quads; ++quad)")
+KEYS_OF_PIECE = Statement(FLOATS_OF_ATTENTION, "for (int key = 0; key < keys_of_piece; key += 4)")
+TIMES_OF_FLOATS = {PIECES_OF_KEYS: 4, PIECES_OF_VALUES: 2, QUADS: 4, KEYS_OF_PIECE: 4, SINGLE_FLOATS: 0}
+"""Of heads of 128 elements; the two loops of products are unrolled twice."""
+
+
+def attention(data_type: np.dtype[Any], size: int, *, few: bool = False, plain: bool = False) -> Callable[[], Kernel]:
+    return lambda: parts_kernel(data_type, size, few=few, plain=plain)
+
+
 BY_TERMS = (*WIDE_LINES, *SINGLE, END_OF_STAGE)
 BY_LINES = (*WIDE_TERMS, *SINGLE, END_OF_STAGE)
 OF_HALVES, OF_FLOATS = "product<machine::half, machine::half", "product<float, float"
@@ -380,6 +409,44 @@ ROWS = [
         {PASSES_BACK: 1, SCALES: 0, PARTS: 2, CHUNKS: 0},
         [NEXT_CHUNK, LAST_TURN],
     ),
+    *(
+        Row(
+            f"attention of halves, {size} elements, {name}",
+            attention(HALF, size, few=few, plain=plain),
+            COPIED_TILES,
+            most,
+            {SINGLE_HALVES_LOOP: 0},
+            (HIDE, SINGLE_HALVES),
+            under_way=1,
+        )
+        for size, name, few, plain, most in (
+            (32, "plain", False, True, Executed(64, 348, 145, 20, 30, 4, 10)),
+            (64, "plain", False, True, Executed(128, 380, 161, 20, 46, 8, 10)),
+            (128, "plain", False, True, Executed(128, 222, 146, 20, 74, 8, 10)),
+            (256, "plain", False, True, Executed(128, 214, 178, 20, 90, 16, 10)),
+            (64, "masks and biases", False, False, Executed(64, 382, 616, 32, 46, 68, 10)),
+            (128, "masks and biases", False, False, Executed(64, 262, 433, 32, 54, 40, 10)),
+            (256, "masks and biases", False, False, Executed(64, 250, 345, 32, 62, 24, 10)),
+            (128, "few queries", True, False, Executed(32, 186, 413, 22, 38, 32, 6)),
+            (256, "few queries", True, False, Executed(64, 250, 464, 22, 62, 48, 6)),
+        )
+    ),
+    *(
+        Row(
+            f"attention of floats, 128 elements, {name}",
+            attention(FLOAT, 128, few=few, plain=plain),
+            TILES_OF_FLOATS,
+            most,
+            TIMES_OF_FLOATS,
+            (HIDE,),
+            under_way=1,
+        )
+        for name, few, plain, most in (
+            ("plain", False, True, Executed(0, 8453, 1746, 87, 836, 32, 24)),
+            ("masks and biases", False, False, Executed(0, 4311, 1985, 111, 692, 64, 24)),
+            ("few queries", True, False, Executed(0, 2159, 1831, 109, 614, 48, 24)),
+        )
+    ),
 ]
 
 
@@ -410,6 +477,12 @@ def test_a_turn_executes_no_more_than_before_and_waits_no_earlier(row: Row) -> N
             elif count * SLACK + 2 < limit:
                 problems.append(f"{name}: found {count}, lower the limit of {limit}")
         problems += [f"found: {found}, {sum(found)} in all"] * bool(problems)
+    if row.under_way:
+        of_loop = list(ways.code.instructions(loop))
+        left = [int(instruction.operands.rpartition(" ")[2], 16) for instruction in of_loop if instruction.name == "DEPBAR"]
+        assert any(instruction.name == "LDGSTS" for instruction in of_loop), "nothing is copied"
+        if not left or min(left) < row.under_way:
+            problems.append(f"waits leave {left} groups of copies under way, each at least {row.under_way}")
     if row.prefetched is not None:
         by, *limits = row.prefetched
         loads = [load for load in ways.loads(loop) if any(statement.has(load.instruction) for statement in by)]
@@ -433,4 +506,4 @@ def test_every_loop_that_claims_to_prefetch_has_a_row() -> None:
         for number, line in enumerate(lines, 1):
             if line.strip().startswith("// Prefetches"):
                 claims.add((file, next(after for after, text in enumerate(lines[number:], number + 1) if re.match(r" *for \(", text))))
-    assert claims == {(row.loop.file, row.loop.lines[0]) for row in ROWS if row.prefetched is not None}
+    assert claims == {(row.loop.file, row.loop.lines[0]) for row in ROWS if row.prefetched is not None or row.under_way}

@@ -290,7 +290,7 @@ def attention() -> Any:
 
 
 WORKS = [
-    Work("attention of halves", attention(), by_tiles, [("attend_halves<", Asked(1472, 1, 1824, 1.19, 10))]),
+    Work("attention of halves", attention(), by_tiles, [("attend_halves<", Asked(1616, 1.12, 1536, 1, 5))]),
     *(
         Work(f"a convolution of {data_type}, {name}", image_product(data_type, channels_last=last), by_tiles, kernels)
         for data_type, name, last, kernels in (

@@ -1,13 +1,12 @@
-"""Instances of the kernels of attention: each element type with each number of queries and of elements to a thread, or to a block."""
+"""Instances of the kernels of attention: each element type with each size of heads, of few and of many rows, plain or not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 
 import numpy as np
 
-from dmlpy.devices.cuda.attention.plan import COLUMNS, HALVES, ROWS, attend_kernel, halves_kernel, keep_kernel
+from dmlpy.devices.cuda.attention.division import SIZES, attend_kernel, combine_kernel, keep_kernel, parts_kernel
 from dmlpy.devices.cuda.kernels import Kernel
 
 
@@ -16,8 +15,8 @@ def attention_instances() -> Iterator[Kernel]:
     for name in ("float32", "float16"):
         data_type = np.dtype(name)
         yield keep_kernel(data_type)
-        # halves of many queries are the tensor cores'
-        for rows, columns in product(ROWS if name == "float32" else ROWS[:1], COLUMNS):
-            yield attend_kernel(data_type, rows, columns)
-    for columns in HALVES:
-        yield halves_kernel(columns)
+        yield combine_kernel(data_type)
+        yield attend_kernel(data_type)
+    for (name, few, plain), sizes in SIZES.items():
+        for size in sizes:
+            yield parts_kernel(np.dtype(name), size, few=few, plain=plain)

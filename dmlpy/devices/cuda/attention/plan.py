@@ -1,7 +1,8 @@
 """MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1 over the kernels of raw_kernels/attention/.
 
-`attend`, or `attend_halves` on tensor cores, computes the output from the tensors in place, including stacked ones,
-and `keep` writes the present keys and values. The scratch holds past sequence lengths converted to the kernels' type.
+`attend_halves` or `attend_floats`, or `attend` for large heads, computes the output from the tensors in place, including stacked ones.
+Where blocks have parts of the keys, they write partial results, which `combine` merges. `keep` writes the present keys and values. The
+scratch holds past sequence lengths converted to the kernels' type, and partial results.
 """
 
 from __future__ import annotations
@@ -14,11 +15,19 @@ import numpy as np
 from dmlpy.description.enums import MultiheadAttentionMaskType
 from dmlpy.devices.axes import repeated
 from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.attention.division import (
+    MOST_BLOCKS,
+    PARAMETERS,
+    Division,
+    Work,
+    combine_kernel,
+    keep_kernel,
+)
 from dmlpy.devices.cuda.element_engine import Elementwise, View
 from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
-from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary
 from dmlpy.devices.cuda.movement.copies import COPY
-from dmlpy.devices.cuda.tile_products import TILE_THREADS, WIDE_BYTES, multiplication
+from dmlpy.devices.cuda.tile_products import WIDE_BYTES, multiplication
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
@@ -31,40 +40,14 @@ if TYPE_CHECKING:
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.attention import AttentionDesc
 
-FILE = "attention/forward.cu"
-TENSOR_CORES_FILE = "attention/tensor_cores.cu"
-
-_SOURCE = struct(
-    ("past", STRIDED), ("fresh", STRIDED), ("bias", np.uint64), ("bias_stride", np.int64), ("size", np.int32), ("wide", np.int32)
-)
-_LIMIT = struct(("data", np.uint64), ("stride", np.int64))
-
-PARAMETERS = struct(
-    *((name, _SOURCE) for name in ("query", "key", "value")),
-    ("position_bias", STRIDED),
-    ("mask", STRIDED),
-    *((name, _LIMIT) for name in ("ends", "starts", "past_lengths")),
-    *((name, STRIDED) for name in ("output", "present_key", "present_value")),
-    ("tiles", np.int64),
-    ("present_rows", np.int64),
-    *((name, np.int32) for name in ("query_tiles", "value_tiles", "heads", "groups", "queries", "most_valid", "fresh", "total")),
-    ("scale", np.float32),
-    ("filter_value", np.float32),
-)
-
-_LANES, _THREADS = 16, 256
-"""Threads along a row of a block, and in total: `lanes` and `attend_threads` of the kernel."""
-ROWS, COLUMNS = (1, 4), (4, 8)
-"""Queries, and elements of a value, that a thread of `attend` owns: the second if there are more than 16 times the first."""
-HALVES = {64: 64, 128: 32}
-"""Of `attend_halves`: elements of a value in a block, and for each number the keys of one iteration."""
-_HALVES_QUERIES = 64
-"""Its queries of a block."""
-LEAST_HALVES_QUERIES = 17
-"""The fewest queries for which tensor cores are used: fewer leave most of a block's warps idle. Estimated, not measured."""
 _MOST = 2**30
 """An exclusive limit of queries, keys and elements of a head: their numbers, rounded up to whole tiles, fit in 32 bits."""
-_MOST_BLOCKS = 2**31 - 1
+_MOST_ROW_STRIDE = 2**24
+"""An exclusive limit of the distance of keys in elements: offsets within a tile fit in 32 bits."""
+_RESULT = 8
+"""The number of values' sums in a partial result is a multiple of this."""
+_STATE = 4
+"""Numbers of a partial result beside sums of values: `State` of the kernels."""
 _WARP = 32
 
 # The place of each part in a stacked tensor, by field.
@@ -73,23 +56,6 @@ _STACKED = {
     "stacked_key_value_tensor": {"key": 0, "value": 1},
     "stacked_query_key_value_tensor": {"query": 0, "key": 1, "value": 2},
 }
-
-
-def attend_kernel(data_type: np.dtype[Any], rows: int, columns: int) -> Kernel:
-    """The kernel whose threads own so many queries and elements of their results."""
-    scalar = scalar_type(data_type)
-    return Kernel(FILE, f"attend<{scalar}, {rows}, {columns}>", PARAMETERS, f"AttentionParameters<{scalar}>")
-
-
-def halves_kernel(columns: int) -> Kernel:
-    """The kernel on tensor cores whose blocks own so many elements of the values."""
-    return Kernel(TENSOR_CORES_FILE, f"attend_halves<{columns}, {HALVES[columns]}>", PARAMETERS, "AttentionParameters<half>")
-
-
-def keep_kernel(data_type: np.dtype[Any]) -> Kernel:
-    """The kernel that writes present keys and values."""
-    scalar = scalar_type(data_type)
-    return Kernel(FILE, f"keep<{scalar}>", PARAMETERS, f"AttentionParameters<{scalar}>")
 
 
 class AttentionPlan(PlanWithoutConstants):
@@ -114,21 +80,23 @@ class AttentionPlan(PlanWithoutConstants):
         if largest >= _MOST:
             raise DeviceError(f"attention of {largest} queries, keys or elements of a head: at most {_MOST - 1}")
         self._type = desc.output_tensor.data_type.numpy
-        self._kernel, self._threads, self._tile = self._chosen()
-        self._query_tiles, self._value_tiles = -(-self._queries // self._tile[0]), -(-self._sizes["value"] // self._tile[1])
+        group_heads, keys = self._heads // self._groups, self._past + self._fresh
+        work = Work(self._batch, self._groups, group_heads, self._queries, keys, self._sizes["key"], self._sizes["value"])
+        self._rows, self._group_heads = work.rows, group_heads
+        aligned = dict.fromkeys(desc.tensors(), ALIGNMENT)
+        plains = (True, False) if self._is_plain(aligned) else (False,)
+        self._divisions = {plain: Division.of(work, self._type, library.limits, plain=plain) for plain in plains}
+        """That of plain attention, where tensors lie as it needs, and the one for all addresses."""
         self._keeps = desc.output_present_key_tensor is not None or desc.output_present_value_tensor is not None
         self._conversion = self._converted_lengths()
-        self.temporary_size = 0 if self._conversion is None else -(-self._batch * 4 // ALIGNMENT) * ALIGNMENT
+        self._lengths_size = 0 if self._conversion is None else _aligned(self._batch * 4)
+        self._all_rows = self._batch * self._groups * self._rows
+        parts = max(division.result_parts for division in self._divisions.values())
+        self._results_size, states_size = (
+            _aligned(parts * self._all_rows * width * 4) for width in (_aligned(self._sizes["value"], _RESULT), _STATE)
+        )
+        self.temporary_size = self._lengths_size + self._results_size + states_size
         library.functions(self._kernels())
-
-    def _chosen(self) -> tuple[Kernel, int, tuple[int, int]]:
-        """The kernel of the output, its threads, and the queries and the values' elements of a block."""
-        size = self._sizes["value"]
-        if self._type == np.float16 and self._queries >= LEAST_HALVES_QUERIES:
-            columns = min((columns for columns in HALVES if columns >= size), default=max(HALVES))
-            return halves_kernel(columns), TILE_THREADS, (_HALVES_QUERIES, columns)
-        rows, columns = ROWS[self._queries > _LANES * ROWS[0]], COLUMNS[size > _LANES * COLUMNS[0]]
-        return attend_kernel(self._type, rows, columns), _THREADS, (_LANES * rows, _LANES * columns)
 
     def _converted_lengths(self) -> Elementwise | None:
         """The step that converts past sequence lengths of another type to 32-bit integers."""
@@ -139,11 +107,23 @@ class AttentionPlan(PlanWithoutConstants):
         packed = View("lengths", "int", (*(0,) * (lengths.dimension_count - 1), 1))
         return Elementwise(COPY, lengths.sizes, packed, [given])
 
+    @property
+    def _division(self) -> Division:
+        """The expected one: `bind`, which knows addresses, may need the other."""
+        return next(iter(self._divisions.values()))
+
     def _kernels(self) -> list[Kernel]:
-        """All kernels that it launches."""
+        """All kernels that it is expected to launch."""
         conversion = [] if self._conversion is None else [self._conversion.kernel()]
+        combined = [combine_kernel(self._type)] if self._division.result_parts else []
         kept = [keep_kernel(self._type)] if self._keeps else []
-        return [*conversion, self._kernel, *kept]
+        return [*conversion, self._division.kernel, *combined, *kept]
+
+    def _is_plain(self, tensors: Pointers) -> bool:
+        """Whether there is nothing but queries, keys and values, whose elements can be loaded 16 bytes at a time."""
+        desc = self._desc
+        added = (desc.mask_tensor, desc.bias_tensor, desc.relative_position_bias_tensor)
+        return added == (None,) * 3 and all(self._wide(self._source(part, size, tensors), size) for part, size in self._sizes.items())
 
     def describe(self) -> str:
         heads = f"{self._heads} heads" if self._heads == self._groups else f"{self._heads} heads, {self._groups} of keys and values"
@@ -151,26 +131,32 @@ class AttentionPlan(PlanWithoutConstants):
         return (
             f"CUDA, {self._library.limits.name}, {self._type} data, float32 arithmetic\n"
             f"{self._batch} batch entries, {heads}, {self._queries} queries and {keys}\n"
-            f"blocks of {self._tile[0]} queries and {self._tile[1]} elements of a head's values, products {self._products()}\n"
+            f"{self._blocks()}, products {self._products()}\n"
             f"kernels: {', '.join(kernel.entry for kernel in self._kernels())}"
         )
 
+    def _blocks(self) -> str:
+        """What a block owns."""
+        division = self._division
+        if division.is_of_any:
+            return f"blocks of {division.rows} queries and {division.columns} elements of a head's values"
+        keys = f"one of {division.parts} parts of the keys" if division.parts > 1 else "all keys"
+        return f"blocks of {division.rows} queries of heads that share keys, and {keys}"
+
     def _products(self) -> str:
-        """The kernel of the output and the reason for it."""
-        if self._kernel.file == TENSOR_CORES_FILE:
-            return multiplication(self._type, self._library.limits)
-        few = f": {self._queries} queries are too few for tensor cores" if self._type == np.float16 else ""
-        return f"{multiplication(np.dtype(np.float32), self._library.limits)}{few}"
+        """How elements are multiplied."""
+        return multiplication(self._type if self._division.on_tensor_cores else np.dtype(np.float32), self._library.limits)
 
     def cost(self) -> Cost:
-        arithmetic: Arithmetic = "half" if self._kernel.file == TENSOR_CORES_FILE else "float"
+        arithmetic: Arithmetic = "half" if self._division.on_tensor_cores else "float"
         gpu = GpuModel.of(self._library.limits)
         moved = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._desc.tensors().values())
         output, flops = self._desc.output_tensor, flops_of(self._desc) or 0
         assert output is not None
+        launches_us = CAPTURED_LAUNCH_US * len(self._kernels())
         return Cost(
             floor_us=max(gpu.memory_us(moved), gpu.product_us(flops, factors_of(output))),
-            estimate_us=max(gpu.memory_us(moved), gpu.gemm_us(flops, 0, arithmetic)) + CAPTURED_LAUNCH_US * len(self._kernels()),
+            estimate_us=max(gpu.memory_us(moved), gpu.gemm_us(flops, 0, arithmetic)) + launches_us,
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
@@ -178,13 +164,11 @@ class AttentionPlan(PlanWithoutConstants):
         lengths = getattr(desc, "past_sequence_lengths_tensor", None)
         launches: list[Launch] = []
         for part, size in self._sizes.items():
-            source = argument[part]
-            source["fresh"], source["size"] = self._fresh_part(part, size, tensors), size
+            argument[part] = self._source(part, size, tensors)
+            argument[part]["wide"] = self._wide(argument[part][0], size)
             if part != "query":
-                source["past"] = _last_four(getattr(desc, f"past_{part}_tensor"), tensors.get(f"past_{part}_tensor"))
                 present = f"output_present_{part}_tensor"
                 argument[f"present_{part}"] = _last_four(getattr(desc, present), tensors.get(present))
-            source["wide"] = self._wide(source[0], size)
         for part, (pointer, stride) in self._biases(tensors):
             argument[part]["bias"], argument[part]["bias_stride"] = pointer, stride
         bias = "relative_position_bias_tensor"
@@ -197,26 +181,52 @@ class AttentionPlan(PlanWithoutConstants):
             argument["past_lengths"] = (tensors["past_sequence_lengths_tensor"], lengths.element_strides[-1])
         assert desc.output_tensor is not None
         argument["output"] = self._heads_of(desc.output_tensor, self._sizes["value"], tensors["output_tensor"])
-        argument["tiles"] = tiles = self._query_tiles * self._value_tiles * self._heads * self._batch
-        argument["present_rows"] = present_rows = self._batch * self._groups * self._total
-        argument["query_tiles"], argument["value_tiles"] = self._query_tiles, self._value_tiles
-        argument["heads"], argument["groups"], argument["queries"] = self._heads, self._groups, self._queries
-        argument["most_valid"], argument["fresh"], argument["total"] = min(self._past, self._total - self._fresh), self._fresh, self._total
+        argument["wide_output"] = self._stores_wide(argument["output"][0])
         argument["scale"], argument["filter_value"] = desc.scale, desc.mask_filter_value
-        launches.append(self._library.launch(self._kernel, (min(tiles, _MOST_BLOCKS),), self._threads, argument))
+        division = self._divisions[True in self._divisions and self._is_plain(tensors)]
+        self._fill_counts(argument, division)
+        if division.result_parts:
+            argument["part_results"] = temporary + self._lengths_size
+            argument["part_states"] = temporary + self._lengths_size + self._results_size
+        blocks = min(division.tiles, MOST_BLOCKS)
+        launches.append(self._library.launch(division.kernel, (blocks,), division.threads, argument, division.shared_bytes))
+        if division.result_parts:
+            launches.append(self._library.launch_elements(combine_kernel(self._type), self._all_rows * _WARP, argument))
         if self._keeps:
-            launches.append(self._library.launch_elements(keep_kernel(self._type), present_rows * _WARP, argument))
+            launches.append(self._library.launch_elements(keep_kernel(self._type), argument["present_rows"].item() * _WARP, argument))
         return in_order(launches)
 
+    def _fill_counts(self, argument: Any, division: Division) -> None:
+        argument["tiles"], argument["query_tiles"], argument["value_tiles"] = division.tiles, division.query_tiles, division.value_tiles
+        argument["parts"], argument["result_parts"] = division.parts, division.result_parts
+        argument["all_rows"], argument["rows"], argument["group_heads"] = self._all_rows, self._rows, self._group_heads
+        argument["present_rows"] = self._batch * self._groups * self._total
+        argument["heads"], argument["groups"], argument["queries"] = self._heads, self._groups, self._queries
+        argument["most_valid"], argument["fresh"], argument["total"] = min(self._past, self._total - self._fresh), self._fresh, self._total
+
+    def _source(self, part: str, size: int, tensors: Pointers) -> Any:
+        """A part's tensors as a kernel's `Source`, without its bias."""
+        source = np.zeros((), PARAMETERS[part])
+        source["fresh"], source["size"] = self._fresh_part(part, size, tensors), size
+        if part != "query":
+            source["past"] = _last_four(getattr(self._desc, f"past_{part}_tensor"), tensors.get(f"past_{part}_tensor"))
+        return source
+
     def _wide(self, source: Any, size: int) -> bool:
-        """Whether the elements of a part can be loaded 16 bytes at a time in every row."""
+        """Whether the elements of a part can be loaded 16 bytes at a time in every row, and places within a tile fit in 32 bits."""
         starts = [size]
-        for name in ("past", "fresh"):
+        for name, place in (("past", 2), ("fresh", 1)):
             data, strides = int(source[name]["data"]), [int(stride) for stride in source[name]["strides"]]
-            if data and strides[3] != 1:
+            if data and (strides[3] != 1 or strides[place] >= _MOST_ROW_STRIDE):
                 return False
             starts += [data // self._type.itemsize, *strides[:3]]
         return all(start * self._type.itemsize % WIDE_BYTES == 0 for start in starts)
+
+    def _stores_wide(self, output: Any) -> bool:
+        """Whether all elements of the output can be stored 16 bytes at a time."""
+        data, strides = int(output["data"]), [int(stride) for stride in output["strides"]]
+        starts = [self._sizes["value"], data // self._type.itemsize, *strides[:3]]
+        return strides[3] == 1 and all(start * self._type.itemsize % WIDE_BYTES == 0 for start in starts)
 
     @staticmethod
     def _heads_of(tensor: TensorDesc, size: int, pointer: int) -> tuple[int, tuple[int, ...]]:
@@ -259,6 +269,10 @@ class AttentionPlan(PlanWithoutConstants):
         argument["ends"] = (pointer, stride)
         if self._desc.mask_type is MultiheadAttentionMaskType.KEY_SEQUENCE_END_START:
             argument["starts"] = (pointer + mask.element_strides[-2] * mask.data_type.numpy.itemsize, stride)
+
+
+def _aligned(size: int, multiple: int = ALIGNMENT) -> int:
+    return -(-size // multiple) * multiple
 
 
 def _last_four(tensor: TensorDesc | None, pointer: int | None) -> tuple[int, Sequence[int]]:

@@ -160,6 +160,10 @@ inline half from_float<half>(float value) {
     return {__builtin_bit_cast(unsigned short, static_cast<_Float16>(value))};
 }
 
+inline unsigned to_halves(float low, float high) {
+    return from_float<half>(low).bits | unsigned(from_float<half>(high).bits) << 16;
+}
+
 inline half from_double(double value) { return {__builtin_bit_cast(unsigned short, static_cast<_Float16>(value))}; }
 
 // The compiler does not see through the empty instruction, so it cannot contract.
@@ -183,6 +187,11 @@ inline unsigned long long multiply_high(unsigned long long a, unsigned long long
 }
 
 inline float exp2_approx(float exponent) { return cuda_on_cpu::approximate(exp2f, exp2, exponent, 2); }
+
+inline float exp2_flushed(float exponent) {
+    const float result = exp2_approx(exponent);
+    return result < 0x1p-126f ? 0.0f : result;
+}
 
 inline float reciprocal_approx(float value) {
     return cuda_on_cpu::approximate([](float x) { return 1.0f / x; }, [](double x) { return 1.0 / x; }, value, 1);
@@ -290,6 +299,60 @@ inline float float_of_bits(unsigned bits) { return __builtin_bit_cast(float, bit
 inline float round_to_tf32(float value) {
     if (value != value) return float_of_bits(0x7FFFFFFF);
     return isinf(value) ? value : float_of_bits((to_bits(value) + 0x1000) & ~0x1FFFu);
+}
+
+// What is copied is read at once and written when the thread waits for it: a kernel that does not wait finds what was there before.
+
+__forceinline__ void copy_async(void* to, void const* from, bool exists) {
+    const Words words = exists ? *static_cast<Words const*>(from) : Words{};
+    cuda_on_cpu::begin_copy(to, words.values);
+}
+
+inline void commit_copies() { cuda_on_cpu::commit_copies(); }
+
+template <int groups>
+__forceinline__ void wait_for_copies() {
+    Words words;
+    while (void* const to = cuda_on_cpu::next_copy(groups, words.values)) *static_cast<Words*>(to) = words;
+}
+
+/// A lane's row of a matrix, and what it gets.
+struct MatrixRow {
+    Words row;
+    unsigned words[4];
+};
+
+template <bool transposed>
+CUDA_ON_CPU_UNSEEN void exchange_rows(MatrixRow* const* lanes) {
+    for (int lane = 0; lane < 32; ++lane)
+        for (int matrix = 0; matrix < 4; ++matrix) {
+            const int g = lane / 4, t = lane % 4;
+            MatrixRow* const* const rows = lanes + 8 * matrix;
+            if constexpr (transposed) {
+                const unsigned first = rows[2 * t]->row.values[g / 2] >> g % 2 * 16 & 0xFFFF;
+                const unsigned second = rows[2 * t + 1]->row.values[g / 2] >> g % 2 * 16;
+                lanes[lane]->words[matrix] = first | second << 16;
+            } else {
+                lanes[lane]->words[matrix] = rows[g]->row.values[t];
+            }
+        }
+}
+
+template <bool transposed>
+__forceinline__ void load_rows(unsigned (&words)[4], unsigned const* row, const char* file, int line) {
+    MatrixRow own{*reinterpret_cast<Words const*>(row), {}};
+    cuda_on_cpu::together(&own, exchange_rows<transposed>, file, line);
+    for (int i = 0; i < 4; ++i) words[i] = own.words[i];
+}
+
+__forceinline__ void load_matrices(unsigned (&words)[4], unsigned const* row, const char* file = __builtin_FILE(),
+                                   int line = __builtin_LINE()) {
+    load_rows<false>(words, row, file, line);
+}
+
+__forceinline__ void load_transposed_matrices(unsigned (&words)[4], unsigned const* row, const char* file = __builtin_FILE(),
+                                              int line = __builtin_LINE()) {
+    load_rows<true>(words, row, file, line);
 }
 
 /// A lane's part of a matrix product.

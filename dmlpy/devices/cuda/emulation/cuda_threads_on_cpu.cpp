@@ -220,6 +220,37 @@ CUDA_ON_CPU_UNSEEN void dismiss(unsigned mask) {
     block.exchanging[self / warp_size] &= ~mask;
 }
 
+struct Copy {
+    void* to;
+    unsigned words[4];
+    unsigned group;
+};
+
+CUDA_ON_CPU_UNSEEN void begin_copy(void* to, const unsigned* words) {
+    Copies& copies = here().copies;
+    if (copies.end == copies.capacity) {
+        copies.capacity = copies.capacity ? 2 * copies.capacity : 64;
+        void* const grown = realloc(copies.first, copies.capacity * sizeof(Copy));
+        if (!grown) fail("no memory for %u copies", copies.capacity);
+        copies.first = static_cast<Copy*>(grown);
+    }
+    Copy& copy = copies.first[copies.end++];
+    copy.to = to;
+    copy.group = copies.groups;
+    for (int word = 0; word < 4; ++word) copy.words[word] = words[word];
+}
+
+CUDA_ON_CPU_UNSEEN void commit_copies() { ++here().copies.groups; }
+
+CUDA_ON_CPU_UNSEEN void* next_copy(unsigned groups, unsigned* words) {
+    Copies& copies = here().copies;
+    if (copies.begin == copies.end) copies.begin = copies.end = 0;
+    if (copies.begin == copies.end || copies.first[copies.begin].group + groups >= copies.groups) return nullptr;
+    const Copy& copy = copies.first[copies.begin++];
+    for (int word = 0; word < 4; ++word) words[word] = copy.words[word];
+    return copy.to;
+}
+
 CUDA_ON_CPU_UNSEEN uint64_t exchange(unsigned mask, uint64_t value, unsigned source, const char* file, int line) {
     Fiber& self = here();
     if (!gather(mask, value, source, file, line, __builtin_return_address(0))) return self.exchange.result;
@@ -409,6 +440,7 @@ CUDA_ON_CPU_UNSEEN static void run_block(Block& block, const SharedVariables& va
         fiber.context.stack = nullptr;
         fiber.index = i;
         fiber.thread = {i, 0, 0};
+        fiber.copies.begin = fiber.copies.end = fiber.copies.groups = 0;
 #if defined(__SANITIZE_THREAD__)
         char name[64];
         snprintf(name, sizeof name, "block (%u, %u, %u) thread %u", block.index.x, block.index.y, block.index.z, i);
@@ -477,6 +509,7 @@ CUDA_ON_CPU_UNSEEN static void* work(void* given) {
     munmap(stacks, block.threads * stack_bytes);
     free(block.stacks);
     free(block.queue);
+    for (unsigned i = 0; i < block.threads; ++i) free(block.fibers[i].copies.first);
     free(block.fibers);
     return nullptr;
 }

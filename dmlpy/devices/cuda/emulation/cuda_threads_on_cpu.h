@@ -102,12 +102,20 @@ struct Exchange {
 };
 constexpr unsigned vote = ~0u;
 
+/// What a thread has begun to copy and not yet waited for, in order.
+struct Copies {
+    struct Copy* first;
+    unsigned begin, end, capacity;
+    unsigned groups;  // so far
+};
+
 struct Fiber {
     Context context;
     State state;
     dim3 thread;
     unsigned index;
     Exchange exchange;
+    Copies copies;
 };
 
 struct Block {
@@ -162,6 +170,12 @@ void* in_block(void* place, unsigned block);
 uint64_t exchange(unsigned mask, uint64_t value, unsigned source, const char* file, int line);
 
 void synchronize_warp(unsigned mask, const char* file, int line);
+
+/// Keeps four words for an address, adds the group of all that were kept since the last one, and gives one after the other of those that
+/// are not of the latest `groups`; null after the last.
+void begin_copy(void* to, const unsigned* words);
+void commit_copies();
+void* next_copy(unsigned groups, unsigned* words);
 
 /// Makes a block late at random with what it releases, if the launch asks for that: blocks then meet in many orders.
 void delay();

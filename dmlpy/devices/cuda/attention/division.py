@@ -1,0 +1,239 @@
+"""The kernels of raw_kernels/attention/, and how the work of an attention is divided among their blocks.
+
+Rows are the queries of all heads that share keys and values: where there are few, blocks read keys and values once for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cuda.kernels import STRIDED, Kernel, scalar_type, struct
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.seam import Limits
+
+FILE = "attention/forward.cu"
+TENSOR_CORES_FILE = "attention/tensor_cores.cu"
+FLOATS_FILE = "attention/floats.cu"
+COMBINE_FILE = "attention/combine.cu"
+
+_SOURCE = struct(
+    ("past", STRIDED), ("fresh", STRIDED), ("bias", np.uint64), ("bias_stride", np.int64), ("size", np.int32), ("wide", np.int32)
+)
+_LIMIT = struct(("data", np.uint64), ("stride", np.int64))
+_COUNTS = ("query_tiles", "value_tiles", "parts", "result_parts", "heads", "groups", "group_heads", "rows", "wide_output")
+
+PARAMETERS = struct(
+    *((name, _SOURCE) for name in ("query", "key", "value")),
+    ("position_bias", STRIDED),
+    ("mask", STRIDED),
+    *((name, _LIMIT) for name in ("ends", "starts", "past_lengths")),
+    *((name, STRIDED) for name in ("output", "present_key", "present_value")),
+    *((name, np.uint64) for name in ("part_results", "part_states")),
+    *((name, np.int64) for name in ("all_rows", "tiles", "present_rows")),
+    *((name, np.int32) for name in (*_COUNTS, "queries", "most_valid", "fresh", "total")),
+    ("scale", np.float32),
+    ("filter_value", np.float32),
+)
+
+SIZES = {
+    ("float16", False, True): (32, 64, 128, 256),
+    ("float16", False, False): (64, 128, 256),
+    ("float32", False, True): (64, 128, 256),
+    ("float32", False, False): (128, 256),
+    ("float16", True, False): (128, 256),
+    ("float32", True, False): (128, 256),
+}
+"""Elements of a head that instances of `attend_halves` and `attend_floats` have room for: by type, of few rows, plain.
+
+Few rows leave time for everything while keys and values come from memory: they need no instances of their own for plain attention.
+"""
+_SIZES_FROM_80 = (64, 256)
+"""Those of `attend_halves` that have too few registers below compute capability 8.0, where products take two instructions."""
+FEW_ROWS = 16
+"""The rows of a block where there are few: in `attend_halves` all warps share them."""
+MOST_FEW_ROWS = FEW_ROWS
+"""The most rows that count as few."""
+_ROWS, _COLUMNS = 4, 8
+"""Queries, and elements of a value, that a thread of `attend` owns."""
+_LANES, _THREADS = 16, 256
+"""Threads along a row of a block of `attend`, and in total: `lanes` and `attend_threads`."""
+MOST_BLOCKS = 2**31 - 1
+_STAGES = 3
+_PIECE_BYTES, _WEIGHT_PITCH, _FLOAT_KEYS, _FLOAT_THREADS = 8192, 72, 64, 128
+"""Of `attend_floats`: bytes of a stage, floats of a row of weights, keys of a tile, threads of a block."""
+_BLOCKS_TOGETHER = {True: 4, False: 1}
+"""The blocks of few rows, and of many, that a multiprocessor is to have at least before keys are not divided further. Model."""
+_LEAST_TILES = {True: 4, False: 8}
+"""The fewest tiles of keys in a part of them, where there are few rows and many. Model."""
+
+
+def attend_kernel(data_type: np.dtype[Any]) -> Kernel:
+    """The kernel for everything: heads of any size, any strides, any GPU."""
+    scalar = scalar_type(data_type)
+    return Kernel(FILE, f"attend<{scalar}, {_ROWS}, {_COLUMNS}>", PARAMETERS, f"AttentionParameters<{scalar}>")
+
+
+def parts_kernel(data_type: np.dtype[Any], size: int, *, few: bool, plain: bool) -> Kernel:
+    """The kernel for heads of at most `size` elements; of few rows, and of nothing but queries, keys and values."""
+    flags = ", ".join("true" if flag else "false" for flag in (few, plain))
+    file, name = (TENSOR_CORES_FILE, "attend_halves") if data_type == np.float16 else (FLOATS_FILE, "attend_floats")
+    struct_name = f"AttentionParameters<{scalar_type(data_type)}>"
+    lowest = 80 if data_type == np.float16 and size in _SIZES_FROM_80 else 75
+    return Kernel(file, f"{name}<{size}, {flags}>", PARAMETERS, struct_name, dynamic_shared=True, lowest_capability=lowest)
+
+
+def combine_kernel(data_type: np.dtype[Any]) -> Kernel:
+    """The kernel that merges the results of parts of the keys."""
+    scalar = scalar_type(data_type)
+    return Kernel(COMBINE_FILE, f"combine<{scalar}>", PARAMETERS, f"AttentionParameters<{scalar}>")
+
+
+def keep_kernel(data_type: np.dtype[Any]) -> Kernel:
+    """The kernel that writes present keys and values."""
+    scalar = scalar_type(data_type)
+    return Kernel(FILE, f"keep<{scalar}>", PARAMETERS, f"AttentionParameters<{scalar}>")
+
+
+@dataclass(frozen=True)
+class Work:
+    """An attention's sizes.
+
+    Attributes:
+        batch: entries.
+        groups: heads of keys and values.
+        group_heads: of the queries, for each of these.
+        queries: of a head.
+        keys: the most that a query may attend to.
+        key_size: elements of a key.
+        value_size: elements of a value.
+    """
+
+    batch: int
+    groups: int
+    group_heads: int
+    queries: int
+    keys: int
+    key_size: int
+    value_size: int
+
+    @property
+    def rows(self) -> int:
+        """Queries that share keys and values."""
+        return self.queries * self.group_heads
+
+
+@dataclass(frozen=True)
+class Division:
+    """What the blocks of a launch own.
+
+    Attributes:
+        kernel: that computes the output.
+        rows: of a block; of one head where it is not on tensor cores.
+        columns: elements of a value of a block.
+        threads: of a block.
+        query_tiles: of the rows, or of a head's queries.
+        value_tiles: of the columns.
+        tiles: the blocks' work.
+        parts: among which keys are divided.
+        result_parts: the same times the warps of a block that divide a tile of keys among them; 0 where there is nothing to combine.
+        shared_bytes: of a block, dynamic.
+    """
+
+    kernel: Kernel
+    rows: int
+    columns: int
+    threads: int
+    query_tiles: int
+    value_tiles: int
+    tiles: int
+    parts: int = 1
+    result_parts: int = 0
+    shared_bytes: int = 0
+
+    @property
+    def is_of_any(self) -> bool:
+        """Whether its kernel is `attend`, which is there for all that the others cannot have."""
+        return self.kernel.file == FILE
+
+    @property
+    def on_tensor_cores(self) -> bool:
+        return self.kernel.file == TENSOR_CORES_FILE
+
+    @classmethod
+    def of(cls, work: Work, data_type: np.dtype[Any], limits: Limits, *, plain: bool) -> Division:
+        """The division of some work; `plain` as in `parts_kernel`."""
+        return cls._of_rows(work, data_type, limits, plain=plain) or cls._of_any(work, data_type)
+
+    @classmethod
+    def _of_any(cls, work: Work, data_type: np.dtype[Any]) -> Division:
+        rows, columns = _ROWS * _LANES, _COLUMNS * _LANES
+        query_tiles, value_tiles = -(-work.queries // rows), -(-work.value_size // columns)
+        tiles = query_tiles * value_tiles * work.groups * work.group_heads * work.batch
+        return cls(attend_kernel(data_type), rows, columns, _THREADS, query_tiles, value_tiles, tiles)
+
+    @classmethod
+    def _of_rows(cls, work: Work, data_type: np.dtype[Any], limits: Limits, *, plain: bool) -> Division | None:
+        """None for heads that are too large, for the kernel or for its shared memory, and more work than a grid has blocks."""
+        few, largest = work.rows <= MOST_FEW_ROWS, max(work.key_size, work.value_size)
+        plain = plain and not few
+        kernels = {
+            size: parts_kernel(data_type, size, few=few, plain=plain) for size in SIZES[data_type.name, few, plain] if size >= largest
+        }
+        size = min((size for size, kernel in kernels.items() if kernel.lowest_capability <= limits.compute_capability), default=0)
+        if not size:
+            return None
+        block = (_Block.of_halves if data_type == np.float16 else _Block.of_floats)(size, few=few, plain=plain)
+        query_tiles = -(-work.rows // block.rows)
+        blocks = query_tiles * work.groups * work.batch
+        parts = _parts(blocks, -(-work.keys // block.keys), few, limits)
+        if block.shared_bytes > limits.shared_memory_per_block or blocks * parts > MOST_BLOCKS:
+            return None
+        result_parts = parts * block.key_warps if parts * block.key_warps > 1 else 0
+        return cls(kernels[size], block.rows, size, block.threads, query_tiles, 1, blocks * parts, parts, result_parts, block.shared_bytes)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block of a kernel: `Division` of its file.
+
+    Attributes:
+        keys: of a tile.
+        rows: of the block.
+        threads: of the block.
+        shared_bytes: dynamic.
+        key_warps: warps that divide a tile's keys among them.
+    """
+
+    keys: int
+    rows: int
+    threads: int
+    shared_bytes: int
+    key_warps: int = 1
+
+    @classmethod
+    def of_halves(cls, size: int, *, few: bool, plain: bool) -> _Block:
+        in_registers = size <= (128 if plain else 64)  # where queries are
+        keys = 32 if size > 128 else 64
+        if few:
+            rows, threads, key_warps = FEW_ROWS, 2 * keys, keys // 16
+        else:
+            rows, key_warps = 128 if in_registers else 64, 1
+            threads = rows if plain and size <= 64 else 2 * rows
+            keys //= 1 if plain or size < 128 else 2
+        shared = 2 * size * (_STAGES * keys + (0 if in_registers else rows))
+        return cls(keys, rows, threads, shared, key_warps)
+
+    @classmethod
+    def of_floats(cls, size: int, *, few: bool, plain: bool) -> _Block:
+        rows = 16 * (1 if few else 2 if size > (128 if plain else 64) else 4)
+        return cls(_FLOAT_KEYS, rows, _FLOAT_THREADS, _STAGES * _PIECE_BYTES + 4 * rows * (size + _WEIGHT_PITCH))
+
+
+def _parts(blocks: int, key_tiles: int, few: bool, limits: Limits) -> int:
+    """Among how many blocks the tiles of keys are divided, so that all multiprocessors have work."""
+    wanted = _BLOCKS_TOGETHER[few] * limits.multiprocessors // blocks
+    return max(1, min(wanted, key_tiles // _LEAST_TILES[few]))
