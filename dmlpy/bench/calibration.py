@@ -79,4 +79,4 @@ class Calibration:
         known = self._record.machine
         self._when[key] = time.monotonic()
         self._worst[key] = min(rate, self._worst.get(key, rate))
-        known.rate_spread = max(known.rate_spread, best / self._worst[key])
+        known.rate_spread = max(known.rate_spread or 1, best / self._worst[key])

@@ -59,19 +59,19 @@ class Machine(_Part):
         cached_copy_gb_s: the same for copies of this many bytes, which may fit the CPU's caches.
         gemm_gflops: 1e9 operations per second by sizes and type of a matrix product, `1024x256x16 FLOAT32`: rows, sum, columns.
         launch_us: on a GPU the launch overhead in microseconds, by the names of `launches.NAMES`.
-        rate_spread: the largest quotient of the best and the worst of several measurements of a rate.
+        rate_spread: the largest quotient of the best and the worst of several measurements of a rate; None if each was measured once.
     """
 
     copy_gb_s: float | None = None
     cached_copy_gb_s: dict[str, float] = {}
     gemm_gflops: dict[str, float] = {}
     launch_us: dict[str, float] = {}
-    rate_spread: float = 1.0
+    rate_spread: float | None = None
 
     @property
     def was_busy(self) -> bool:
         """Whether something else disturbed the measurement of the rates."""
-        return self.rate_spread > BUSY_SPREAD
+        return (self.rate_spread or 1) > BUSY_SPREAD
 
 
 class Measurement(_Part):

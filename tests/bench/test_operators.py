@@ -236,7 +236,7 @@ def test_the_command_lists_operators_with_their_equivalents() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["ADD"], 2, "'ADD' is an operator's name: give --operators too"),
+        (["ADD"], 2, "'ADD' is an operator: give --operators too"),
         (["--operators", "ADDD"], 1, "'ADDD' is no operator of DirectML's"),
         (["--operators", "--shape", "lstm*"], 2, "leave the others out"),
         (["--operators", "--pass", "training"], 2, "leave the others out"),

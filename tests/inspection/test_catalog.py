@@ -65,7 +65,7 @@ def with_onnx() -> Iterator[tuple[str, Callable[[], None]]]:
         module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
         for name, test in vars(module).items():
             if any(mark.name == "onnx_reference" for mark in getattr(test, "pytestmark", ())):
-                takes_device = "any_device" in inspect.signature(test).parameters
+                takes_device = not {"any_device", "every_device"}.isdisjoint(inspect.signature(test).parameters)
                 yield name, partial(test, dml.device("numpy")) if takes_device else test
 
 

@@ -18,8 +18,8 @@ from dmlpy import onnx
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.onnx.lowering import model_lowering, node_lowering
+from dmlpy.onnx.lowering.cache import LRUCache
 from dmlpy.onnx.runtime.bound_runs import BoundRuns
-from dmlpy.onnx.runtime.cache import LRUCache
 from dmlpy.onnx.runtime.graph_runs import GraphRun
 from tests.support.devices import DeviceOfNothing
 from tests.support.onnx_models import model

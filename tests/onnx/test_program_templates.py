@@ -17,9 +17,9 @@ from dmlpy import onnx
 from dmlpy.description.sized_copies import is_alike
 from dmlpy.devices.graphs.buffers import BufferAssignment
 from dmlpy.messages.problems import CompileError
+from dmlpy.onnx.lowering.cache import LRUCache
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.lowering.symbolic_inference import _FORMULAS
-from dmlpy.onnx.runtime.cache import LRUCache
 from dmlpy.validation import checking
 from dmlpy.validation.checking import LATEST
 from tests.support.onnx_models import model

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.loading.values import Value
+    from dmlpy.onnx.lowering.cache import LRUCache
     from dmlpy.onnx.lowering.programs import Program
-    from dmlpy.onnx.runtime.cache import LRUCache
 
 Inputs: TypeAlias = "Mapping[str, Value]"
 LowerProgram: TypeAlias = "Callable[[Inputs], Program | None]"

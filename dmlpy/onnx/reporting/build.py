@@ -12,12 +12,12 @@ from dmlpy.graphs import ConstantNode
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, Problem
 from dmlpy.onnx.loading import tensors
+from dmlpy.onnx.loading.size_candidates import size_candidates
 from dmlpy.onnx.lowering.model_lowering import Lowering
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.reporting.partitions import group_records
 from dmlpy.onnx.reporting.prediction import Prediction
 from dmlpy.onnx.reporting.report import Like, Report
-from dmlpy.onnx.reporting.size_candidates import size_candidates
 from dmlpy.onnx.reporting.work import KnownValues, by_node, find_borders
 from dmlpy.validation.checking import LATEST
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dmlpy.devices.device import show_bytes
 from dmlpy.devices.report import show_flops
 from dmlpy.messages.naming import plural, printable
-from dmlpy.onnx.reporting.size_candidates import TRIED
+from dmlpy.onnx.loading.size_candidates import TRIED
 from dmlpy.onnx.reporting.work import ON_DIRECTML, total
 
 if TYPE_CHECKING:

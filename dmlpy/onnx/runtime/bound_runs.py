@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from dmlpy.onnx.lowering.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_bytes
-from dmlpy.onnx.runtime.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
 
 if TYPE_CHECKING:

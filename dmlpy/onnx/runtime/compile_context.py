@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.load import LoadedModel
     from dmlpy.onnx.loading.values import Value
+    from dmlpy.onnx.lowering.cache import LRUCache
     from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.runtime.bound_runs import BoundRunCache, Compute
-    from dmlpy.onnx.runtime.cache import LRUCache
     from dmlpy.onnx.runtime.deferred_nodes import LowerNodes, Runnable
     from dmlpy.onnx.runtime.graph_runs import GraphCalls
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from dmlpy.comparison import compare
 from dmlpy.compiler import compile_apart
+from dmlpy.onnx.lowering.cache import NODE_BYTES
 from dmlpy.onnx.lowering.programs import GraphPart
-from dmlpy.onnx.runtime.cache import NODE_BYTES
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphRun, HostCall
 from dmlpy.onnx.runtime.host_nodes import prepare_host_node
 from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan

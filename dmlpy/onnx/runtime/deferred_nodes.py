@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.messages.problems import Problem
     from dmlpy.onnx.loading.load import LoadedModel
+    from dmlpy.onnx.lowering.cache import LRUCache
     from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.lowering.scopes import Scope, Values
     from dmlpy.onnx.lowering.stages import HostNode
     from dmlpy.onnx.nodes.node import Node
-    from dmlpy.onnx.runtime.cache import LRUCache
     from dmlpy.onnx.runtime.graph_runs import GraphCalls
 
 

@@ -9,9 +9,9 @@ from onnx import NodeProto
 
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering import subgraphs
+from dmlpy.onnx.lowering.cache import NODE_BYTES
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.lowering.stages import HostNode
-from dmlpy.onnx.runtime.cache import NODE_BYTES
 from dmlpy.onnx.runtime.deferred_nodes import DeferredNodes, lower_host_nodes
 
 if TYPE_CHECKING:
