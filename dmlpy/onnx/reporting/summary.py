@@ -31,7 +31,7 @@ _MOST_BORDERS = 3
 
 
 def summary_lines(report: ReportView) -> list[str]:
-    """One line per fact: nodes, work, partitions, borders, levels, memory, and the likely cause of a slow run."""
+    """One line per fact: nodes, levels, work, partitions, borders, memory, and the likely cause of a slow run."""
     return [printable(line) for line in _lines(report)]
 
 
@@ -44,10 +44,10 @@ def _lines(report: ReportView) -> Iterator[str]:
     if invalid:
         yield f"likely cause the model is invalid: {invalid[0].problems[0].under(invalid[0].name).headline()}"
         return
+    yield from _levels(report)
     yield from _work(report)
     yield _partitions(report)
     yield from _borders(report)
-    yield from _levels(report)
     yield f"weights      {show_bytes(report.weight_bytes)}"
     if report.memory_bytes is not None:
         yield f"memory       {show_bytes(report.memory_bytes)} between the nodes"
