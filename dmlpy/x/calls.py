@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,9 @@ from dmlpy.x.source_locations import caller_location, scoped_name
 
 if TYPE_CHECKING:
     from dmlpy.description.markers import TensorField
+
+MOST_OPERANDS = 1 << 16
+"""The most operands of a list: an iterator without an end is refused."""
 
 
 def call(operator: str | type[OperatorDesc] | OperatorDesc, /, **given: Any) -> tuple[TensorRef | None, ...]:
@@ -136,9 +140,13 @@ class _Call:
             problems.append(Problem("expression.operand", field.name, brief(value), "a list of expressions"))
             return
         try:
-            places = {f"{field.name}[{index}]": item for index, item in enumerate(value)} if field.listed else {field.name: value}
+            items = islice(value, MOST_OPERANDS + 1) if field.listed else ()
+            places = {f"{field.name}[{index}]": item for index, item in enumerate(items)} if field.listed else {field.name: value}
         except Exception:  # whatever the iterator of the caller's type raises
             problems.append(Problem("expression.operand", field.name, brief(value), "a list of expressions"))
+            return
+        if len(places) > MOST_OPERANDS:
+            problems.append(Problem("expression.operand", field.name, brief(value), f"a list of at most {MOST_OPERANDS} expressions"))
             return
         for place, item in places.items():
             try:

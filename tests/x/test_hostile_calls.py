@@ -15,6 +15,7 @@ import pytest
 import dmlpy as dml
 from dmlpy import x
 from dmlpy.graphs import GraphBuilder
+from dmlpy.x.calls import MOST_OPERANDS
 from tests.fuzzing.hostile import Raises, RaisingInteger, RaisingMapping
 from tests.support.tensors import tensor
 
@@ -195,3 +196,10 @@ def test_an_index_is_read_without_its_own_methods() -> None:
 def test_operands_whose_iterator_raises_are_reported() -> None:
     with pytest.raises(dml.DescError, match=r"input_tensors .* a list of expressions"):
         x.join(RaisingMapping(a=1), axis=0)
+
+
+def test_operands_without_an_end_are_refused() -> None:
+    given = iter(range(MOST_OPERANDS + 10))
+    with pytest.raises(dml.DescError, match=f"input_tensors .* a list of at most {MOST_OPERANDS} expressions"):
+        x.join(given, axis=0)
+    assert len(list(given)) == 9, "no more are read"
