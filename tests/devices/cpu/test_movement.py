@@ -94,13 +94,15 @@ def strided(memory: Array, desc: dml.TensorDesc) -> Array:
     return np.lib.stride_tricks.as_strided(memory, desc.sizes, [step * memory.itemsize for step in desc.element_strides])
 
 
-@pytest.mark.parametrize("data_type", WIDTHS)
-@pytest.mark.parametrize("name", DESCS)
+OF_FLOATS = {"activation", "columns", "enlarged"}
+"""Those whose operators take no other types."""
+ROWS = [(name, data_type) for name in DESCS for data_type in WIDTHS if name not in OF_FLOATS or data_type in ("FLOAT16", "FLOAT32")]
+
+
+@pytest.mark.parametrize(("name", "data_type"), ROWS)
 def test_elements_keep_their_bits(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference moves numbers of elements; the kernel moves any bits, those of signalling NaN too, and writes nothing else."""
     desc = DESCS[name](data_type)
-    if dml.check(desc):
-        pytest.skip("the operator does not take this type")
     width, numbers = WIDTHS[data_type], numbered(desc)
     wide = DESCS[name]("FLOAT32")
     slots = {slot.place: slot.tensor for slot in desc.slots() if slot.tensor is not None}
