@@ -34,8 +34,8 @@ COMMANDS = {
 }
 """The options of the command that makes a record, by the record's name."""
 EXPLAINED = (
-    "Medians, in parentheses the 10th and 90th percentile of the rounds; n× is the time over dmlpy's for the same work, above 1 where "
-    "dmlpy is faster."
+    "dmlpy's median time, and the other libraries' medians over it for the same work: above 1 dmlpy is faster, **below 1** slower. The "
+    "record has their times with the 10th and 90th percentiles."
 )
 
 
@@ -62,8 +62,8 @@ def _layers(record: Record, name: str) -> list[str]:
     found = [f"{_where(record)} {EXPLAINED}", tables.markdown(record)]
     if memory := tables.memory_markdown(record):
         found.append(memory)
-    if picture.points(record):
-        found.append(f"![The time of a step against the model's floor for it, on logarithmic axes]({RECORDS.name}/{name}.svg)")
+    if picture.lines(record):
+        found.append(f"![The time of each library over dmlpy's, a line for each shape and pass]({RECORDS.name}/{name}.svg)")
     return found
 
 
@@ -129,7 +129,7 @@ def stale_pictures(text: str, records: Path) -> list[Path]:
     stale = []
     for found in BLOCK.finditer(text):
         path = records / f"{found['name']}.json"
-        if found["name"] != predictions.NAME and not found["goals"] and path.is_file() and picture.points(Record.load(path)):
+        if found["name"] != predictions.NAME and not found["goals"] and path.is_file() and picture.lines(Record.load(path)):
             drawn = path.with_suffix(".svg")
             if not drawn.is_file() or picture.hash_in(drawn.read_text("utf-8")) != picture.record_hash(path):
                 stale.append(path)

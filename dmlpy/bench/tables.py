@@ -1,7 +1,8 @@
 """A record as tables: for the terminal, and as Markdown for the pages.
 
-A row is a shape, a pass and a type; a column is a library and its mode. A cell shows the median with the 10th and 90th percentile
-of the rounds, and for other libraries the ratio of the medians: theirs over dmlpy's, above 1 where dmlpy is faster.
+A row is a shape, a pass and a type; a column is a library and its mode. In the terminal a cell shows the median with the 10th and 90th
+percentile of the rounds, and for other libraries the ratio of the medians: theirs over dmlpy's, above 1 where dmlpy is faster. On the pages
+dmlpy's cells show the median, and other libraries' the ratio.
 """
 
 from __future__ import annotations
@@ -118,22 +119,26 @@ def time_text(us: float, unit_of: float | None = None) -> str:
     return f"{value:.{digits}f}" + ("" if unit_of else f" {unit}")
 
 
-def cell(row: Row, column: Column, notes: dict[str, int]) -> str:
-    """The text of a run's cell. The reason for a missing time is added to `notes`, which numbers the reasons."""
+def cell(row: Row, column: Column, notes: dict[str, int], *, brief: bool) -> str:
+    """The text of a run's cell. The reason for a missing time is added to `notes`, which numbers the reasons.
+
+    With `brief` it is Markdown and one number: the ratio, bold where the library is faster than dmlpy, or the median if there is none.
+    """
     run = row.runs.get(column)
     if run is None:
         return ""
     if run.status != "ok" or run.median_us is None:
         name = NAMES.get(run.subject, run.subject)
         return f"{run.status} [{notes.setdefault(f'{name}: {run.reason}', len(notes) + 1)}]"
-    text = time_text(run.median_us)
+    text, ratio = time_text(run.median_us), row.ratio(column)
+    if brief:
+        return text if ratio is None else f"**{ratio:.2f}×**" if ratio < 1 else f"{ratio:.2f}×"
     if run.p10_us is not None and run.p90_us is not None:
         text += f" ({time_text(run.p10_us, run.median_us)}–{time_text(run.p90_us, run.median_us)})"
-    ratio = row.ratio(column)
     return text if ratio is None else f"{text}, {ratio:.2f}×"
 
 
-def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
+def _cells(record: Record, *, brief: bool = False) -> tuple[list[str], list[list[str]], list[str]]:
     """The headings, rows and notes. The type has a separate column if the record has more than one."""
     found, shown, notes = rows(record), columns(record), dict[str, int]()
     typed = len({row.work[2] for row in found}) > 1
@@ -147,7 +152,7 @@ def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
     for row in found:
         shape, which, dtype = row.work
         last = [f"{over:.1f}×" if (over := judge(row)) is not None else "" for judge in judged.values()]
-        body.append([shape, which, *([dtype] if typed else []), *(cell(row, column, notes) for column in shown), *last])
+        body.append([shape, which, *([dtype] if typed else []), *(cell(row, column, notes, brief=brief) for column in shown), *last])
     below = [f"[{number}] {reason}" for reason, number in notes.items()]
     for subject in dict.fromkeys(run.subject for run in record.runs):
         if subject not in {name for name, _ in shown}:
@@ -177,7 +182,7 @@ def reasons(record: Record) -> list[str]:
 
 def markdown(record: Record) -> str:
     """The table and the lines below it."""
-    head, body, below = _cells(record)
+    head, body, below = _cells(record, brief=True)
     lines = [markdown_line(head), markdown_line(["---"] * len(head)), *map(markdown_line, body)]
     return "\n".join([*lines, *([""] if below else []), *(f"- {_escape(line)}" for line in below)])
 

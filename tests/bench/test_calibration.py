@@ -123,6 +123,5 @@ def test_tables_and_pictures_have_no_time_below_its_floor() -> None:
     (row,) = tables.rows(record)
     assert row.over_floor() == pytest.approx(2.0 / 1.8)
     assert "0.0×" not in tables.markdown(record)
-    points = picture.points(record)
-    assert len(points) == 2
-    assert all(point.measured_us >= point.floor_us for point in points)
+    (line,) = picture.lines(record)
+    assert line.floor == pytest.approx(1.8 / 2.0)
