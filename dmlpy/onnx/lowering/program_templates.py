@@ -82,32 +82,39 @@ class ProgramTemplates:
             if found is not None:
                 form.add(sizes, found)
                 return found
-        added = self._new_template(form, inputs, sizes) if may_add else None
-        if added is not None:
-            form.templates.append(added)
-            found = added.program(sizes)
-        else:
+        # A size of 1 broadcasts, so what is made with it holds for no other: it is as fixed as those that stay the same.
+        changing = [at for at, size in enumerate(sizes) if size != 1 and any(size != other[at] for other, _ in form.recent)]
+        found = self._program_of_new_template(form, inputs, sizes, changing) if may_add and changing else None
+        if found is None:
             form.lowered += 1
             found = self._lower(inputs)
         if found is not None:
             form.add(sizes, found)
         return found
 
-    def _new_template(self, form: _Form, inputs: Inputs, sizes: Sequence[int]) -> _Template | None:
-        """A template for these sizes and some of the last ones; None if there is none."""
+    def _program_of_new_template(self, form: _Form, inputs: Inputs, sizes: Sequence[int], changing: Sequence[int]) -> Program | None:
+        """The program of a new template, which holds for these sizes and others; None if there is no such template.
+
+        It has to equal the last programs, or if it holds for none of their sizes, one that is lowered for these.
+        """
         form.failures += 1
-        changing = [at for at, size in enumerate(sizes) if any(size != other[at] for other, _ in form.recent)]
         try:
             template = self._lower_symbolically(inputs, sizes, changing)
-            if template is None:
+            made = None if template is None else template.program(sizes)
+            if template is None or made is None:
                 return None
             copies = [(template.program(other), known) for other, known in form.recent]
-            if not any(copy for copy, _ in copies) or not all(copy is None or is_alike(copy, known) for copy, known in copies):
+            if not all(copy is None or is_alike(copy, known) for copy, known in copies):
                 return None
+            if not any(copy for copy, _ in copies):
+                lowered = self._lower(inputs)
+                if lowered is None or not is_alike(made, lowered):
+                    return lowered
         except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
             return None
         form.failures -= 1
-        return template
+        form.templates.append(template)
+        return made
 
     def _lower_symbolically(self, inputs: Inputs, sizes: Sequence[int], places: Sequence[int]) -> _Template | None:
         """A template in which the sizes in some places are symbolic."""

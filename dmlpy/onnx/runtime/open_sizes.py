@@ -41,6 +41,8 @@ class OpenSizes:
         self._learned: Pattern | None = None
         """The sizes that were the same in all runs so far."""
         self._pattern: Pattern = {}
+        self._without_form: list[Pattern] = []
+        """The last patterns that had no form."""
         self._form: CompiledProgram | None = None
         self._is_given_up = False
         self._declared = _declared_sizes(model.inputs)
@@ -71,10 +73,15 @@ class OpenSizes:
         self._is_given_up, self._form = True, None
 
     def _take(self, pattern: Pattern) -> None:
+        """Makes the form of a pattern if it pays."""
+        if pattern in self._without_form or not any(None in own for own in pattern.values()):
+            return
         model = self._model.with_inputs(pattern)
         try:
-            if any(None in own for own in pattern.values()) and self._pays(model):
+            if self._pays(model):
                 self._pattern, self._form = pattern, self._compiled(model)
+            else:
+                self._without_form.append(pattern)
         except (CompileError, DeviceError):
             self.give_up()  # the model as a whole reports the problem
 
