@@ -286,8 +286,11 @@ class OperatorDesc(Struct):
                 found += [Slot(f"{field.name}[{index}]", field, tensor, index) for index, tensor in enumerate(value or ())]
             else:
                 found.append(Slot(field.name, field, value))
-        outputs = tuple(slot for slot in found if slot.field.marker.output)
-        return tuple(found), tuple(slot for slot in found if not slot.field.marker.output), outputs
+        inputs: list[Slot] = []
+        outputs: list[Slot] = []
+        for slot in found:
+            (outputs if slot.field.marker.output else inputs).append(slot)
+        return tuple(found), tuple(inputs), tuple(outputs)
 
     def tensors(self) -> dict[str, TensorDesc]:
         """The described tensors, keyed by place (`input_tensor`, `input_tensors[0]`), in the struct's order."""

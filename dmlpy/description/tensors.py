@@ -118,9 +118,11 @@ class TensorDesc(Struct):
         """The number of elements by the sizes; a broadcast element counts each time."""
         return math.prod(self.sizes)
 
-    @cached_property
+    @property
     def span(self) -> int:
         """The number of elements from the first to the last that the tensor reaches, inclusive."""
+        if self.strides is None and self.sizes and 0 not in self.sizes:
+            return math.prod(self.sizes)
         return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=False))
 
     @cached_property
@@ -128,18 +130,21 @@ class TensorDesc(Struct):
         """The bytes from the tensor's address to the end of the last element that it reaches."""
         return -(-self.span * self.data_type.bits // 8)
 
-    @cached_property
+    @property
     def memory(self) -> TensorDesc:
         """The desc of the array that holds the tensor: its own, and for 4-bit elements that of its bytes, which two of them share each."""
-        if self.data_type.bits != 4:
-            return self
+        return self if self.data_type.bits != 4 else self._bytes
+
+    @cached_property
+    def _bytes(self) -> TensorDesc:
+        """The desc of the bytes that hold 4-bit elements."""
         return TensorDesc(
             data_type=DataType.UINT8,
             sizes=(self.extent_in_bytes,),
             guaranteed_base_offset_alignment=self.guaranteed_base_offset_alignment,
         )
 
-    @cached_property
+    @property
     def required_alignment(self) -> int:
         """The alignment in bytes of the tensor's address: the guaranteed one, else the element's size."""
         return max(self.guaranteed_base_offset_alignment, self.data_type.bits // 8, 1)

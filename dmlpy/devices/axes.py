@@ -42,18 +42,25 @@ def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]], reduced: Coll
         strides: for each tensor, the elements from one entry to the next along each dimension.
         reduced: the dimensions that a group runs over.
     """
-    axes = [Axis(size, tuple(own[at] for own in strides), at in reduced) for at, size in enumerate(sizes) if size > 1]
-    axes.sort(key=lambda axis: next((stride for stride in axis.strides if stride), 0), reverse=True)
-    found: list[Axis] = []
-    for axis in axes:
-        outer = found[-1] if found else None
-        through = [axis.size * stride for stride in axis.strides]
-        fits = outer is not None and outer.size * axis.size <= _MOST_ENTRIES
-        if outer is not None and fits and outer.reduced == axis.reduced and list(outer.strides) == through:
-            found[-1] = Axis(outer.size * axis.size, axis.strides, axis.reduced)
-        else:
-            found.append(axis)
-    return tuple(found)
+    axes = [(size, along, at in reduced) for at, (size, *along) in enumerate(zip(sizes, *strides, strict=False)) if size > 1]
+    axes.sort(key=_order_of, reverse=True)
+    found: list[tuple[int, list[int], bool]] = []
+    for size, along, kind in axes:
+        if found:
+            outer_size, outer, outer_kind = found[-1]
+            if outer_kind == kind and outer_size * size <= _MOST_ENTRIES and outer == [size * stride for stride in along]:
+                found[-1] = outer_size * size, along, kind
+                continue
+        found.append((size, along, kind))
+    return tuple([Axis(size, tuple(along), kind) for size, along, kind in found])
+
+
+def _order_of(axis: tuple[int, Sequence[int], bool]) -> int:
+    """The stride of the first tensor that does not repeat along an axis."""
+    for stride in axis[1]:
+        if stride:
+            return stride
+    return 0
 
 
 def element_count(axes: Iterable[Axis]) -> int:

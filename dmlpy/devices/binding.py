@@ -114,12 +114,14 @@ class KnownLayouts:
 def bind_tensor(
     device: Device, name: str, desc: TensorDesc, value: Any, *, output: bool, known: KnownLayouts | None = None
 ) -> tuple[BoundTensor | None, list[Problem]]:
-    """The memory of one value, or the problems with it. For an array of a known layout only the address is read."""
+    """The memory of one value, or the problems with it. For an array of a known or packed layout only the address is read."""
     if type(value) is np.ndarray and known is not None and device.memory_kind == "cpu":
         flags = value.flags
-        layout = "cpu", value.dtype, value.shape, value.strides, output and not flags.writeable
-        if layout in known and flags.aligned and desc.required_alignment <= value.dtype.alignment:
-            return BoundTensor.of_array(name, desc, output, value), []
+        if flags.aligned and desc.required_alignment <= value.dtype.alignment:
+            is_packed = desc.strides is None and flags.c_contiguous and value.shape == desc.sizes and (flags.writeable or not output)
+            fits = is_packed and desc.data_type.bits != 4 and value.dtype == desc.data_type.numpy
+            if fits or ("cpu", value.dtype, value.shape, value.strides, output and not flags.writeable) in known:
+                return BoundTensor.of_array(name, desc, output, value), []
     if isinstance(value, Buffer):
         return _bind_buffer(device, name, desc, value, output=output)
     try:

@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dmlpy.messages.problems import DeviceError
@@ -87,11 +88,17 @@ def why_disabled() -> str | None:
     own = os.environ.get(_DISABLING)
     if own is not None:
         return None if own.strip() in ("", "0") else f"Numba is told to compile nothing: {_DISABLING}={own}"
-    if os.path.isfile(_FILE):
+    if _has_settings_file():
         imported("numba")
     config: Any = sys.modules.get("numba.core.config")
     is_disabled = getattr(config, "DISABLE_JIT", 0)  # missing while another thread imports the module
     return f"Numba is told to compile nothing: DISABLE_JIT in numba.config or {_FILE}" if is_disabled else None
+
+
+@cache
+def _has_settings_file() -> bool:
+    """Whether the working folder has Numba's settings, which Numba reads when it is imported. Asked once: each plan would take as long."""
+    return os.path.isfile(_FILE)
 
 
 def _prepare() -> None:

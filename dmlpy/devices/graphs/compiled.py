@@ -100,6 +100,12 @@ class CompiledGraph:
         """The inputs that are flagged OWNED_BY_DML, which `prepare` takes all at once, in the graph's order."""
         return self._program.ir.owned
 
+    @cached_property
+    def _unprepared_inputs(self) -> dict[str, TensorDesc]:
+        """The inputs that each dispatch binds, by name."""
+        taken = self.prepared_inputs
+        return {name: tensor for name, tensor in self.inputs.items() if name not in taken}
+
     @property
     def binding_properties(self) -> BindingProperties:
         """The bytes of scratch, which holds all tensors between nodes, and of what `prepare` copies and packs."""
@@ -294,8 +300,7 @@ class CompiledGraph:
         producers: Sequence[int] = (),
     ) -> GraphDispatch:
         """Binds as `bind` does; `problems` are those found so far, `producers` the streams that fill `persistent`."""
-        wanted = {name: tensor for name, tensor in self.inputs.items() if name not in self.prepared_inputs}
-        bound, wrong = self._bind_tensors(inputs, wanted, self._input_order(), "input")
+        bound, wrong = self._bind_tensors(inputs, self._unprepared_inputs, self._input_order(), "input")
         written, wrong_outputs = self._bind_tensors(outputs, self.outputs, list(self.outputs), "output")
         found, streams = [*problems, *wrong, *wrong_outputs], [*producers]
         scratch, wrong = self._scratch(temporary, streams)
@@ -491,7 +496,7 @@ class PreparedGraph:
     @property
     def inputs(self) -> dict[str, TensorDesc]:
         """The inputs that are still to bind, by name."""
-        return {name: tensor for name, tensor in self.graph.inputs.items() if name not in self.graph.prepared_inputs}
+        return self.graph._unprepared_inputs
 
     @property
     def outputs(self) -> dict[str, TensorDesc]:

@@ -106,15 +106,16 @@ class GraphLaunches:
         affected.difference_update(launches.relocatable)
         return launches.changed({at: self._part_launch(at, addresses) for at in affected}) if affected else launches
 
-    def _bound_address(self, pointer: int, memory: str | None) -> int:
-        return BoundAddress(pointer, memory) if self._device.relocates else pointer
+    def _bound_address(self, pointer: int, memory: str | None, offset: int = 0) -> int:
+        """The address of a byte of some memory, which begins at `pointer`."""
+        return BoundAddress(pointer + offset, memory, offset) if self._device.relocates else pointer + offset
 
-    def _base(self, root: Source, addresses: Mapping[str, int]) -> int:
-        """The address of a value that has its own memory."""
+    def _base(self, root: Source, addresses: Mapping[str, int], byte: int = 0) -> int:
+        """The address of a byte of a value that has its own memory."""
         if (name := self._names.get(root)) is not None:
-            return self._bound_address(addresses[name], name)
+            return self._bound_address(addresses[name], name, byte)
         offset = self._program.offsets.get(root)
-        return self._fixed[root] if offset is None else self._bound_address(addresses[SCRATCH], SCRATCH) + offset
+        return self._fixed[root] + byte if offset is None else self._bound_address(addresses[SCRATCH], SCRATCH, offset + byte)
 
     def _part_launch(self, at: int, addresses: Mapping[str, int]) -> Launch:
         """The launch of a step, or of a copy after them."""
@@ -140,8 +141,8 @@ class GraphLaunches:
         return launch
 
     def _step_launch(self, at: int, step: NodeStep, addresses: Mapping[str, int]) -> Launch:
-        pointers = {place: self._base(root, addresses) + byte for place, (root, byte) in step.tensors.items()}
-        scratch = self._bound_address(addresses[SCRATCH], SCRATCH) + self._program.scratch.get(at, 0)
+        pointers = {place: self._base(root, addresses, byte) for place, (root, byte) in step.tensors.items()}
+        scratch = self._bound_address(addresses[SCRATCH], SCRATCH, self._program.scratch.get(at, 0))
         launch = step.operator._plan.bind(pointers, scratch, None if step.packed is None else self._packed + step.packed)
         if step.cleared:
             sizes = ((int(self._base(source, addresses)), self._program.buffers.extent(source)) for source in step.cleared)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,11 +63,12 @@ class MemoryPlan:
     @cached_property
     def live_bytes(self) -> tuple[int, ...]:
         """Bytes of the items that are needed at each step, each rounded up to a multiple of `ALIGNMENT`."""
-        changes = np.zeros(max((item.last for item in self.items), default=-1) + 2, np.int64)
+        changes = [0] * (max((item.last for item in self.items), default=-1) + 2)
         for item in self.items:
-            changes[item.first] += aligned(item.size)
-            changes[item.last + 1] -= aligned(item.size)
-        return tuple(int(size) for size in np.cumsum(changes)[:-1])
+            size = aligned(item.size)
+            changes[item.first] += size
+            changes[item.last + 1] -= size
+        return tuple(accumulate(changes[:-1]))
 
     @property
     def lower_bound(self) -> int:

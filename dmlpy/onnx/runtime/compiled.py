@@ -264,7 +264,7 @@ class CompiledModel:
             return
         for candidate in size_candidates(self._tensors)[1 : 1 + _MOST_TRIED]:
             with suppress(DmlError):  # a call reports what is wrong with its sizes
-                self._compile(self.model.with_inputs(candidate.shapes)).make_launches()
+                self._compile_from_template(candidate.shapes).make_launches()
                 return
 
     def _program_for_sizes(self, inputs: Mapping[str, Value]) -> Program:

@@ -5,6 +5,7 @@ Parts are NumPy's views of arrays of the described sizes and strides that have n
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -41,18 +42,28 @@ class Part:
 
     def __init__(self, place: str, tensor: TensorDesc) -> None:
         self._place, kind = place, tensor.data_type.numpy
-        memory = np.empty(1, kind)
-        self._start = memory.ctypes.data
+        memory, self._start = _memory_of(kind)
         self.whole: Array = as_strided(memory, tensor.sizes, [step * kind.itemsize for step in tensor.element_strides])
 
     def view(self, array: Array) -> View:
         """A view of `whole` as a part of the tensor."""
-        return View(self._place, array, int(array.__array_interface__["data"][0]) - self._start)
+        return View(self._place, array, 0 if array is self.whole else _address_of(array) - self._start)
+
+
+@cache
+def _memory_of(kind: np.dtype[Any]) -> tuple[Array, int]:
+    """An element of a type, which all arrays without memory share, and its address."""
+    memory = np.empty(1, kind)
+    return memory, _address_of(memory)
+
+
+def _address_of(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 def copy_of(target: Part, to: Array, source: Part, of: Array) -> Copy:
     """The copy of some elements to others; those of the source are repeated as in NumPy."""
-    return Copy(target.view(to), source.view(np.broadcast_to(of, to.shape)))
+    return Copy(target.view(to), source.view(of if of.shape == to.shape else np.broadcast_to(of, to.shape)))
 
 
 def fill_of(target: Part, to: Array, value: Any) -> Copy:
