@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LARGEST = np.iinfo(np.int64).max
+_FEW = 16
+"""Up to so many indices, a list is faster than functions of arrays."""
 
 
 def _from_start(indices: Array, size: int) -> Array:
@@ -35,7 +37,9 @@ def _from_start(indices: Array, size: int) -> Array:
 
 def _are_inside(indices: Array, size: int) -> bool:
     """Whether all indices count from the start and are in range."""
-    return indices.size > 0 and bool(indices.min() >= 0) and bool(indices.max() < size)
+    if indices.size <= _FEW:
+        return all(0 <= index < size for index in indices.ravel().tolist()) and indices.size > 0
+    return bool(indices.min() >= 0) and bool(indices.max() < size)
 
 
 def _to_read(indices: Array, size: int) -> Array:
@@ -62,7 +66,7 @@ def _actual(values: Array, dimension_count: int) -> Array:
 def gather(desc: GatherDesc, inputs: Inputs) -> Array:
     values: Array = inputs["input_tensor"]
     indices = _actual(inputs["indices_tensor"], desc.index_dimensions)
-    picked = np.take(values, _to_read(indices, values.shape[desc.axis]), desc.axis)
+    picked = values.take(_to_read(indices, values.shape[desc.axis]), desc.axis)
     assert desc.output_tensor is not None
     return picked.reshape(desc.output_tensor.sizes)
 

@@ -10,6 +10,11 @@ from dmlpy.reference.fused import fused
 from dmlpy.reference.registry import Array, Inputs, defines
 
 
+def _times(factor: float, array: Array) -> Array:
+    """A product of floating-point numbers; with 1 they are the array's."""
+    return array if factor == 1 and array.dtype.kind == "f" else factor * array
+
+
 @defines(GEMMDesc)
 def _gemm(desc: GEMMDesc, inputs: Inputs) -> Array:
     a, b, c = inputs["a_tensor"], inputs["b_tensor"], inputs["c_tensor"]
@@ -17,7 +22,7 @@ def _gemm(desc: GEMMDesc, inputs: Inputs) -> Array:
         a = a.swapaxes(-1, -2)
     if desc.trans_b is MatrixTransform.TRANSPOSE:
         b = b.swapaxes(-1, -2)
-    result = desc.alpha * np.matmul(a, b)
+    result = _times(desc.alpha, np.matmul(a, b))
     if c is not None:
-        result = result + desc.beta * c
+        result = result + _times(desc.beta, c)
     return fused(desc.fused_activation, result)

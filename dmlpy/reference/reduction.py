@@ -83,6 +83,8 @@ def _groups(desc: ReductionDesc, x: Array) -> Array:
 
 
 def _first_index(desc: ReductionDesc, x: Array, find: Callable[..., Array]) -> Array:
+    if desc.axes == (x.ndim - 1,):
+        return _first_number(x, find)[..., np.newaxis]
     return np.expand_dims(_first_number(_groups(desc, x), find), _axes(desc))
 
 

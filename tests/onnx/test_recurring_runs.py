@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper
 from dmlpy import onnx
 from dmlpy.messages.problems import BindError
 from dmlpy.onnx.runtime.bound_runs import BoundRuns
+from dmlpy.onnx.runtime.turns import Turns
 from tests.support.onnx_models import model
 from tests.support.python_calls import python_calls
 
@@ -160,6 +162,86 @@ def test_scanned_items(device: str) -> None:
         found = compiled(s=np.float32(2), x=x)
         np.testing.assert_array_equal(found["rows"], 2 + np.cumsum(x))
         np.testing.assert_array_equal(found["last"], 2 + x.sum())
+
+
+def info(names: str, element: int = T.FLOAT, sizes: Sequence[int | str] = (2,)) -> list[Any]:
+    return [helper.make_tensor_value_info(name, element, sizes) for name in names.split()]
+
+
+@dataclass(frozen=True)
+class Body:
+    """The body of a loop of two states a and b [2].
+
+    Attributes:
+        nodes: its nodes, which read i, go, a, b, and w of the model.
+        following: the states for the next turn.
+        row: what each turn gives.
+        step: the same with NumPy: the states and the row, by the turn's number, the states and w.
+        last: the turn that ends the loop.
+        in_place: whether nothing but copies lies between the launches of turns.
+    """
+
+    nodes: Sequence[Any]
+    following: str
+    row: str
+    step: Callable[[int, Array, Array, Array], tuple[Array, Array, Array]]
+    last: int = 99
+    in_place: bool = True
+
+    def graph(self) -> Any:
+        own = [Node("Cast", ["i"], ["turn"], to=T.FLOAT), Node("Less", ["i", "end"], ["goes_on"]), *self.nodes]
+        inputs = [*info("i", T.INT64, ()), *info("go", T.BOOL, ()), *info("a b")]
+        known = [helper.make_tensor("end", T.INT64, [], [self.last])]
+        return helper.make_graph(own, "body", inputs, [*info("goes_on", T.BOOL, ()), *info(f"{self.following} {self.row}")], known)
+
+
+ADDED = [Node("Add", ["a", "w"], ["c"]), Node("Mul", ["c", "turn"], ["d"])]
+BODIES = {
+    "both computed": Body(ADDED, "c d", "d", lambda i, a, b, w: (a + w, (a + w) * i, (a + w) * i)),
+    "a state is an output of an earlier turn": Body(
+        [*ADDED, Node("Sub", ["b", "c"], ["e"])], "c e", "d", lambda i, a, b, w: (a + w, b - (a + w), (a + w) * i)
+    ),
+    "a state that stays": Body([*ADDED, Node("Identity", ["b"], ["e"])], "c e", "d", lambda i, a, b, w: (a + w, b, (a + w) * i)),
+    "a state given on": Body([*ADDED, Node("Identity", ["a"], ["e"])], "c d", "e", lambda i, a, b, w: (a + w, (a + w) * i, a)),
+    "a state handed to the other": Body(ADDED, "c a", "d", lambda i, a, b, w: (a + w, a, (a + w) * i), in_place=False),
+    "a state that stays as it is": Body(ADDED, "c b", "d", lambda i, a, b, w: (a + w, b, (a + w) * i)),
+    "a row that is a state": Body(ADDED, "c d", "a", lambda i, a, b, w: (a + w, (a + w) * i, a)),
+    "states that change places": Body(ADDED, "b a", "d", lambda i, a, b, w: (b, a, (a + w) * i), in_place=False),
+    "states that change places as copies": Body(
+        [*ADDED, Node("Identity", ["a"], ["e"]), Node("Identity", ["b"], ["f"])], "f e", "d", lambda i, a, b, w: (b, a, (a + w) * i)
+    ),
+    "the counter ends it": Body(ADDED, "c d", "d", lambda i, a, b, w: (a + w, (a + w) * i, (a + w) * i), last=5),
+    "what is around it": Body([*ADDED, Node("Identity", ["w"], ["e"])], "c e", "e", lambda i, a, b, w: (a + w, w, w)),
+}
+
+
+@HOSTS
+@pytest.mark.parametrize("name", BODIES)
+def test_turns_in_place(device: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the third turn on, memory stays where it is, and turns do what they do one by one."""
+    body, counted = BODIES[name], 0
+    turn = Turns.__call__
+
+    def counting(turns: Turns) -> None:
+        nonlocal counted
+        counted += 1
+        turn(turns)
+
+    monkeypatch.setattr(Turns, "__call__", counting)
+    nodes = [Node("Loop", ["n", "", "a0", "b0"], ["a_n", "b_n", "rows"], body=body.graph())]
+    case = model(nodes, {"n": [], "a0": [2], "b0": [2], "w": [2]}, ["a_n", "b_n", "rows"], types={"n": T.INT64})
+    compiled = onnx.load(case).compile(device)
+    for repetition in range(2):
+        a, b, w = normal(2), normal(2), normal(2)
+        given, rows, counted = {"n": np.array(9), "a0": a, "b0": b, "w": w}, [], 0
+        found = compiled(given)
+        turns = min(9, body.last + 1)
+        for i in range(turns):
+            a, b, row = body.step(i, a, b, w)
+            rows.append(row)
+        for output, right in (("a_n", a), ("b_n", b), ("rows", rows)):
+            np.testing.assert_array_equal(found[output], right, err_msg=output)
+        assert counted == (0 if not body.in_place else turns if repetition else turns - 2)
 
 
 def test_little_python_runs_in_a_recurring_run() -> None:

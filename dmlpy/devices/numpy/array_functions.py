@@ -89,6 +89,16 @@ class WholePlan(ArrayPlan):
         # Arrays that need no conversion are the same in each launch.
         inputs = self._read(arrays, readers) if not any(readers.values()) else None
 
+        place, output, store = outputs[0]
+        function, desc, packs = self._function, self._desc, self._packs
+
+        def compute_one() -> None:
+            result = function(desc, self._read(arrays, readers) if inputs is None else inputs)
+            if not isinstance(result, np.ndarray) and isinstance(result, Mapping):
+                result = result[place]
+            if store is None or not store(output, result):
+                output[...] = result
+
         def compute() -> None:
             results = self._computed(self._read(arrays, readers) if inputs is None else inputs)
             for place, output, store in outputs:
@@ -101,7 +111,8 @@ class WholePlan(ArrayPlan):
                     output[...] = results[place]
 
         context = _WITHOUT_WARNINGS.copy()
-        return with_limited_blas(lambda stream: context.run(compute), self._product)
+        work = compute_one if len(outputs) == 1 and not packs and self._outputs[0].index is None else compute
+        return with_limited_blas(lambda stream: context.run(work), self._product)
 
     def _conversion(self, tensor: TensorDesc) -> Reader | None:
         """The conversion of a tensor's memory to the array that definitions read; None if it is that array."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -10,9 +11,10 @@ import numpy as np
 from dmlpy.onnx.lowering.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_bytes
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
+from dmlpy.onnx.runtime.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.values import Array, Value
@@ -51,7 +53,7 @@ class Form(Protocol):
         """Converts the result of `values` to what a run returns."""
 
 
-class _Step:
+class Step:
     """A graph bound to its memory, except for the model's inputs and outputs.
 
     Args:
@@ -59,35 +61,48 @@ class _Step:
         run: the graph.
         reads: the sources of the inputs that may differ between runs, with their values in the graph.
         writes: the outputs that are new in each run, likewise.
+
+    Attributes:
+        copied_in: the memory of inputs that are copied, with their sources.
+        copied_out: the memory of outputs that are copied, likewise.
     """
 
     def __init__(
         self, bound: BoundGraph, run: GraphRun, reads: Sequence[tuple[str, Value, Source]], writes: Sequence[tuple[str, Value, Source]]
     ) -> None:
         self._bound, self._run = bound, run
-        self._copied_in: list[tuple[Array, Source]] = []
+        self.copied_in: list[tuple[Array, Source]] = []
         self._rebound: list[tuple[str, Value, Source]] = []
         for name, value, source in reads:
             elements = bound.elements(name, value)
             if elements is None:
                 self._rebound.append((name, value, source))
             else:
-                self._copied_in.append((elements, source))
-        self._copied_out: list[tuple[Array, Source]] = []
+                self.copied_in.append((elements, source))
+        self.copied_out: list[tuple[Array, Source]] = []
         self._made: list[tuple[str, Value, Source]] = []
         for name, value, source in writes:
             elements = bound.elements(name, value)
             if elements is None:
                 self._made.append((name, value, source))
             else:
-                self._copied_out.append((elements, source))
+                self.copied_out.append((elements, source))
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it has memory for all that it reads and writes."""
+        return not self._rebound and not self._made
+
+    def launch_in_place(self, stream: int) -> None:
+        """Runs the graph with what lies in that memory."""
+        self._bound.launch({}, stream)
 
     def __call__(self, held: dict[Source, Held], stream: int) -> None:
         """Runs the graph; what it reads and writes is in `held`."""
-        for elements, source in self._copied_in:
+        for elements, source in self.copied_in:
             elements[...] = held[source]
         made = self._bound.launch({name: self._run.read(value, held[source]) for name, value, source in self._rebound}, stream)
-        for elements, source in self._copied_out:
+        for elements, source in self.copied_out:
             held[source] = elements.copy()
         for name, value, source in self._made:
             held[source] = DeviceTensor(made[name], value)
@@ -107,13 +122,15 @@ class BoundRuns:
     def __init__(self, calls: Sequence[GraphCall], sources: dict[int, Source], outputs: Mapping[str, Any], device: Device, stream: int):
         self._device, self._stream = device, stream
         self._lock = threading.Lock()
+        self._is_repeatable = True
+        """Whether `turns` may give what repeats the run; each node of a loop has bound runs of its own."""
         for at, call in enumerate(calls):
             sources |= {id(held): (at, name) for name, held in call.writes.items()}
-        self._outputs = {name: sources[id(held)] for name, held in outputs.items() if id(held) in sources}
-        self._constants = {name: held for name, held in outputs.items() if name not in self._outputs}
+        self._sources = {name: sources[id(held)] for name, held in outputs.items() if id(held) in sources}
+        self._constants = {name: held for name, held in outputs.items() if name not in self._sources}
         """Outputs that are known before the model runs: what is neither given nor written by a graph, where nothing ran on the host."""
-        self._kept = {name for name, source in self._outputs.items() if isinstance(source, str)} | self._constants.keys()
-        changing = {source for source in sources.values() if isinstance(source, str)} | {*self._outputs.values()}
+        self._kept = {name for name, source in self._sources.items() if isinstance(source, str)} | self._constants.keys()
+        changing = {source for source in sources.values() if isinstance(source, str)} | {*self._sources.values()}
         self._steps = []
         for at, call in enumerate(calls):
             read = {name: sources[id(held)] for name, held in call.reads.items()}
@@ -125,7 +142,7 @@ class BoundRuns:
             }
             known = None if fixed or call.is_late else call.run.take_bound(stream)
             bound = BoundGraph(call.run.prepared, device, fixed, device.current_stream()) if known is None else known
-            self._steps.append(_Step(bound, call.run, reads, writes))
+            self._steps.append(Step(bound, call.run, reads, writes))
 
     def outputs(self, given: Mapping[str, Any], *, on_device: bool) -> dict[str, Any] | None:
         """The outputs as `CompiledProgram.run` returns them; None if it cannot run here and now.
@@ -150,10 +167,8 @@ class BoundRuns:
         Args:
             given: the inputs, of the types and sizes of the first run.
         """
-        stream = self._device.current_stream()
-        if self._device.stream_identity(stream) != self._stream or self._device.is_capturing(stream):
-            return None
-        if not self._lock.acquire(blocking=False):
+        stream = self._acquire()
+        if stream is None:
             return None
         try:
             held: dict[Source, Held] = {}
@@ -162,8 +177,38 @@ class BoundRuns:
                 step(held, stream)
         finally:
             self._lock.release()
-        found = {name: held[source] for name, source in self._outputs.items()}
+        found = {name: held[source] for name, source in self._sources.items()}
         return found | self._constants if self._constants else found
+
+    @contextmanager
+    def turns(self, given: Mapping[str, Array], fed_back: Mapping[str, str], changing: Collection[str]) -> Iterator[Turns | None]:
+        """What repeats the run, with these inputs first, and nobody else runs meanwhile; None if it cannot, or not here and now.
+
+        Args:
+            given: the inputs, of the types and sizes of the first run.
+            fed_back: as for `Turns`.
+            changing: as for `Turns`.
+        """
+        stream = self._acquire() if self._is_repeatable else None
+        if stream is None:
+            yield None
+            return
+        try:
+            turns = None
+            try:
+                turns = Turns(self._steps, self._sources, self._constants, given, fed_back, changing, stream)
+            except LookupError:
+                self._is_repeatable = False
+            yield turns
+        finally:
+            self._lock.release()
+
+    def _acquire(self) -> int | None:
+        """Makes this thread the only one that runs the graphs; returns the stream, or None if they cannot run here and now."""
+        stream = self._device.current_stream()
+        if self._device.stream_identity(stream) != self._stream or self._device.is_capturing(stream):
+            return None
+        return stream if self._lock.acquire(blocking=False) else None
 
 
 def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from dmlpy.onnx.lowering import subgraphs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from onnx import GraphProto, ValueInfoProto
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.stages import HostNode
     from dmlpy.onnx.runtime.bound_runs import Signature
     from dmlpy.onnx.runtime.compile_context import CompileContext
+    from dmlpy.onnx.runtime.turns import Turns
 
 
 class LoopRun:
@@ -61,15 +63,35 @@ class LoopRun:
         goes_on = len(given) < 2 or given[1] is None or bool(self._scalar(1, given[1]))
         states = list(given[2:])
         rows: list[list[Any]] = [[] for _ in self._body.output[1 + len(states) :]]
-        for step in count():
-            if not goes_on or (most is not None and step >= most):
-                break
-            found = [*map(self._array, self._run([np.asarray(step, np.int64), np.asarray(goes_on), *states], around))]
+        step = 0
+        while goes_on and (most is None or step < most):
+            values = self._values([np.asarray(step, np.int64), np.asarray(goes_on), *states], around)
+            with self._turns(values, 1 + len(states), self._inputs[:1]) as turns:
+                if turns is not None:
+                    step, goes_on = self._run_in_place(turns, step, most, rows)
+                    states = [turns.outputs[name].copy() for name in self._outputs[1 : 1 + len(states)]]
+                    continue
+            found = [*map(self._array, self._run(values))]
             goes_on = bool(self._context.to_host(found[0]).item(0))
             states = found[1 : 1 + len(states)]
             for row, held in zip(rows, found[1 + len(states) :], strict=True):
                 row.append(self._context.to_host(held))
+            step += 1
         return [*states, *(_stack_rows(row, item, 0) for row, item in zip(rows, self._body.output[1 + len(states) :], strict=True))]
+
+    def _run_in_place(self, turns: Turns, step: int, most: int | None, rows: Sequence[list[Any]]) -> tuple[int, bool]:
+        """Runs all turns from this one on; returns their number, and whether the last one asked for another."""
+        outputs = [turns.outputs[name] for name in self._outputs]
+        scanned = [(row.append, array.copy) for row, array in zip(rows, outputs[len(outputs) - len(rows) :], strict=True)]
+        counter, goes_on = turns.given[self._inputs[0]], True
+        while goes_on and step != most:
+            counter[...] = step
+            turns()
+            step += 1
+            goes_on = bool(outputs[0].item(0))
+            for append, copied in scanned:
+                append(copied())
+        return step, goes_on
 
     def _run_batched_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         if self._opset >= 9:
@@ -92,9 +114,16 @@ class LoopRun:
         if len(lengths) > 1:
             raise self._failure("the scanned inputs", f"of lengths {lengths}", "inputs of one length along their axes")
         arrays = [array[::-1] if turn else array for array, turn in zip(arrays, turned, strict=True)]
-        for step in range(lengths[0] if lengths else 0):
-            found = self._run([*states, *(array[step] for array in arrays)], around)
-            states = found[:first]
+        step, steps = 0, lengths[0] if lengths else 0
+        while step < steps:
+            values = self._values([*states, *(array[step] for array in arrays)], around)
+            with self._turns(values, first, self._inputs[first:]) as turns:
+                if turns is not None:
+                    self._scan_in_place(turns, [array[step:] for array in arrays], rows)
+                    states, step = [turns.outputs[name].copy() for name in self._outputs[:first]], steps
+                    continue
+            found = self._run(values)
+            states, step = found[:first], step + 1
             for row, held in zip(rows, found[first:], strict=True):
                 row.append(self._context.to_host(held))
         axes = self._attributes.get("scan_output_axes") or [0] * len(rows)
@@ -105,12 +134,42 @@ class LoopRun:
             *(_stack_rows(row[::-1] if turn else row, item, axis) for row, item, axis, turn in zip(rows, items, axes, turned, strict=True)),
         ]
 
-    def _run(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
-        """The outputs of one iteration."""
+    def _scan_in_place(self, turns: Turns, arrays: Sequence[Array], rows: Sequence[list[Any]]) -> None:
+        """Runs the iterations for the remaining entries of the scanned inputs."""
+        outputs = [turns.outputs[name] for name in self._outputs[len(self._outputs) - len(rows) :]]
+        scanned = [turns.given[name] for name in self._inputs[len(self._inputs) - len(arrays) :]]
+        for entries in zip(*arrays, strict=True):
+            for given, entry in zip(scanned, entries, strict=True):
+                given[...] = entry
+            turns()
+            for row, array in zip(rows, outputs, strict=True):
+                row.append(array.copy())
+
+    def _values(self, given: Sequence[Any], around: Mapping[str, Any]) -> dict[str, Any]:
+        """What one iteration reads, by name."""
         values = dict(around)
         values.update(zip(self._inputs, map(self._array, given), strict=False))
+        return values
+
+    def _run(self, values: Mapping[str, Any]) -> list[Any]:
+        """The outputs of one iteration."""
         found = self._context.recurring.values(self._iteration, values, self._signature(values))
         return [found[name] for name in self._outputs]
+
+    def _turns(self, values: Mapping[str, Any], fed_back: int, changing: Sequence[str]) -> AbstractContextManager[Turns | None]:
+        """The iterations in place, if the graphs of one are bound together and have all their memory; else None.
+
+        Args:
+            values: what the next iteration reads.
+            fed_back: how many outputs, from the first on, the iteration after it reads.
+            changing: the inputs that differ in each iteration.
+        """
+        key = self._signature(values)
+        bound = None if key is None else self._context.recurring.find(key)
+        following = [name for name in self._inputs if name not in changing]
+        return (
+            nullcontext() if bound is None else bound.turns(values, dict(zip(following, self._outputs[:fed_back], strict=False)), changing)
+        )
 
     def _array(self, held: Any) -> Any:
         """A value as the iterations take it: in host memory an array of NumPy, which costs no copy there."""
