@@ -96,6 +96,10 @@ CASES = {
     "ConvTranspose": Case("ConvTranspose", [[1, 2, "a", "b"]], {"pads": [1, 0, 1, 0], "strides": [2, 1]}, [normal(2, 3, 3, 3)]),
     "Pad": Case("Pad", [["a", 3, "b"]], {}, [[0, 1, 2, 0, 0, 1]]),
     "Tile": Case("Tile", [["a", 3, "b"]], {}, [[1, 2, 3]]),
+    "Resize": Case(
+        "Resize", [[1, 2, "a", "b"]], {"mode": "linear"}, [np.zeros(0, np.float32), np.asarray([1, 1, 2, 0.75], np.float32)]
+    ),
+    "Upsample of opset 9": Case("Upsample", [[1, 2, "a", "b"]], {"mode": "nearest"}, [np.asarray([1, 1, 3, 1], np.float32)], opset=9),
     "DepthToSpace": Case("DepthToSpace", [[1, 8, "a", "b"]], {"blocksize": 2}),
     "SpaceToDepth": Case("SpaceToDepth", [[1, 2, "a", "b"]], {"blocksize": 1}),
     "GatherElements": Case("GatherElements", [["a", "b"], ["a", "b"]], {"axis": 1}, elements=[TensorProto.FLOAT, TensorProto.INT64]),
@@ -223,6 +227,9 @@ MODELS: dict[str, Any] = {
         two=[2],
         nothing=np.float32(0),
         **PLACES,
+    ),
+    "twice as large": lambda: arithmetic(
+        [*DIMS, ("Mul", "shape twice", "wanted"), ("Resize", "x - - wanted", "y", {"mode": "nearest"})], twice=[1, 2, 3], **PLACES
     ),
     "opset 11": lambda: arithmetic(
         [

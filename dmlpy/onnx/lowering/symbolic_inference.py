@@ -15,6 +15,7 @@ from onnx import TensorProto
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.symbolic_sizes import fix_all, is_symbolic, slice_indices
 from dmlpy.graphs.views import broadcast_sizes
+from dmlpy.onnx.nodes.resizing import resized
 from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
@@ -282,6 +283,11 @@ def _pad(node: Node) -> Sequence[tuple[int, ...] | None]:
 @_formula("Tile")
 def _tile(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [tuple(size * count for size, count in zip(node.sizes(0), node.integers(1) or (), strict=True))]
+
+
+@_formula("Resize Upsample")
+def _resize(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [tuple(resized(node)[0])]
 
 
 @_formula("DepthToSpace")

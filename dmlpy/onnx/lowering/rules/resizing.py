@@ -12,6 +12,7 @@ from dmlpy import x
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.support import FLOATS, FLOATS_BYTES
 from dmlpy.onnx.lowering.rules import lowers
+from dmlpy.onnx.nodes.resizing import resized
 
 if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Array
@@ -73,14 +74,12 @@ class Filter:
 @lowers("Resize", since=10)
 def lower_upsample(node: Node) -> Expression:
     """RESAMPLE1 without pixel offsets; the nearest element is the one before."""
-    data, scales = node.x(0), node.attribute("scales") or [float(scale) for scale in np.ravel(node.array(1))]
+    data = node.x(0)
     mode = {"bilinear": "linear"}.get(node.attribute("mode", "nearest"), node.attribute("mode", "nearest"))
     if mode not in ("nearest", "linear"):
         raise node.invalid("mode", "nearest", "linear")
-    axes = []
-    for place, (size, scale) in enumerate(zip(data.sizes, scales, strict=True)):
-        output, exact = _scale(size, scale)
-        axes.append(Axis(place, size, output, exact, 1 / exact, 0.0))
+    outputs, scales = resized(node)
+    axes = [Axis(place, data.sizes[place], outputs[place], scale, 1 / scale, 0.0) for place, scale in enumerate(scales)]
     return _resize(node, data, axes, Filter(mode))
 
 
@@ -119,21 +118,8 @@ def _axes(node: Node) -> list[Axis]:
     sizes = node.sizes(0)
     rank = len(sizes)
     named = [node.axis(axis, rank) for axis in node.attribute("axes") or range(rank)]
-    outputs, scales = [*sizes], [1.0] * rank
-    if node.has(3) and node.array(3).size:
-        for axis, size in zip(named, np.ravel(node.array(3)), strict=True):
-            outputs[axis], scales[axis] = int(size), int(size) / sizes[axis]
-        policy = node.attribute("keep_aspect_ratio_policy", "stretch")
-        if policy not in ("stretch", "not_larger", "not_smaller"):
-            raise node.invalid("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
-        if policy != "stretch":
-            common = (min if policy == "not_larger" else max)(scales[axis] for axis in named)
-            for axis in named:
-                outputs[axis], scales[axis] = int(common * sizes[axis] + 0.5), common
-    else:
-        for axis, scale in zip(named, np.ravel(node.array(2)), strict=True):
-            outputs[axis], scales[axis] = _scale(sizes[axis], float(scale))
-    if min(outputs) < 1:
+    outputs, scales = resized(node)
+    if any(output < 1 for output in outputs):
         raise node.refusal("onnx.empty", "sizes", str(outputs), "at least one element along each dimension: no tensor is empty")
     region = [0.0] * rank + [1.0] * rank
     if node.has(1) and node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize":
@@ -144,15 +130,6 @@ def _axes(node: Node) -> list[Axis]:
         Axis(place, sizes[place], outputs[place], scales[place], *_place(node, sizes[place], outputs[place], scales[place], bounds))
         for place, bounds in enumerate(zip(region[:rank], region[rank:], strict=True))
     ]
-
-
-def _scale(size: int, scale: float) -> tuple[int, float]:
-    """The elements of a result, and the scale: the ratio of the sizes, where it is that but for FLOAT's rounding.
-
-    The product is rounded to FLOAT before it is cut off, so that 10 elements by 0.7 are 7 (ONNX Runtime 1.32.0).
-    """
-    output = int(np.float32(scale) * np.float32(size))
-    return output, output / size if isclose(output / size, scale, rel_tol=2**-23) else scale
 
 
 def _place(node: Node, size: int, output: int, scale: float, bounds: tuple[float, float]) -> tuple[float, float]:
