@@ -64,11 +64,17 @@ class Case:
 
 ROUNDED_UP = "MaxPool rounded up"
 AB = ["a", 3, "b"]
+I64, U8 = TensorProto.INT64, TensorProto.UINT8
+QUANTIZED = (np.float32(0.1), np.uint8(3))
 BATCH = [[2, "a", 8], [1, 12, 8], [1, 12, 3]]
 CASES = {
     "Relu": Case("Relu", [AB]),
     "Softmax": Case("Softmax", [["a", 2, "b"]], {"axis": -1}),
     "LayerNormalization": Case("LayerNormalization", [["a", "b", 6]], {"axis": -1}, [np.ones(6, np.float32)]),
+    "LayerNormalization and its statistics": Case(
+        "LayerNormalization", [["a", "b", 6]], {"axis": 1}, [np.ones((1, 6), np.float32)], outputs=3
+    ),
+    "Dropout": Case("Dropout", [AB], outputs=2),
     "BatchNormalization": Case("BatchNormalization", [["a", 3, "b", 5]], {}, [np.ones(3, np.float32)] * 4),
     "Add": Case("Add", [AB, [3, 1]]),
     "Add of two": Case("Add", [AB, ["a", 1, "b"]]),
@@ -90,19 +96,30 @@ CASES = {
     "ReduceMean": Case("ReduceMean", [["a", 3, "b"]], {"keepdims": 0}, [[1]]),
     "ArgMax": Case("ArgMax", [["a", 3, "b"]], {"axis": 1, "keepdims": 1}),
     "GlobalAveragePool": Case("GlobalAveragePool", [[1, 3, "a", "b"]]),
+    "Conv of the same size": Case(
+        "Conv", [[1, 2, "a", "b"]], {"auto_pad": "SAME_UPPER", "strides": [1, 2], "dilations": [2, 1]}, [normal(4, 2, 3, 2)]
+    ),
     "Conv": Case("Conv", [[1, 2, "a", "b"]], {"pads": [1, 1, 1, 1], "strides": [1, 2]}, [normal(4, 2, 3, 3)]),
     "MaxPool": Case("MaxPool", [[1, 2, "a", "b"]], {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1]}),
     ROUNDED_UP: Case("MaxPool", [[1, 2, "a", "b"]], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}),
     "ConvTranspose": Case("ConvTranspose", [[1, 2, "a", "b"]], {"pads": [1, 0, 1, 0], "strides": [2, 1]}, [normal(2, 3, 3, 3)]),
     "Pad": Case("Pad", [["a", 3, "b"]], {}, [[0, 1, 2, 0, 0, 1]]),
     "Tile": Case("Tile", [["a", 3, "b"]], {}, [[1, 2, 3]]),
-    "Resize": Case(
-        "Resize", [[1, 2, "a", "b"]], {"mode": "linear"}, [np.zeros(0, np.float32), np.asarray([1, 1, 2, 0.75], np.float32)]
-    ),
+    "Resize": Case("Resize", [[1, 2, "a", "b"]], {"mode": "linear"}, [np.zeros(0, np.float32), np.asarray([1, 1, 2, 0.75], np.float32)]),
     "Upsample of opset 9": Case("Upsample", [[1, 2, "a", "b"]], {"mode": "nearest"}, [np.asarray([1, 1, 3, 1], np.float32)], opset=9),
     "DepthToSpace": Case("DepthToSpace", [[1, 8, "a", "b"]], {"blocksize": 2}),
     "SpaceToDepth": Case("SpaceToDepth", [[1, 2, "a", "b"]], {"blocksize": 1}),
     "GatherElements": Case("GatherElements", [["a", "b"], ["a", "b"]], {"axis": 1}, elements=[TensorProto.FLOAT, TensorProto.INT64]),
+    "MatMulInteger": Case("MatMulInteger", [["a", "b", 6]], {}, [np.ones((6, 3), np.int8)], elements=[TensorProto.UINT8]),
+    "QLinearMatMul": Case(
+        "QLinearMatMul", [["a", "b", 6]], {}, [*QUANTIZED, np.ones((6, 3), np.int8), QUANTIZED[0], np.int8(0), *QUANTIZED], elements=[U8]
+    ),
+    "DynamicQuantizeLinear": Case("DynamicQuantizeLinear", [["a", "b"]], outputs=3),
+    "Einsum": Case("Einsum", [["a", "b", 2, 3], ["a", 5, 2, 3]], {"equation": "bqhd,bkhd->bhqk"}),
+    "TopK": Case("TopK", [["a", 5, "b"]], {"axis": 1}, [[3]], outputs=2),
+    "OneHot": Case("OneHot", [["a", "b"]], {"axis": 1}, [5, np.asarray([0, 1], np.float32)], elements=[I64]),
+    "GatherND": Case("GatherND", [["a", 3, "b"]], {}, [[[0, 1], [0, 2]]]),
+    "ScatterElements": Case("ScatterElements", [["a", 5, "b"], ["a", 1, "b"], ["a", 1, "b"]], {"axis": 1}, elements=[1, I64]),
     "Split of equal parts": Case("Split", [["a", 6, "b"]], {"axis": 1, "num_outputs": 3}, outputs=3),
     "Squeeze of opset 11": Case("Squeeze", [["a", 1, "b", 1]], {"axes": [1, 3]}, opset=11),
     "Unsqueeze of opset 11": Case("Unsqueeze", [["a", "b"]], {"axes": [0, 2]}, opset=11),
@@ -112,7 +129,6 @@ CASES = {
     "LSTM": Case("LSTM", [["a", "b", 3]], {"hidden_size": 2}, [normal(1, 8, 3), normal(1, 8, 2)], outputs=3),
     "GRU": Case("GRU", [["a", "b", 3]], {"hidden_size": 2, "direction": "reverse"}, [normal(1, 6, 3), normal(1, 6, 2)], outputs=2),
 }
-I64 = TensorProto.INT64
 
 
 def arithmetic(nodes: Sequence[Sequence[Any]], outputs: Sequence[str] = ("y",), *, opset: int = 17, **constants: Any) -> Any:

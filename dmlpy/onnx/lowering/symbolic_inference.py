@@ -83,35 +83,62 @@ def _formula(op_types: str) -> Callable[[Formula], Formula]:
 
 
 @_formula(
-    "Abs Acos Acosh Asin Asinh Atan Atanh Cast CastLike Ceil Celu Clip Cos Cosh CumSum DequantizeLinear Elu Erf Exp Floor "
-    "Gelu GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN LeakyRelu Log "
-    "LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Not PRelu QuantizeLinear RMSNormalization Reciprocal Relu "
-    "Round Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu"
+    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh CumProd CumSum DequantizeLinear Elu "
+    "Erf Exp EyeLike Floor Gelu GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN "
+    "LeakyRelu Log LogSoftmax LpNormalization MeanVarianceNormalization Mish Neg Not PRelu QuantizeLinear RMSNormalization "
+    "Reciprocal Relu ReverseSequence Round ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Softmax Softplus "
+    "Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu"
 )
 def _like_first(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [node.sizes(0)]
 
 
-@_formula("BatchNormalization LayerNormalization Dropout")
+@_formula("Dropout")
+def _all_like_first(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [node.sizes(0)] * 2
+
+
+@_formula("LayerNormalization")
+def _normalize(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes = node.sizes(0)
+    axis = node.axis(node.attribute("axis", -1), len(sizes))
+    return [sizes, *[(*sizes[:axis], *[1] * (len(sizes) - axis))] * 2]
+
+
+@_formula("BatchNormalization")
 def _first_like_first(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [node.sizes(0)] if sum(map(bool, node.proto.output)) == 1 else []
 
 
 @_formula(
-    "Add And BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or "
+    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or "
     "Pow Sub Sum Where Xor"
 )
 def _broadcast(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [broadcast_sizes(*(node.sizes(index) for index in range(len(node.inputs))))]
 
 
-@_formula("MatMul")
+@_formula("MatMul MatMulInteger QLinearMatMul")
 def _product(node: Node) -> Sequence[tuple[int, ...] | None]:
-    first, second = node.sizes(0), node.sizes(1)
+    first, second = node.sizes(0), node.sizes(3 if node.op_type == "QLinearMatMul" else 1)
     if not first or not second:
         return []
     outer = broadcast_sizes(first[:-2], second[:-2])
     return [] if outer is None else [(*outer, *(first[-2:-1] if len(first) > 1 else ()), *(second[-1:] if len(second) > 1 else ()))]
+
+
+@_formula("Einsum")
+def _einsum(node: Node) -> Sequence[tuple[int, ...] | None]:
+    """Of equations that name their result, without an ellipsis."""
+    terms, arrow, result = node.attribute("equation", "").replace(" ", "").partition("->")
+    named = terms.split(",")
+    if not arrow or "." in terms or any(len(letters) != node.rank(index) for index, letters in enumerate(named)):
+        return []
+    sizes: dict[str, Any] = {}
+    for index, letters in enumerate(named):
+        for letter, size in zip(letters, node.sizes(index), strict=True):
+            sizes[letter] = size if sizes.get(letter, 1) == 1 else sizes[letter]
+    return [tuple(sizes[letter] for letter in result)]
 
 
 @_formula("Gemm")
@@ -226,9 +253,9 @@ def _pool_globally(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [(*node.sizes(0)[:2], *[1] * (node.rank(0) - 2))]
 
 
-@_formula("Conv")
+@_formula("Conv ConvInteger QLinearConv")
 def _convolve(node: Node) -> Sequence[tuple[int, ...] | None]:
-    filters = node.sizes(1)
+    filters = node.sizes(3 if node.op_type == "QLinearConv" else 1)
     return [] if len(filters) != node.rank(0) else [(node.sizes(0)[0], filters[0], *_windows(node, filters[2:]))]
 
 
@@ -238,17 +265,16 @@ def _pool(node: Node) -> Sequence[tuple[int, ...] | None]:
         windows = compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape")).axes
         kept = windows[len(windows) - node.rank(0) + 2 :]
         return [(*node.sizes(0)[:2], *(window.rounded_up_within for window in kept))] * len(node.proto.output)
-    found = _windows(node, node.attribute("kernel_shape"))
-    return [(*node.sizes(0)[:2], *found)] * len(node.proto.output) if found else []
+    return [(*node.sizes(0)[:2], *_windows(node, node.attribute("kernel_shape")))] * len(node.proto.output)
 
 
 def _windows(node: Node, window: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of windows that fit along each spatial dimension; none if pads follow from the sizes."""
-    if node.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        return ()
-    rank = len(window)
+    """The numbers of windows that fit along each spatial dimension."""
+    rank, padding = len(window), node.attribute("auto_pad", "NOTSET")
+    if padding not in ("NOTSET", "VALID"):  # as many as steps fit: pads follow from the sizes
+        return tuple(-(-size // stride) for size, stride in zip(node.sizes(0)[2:], node.attribute("strides") or [1] * rank, strict=True))
     strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
-    pads: Any = node.attribute("pads") if node.attribute("auto_pad", "NOTSET") == "NOTSET" else None
+    pads: Any = node.attribute("pads") if padding == "NOTSET" else None
     pads = pads or [0] * (2 * rank)
     return tuple(
         (size + pads[at] + pads[at + rank] - dilations[at] * (window[at] - 1) - 1) // strides[at] + 1
@@ -305,6 +331,31 @@ def _space_to_depth(node: Node) -> Sequence[tuple[int, ...] | None]:
 @_formula("GatherElements")
 def _gather_elements(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [node.sizes(1)]
+
+
+@_formula("GatherND")
+def _gather_tuples(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes, (*outer, length) = node.sizes(0), node.sizes(1)
+    return [(*outer, *sizes[node.attribute("batch_dims", 0) + int(length) :])]
+
+
+@_formula("TopK")
+def _largest(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes, (count,) = node.sizes(0), node.integers(1, "k") or (1,)
+    axis = node.axis(node.attribute("axis", -1), len(sizes))
+    return [(*sizes[:axis], count, *sizes[axis + 1 :])] * 2
+
+
+@_formula("OneHot")
+def _one_hot(node: Node) -> Sequence[tuple[int, ...] | None]:
+    sizes, (depth,) = node.sizes(0), node.integers(1) or (1,)
+    axis = node.axis(node.attribute("axis", -1), len(sizes) + 1)
+    return [(*sizes[:axis], depth, *sizes[axis:])]
+
+
+@_formula("DynamicQuantizeLinear")
+def _quantize_dynamically(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [node.sizes(0), (), ()]
 
 
 @_formula("Shape")
