@@ -4,6 +4,9 @@ A public name is imported from its module when it is first used: describing all 
 `__init__.pyi` lists the names; `python -m dmlpy.x.stubs` writes it.
 """
 
+from dmlpy.messages import interrupts as _interrupts  # noqa: F401  (first: Ctrl+C may come while the rest is imported)
+
+# isort: split
 import os as _os
 from typing import Any as _Any
 

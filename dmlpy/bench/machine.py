@@ -51,12 +51,13 @@ def load() -> list[float]:
 
 
 _LOOP = """
-import os, sys, threading
+import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
 while True:
     pass
 """
-"""An endless loop that ends when its standard input is closed, at the latest when its parent process ends."""
+"""An endless loop that ends when its standard input is closed, at the latest when its parent process ends. Ctrl+C is left to the parent."""
 
 
 @contextmanager

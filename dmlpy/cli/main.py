@@ -21,6 +21,7 @@ import dmlpy
 from dmlpy.cli import onnx
 from dmlpy.cli.bench import bench
 from dmlpy.cli.conformance import conformance
+from dmlpy.cli.interrupts import reported
 from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, flag, report_errors, show, warn, write_trace
 
 if TYPE_CHECKING:
@@ -91,6 +92,11 @@ class RunCommand(TyperCommand):
 
 def main() -> None:
     """The entry point of the `dmlpy` command."""
+    with reported():
+        _main()
+
+
+def _main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Where the encoding lacks a character, as in pipes on Windows, a question mark is better than no output.
