@@ -12,6 +12,7 @@ from tests.support import training_runs
 from tests.support.block_cell_runs import described, random_inputs
 from tests.support.block_cell_runs import run as run_cell
 from tests.support.exact import exact
+from tests.support.gradient_runs import UPSTREAM
 from tests.support.pairwise import first_few
 from tests.support.recurrent_runs import Run, build
 from tests.support.shut_gates import ARGUMENTS, CASES, WITHOUT_PEEPHOLES, results, saturate
@@ -132,6 +133,40 @@ def test_candidates_of_any_size(every_device: dml.Device, linear_before_reset: b
     for sums, after in (([200, 0, 1e20], 0.75), ([0, 0, INF], INF)):
         found = layer(every_device, "GRU", sums, 0.75, functions=functions, linear_before_reset=linear_before_reset)
         assert found == after
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+@pytest.mark.parametrize("cell", ["LSTM", "GRU, reset first", "GRU, reset last"])
+def test_a_saturated_tanh_passes_no_gradient(device: str, cell: str) -> None:
+    """Its derivative is 0, not a rounding error: that of a weight is multiplied by a state, which is huge here."""
+    kind, flags = CASES[cell]
+    run = training_runs.build(
+        kind,
+        np.random.default_rng(0),
+        t=1,
+        b=1,
+        i=1,
+        h=20,
+        outputs=(*training_runs.OUTPUTS, training_runs.RESERVE),
+        optional=WITHOUT_PEEPHOLES,
+        **flags,
+    )
+    for placed in run.inputs.values():
+        placed.elements[...] = 0.0
+    of_gates = run.inputs["bias_tensor"].elements.reshape(2, len(run.desc.gate_names), 20)
+    of_gates[0, -1] = 50.0 * np.where(np.arange(20) % 2, 1, -1)  # the candidates
+    run.inputs["cell_mem_init_tensor" if kind == "LSTM" else "hidden_init_tensor"].elements[...] = 1e22
+    arrays = {name: placed.elements for name, placed in run.inputs.items()}
+    reserve = dml.compile(run.desc, device)(**arrays).reserve_tensor
+    desc = run.desc.gradient()
+    given = {name: array for name, array in arrays.items() if name in desc.tensors()}
+    given |= {name: np.zeros(desc.tensors()[name].sizes, np.float32) for name in UPSTREAM if name in desc.tensors()}
+    given["output_single_gradient_tensor"][...] = 1.0
+    expected = exact(desc, given | {training_runs.RESERVE: exact(run.desc, arrays)[training_runs.RESERVE]})
+    found = dml.compile(desc, device)(**given, reserve_tensor=reserve).as_dict()
+    for name, values in found.items():
+        assert_each_close(values, expected[name], np.float32, what=name)
+    assert (abs(found["bias_gradient_tensor"]) > 0.1).sum() == 2 * 20, "one gate has a gradient: the output's or the update's"
 
 
 def test_a_counter_that_is_reset(every_device: dml.Device) -> None:

@@ -51,7 +51,9 @@ _ERF_FAR = (-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.067
 """ln(1 - erf(x)) + x in powers of x from that bound to `_ERF_END`, beyond which erf is 1 in float32."""
 _ERF_BOUND, _ERF_END = 0.927734375, 4.0
 _TANH_BOUND = 7.90531110763549805
-"""Beyond this argument tanh is 1 in float32, up to half a unit in the last place."""
+"""Beyond this argument the quotient below is no closer to tanh than it is here: 2 units in the last place below 1."""
+_TANH_END = 9.01091289520263672
+"""Beyond this argument tanh is 1 in float32. A cell's derivative there must be 0: what it is multiplied by may be huge."""
 _TANH_ABOVE = (
     *(-5.641676241e-14, 4.087417207e-11, -1.758378918e-08, 1.046749919e-05),
     *(0.003036098315, 0.1302255337, 0.9999998719),
@@ -168,10 +170,12 @@ class SimdMath:
         return self.select(self.less(self.constant(_ERF_BOUND), magnitude), far, near)
 
     def tanh(self, x: Any) -> Any:
-        x = self.at_most(self.at_least(x, self.constant(-_TANH_BOUND)), self.constant(_TANH_BOUND))
-        square = self.multiply(x, x)
+        near = self.at_most(self.at_least(x, self.constant(-_TANH_BOUND)), self.constant(_TANH_BOUND))
+        square = self.multiply(near, near)
         above, below = (self.polynomial(square, coefficients) for coefficients in (_TANH_ABOVE, _TANH_BELOW))
-        return self.divide(self.multiply(x, above), below)
+        quotient = self.divide(self.multiply(near, above), below)
+        end = self.built_in("copysign", self.constant(1.0), x)
+        return self.select(self.less(self.constant(_TANH_END), self.magnitude(x)), end, quotient)
 
     def sigmoid(self, x: Any) -> Any:
         """1 / (1 + exp(-x)) as s / (s + s exp(-x)) for a small power of two: one division rounds the result, also if it is subnormal."""
