@@ -9,10 +9,12 @@ import numpy as np
 
 from dmlpy.compiler import compile as compiled_for
 from dmlpy.description.arrays import Buffer
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
 from dmlpy.devices import Device, binding
 from dmlpy.devices.graphs.ir import GraphIR
-from dmlpy.messages.problems import BindError, Problem
+from dmlpy.graphs import Graph
+from dmlpy.messages.problems import BindError, DescError, Problem
 from dmlpy.reference.evaluation import reference
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.graphs.ir import Source
-    from dmlpy.graphs import Graph
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -104,7 +105,10 @@ def compare(
     Raises:
         BindError: there are not two devices, or inputs are missing or do not fit.
         CompileError: the graph breaks rules, or a device does not run it.
+        DescError: `graph` is no graph.
     """
+    if not isinstance(graph, Graph):
+        raise DescError("compare", [Problem("field.form", "graph", brief(graph), "a graph, like that of GraphBuilder or dmlpy.x.graph")])
     if len(devices) != 2:
         raise BindError("compare", [Problem("bind.count", "devices", f"{len(devices)} given", "two")])
     (first, left), (second, right) = (_trace(graph, inputs, device) for device in devices)

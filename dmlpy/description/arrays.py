@@ -114,6 +114,15 @@ def _block(sizes: tuple[int, ...], itemsize: int, strides: tuple[int, ...]) -> t
     return ctypes.c_byte * (1 << (span * itemsize - 1).bit_length()), tuple(stride * itemsize for stride in strides)
 
 
+def dlpack_device(array: Any) -> tuple[int, int] | None:
+    """DLPack's number of the kind of memory where an array lies, and the device's number; None where the array does not say."""
+    try:
+        kind, number = array.__dlpack_device__()
+        return int(kind), int(number)
+    except Exception:  # other libraries' code
+        return None
+
+
 def _foreign_view(array: Any) -> ArrayView | None:
     if (own := resolved(array)) is not array:
         found = _foreign_view(own)

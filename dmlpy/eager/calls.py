@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dmlpy.compiler import compile as compile_desc
-from dmlpy.description.arrays import layout_of
+from dmlpy.description.arrays import dlpack_device, layout_of
 from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import device as find_device
@@ -171,8 +171,8 @@ _DLPACK_CUDA = (2, 13)
 
 def _place_of(array: Any) -> str:
     array = array.array if isinstance(array, Reserve) else array
-    if hasattr(array, "__dlpack_device__"):
-        kind, index = array.__dlpack_device__()
+    if (place := dlpack_device(array)) is not None:
+        kind, index = place
         return f"cuda:{index}" if kind in _DLPACK_CUDA else "cpu"
     return "cuda" if hasattr(array, "__cuda_array_interface__") else "cpu"
 

@@ -128,4 +128,6 @@ class _BoundCall:
         if operand.given is operand.taken or operand.given == operand.taken:
             return value
         library = sys.modules[type(value).__module__.partition(".")[0]]
+        if not hasattr(library, "broadcast_to"):  # an array that is known by its interface only
+            library, value = np, np.asarray(value)
         return library.broadcast_to(value, operand.taken.sizes)

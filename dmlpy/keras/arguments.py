@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.coercion import brief
-from dmlpy.messages.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, DmlError, Problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,9 @@ def found_array(
     """Reads an array of numbers with `read`; if it is wrong, a problem is added and the result is None."""
     try:
         array = read(value)
-    except (TypeError, ValueError) as error:
+    except DmlError:
+        raise
+    except Exception as error:  # other libraries' code
         problems.append(Problem("data.form", argument, brief(value), "an array of numbers", (str(error),), remedy))
         return None
     if array.dtype.kind not in "biuf":

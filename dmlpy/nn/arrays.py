@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.description.array_problems import value_problems
+from dmlpy.description.arrays import dlpack_device
 from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
@@ -85,7 +86,8 @@ def receive(subject: str, arrays: Mapping[str, Array | None], device: Device | s
                 native[name] = _native(array, home.xp)
             except Exception as error:  # DLPack is other libraries' code
                 problems.append(_unshared(name, array, error))
-    problems += [problem for name, array in native.items() for problem in _type_problems(name, array, first, native[first].dtype)]
+    if first in native:
+        problems += [problem for name, array in native.items() for problem in _type_problems(name, array, first, native[first].dtype)]
     if problems:
         raise DescError(subject, problems)
     return home, native
@@ -95,10 +97,7 @@ def _place(array: Any) -> tuple[int, int] | None:
     """DLPack's kind of memory and the device's number; None for what is no array."""
     if isinstance(array, np.ndarray):
         return None if isinstance(array, np.ma.MaskedArray) else (_CPU, 0)
-    if callable(ask := getattr(array, "__dlpack_device__", None)):
-        kind, number = ask()
-        return int(kind), int(number)
-    return None
+    return dlpack_device(array)
 
 
 def _named(place: tuple[int, int]) -> str:

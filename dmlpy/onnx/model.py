@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.onnx.loading.input_sizes import inputs_of
 from dmlpy.onnx.loading.load import LoadedModel, load_model
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.limits import Limits
-    from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.reporting.report import Like, Report
     from dmlpy.onnx.runtime.compiled import CompiledModel
 
@@ -47,7 +44,7 @@ def load(
     """
     loaded = load_model(source, limits)
     loaded.joins_chains = join_quantized
-    return Model(loaded, dict(sizes or {}), {name: np.asarray(array) for name, array in (constants or {}).items()})
+    return Model(loaded, dict(sizes or {}), dict(constants or {}))
 
 
 class Model(LoweredModel):
@@ -60,7 +57,7 @@ class Model(LoweredModel):
         outputs: the outputs by name.
     """
 
-    def __init__(self, loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Array]) -> None:
+    def __init__(self, loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Any]) -> None:
         super().__init__(loaded, inputs_of(loaded, sizes, constants))
 
     def report(self, feature_level: FeatureLevel | str | int = LATEST, *, like: Like = "dmlpy") -> Report:

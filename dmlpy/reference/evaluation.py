@@ -122,7 +122,8 @@ def _inputs(desc: OperatorDesc, values: Mapping[str, Any], wide: np.dtype[Any]) 
         if not wrong and slot.field.marker.at_most is not None:
             wrong = value_problems(slot.place, array, known[slot.field.marker.at_most], slot.field.marker.at_most)
         problems += wrong
-        array = array.astype(_computed_type(slot.tensor, wide), copy=False)
+        if not wrong:  # texts and records have no numbers
+            array = array.astype(_computed_type(slot.tensor, wide), copy=False)
         found[slot.field.name] = array if slot.index is None else (*found[slot.field.name], array)
     return found, problems
 

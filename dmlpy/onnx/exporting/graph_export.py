@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import ModelProto, helper, numpy_helper
 
+from dmlpy.description.coercion import brief
 from dmlpy.devices.graphs.ir import GraphIR
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import CompileError, Problem, only_errors
@@ -108,7 +109,13 @@ class _Export:
                 return apply_constant_view(given, desc)
             found, expected = f"{len(given)} bytes", f"at least {desc.extent_in_bytes}"
         else:
-            array = np.asarray(given)
+            try:
+                array = np.asarray(given)
+            except Exception as error:  # other libraries' code
+                why = (f"{type(error).__name__}: {error}",)
+                expected = f"{desc.data_type} {list(desc.sizes)}"
+                self.problems.append(Problem("onnx.export", f"constants[{name!r}]", brief(given), expected, why))
+                return None
             if array.shape == desc.sizes and array.dtype == dtype_of(element_of(desc.data_type)):
                 return np.ascontiguousarray(array[tuple(slice(size) for size in once(desc))])
             found, expected = f"{array.dtype} {list(array.shape)}", f"{desc.data_type} {list(desc.sizes)}"

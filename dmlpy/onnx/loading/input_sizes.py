@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import DescError, Problem
-from dmlpy.onnx.loading.elements import sizes_problem
+from dmlpy.onnx.loading.elements import dtype_of, sizes_problem
 from dmlpy.onnx.loading.values import Value, value_from_proto
 
 if TYPE_CHECKING:
     from dmlpy.onnx.loading.load import LoadedModel
-    from dmlpy.onnx.loading.values import Array
 
 
-def inputs_of(loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Array]) -> dict[str, Value]:
+def inputs_of(loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Any]) -> dict[str, Value]:
     """All inputs of a model by name, with the sizes and elements that the user gives.
 
     Args:
@@ -37,7 +38,7 @@ def inputs_of(loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], con
 
 
 def _apply_sizes(
-    declared: Mapping[str, Value], sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Array], name: str
+    declared: Mapping[str, Value], sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Any], name: str
 ) -> dict[str, Value]:
     """The inputs with the sizes and elements that the user gives.
 
@@ -80,10 +81,46 @@ def _apply_sizes(
             own = tuple(_resolve_size(size, sizes) for size in own)
         if own is not None and (problem := sizes_problem(f"sizes[{given!r}]", [s for s in own if isinstance(s, int)], value.element or 0)):
             problems.append(problem)
-        found[given] = Value.known(given, constants[given]) if given in constants else replace(value, sizes=own)
+        found[given] = replace(value, sizes=own)
+        if given in constants:
+            found[given], wrong = _known_value(given, found[given], constants[given])
+            problems += wrong
     if problems:
         raise DescError(f"onnx.load: {name}", problems)
     return found
+
+
+def _known_value(name: str, declared: Value, given: Any) -> tuple[Value, list[Problem]]:
+    """An input with these elements, or why they are not those of the input."""
+    path = f"constants[{name!r}]"
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind == "U":
+            array = array.astype(object)  # as the package onnx holds texts
+    except Exception as error:  # other libraries' code
+        return declared, [Problem("onnx.inputs", path, brief(given), declared.summary(), (f"{type(error).__name__}: {error}",))]
+    problems = fit_problems(path, declared, array.dtype, array.shape)
+    return declared if problems else Value.known(name, array), problems
+
+
+def fit_problems(name: str, value: Value, dtype: np.dtype[Any] | None, sizes: Sequence[int]) -> list[Problem]:
+    """Why an array does not fit an input.
+
+    Args:
+        name: the input's name.
+        value: the input.
+        dtype: the array's type; None if it does not matter.
+        sizes: the array's sizes.
+    """
+    problems = []
+    if value.element is not None and dtype is not None and dtype != dtype_of(value.element):
+        wanted = dtype_of(value.element)
+        remedy = f"convert it: .astype({str(wanted)!r})"
+        problems.append(Problem("onnx.inputs", name, f"of type {dtype}", f"of type {wanted}", (), remedy))
+    own = value.sizes
+    if own is not None and (len(own) != len(sizes) or any(isinstance(a, int) and a != b for a, b in zip(own, sizes, strict=True))):
+        problems.append(Problem("onnx.inputs", name, f"of sizes {listed(sizes)}", value.summary()))
+    return problems
 
 
 def _resolve_size(size: int | str | None, sizes: Mapping[str, int | Sequence[int]]) -> int | str | None:

@@ -17,6 +17,7 @@ from dmlpy.devices import device as find_device
 from dmlpy.devices.profile import Profile, checked_runs, profile_whole
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, DmlError, Problem
+from dmlpy.onnx.loading.input_sizes import fit_problems
 from dmlpy.onnx.loading.size_candidates import size_candidates
 from dmlpy.onnx.lowering.cache import LRUCache
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
@@ -24,7 +25,7 @@ from dmlpy.onnx.runtime.bound_runs import BoundRunCache
 from dmlpy.onnx.runtime.compile_context import CompileContext
 from dmlpy.onnx.runtime.compiled_program import CompiledProgram, compile_deferred
 from dmlpy.onnx.runtime.graph_runs import PackedWeights
-from dmlpy.onnx.runtime.inputs import fit_problems, to_array, to_sequence
+from dmlpy.onnx.runtime.inputs import receive, to_sequence
 from dmlpy.onnx.runtime.open_sizes import OpenSizes
 from dmlpy.onnx.runtime.profiling import profile_nodes
 
@@ -228,8 +229,8 @@ class CompiledModel:
                 found[name], wrong = to_sequence(name, value, given[name], self.device)
                 problems += wrong
                 continue
-            found[name] = to_array(given[name], self.device)
-            problems += fit_problems(name, value, np.dtype(found[name].dtype), found[name].shape)
+            found[name], wrong = receive(name, value, given[name], self.device)
+            problems += wrong or fit_problems(name, value, np.dtype(found[name].dtype), found[name].shape)
         if problems:
             raise BindError(self.model.name, problems)
         return found

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.arrays import resolved
+from dmlpy.description.arrays import dlpack_device, resolved
 from dmlpy.description.coercion import brief
-from dmlpy.messages.naming import listed
-from dmlpy.messages.problems import MAX_REPORTED, Problem
-from dmlpy.onnx.loading.elements import dtype_of
+from dmlpy.messages.problems import MAX_REPORTED, DmlError, Problem
+from dmlpy.onnx.loading.input_sizes import fit_problems
 from dmlpy.onnx.loading.values import value_from_proto
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from onnx import TypeProto
 
     from dmlpy.devices import Device
@@ -33,6 +30,24 @@ class _DlpackArray:
         self.__dlpack_device__ = array.__dlpack_device__
 
 
+def receive(name: str, value: Value, given: Any, device: Device) -> tuple[Any, list[Problem]]:
+    """An input as an array of NumPy or of the device, or why it is none.
+
+    Args:
+        name: the input's name.
+        value: the input.
+        given: an array of any library.
+        device: where it is read.
+    """
+    try:
+        return to_array(given, device), []
+    except DmlError:
+        raise
+    except Exception as error:  # other libraries' code
+        found = f"a {brief(type(given))} whose memory cannot be read"
+        return None, [Problem("onnx.inputs", name, found, value.summary(), (f"{type(error).__name__}: {error}",))]
+
+
 def to_array(array: Any, device: Device) -> Any:
     """An input as an array of NumPy or of the device: DLPack arrays are viewed in place, others are converted."""
     if isinstance(array, np.ndarray):
@@ -41,34 +56,14 @@ def to_array(array: Any, device: Device) -> Any:
     own = isinstance(getattr(array, "dtype", None), np.dtype)
     if device.memory_kind == "cuda" and own and hasattr(array, "__cuda_array_interface__"):
         return array
-    if hasattr(array, "__dlpack_device__"):
+    if (place := dlpack_device(array)) is not None:
         try:
-            if int(array.__dlpack_device__()[0]) == _CPU:
+            if place[0] == _CPU:
                 return np.from_dlpack(array)
             return device.view(_DlpackArray(array)).owner
         except (BufferError, RuntimeError, TypeError):
             pass  # read-only memory, types that NumPy has under other names, memory of another device
     return np.asarray(device.to_host(array))
-
-
-def fit_problems(name: str, value: Value, dtype: np.dtype[Any] | None, sizes: Sequence[int]) -> list[Problem]:
-    """Why an array does not fit an input.
-
-    Args:
-        name: the input's name.
-        value: the input.
-        dtype: the array's type; None if it does not matter.
-        sizes: the array's sizes.
-    """
-    problems = []
-    if value.element is not None and dtype is not None and dtype != dtype_of(value.element):
-        wanted = dtype_of(value.element)
-        remedy = f"convert it: .astype({str(wanted)!r})"
-        problems.append(Problem("onnx.inputs", name, f"of type {dtype}", f"of type {wanted}", (), remedy))
-    own = value.sizes
-    if own is not None and (len(own) != len(sizes) or any(isinstance(a, int) and a != b for a, b in zip(own, sizes, strict=True))):
-        problems.append(Problem("onnx.inputs", name, f"of sizes {listed(sizes)}", value.summary()))
-    return problems
 
 
 def to_sequence(name: str, value: Value, given: Any, device: Device) -> tuple[Any, list[Problem]]:
@@ -86,8 +81,12 @@ def to_sequence(name: str, value: Value, given: Any, device: Device) -> tuple[An
 def _to_typed(path: str, proto: TypeProto, given: Any, device: Device) -> tuple[Any, list[Problem]]:
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
-        array = device.to_host(to_array(given, device))
-        return array, fit_problems(path, value_from_proto(path, proto), array.dtype, array.shape)
+        value = value_from_proto(path, proto)
+        array, problems = receive(path, value, given, device)
+        if not problems:
+            array = device.to_host(array)
+            problems = fit_problems(path, value, array.dtype, array.shape)
+        return array, problems
     if kind == "optional_type":
         return (None, []) if given is None else _to_typed(path, proto.optional_type.elem_type, given, device)
     if kind != "sequence_type":

@@ -1,0 +1,148 @@
+"""Objects that say that they are arrays and are not: whatever takes arrays reports them as dmlpy's errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+from onnx import TensorProto
+from onnx.helper import make_node, make_tensor_sequence_value_info
+
+import dmlpy as dml
+from dmlpy import eager, nn, onnx, x
+from dmlpy.keras import Sequential
+from dmlpy.keras.simple import Dense
+from tests.support.onnx_models import model
+
+ONES = np.ones((2, 3), np.float32)
+STEPS, WEIGHTS, RECURRENCE = (np.ones(sizes, np.float32) for sizes in ((2, 2, 3), (4, 3), (4, 4)))
+
+
+class Interface:
+    """An array by `__array_interface__`, in the memory of another one."""
+
+    def __init__(self, **said: Any) -> None:
+        self._memory = np.zeros(100, np.float32)
+        address = self._memory.ctypes.data
+        self.__array_interface__ = {"version": 3, "shape": (2, 3), "typestr": "<f4", "data": (address, False)} | said
+
+
+class Raising:
+    """An array whose methods raise what nobody expects of them."""
+
+    def __init__(self, place: Any, shared: Exception) -> None:
+        self._place, self._shared = place, shared
+
+    def __dlpack_device__(self) -> Any:
+        if isinstance(self._place, Exception):
+            raise self._place
+        return self._place
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise self._shared
+
+
+class NoArray:
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError("no array")
+
+
+class NoInterface:
+    @property
+    def __array_interface__(self) -> Any:
+        raise ValueError("no interface")
+
+
+OBJECTS: dict[str, Callable[[], Any]] = {
+    "strides of another rank": lambda: Interface(strides=(12,)),
+    "sizes beyond memory": lambda: Interface(shape=(2**40, 2**40)),
+    "negative sizes": lambda: Interface(shape=(2, -3)),
+    "an interface that raises": NoInterface,
+    "a conversion that raises": NoArray,
+    "a place that raises": lambda: Raising(RuntimeError("no place"), BufferError("no memory")),
+    "a place of one number": lambda: Raising((1,), BufferError("no memory")),
+    "a place of text": lambda: Raising("x", BufferError("no memory")),
+    "memory that is not shared": lambda: Raising((1, 0), KeyError("no memory")),
+    "texts": lambda: np.full((2, 3), "a"),
+    "records": lambda: np.zeros((2, 3), [("a", "<f4")]),
+    "dates": lambda: np.zeros((2, 3), "M8[s]"),
+    "rows of several lengths": lambda: [[1.0], [2.0, 3.0]],
+}
+
+TENSOR = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
+ADD = dml.ElementWiseAddDesc(a_tensor=TENSOR, b_tensor=TENSOR, output_tensor=TENSOR)
+
+
+def graph() -> dml.Graph:
+    return x.graph(x.add(x.input("a", TENSOR), x.input("b", TENSOR)))
+
+
+def operator() -> Any:
+    return dml.compile(ADD, "numpy")
+
+
+def layers() -> Sequential:
+    return Sequential([Dense(2, input_dim=3)], device="numpy")
+
+
+def added() -> onnx.Model:
+    return onnx.load(model([make_node("Add", ["a", "b"], ["y"])], {"a": [2, 3], "b": [2, 3]}, ["y"]))
+
+
+def listed() -> Any:
+    made = model([make_node("SequenceLength", ["s"], ["n"])], {}, ["n"], types={"n": TensorProto.INT64})
+    made.graph.input.append(make_tensor_sequence_value_info("s", TensorProto.FLOAT, [2, 3]))
+    return onnx.load(made).compile("numpy")
+
+
+TAKERS: dict[str, Callable[[], Callable[[Any], Any]]] = {
+    "an input": lambda: lambda given: operator()(a_tensor=ONES, b_tensor=given),
+    "an output": lambda: lambda given: operator().bind([ONES, ONES], [given]),
+    "a graph": lambda: lambda given: dml.compile(graph(), "numpy")(a=ONES, b=given),
+    "dml.reference": lambda: lambda given: dml.reference(ADD, [ONES, given]),
+    "dml.compare": lambda: lambda given: dml.compare(graph(), {"a": ONES, "b": given}, ("numpy", "reference")),
+    "dmlpy.eager": lambda: lambda given: eager.add(ONES, given),
+    "dmlpy.eager, first": lambda: lambda given: eager.add(given, ONES),
+    "dmlpy.nn": lambda: lambda given: nn.rnn(given, WEIGHTS, RECURRENCE, device="numpy"),
+    "dmlpy.nn, a state": lambda: lambda given: nn.rnn(STEPS, WEIGHTS, RECURRENCE, h0=given, device="numpy"),
+    "dmlpy.nn, lengths": lambda: lambda given: nn.rnn(STEPS, WEIGHTS, RECURRENCE, lengths=given, device="numpy"),
+    "an ONNX model": lambda: (lambda run: lambda given: run(a=ONES, b=given))(added().compile("numpy")),
+    "a list for an ONNX model": lambda: (lambda run: lambda given: run(s=[ONES, given]))(listed()),
+    "onnx.load": lambda: lambda given: onnx.load(added().loaded.proto, constants={"b": given}),
+    "onnx.export": lambda: lambda given: onnx.export(graph(), constants={"b": given}),
+    "predict": lambda: layers().predict,
+    "set_weights": lambda: lambda given: layers().set_weights([given, np.zeros(2)]),
+}
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+def test_what_is_no_array_is_reported(taker: str) -> None:
+    take = TAKERS[taker]()
+    for name, make in OBJECTS.items():
+        try:
+            take(make())
+        except dml.DmlError:
+            continue
+        except Exception as error:
+            pytest.fail(f"{name}: {type(error).__name__}: {error}")
+        pytest.fail(f"{name}: accepted")
+
+
+@pytest.mark.parametrize(("given", "told"), [(np.ones((5, 3), np.float32), "sizes [5, 3]"), (np.ones((2, 3)), "type float64")])
+def test_constants_of_an_onnx_model_are_those_of_its_inputs(given: Any, told: str) -> None:
+    with pytest.raises(dml.DescError) as caught:
+        onnx.load(added().loaded.proto, constants={"b": given})
+    assert f"constants['b'] is of {told}, expected" in str(caught.value)
+
+
+def test_an_array_by_its_interface_alone_is_broadcast() -> None:
+    np.testing.assert_array_equal(eager.add(ONES, Interface(shape=()), device="numpy"), ONES)
+
+
+def test_what_is_no_graph_is_not_compared() -> None:
+    with pytest.raises(dml.DescError, match=r"graph is .*, expected a graph"):
+        dml.compare(ADD, [ONES, ONES], ("numpy", "reference"))
