@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import pickle
 import re
 import shutil
@@ -15,6 +16,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda import sources as cuda_sources
+from dmlpy.devices.cuda.emulation import compiler
 from dmlpy.devices.cuda.emulation.compiler import compile_shared
 from dmlpy.devices.cuda.emulation.device import EmulatedDevice, emulated_device
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
@@ -154,3 +156,49 @@ def test_without_a_compiler_the_reason_is_named(fresh: pytest.MonkeyPatch) -> No
     fresh.setattr(shutil, "which", lambda name: None)
     with pytest.raises(dml.DeviceError, match=r"g\+\+, which is not installed"):
         dml.device("cuda-emulated")
+
+
+def _without_a_home(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    def fails() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", staticmethod(fails))
+
+
+def _below_a_file(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    (folder / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "file"))
+
+
+def _open_to_others(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    (folder / "dmlpy" / "cuda_on_cpu").mkdir(parents=True)
+    (folder / "dmlpy" / "cuda_on_cpu").chmod(0o777)
+
+
+def _of_two_users(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+
+NO_FOLDER = {
+    "no home": (_without_a_home, "no folder for compiled kernels: Could not determine home directory"),
+    "a file": (_below_a_file, "no folder for compiled kernels: .*Not a directory"),
+    "open to others": (_open_to_others, "belongs to others"),
+    "two users": (_of_two_users, "belongs to others"),
+}
+
+
+@pytest.mark.parametrize("case", NO_FOLDER)
+def test_kernels_without_a_folder_are_reported(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change, told = NO_FOLDER[case]
+    monkeypatch.delenv("DMLPY_TEST_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    change(monkeypatch, tmp_path)
+    with pytest.raises(dml.DeviceError, match=f"{told}.*: set XDG_CACHE_HOME to a folder of your own"):
+        compiler.cache_directory()
+
+
+def test_kernels_that_cannot_be_stored_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "cache_directory", lambda: tmp_path / "gone")
+    with pytest.raises(dml.DeviceError, match=r"cannot be stored in .*gone: No such file or directory"):
+        compiler.compile_program("int zero;", ("-c",))

@@ -74,14 +74,22 @@ def compiler_version() -> str:
 
 
 def cache_directory() -> Path:
-    """Where compiled kernels stay, or the place that DMLPY_TEST_CACHE names. What lies there is executed: others must not write."""
+    """Where compiled kernels stay, or the place that DMLPY_TEST_CACHE names. What lies there is executed: others must not write.
+
+    Raises:
+        DeviceError: there is no such folder.
+    """
     place = os.environ.get("DMLPY_TEST_CACHE")
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = Path(place) if place else base / "dmlpy" / "cuda_on_cpu"
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    state = directory.stat()
-    if state.st_uid != os.getuid() or state.st_mode & 0o022:
-        raise DeviceError(f"{directory} belongs to others or is open to their writing")
+    remedy = "set XDG_CACHE_HOME to a folder of your own"
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        directory = Path(place) if place else base / "dmlpy" / "cuda_on_cpu"
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = directory.stat()
+    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home directory
+        raise DeviceError(f"there is no folder for compiled kernels: {error}: {remedy}") from None
+    if not os.getuid() == os.geteuid() == state.st_uid or state.st_mode & 0o022:
+        raise DeviceError(f"{directory} belongs to others or is open to their writing: {remedy}")
     return directory
 
 
@@ -128,8 +136,17 @@ def compile_program(
     parts = [part.name if isinstance(part, Path) else part for part in linked]
     key = hashlib.sha256("\0".join([compiler_version(), *flags, *instruments, *parts, text]).encode())
     target = cache_directory() / key.hexdigest()
-    if target.exists():
-        return target
+    if not target.exists():
+        try:
+            _compile(text, target, flags, linked, instruments, precompiled=precompiled)
+        except OSError as error:
+            raise DeviceError(f"the kernel cannot be stored in {target.parent}: {error.strerror or error}") from error
+    return target
+
+
+def _compile(
+    text: str, target: Path, flags: Sequence[str], linked: Sequence[str | Path], instruments: Sequence[str], *, precompiled: bool
+) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as workplace:
         source = Path(workplace) / "kernel.cpp"
         source.write_text(text)
@@ -147,7 +164,6 @@ def compile_program(
             if outcome.returncode:
                 raise DeviceError(f"g++ refuses the kernel:\n{outcome.stderr}")
         made.replace(target)
-    return target
 
 
 @functools.cache
