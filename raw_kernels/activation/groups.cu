@@ -30,7 +30,30 @@ __device__ inline Powers merged(Powers a, Powers b) {
     return a.largest >= b.largest ? Powers{a.largest, a.sum + b.sum * factor} : Powers{b.largest, b.sum + a.sum * factor};
 }
 
-/// Finds Powers entry by entry; the error of the sum does not grow with their number.
+/// e^x for an element of type T. In a half the error of the second, for x in which a result is above zero, is not seen.
+template <class T>
+__device__ __forceinline__ float power_of(float x) {
+    if constexpr (is_same<T, machine::half>) {
+        float const log2_e = 1.44269504f;
+        return machine::exp2_flushed(log2_e * x);
+    } else {
+        return expf(x);
+    }
+}
+
+/// The sum of values from one place to before another, of each half by itself.
+template <int begin, int end, int count>
+__device__ __forceinline__ float sum_of(float const (&values)[count]) {
+    if constexpr (end - begin == 1) {
+        return values[begin];
+    } else {
+        constexpr int middle = (begin + end) / 2;
+        return sum_of<begin, middle>(values) + sum_of<middle, end>(values);
+    }
+}
+
+/// Finds Powers of entries of type T, some at a time; the error of the sum does not grow with their number.
+template <class T>
 struct PowersFinder {
     using Found = Powers;
     float largest = -largest_float;
@@ -40,15 +63,26 @@ struct PowersFinder {
     float sum = 0.0f;
     float lost = 0.0f;   // what rounding has added to the sum
 
-    __device__ void take(float x, unsigned) {
-        largest = fmaxf(largest, x);
-        if (x - reference > 1.0f) {
-            float const factor = expf(reference - x);
+    /// Takes entries, and replaces them with their powers.
+    template <int count>
+    __device__ void take(float (&entries)[count], unsigned const (&)[count]) {
+        float most = entries[0];
+#pragma unroll
+        for (int i = 1; i < count; ++i) {
+            most = fmaxf(most, entries[i]);
+        }
+        largest = fmaxf(largest, most);
+        if (most - reference > 1.0f) {
+            float const factor = power_of<T>(reference - most);
             sum *= factor;
             lost *= factor;
-            reference = x;
+            reference = most;
         }
-        float const power = expf(x - reference) - lost;
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            entries[i] = power_of<T>(entries[i] - reference);
+        }
+        float const power = sum_of<0, count>(entries) - lost;
         float const next = sum + power;
         lost = (next - sum) - power;
         sum = next;
@@ -57,24 +91,35 @@ struct PowersFinder {
     __device__ Powers found() const { return {largest, sum * expf(reference - largest)}; }
 };
 
+/// Its `of` gets what was found of the group, and the finder of the thread; `kept` is for entries that this has replaced.
+template <class T>
 struct Softmax {
-    using Finder = PowersFinder;
+    using Finder = PowersFinder<T>;
     static constexpr bool reads_again = true;
+    static constexpr bool keeps_replaced = true;
     float largest;
     float factor;
+    float kept_factor;
 
-    __device__ static Softmax of(Powers powers) { return {powers.largest, 1.0f / powers.sum}; }
-    __device__ float operator()(float x, unsigned) const { return expf(x - largest) * factor; }
+    __device__ static Softmax of(Powers powers, Finder const& finder) {
+        float const factor = 1.0f / powers.sum;
+        return {powers.largest, factor, factor * expf(finder.reference - powers.largest)};
+    }
+    __device__ float operator()(float x, unsigned) const { return power_of<T>(x - largest) * factor; }
+    __device__ float kept(float power, unsigned) const { return power * kept_factor; }
 };
 
+template <class T>
 struct LogSoftmax {
-    using Finder = PowersFinder;
+    using Finder = PowersFinder<T>;
     static constexpr bool reads_again = true;
+    static constexpr bool keeps_replaced = false;
     float largest;
     float logarithm;
 
-    __device__ static LogSoftmax of(Powers powers) { return {powers.largest, logf(powers.sum)}; }
+    __device__ static LogSoftmax of(Powers powers, Finder const&) { return {powers.largest, logf(powers.sum)}; }
     __device__ float operator()(float x, unsigned) const { return x - largest - logarithm; }
+    __device__ float kept(float x, unsigned) const { return x - largest - logarithm; }
 };
 
 /// An entry and its number in the group.
@@ -95,17 +140,26 @@ struct EntryFinder {
     using Found = Entry;
     Entry best = {logf(0.0f), ~0u};   // minus infinity, after all entries
 
-    __device__ void take(float x, unsigned number) { best = merged(best, Entry{x, number}); }
+    template <int count>
+    __device__ void take(float const (&entries)[count], unsigned const (&numbers)[count]) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            best = merged(best, Entry{entries[i], numbers[i]});
+        }
+    }
     __device__ Entry found() const { return best; }
 };
 
+template <class T>
 struct Hardmax {
     using Finder = EntryFinder;
     static constexpr bool reads_again = false;
+    static constexpr bool keeps_replaced = false;
     unsigned winner;
 
-    __device__ static Hardmax of(Entry best) { return {best.number}; }
+    __device__ static Hardmax of(Entry best, Finder const&) { return {best.number}; }
     __device__ float operator()(float, unsigned number) const { return number == winner ? 1.0f : 0.0f; }
+    __device__ float kept(float, unsigned number) const { return number == winner ? 1.0f : 0.0f; }
 };
 
 template <class T>
@@ -120,41 +174,75 @@ struct GroupsParameters {
     int thread_group_size;
 };
 
-/// Calls use(values, place, number) for each vector of entries of a member, several of which are loaded at a time. Without `reads`
-/// the values are unset.
-template <bool reads, int width, class T, class Use>
-__device__ inline void for_each_pack(GroupsParameters<T> const& parameters, Places<3> const& group, int member, Use use) {
-    constexpr int batch = 4;
-    long long const count = parameters.entry_count;
-    for (long long first = member; first < count; first += batch * parameters.thread_group_size) {
-        AlignedVector<T, width> vectors[batch];
-        Places<3> places[batch];
+/// Vectors that a thread loads at a time.
+inline constexpr int batch = 4;
+
+/// A thread's next vectors of entries: where they lie, and the numbers of their first entries.
+struct Batch {
+    Places<3> places[batch];
+    bool present[batch];
+
+    template <class T>
+    __device__ Batch(GroupsParameters<T> const& parameters, Places<3> const& group, long long first) {
         unsigned numbers[batch];
 #pragma unroll
         for (int i = 0; i < batch; ++i) {
-            numbers[i] = static_cast<unsigned>(first + i * parameters.thread_group_size);  // may be past the last one, where it is not used
+            long long const number = first + i * parameters.thread_group_size;
+            numbers[i] = static_cast<unsigned>(number);   // may be past the last one, where it is not used
             places[i] = group;
+            present[i] = number < parameters.entry_count;
         }
         add_places(parameters.entries, numbers, places);
-#pragma unroll
-        for (int i = 0; i < batch && reads; ++i) {
-            if (first + i * parameters.thread_group_size < count) {
-                vectors[i] = *reinterpret_cast<AlignedVector<T, width> const*>(parameters.input + places[i].of[0]);
-            }
-        }
+    }
+
+    /// What is not present is minus infinity.
+    template <int width, class T>
+    __device__ void load(T const* input, AlignedVector<T, width> (&vectors)[batch]) const {
+        T const nothing = machine::from_float<T>(machine::float_of_bits(0xFF800000u));
 #pragma unroll
         for (int i = 0; i < batch; ++i) {
-            if (first + i * parameters.thread_group_size < count) {
-                use(vectors[i], places[i].of[1], static_cast<unsigned>(places[i].of[2]));
+#pragma unroll
+            for (int entry = 0; entry < width; ++entry) {
+                vectors[i].values[entry] = nothing;
+            }
+            if (present[i]) {
+                vectors[i] = *reinterpret_cast<AlignedVector<T, width> const*>(input + places[i].of[0]);
             }
         }
     }
-}
 
-/// A block is blockDim.x / thread_group_size thread groups. It owns every gridDim.x-th set of as many groups, or vectors of groups.
-template <class T, class Function, int width, bool across>
+    __device__ unsigned number(int i) const { return present[i] ? static_cast<unsigned>(places[i].of[2]) : ~0u; }
+};
+
+/// The entries of a batch by the groups that they belong to: each of `own` has `count` of them.
+template <int width, bool across>
+struct Entries {
+    static constexpr int own = across ? width : 1;
+    static constexpr int count = batch * width / own;
+    float values[own][count];
+    unsigned numbers[own][count];
+
+    template <class T>
+    __device__ void set(AlignedVector<T, width> const (&vectors)[batch], Batch const& places, unsigned number_step) {
+#pragma unroll
+        for (int i = 0; i < batch; ++i) {
+#pragma unroll
+            for (int entry = 0; entry < width; ++entry) {
+                at(i, entry) = machine::to_float(vectors[i].values[entry]);
+                numbers[across ? entry : 0][across ? i : i * width + entry] = places.number(i) + (across ? 0 : entry * number_step);
+            }
+        }
+    }
+
+    __device__ float& at(int i, int entry) { return values[across ? entry : 0][across ? i : i * width + entry]; }
+};
+
+/// A block is blockDim.x / thread_group_size thread groups. It owns every gridDim.x-th set of as many groups, or vectors of groups. If a
+/// thread has no more than one batch of a group (`once`), it keeps the entries; else it reads them twice.
+template <class T, template <class> class Function, int width, bool across, bool once>
 __global__ void __launch_bounds__(most_threads, 1) groups(const __grid_constant__ GroupsParameters<T> parameters) {
-    using Finder = typename Function::Finder;
+    using Own = Function<T>;
+    using Finder = typename Own::Finder;
     using Found = typename Finder::Found;
     constexpr int own = across ? width : 1;   // groups of a thread
     __shared__ Found exchange[most_threads];
@@ -170,25 +258,43 @@ __global__ void __launch_bounds__(most_threads, 1) groups(const __grid_constant_
     for (long long first = static_cast<long long>(blockIdx.x) * thread_groups; first < parameters.group_count; first += stride) {
         bool const works = first + thread_group < parameters.group_count;
         Places<3> const group = locate(parameters.groups, works ? static_cast<unsigned>(first + thread_group) : 0);
+        long long const count = parameters.entry_count;
+        long long const turn = static_cast<long long>(batch) * thread_group_size;
 
         Finder finders[own];
-        if (works) {
-            auto const read = [&](AlignedVector<T, width> const& x, long long, unsigned number) {
+        Entries<width, across> kept;
+        // at least one turn: without entries all of its are absent
+        long long entry = member;
+#pragma unroll 1
+        do {
+            Batch const places(parameters, group, works ? entry : count);
+            AlignedVector<T, width> vectors[batch];
+            places.template load<width>(parameters.input, vectors);
+            kept.set(vectors, places, number_step);
 #pragma unroll
-                for (int i = 0; i < width; ++i) {
-                    finders[across ? i : 0].take(machine::to_float(x.values[i]), number + i * number_step);
+            for (int i = 0; i < own; ++i) {
+                if constexpr (Own::keeps_replaced) {
+                    finders[i].take(kept.values[i], kept.numbers[i]);
+                } else {
+                    float entries[Entries<width, across>::count];
+#pragma unroll
+                    for (int number = 0; number < Entries<width, across>::count; ++number) {
+                        entries[number] = kept.values[i][number];
+                    }
+                    finders[i].take(entries, kept.numbers[i]);
                 }
-            };
-            for_each_pack<true, width>(parameters, group, member, read);
-        }
+            }
+            entry += turn;
+        } while (!once && entry < count);
 
-        Function functions[own];
+        Own functions[own];
 #pragma unroll
         for (int i = 0; i < own; ++i) {
             Found found = finders[i].found();
             if (thread_group_size > 1) {
                 exchange[thread] = found;
                 __syncthreads();
+#pragma unroll 1
                 for (int half = thread_group_size / 2; half > 0; half /= 2) {
                     if (member < half) {
                         exchange[thread] = merged(exchange[thread], exchange[thread + half * next_member]);
@@ -198,20 +304,33 @@ __global__ void __launch_bounds__(most_threads, 1) groups(const __grid_constant_
                 found = exchange[thread - member * next_member];
                 __syncthreads();
             }
-            functions[i] = Function::of(found);
+            functions[i] = Own::of(found, finders[i]);
         }
 
-        if (works) {
-            auto const write = [&](AlignedVector<T, width> const& x, long long place, unsigned number) {
+        entry = member;
+#pragma unroll 1
+        do {
+            Batch const places(parameters, group, works ? entry : count);
+            if constexpr (!once && Own::reads_again) {
+                AlignedVector<T, width> vectors[batch];
+                places.template load<width>(parameters.input, vectors);
+                kept.set(vectors, places, number_step);
+            }
+#pragma unroll
+            for (int i = 0; i < batch; ++i) {
                 AlignedVector<T, width> y;
 #pragma unroll
-                for (int i = 0; i < width; ++i) {
-                    float const value = Function::reads_again ? machine::to_float(x.values[i]) : 0.0f;
-                    y.values[i] = machine::from_float<T>(functions[across ? i : 0](value, number + i * number_step));
+                for (int lane = 0; lane < width; ++lane) {
+                    Own const& function = functions[across ? lane : 0];
+                    unsigned const number = places.number(i) + lane * number_step;
+                    float const value = kept.at(i, lane);
+                    y.values[lane] = machine::from_float<T>(once ? function.kept(value, number) : function(value, number));
                 }
-                *reinterpret_cast<AlignedVector<T, width>*>(parameters.output + place) = y;
-            };
-            for_each_pack<Function::reads_again, width>(parameters, group, member, write);
-        }
+                if (places.present[i]) {
+                    *reinterpret_cast<AlignedVector<T, width>*>(parameters.output + places.places[i].of[1]) = y;
+                }
+            }
+            entry += turn;
+        } while (!once && entry < count);
     }
 }

@@ -34,6 +34,33 @@ __device__ inline float hyperbolic_tangent(float x) {
     return x + x * (square * series);
 }
 
+// What functors need for halves: relative errors below a millionth, in few instructions and without branches.
+
+/// e^x - 1 for x < 0
+__device__ inline float expm1_for_halves(float x) {
+    float series = 0.00705719087f;
+    series = series * x + 0.0412294194f;
+    series = series * x + 0.166604325f;
+    series = series * x + 0.499996841f;
+    series = series * x + 1.0f;
+    float const log2_e = 1.44269504f;
+    return x > -0.4f ? series * x : machine::exp2_flushed(log2_e * x) - 1.0f;
+}
+
+/// ln(1 + e^-|x|), for a multiple of x by log2(e)
+__device__ inline float log1p_of_decay_for_halves(float log2_e_x) {
+    float const power = machine::exp2_flushed(-fabsf(log2_e_x));
+    float series = -0.00853909645f;
+    series = series * power + 0.0440892391f;
+    series = series * power + -0.10768117f;
+    series = series * power + 0.177452043f;
+    series = series * power + -0.244954497f;
+    series = series * power + 0.332754791f;
+    series = series * power + -0.499974042f;
+    series = series * power + 0.999999821f;
+    return series * power;
+}
+
 /// max(0, x)
 struct Relu {
     static constexpr bool saves_value = true;
@@ -68,6 +95,7 @@ struct Elu {
     float alpha;
     static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return x >= 0.0f ? x : alpha * expm1f(x); }
+    __device__ float for_halves(float x) const { return x >= 0.0f ? x : alpha * expm1_for_halves(x); }
     // 1 at 0
     __device__ float derivative(float saved) const { return saved >= 0.0f ? 1.0f : alpha * expf(saved); }
 };
@@ -77,6 +105,7 @@ struct Celu {
     float alpha;
     static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return x >= 0.0f ? x : alpha * expm1f(x / alpha); }
+    __device__ float for_halves(float x) const { return x >= 0.0f ? x : alpha * expm1_for_halves(x * (1.0f / alpha)); }
     // 1 at 0
     __device__ float derivative(float saved) const { return saved >= 0.0f ? 1.0f : expf(saved / alpha); }
 };
@@ -87,6 +116,7 @@ struct ScaledElu {
     float gamma;
     static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return x > 0.0f ? gamma * x : gamma * (alpha * expm1f(x)); }
+    __device__ float for_halves(float x) const { return x > 0.0f ? gamma * x : gamma * (alpha * expm1_for_halves(x)); }
     // gamma alpha at 0
     __device__ float derivative(float saved) const { return saved > 0.0f ? gamma : gamma * (alpha * expf(saved)); }
 };
@@ -176,6 +206,10 @@ struct Softplus {
     float steepness;
     static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return fmaxf(x, 0.0f) + log1pf(decay(steepness, x)) / steepness; }
+    __device__ float for_halves(float x) const {
+        float const log2_e = 1.44269504f;
+        return fmaxf(x, 0.0f) + log1p_of_decay_for_halves(log2_e * steepness * x) * (1.0f / steepness);
+    }
     __device__ float derivative(float saved) const { return logistic(steepness * saved); }
 };
 
@@ -186,6 +220,10 @@ struct ParametricSoftplus {
     static constexpr bool saves_value = false;
     __device__ float operator()(float x) const {
         return alpha * (fmaxf(beta * x, 0.0f) + log1pf(decay(beta, x)));
+    }
+    __device__ float for_halves(float x) const {
+        float const log2_e = 1.44269504f;
+        return alpha * (fmaxf(beta * x, 0.0f) + log1p_of_decay_for_halves(log2_e * beta * x));
     }
     __device__ float derivative(float saved) const { return logistic(beta * saved) * alpha * beta; }
 };
@@ -219,6 +257,21 @@ struct Gelu {
             tail = fmaf(tail, -2.0f * argument * lost, tail);
         }
         return 0.5f * x * tail;
+    }
+    // max(0, x) - |x| Phi(-|x|), with Phi(-m) e^(m^2 / 2) as a polynomial of 1 / (1 + 0.4 m) up to 6.6; beyond, results are 0 in halves
+    __device__ float for_halves(float x) const {
+        float const magnitude = fminf(fabsf(x), 16.0f);
+        float const t = machine::reciprocal_flushed(1.0f + 0.4f * magnitude);
+        float series = 0.0590482652f;
+        series = series * t + -0.267369717f;
+        series = series * t + 0.364137292f;
+        series = series * t + -0.0112145646f;
+        series = series * t + 0.20203498f;
+        series = series * t + 0.152929917f;
+        series = series * t + 0.000433480192f;
+        float const half_log2_e = 0.72134752f;
+        float const density = machine::exp2_flushed(-half_log2_e * magnitude * magnitude);
+        return (x < 0.0f ? 0.0f : x) - magnitude * series * density;
     }
     // Phi(x) + x phi(x), phi the density of the normal distribution and Phi its integral
     __device__ float derivative(float saved) const {

@@ -6,6 +6,8 @@
 // of its own tensor, so that a chain returns the same bits as separate operators.
 #pragma once
 
+#include "common/functors.cuh"
+
 /// Value `index` of the given ones.
 template <int index, class First, class... Rest>
 __device__ __forceinline__ auto value_at(First first, Rest... rest) {
@@ -65,7 +67,7 @@ template <class Functor, class Out, class... Arguments>
 struct Step : Functor {
     template <class... Values>
     __device__ auto result(Values... values) const {
-        return Functor::operator()(Arguments::of(values...)...);
+        return result_for<Out>(static_cast<Functor const&>(*this), Arguments::of(values...)...);
     }
 
     template <class... Values>

@@ -16,6 +16,8 @@
 // or two neighbours that it computes one by one.
 #pragma once
 
+#include "common/functors.cuh"
+
 /// In place of an element type: integers of 4 bits, two to a byte, the first in the low half. Offsets count elements.
 struct Int4 {};
 struct UInt4 {};
@@ -134,7 +136,7 @@ struct Operands {
         if constexpr (is_nibble<Out>) {
             return as_nibble<Out>(functor(numbers...));
         } else {
-            return stored<Out>(functor(numbers...));
+            return stored<Out>(result_for<Out>(functor, numbers...));
         }
     }
 };

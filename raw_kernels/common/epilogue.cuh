@@ -1,6 +1,8 @@
 // The operations on a sum of products before it is stored.
 #pragma once
 
+#include "common/functors.cuh"
+
 /// max(least, x), then min(most, that); NaN stays. With `Scaled` it is the CLIP that operators fuse.
 struct Clip {
     float least;
@@ -19,5 +21,8 @@ struct Epilogue : Function {
     float addend_factor;
     __device__ float operator()(float product, float addend) const {
         return Function::operator()(product_factor * product + addend_factor * addend);
+    }
+    __device__ float for_halves(float product, float addend) const {
+        return result_for<machine::half>(static_cast<Function const&>(*this), product_factor * product + addend_factor * addend);
     }
 };

@@ -104,6 +104,13 @@ __device__ __forceinline__ float reciprocal_approx(float value) {
     return result;
 }
 
+/// The same, with 0 for results and infinity for operands below the normal numbers: one instruction.
+__device__ __forceinline__ float reciprocal_flushed(float value) {
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
+    return result;
+}
+
 /// The block's dynamic shared memory, aligned to 16 bytes.
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {

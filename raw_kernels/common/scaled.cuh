@@ -1,6 +1,8 @@
 // DML_SCALE_BIAS: the argument of a function is x * scale + bias of its first input x.
 #pragma once
 
+#include "common/functors.cuh"
+
 /// The function of x * scale + bias. Integers are scaled in double precision. Product and sum are rounded one by one, so that functions
 /// with steps (Floor, Round) have them where the definition does.
 template <class Function>
@@ -15,6 +17,11 @@ struct Scaled : Function {
         } else {
             return Function::operator()(machine::rounded_product(static_cast<double>(x), double(scale)) + double(bias), others...);
         }
+    }
+
+    template <class... Others>
+    __device__ auto for_halves(float x, Others... others) const {
+        return result_for<machine::half>(static_cast<Function const&>(*this), machine::rounded_product(x, scale) + bias, others...);
     }
 };
 

@@ -22,6 +22,30 @@ struct AtanYX {
     __device__ float operator()(float a, float b) const { return atan2f(a, b); }
 };
 
+/// x ^ exponent for halves, of normal numbers x > 0 and finite exponents: 2 ^ (exponent (e + log2(m))), x = 2^e m, 2/3 <= m < 4/3. Of x = 0
+/// it is 2 ^ (-127 exponent), of infinity 2 ^ (128 exponent): 0 or infinity in halves, for exponents that are not small.
+__device__ inline float power_for_halves(float x, float exponent) {
+    unsigned const bits = machine::to_bits(x);
+    int const power = static_cast<int>(bits - 0x3F2AAAABu) >> 23;
+    float const rest = machine::float_of_bits(bits - (static_cast<unsigned>(power) << 23)) - 1.0f;
+    float series = -0.187830821f;
+    series = series * rest + 0.203238726f;
+    series = series * rest + -0.175262943f;
+    series = series * rest + 0.201698661f;
+    series = series * rest + -0.240699768f;
+    series = series * rest + 0.288718313f;
+    series = series * rest + -0.360668778f;
+    series = series * rest + 0.480895817f;
+    series = series * rest + -0.72134757f;
+    series = series * rest + 1.44269502f;
+    return machine::exp2_flushed(exponent * static_cast<float>(power) + exponent * (series * rest));
+}
+
+/// powf where it is rarely called: not a copy of it for each element.
+__device__ inline __attribute__((noinline)) float rare_power(float x, float exponent) {
+    return powf(x, exponent);
+}
+
 /// x ^ exponent; NaN where x is negative, including minus infinity, and the exponent is not an integer
 struct ConstantPow {
     float exponent;
@@ -29,6 +53,27 @@ struct ConstantPow {
         bool const is_undefined = x < 0.0f && exponent != truncf(exponent);
         return is_undefined ? machine::float_of_bits(0x7FFFFFFF) : powf(x, exponent);
     }
+};
+
+/// The same of halves, for finite exponents of at least 1/4.
+struct ConstantPowOfHalves {
+    float exponent;
+    float least;     // 0, or minus infinity for whole exponents: of lesser numbers the result is NaN
+    unsigned sign;   // the bit of the sign, for odd exponents, or 0
+    __device__ float operator()(float x) const {
+        unsigned const power = machine::to_bits(power_for_halves(fabsf(x), exponent)) | (machine::to_bits(x) & sign);
+        return machine::float_of_bits(x >= least ? power : 0x7FFFFFFF);
+    }
+};
+
+/// x ^ 2
+struct Square {
+    __device__ float operator()(float x) const { return x * x; }
+};
+
+/// x ^ 0.5; -0 + 0 is 0
+struct SquareRoot {
+    __device__ float operator()(float x) const { return sqrtf(x + 0.0f); }
 };
 
 struct DifferenceSquare {
@@ -116,6 +161,10 @@ struct Multiply {
 //rounded if / an integer is stored.
 struct Pow {
     __device__ float operator()(float x, float exponent) const { return powf(x, exponent); }
+    __device__ float for_halves(float x, float exponent) const {
+        bool const is_usual = x >= 1.17549435e-38f && x <= 3.40282347e38f && fabsf(exponent) < 65536.0f;
+        return is_usual ? power_for_halves(x, exponent) : rare_power(x, exponent);
+    }
 
     template <class Base, class Exponent>
     __device__ auto operator()(Base x, Exponent exponent) const {

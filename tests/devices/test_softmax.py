@@ -398,8 +398,8 @@ def test_plans_describe_their_work(any_device: dml.Device) -> None:
         assert "blocks of 4096 rows of 8 entries" in plans[2]
         assert "longer groups are read once for each step" in plans[3]
         return
-    kernels = [f"groups<float, {name}, 4, false>" for name in ("Softmax", "LogSoftmax", "Hardmax")]
-    for plan, kernel in zip(plans, [*kernels, "groups<float, Softmax, 4, true>"], strict=True):
+    kernels = [f"groups<float, {name}, 4, false, true>" for name in ("Softmax", "LogSoftmax", "Hardmax")]
+    for plan, kernel in zip(plans, [*kernels, "groups<float, Softmax, 4, true, false>"], strict=True):
         assert kernel in plan
     assert "100000 groups of 8 entries, accesses of 16 bytes" in plans[0]
 

@@ -32,7 +32,8 @@ __device__ inline float value_of(int function, float x, float y) {
         case 19: return tanhf(x);
         case 20: return atan2f(x, y);
         case 21: return powf(x, y);
-        default: return machine::exp2_flushed(x);
+        case 22: return machine::exp2_flushed(x);
+        default: return machine::reciprocal_flushed(x);
     }
 }
 

@@ -51,6 +51,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Array], int, tuple[float, float]]] = {
     "atan2f": (np.arctan2, 3, (-10.0, 10.0)),
     "powf": (np.power, 8, (0.1, 20.0)),
     "exp2_flushed": (np.exp2, 2, (-125.0, 127.0)),
+    "reciprocal_flushed": (np.reciprocal, 1, (-1e3, 1e3)),
 }
 OF_TWO = {"atan2f", "powf"}
 POW_ULPS = 2
@@ -167,6 +168,7 @@ TAKEN_AS_EXACT: dict[str, list[Any]] = {
         (0.1, 99.0),
     ],
     "exp2_flushed": [*range(-126, 128), -200, -1e30, 1e30],
+    "reciprocal_flushed": [sign * 2.0**power for power in range(-126, 127) for sign in (1, -1)],
 }
 """Operands whose results a float holds exactly, or that underflow; with zeros, infinities and NaN."""
 
@@ -242,8 +244,9 @@ def test_no_function_is_forgotten() -> None:
     """Each of the C library that a kernel calls is emulated, or exact on a GPU; and so is each approximate instruction."""
     folder = sources.directory()
     text = "".join(COMMENT.sub("", path.read_text()) for path in (*folder.rglob("*.cu"), *folder.rglob("*.cuh")))
-    assert set(MATH_FUNCTION.findall(text)) - EXACT_ON_GPUS == {*FUNCTIONS, "pow"} - {"exp2_approx", "exp2_flushed", "reciprocal_approx"}
-    assert set(re.findall(r"\b\w+\.approx[.\w]*", text)) == {"ex2.approx.f32", "ex2.approx.ftz.f32", "rcp.approx.f32"}
+    of_the_machine = {"exp2_approx", "exp2_flushed", "reciprocal_approx", "reciprocal_flushed"}
+    assert set(MATH_FUNCTION.findall(text)) - EXACT_ON_GPUS == {*FUNCTIONS, "pow"} - of_the_machine
+    assert set(re.findall(r"\b\w+\.approx[.\w]*", text)) == {"ex2.approx.f32", "ex2.approx.ftz.f32", "rcp.approx.f32", "rcp.approx.ftz.f32"}
     assert not re.findall(r"\b__(?:\w*(?:exp|log|pow|sin|cos|tan|div|rcp|sqrt)\w*)\(", text), "intrinsics with errors of their own"
 
 

@@ -124,16 +124,17 @@ def test_whole_scales_of_integers_are_exact(any_device: dml.Device, dtype: str, 
     assert dml.reference(desc, {"input_tensor": x}).as_dict()["output_tensor"].tolist() == expected
 
 
-@pytest.mark.parametrize("exponent", [0.5, 2.0, -3.0, 0.25])
-def test_powers_of_what_is_negative(any_device: dml.Device, exponent: float) -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("exponent", [0.5, 2.0, -3.0, 0.25, -0.125, 5.0, -1.5])
+def test_powers_of_what_is_negative(any_device: dml.Device, exponent: float, dtype: Any) -> None:
     """NaN unless the exponent is whole, that of minus infinity too."""
-    x = np.array([-np.inf, -2.0, -0.0, 0.0, 2.0, np.inf, np.nan], np.float32)
+    x = np.array([-np.inf, -2.0, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan], dtype)
     desc = dml.ElementWiseConstantPowDesc(input_tensor=dml.TensorDesc.of(x), exponent=exponent).with_outputs()
     found = run(desc, {"input_tensor": x}, any_device)["output_tensor"]
     whole = exponent == int(exponent)
     with np.errstate(divide="ignore"):
         expected = [float(np.power(np.float64(value), exponent)) if whole or not value < 0 else np.nan for value in x]
-    assert_close(found, np.array(expected), np.float32)
+    assert_close(found, np.array(expected), dtype)
 
 
 def test_more_than_eight_axes(any_device: dml.Device) -> None:

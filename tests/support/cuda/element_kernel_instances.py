@@ -58,15 +58,22 @@ def _across() -> Iterator[dml.OperatorDesc]:
     )
 
 
+def _powers() -> Iterator[dml.OperatorDesc]:
+    """Of an exponent that has a functor of its own, and of another one."""
+    for exponent, data_type in ((2.0, "FLOAT32"), (3.0, "FLOAT32"), (3.0, "FLOAT16")):
+        tensor = dml.TensorDesc(data_type=data_type, sizes=[64])
+        yield dml.ElementWiseConstantPowDesc(input_tensor=tensor, output_tensor=tensor, exponent=exponent)
+
+
 def element_instances() -> Iterator[Kernel]:
-    """Each operator with each type, copies, casts and sums in every width, and inputs that lie across the output."""
+    """Each operator with each type, copies, casts and sums in every width, inputs that lie across the output, and powers."""
     library = RecordingLibrary(H100)
     for kind in engine_operators():
         for desc in of_all_types(kind):
             _load(desc, library)
             if any(tensor.data_type.bits == 4 for tensor in desc.tensors().values()):
                 _load(_in_odd_rows(desc), library)  # of which neighbours share a byte
-    for desc in _across():
+    for desc in (*_across(), *_powers()):
         _load(desc, library)
     yield from library.kernels
 

@@ -42,7 +42,7 @@ PARAMETERS = struct(
 FUNCTIONS = ("Softmax", "LogSoftmax", "Hardmax")
 
 _USUAL_THREADS, _MOST_THREADS = 256, 512
-"""Threads of a block; the second if there are few groups."""
+"""Threads of a block; the second if there are few groups, or threads could not keep their entries otherwise."""
 _BATCH = 4
 """Vectors that a thread loads at a time: a thread group is large enough when its threads have fewer."""
 _LINE_BYTES = 128
@@ -51,10 +51,18 @@ _RESIDENT_THREADS = 2048
 """Threads resident on a multiprocessor."""
 
 
-def groups_kernel(data_type: np.dtype[np.generic], function: str, width: int, across: bool) -> Kernel:
-    """The kernel for tensors of an element type; `width` elements per access, `across` groups or along their entries."""
+def groups_kernel(data_type: np.dtype[np.generic], function: str, width: int, across: bool, once: bool) -> Kernel:
+    """The kernel for tensors of an element type.
+
+    Args:
+        data_type: of the elements.
+        function: one of `FUNCTIONS`.
+        width: elements of an access.
+        across: an access has elements of as many groups, not of one.
+        once: a thread has no more entries of a group than it loads at a time, and keeps them.
+    """
     scalar = scalar_type(data_type)
-    entry = f"groups<{scalar}, {function}, {width}, {str(across).lower()}>"
+    entry = f"groups<{scalar}, {function}, {width}, {str(across).lower()}, {str(once).lower()}>"
     return Kernel("activation/groups.cu", entry, PARAMETERS, f"GroupsParameters<{scalar}>")
 
 
@@ -65,6 +73,7 @@ class GroupsLaunch:
         kernel: the instance.
         threads: the threads of a block.
         thread_group_size: threads that share a group, or as many groups as an access is wide.
+        once: whether threads keep their entries, and read them once.
         blocks: the blocks of the grid.
 
     Args:
@@ -82,7 +91,8 @@ class GroupsLaunch:
         groups, entries = ([axis for axis in axes if axis.reduced == reduced] for reduced in (False, True))
         group_count, entry_count = element_count(groups), element_count(entries)
 
-        few = group_count < 8 * multiprocessors and entry_count > _BATCH * _USUAL_THREADS
+        many_entries = entry_count > _BATCH * _USUAL_THREADS
+        few = many_entries and (group_count < 8 * multiprocessors or entry_count <= _BATCH * _MOST_THREADS)
         self.threads = most = _MOST_THREADS if few else _USUAL_THREADS
         if across:
             # neighbouring thread groups share cache lines; if there are enough of them to fill the device, each is one thread
@@ -92,7 +102,8 @@ class GroupsLaunch:
         most_blocks = 16 * multiprocessors * _USUAL_THREADS // self.threads
         self.blocks = min(-(-group_count * self.thread_group_size // self.threads), most_blocks)
 
-        self.kernel = groups_kernel(data_type, function, width, across)
+        self.once = entry_count <= _BATCH * self.thread_group_size
+        self.kernel = groups_kernel(data_type, function, width, across, self.once)
         self._argument: Struct = np.zeros(1, PARAMETERS)
         self._argument["groups"], self._argument["entries"] = axes_value(groups, TENSORS), axes_value(entries, TENSORS)
         self._argument["group_count"], self._argument["entry_count"] = group_count, entry_count
@@ -156,11 +167,12 @@ class GroupsPlan(PlanWithoutConstants):
         )
 
     def cost(self) -> Cost:
-        """Each element is read twice, the second time for the result, unless the cache still holds it."""
+        """If threads cannot keep their entries, each is read twice, the second time for the result, unless the cache still holds it."""
         gpu, size = GpuModel.of(self._library.limits), self._groups * self._entries * self._type.itemsize
-        missed = max(0.0, size - L2_SHARE * gpu.l2_bytes)
+        again = 0 if self._launch.once else size
+        missed = max(0.0, again - L2_SHARE * gpu.l2_bytes)
         return Cost(
-            traffic={"second pass": size},
+            traffic={"second pass": again} if again else {},
             floor_us=gpu.memory_us(2 * size),
             estimate_us=gpu.memory_us(2 * size + missed) + CAPTURED_LAUNCH_US,
         )

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 Member = tuple[str, str, float | int]
 
+_POWERS = {2.0: "Square", 0.5: "SquareRoot"}
+"""Exponents whose powers have functors of their own."""
+
 _OF_BITS = (
     ElementWiseBitAndDesc,
     ElementWiseBitCountDesc,
@@ -92,7 +95,15 @@ def _scaled(desc: OperatorDesc, scale_bias: ScaleBias, name: str, members: tuple
 
 
 def _constant_pow(name: str, desc: ElementWiseConstantPowDesc) -> tuple[str, tuple[Member, ...]]:
-    return name, (("exponent", "float32", desc.exponent),)
+    exponent = float(np.float32(desc.exponent))
+    if exponent in _POWERS:
+        return _POWERS[exponent], ()
+    members = (("exponent", "float32", exponent),)
+    tensor = desc.tensors()["input_tensor"]
+    if tensor.data_type.numpy != np.float16 or not 0.25 <= abs(exponent) < 65536.0:
+        return name, members
+    least, sign = -math.inf if exponent.is_integer() else 0.0, 1 << 31 if exponent % 2.0 == 1.0 else 0
+    return "ConstantPowOfHalves", (*members, ("least", "float32", least), ("sign", "uint32", sign))
 
 
 def _limits(name: str, desc: Any) -> tuple[str, tuple[Member, ...]]:

@@ -197,6 +197,12 @@ inline float reciprocal_approx(float value) {
     return cuda_on_cpu::approximate([](float x) { return 1.0f / x; }, [](double x) { return 1.0 / x; }, value, 1);
 }
 
+inline float reciprocal_flushed(float value) {
+    if (fabsf(value) < 0x1p-126f) return copysignf(INFINITY, value);
+    const float result = reciprocal_approx(value);
+    return fabsf(result) < 0x1p-126f ? copysignf(0.0f, result) : result;
+}
+
 template <class T>
 T shuffle_xor(T value, int mask, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return __shfl_xor_sync(~0u, value, mask, 32, file, line);
