@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +15,8 @@ from dmlpy.operators.resampling import (
     ResampleDesc,
     ResampleGrad1Desc,
     ResampleGradDesc,
+    ResampleGradientDesc,
+    RoundingDirectionDesc,
     Upsample2DDesc,
     ValueScale2DDesc,
 )
@@ -59,64 +60,62 @@ def _taps(
     return stretched(places, size, radius) if antialiased and radius > 1 else linear(places, size)
 
 
-def _resampled(
-    desc: Any, inputs: Inputs, dimensions: Sequence[tuple[float, float, float]], rounding: Rounding, *, antialiased: bool = False
-) -> Array:
-    array, mode = inputs["input_tensor"], desc.interpolation_mode
-    whole = array.dtype.kind in "iu" and mode is InterpolationMode.LINEAR
-    result: Array = array.astype(np.float32) if whole else array
-    rows = [*enumerate(zip(dimensions, desc.output_tensor.sizes, strict=True))]
+class Pass(NamedTuple):
+    """The resampling of an array along one axis.
+
+    Attributes:
+        axis: the axis.
+        taps: the taps of its elements.
+        size: the size that it then has.
+    """
+
+    axis: int
+    taps: Taps
+    size: int
+
+
+def _dimensions(desc: Any) -> list[tuple[float, float, float]]:
+    """The scale, input offset and output offset of each dimension."""
+    if isinstance(desc, Upsample2DDesc):
+        return _centred([1] * (desc.input_tensor.dimension_count - 2) + [desc.scale_size.height, desc.scale_size.width])
+    return _centred(desc.scales) if isinstance(desc, ResampleDesc) else _offsets(desc)
+
+
+def passes(desc: Any) -> list[Pass]:
+    """A pass for each axis, in the order in which a checked desc resamples them."""
+    rounding = _directed(desc) if isinstance(desc, RoundingDirectionDesc) else _nearest
+    is_gradient, antialiased = isinstance(desc, ResampleGradientDesc), getattr(desc, "antialiased", False)
+    names = ("output_gradient_tensor", "input_gradient_tensor") if is_gradient else ("input_tensor", "output_tensor")
+    source, target = (getattr(desc, name) for name in names)
+    found = []
+    for axis, (dimension, *sizes) in enumerate(zip(_dimensions(desc), source.sizes, target.sizes, strict=True)):
+        taps = _taps(desc.interpolation_mode, rounding, dimension, (sizes[0], sizes[1]), antialiased=antialiased)
+        found.append(Pass(axis, taps.adjoint(), sizes[0]) if is_gradient else Pass(axis, taps, sizes[1]))
     # Along the last dimension elements are read one by one, along the others whole rows: it comes first where the result grows. Whole
     # numbers are always summed in the same order: the rounding of halves depends on it.
-    last_first = not whole and prod(desc.output_tensor.sizes) > array.size
-    for axis, (dimension, size) in reversed(rows) if last_first else rows:
-        taps = _taps(mode, rounding, dimension, (array.shape[axis], size), antialiased=antialiased)
+    grows = not is_gradient and not _interpolates_integers(desc) and target.element_count > source.element_count
+    return found[::-1] if grows else found
+
+
+def _interpolates_integers(desc: Any) -> bool:
+    return desc.input_tensor.data_type.numpy.kind in "iu" and desc.interpolation_mode is InterpolationMode.LINEAR
+
+
+@defines(ResampleDesc, Resample1Desc, Resample2Desc, Resample3Desc, Upsample2DDesc)
+def _resampled(desc: Any, inputs: Inputs) -> Array:
+    whole = _interpolates_integers(desc)
+    result: Array = inputs["input_tensor"].astype(np.float32) if whole else inputs["input_tensor"]
+    for axis, taps, size in passes(desc):
         result = taps.gather(result, axis, size)
     return np.rint(result) if whole else result
 
 
-def _resampled_gradient(desc: Any, inputs: Inputs, rounding: Rounding) -> Array:
+@defines(ResampleGradDesc, ResampleGrad1Desc)
+def _resampled_gradient(desc: Any, inputs: Inputs) -> Array:
     gradient: Array = inputs["input_gradient_tensor"]
-    for axis, (dimension, size) in enumerate(zip(_offsets(desc), desc.output_gradient_tensor.sizes, strict=True)):
-        taps = _taps(desc.interpolation_mode, rounding, dimension, (size, gradient.shape[axis]))
-        gradient = taps.scatter(gradient, axis, size)
+    for axis, taps, size in passes(desc):
+        gradient = taps.gather(gradient, axis, size)
     return gradient
-
-
-@defines(ResampleDesc)
-def _resample(desc: Any, inputs: Inputs) -> Array:
-    return _resampled(desc, inputs, _centred(desc.scales), _nearest)
-
-
-@defines(Resample1Desc)
-def _resample1(desc: Any, inputs: Inputs) -> Array:
-    return _resampled(desc, inputs, _offsets(desc), _nearest)
-
-
-@defines(Resample2Desc)
-def _resample2(desc: Any, inputs: Inputs) -> Array:
-    return _resampled(desc, inputs, _offsets(desc), _directed(desc))
-
-
-@defines(Resample3Desc)
-def _resample3(desc: Any, inputs: Inputs) -> Array:
-    return _resampled(desc, inputs, _offsets(desc), _directed(desc), antialiased=desc.antialiased)
-
-
-@defines(ResampleGradDesc)
-def _resample_gradient(desc: Any, inputs: Inputs) -> Array:
-    return _resampled_gradient(desc, inputs, _nearest)
-
-
-@defines(ResampleGrad1Desc)
-def _resample_gradient1(desc: Any, inputs: Inputs) -> Array:
-    return _resampled_gradient(desc, inputs, _directed(desc))
-
-
-@defines(Upsample2DDesc)
-def _upsample_2d(desc: Any, inputs: Inputs) -> Array:
-    kept = inputs["input_tensor"].ndim - 2
-    return _resampled(desc, inputs, _centred([1] * kept + [desc.scale_size.height, desc.scale_size.width]), _nearest)
 
 
 @defines(ValueScale2DDesc)

@@ -19,7 +19,7 @@ _FLOAT_ROUNDING = 2.0**-23
 
 @dataclass(frozen=True)
 class Taps:
-    """One entry per input element that contributes to an output element; weights are not 0, and sum to 1 for each output element."""
+    """One entry per input element that contributes to an output element; weights are not 0, and sum to 1 for each resampled element."""
 
     inputs: Array
     outputs: Array
@@ -33,11 +33,22 @@ class Taps:
 
     def gather(self, array: Array, axis: int, size: int) -> Array:
         """Resamples the array along an axis, to a size."""
-        return _weigh(array, axis, self.inputs, self.outputs, self.weights, size)
+        return _weigh(array, axis, self.ordered(), size)
 
-    def scatter(self, gradient: Array, axis: int, size: int) -> Array:
-        """The gradient of the resampled array's input, which has this size along the axis."""
-        return _weigh(gradient, axis, self.outputs, self.inputs, self.weights, size)
+    def adjoint(self) -> Taps:
+        """The taps of the gradient of the resampled array's input."""
+        return Taps(self.outputs, self.inputs, self.weights)
+
+    def ordered(self) -> Taps:
+        """The taps by output elements; those of an element stay in their order, in which they are summed."""
+        order = np.argsort(self.outputs, kind="stable")
+        return Taps(self.inputs[order], self.outputs[order], self.weights[order])
+
+    def keeps(self, size: int, output_size: int) -> bool:
+        """Whether each output element is the input element of the same number. The taps are ordered."""
+        every = np.arange(output_size)
+        same = size == output_size and np.array_equal(self.outputs, every) and np.array_equal(self.inputs, every)
+        return same and bool((self.weights == 1).all())
 
 
 def coordinates(size: int, scale: float, input_offset: float, output_offset: float) -> Array:
@@ -96,19 +107,16 @@ def _series(distance: Array, radius: float, most: Array | float) -> Array:
     return np.asarray(count - (count * distance + count * (count - 1) / 2) / radius)
 
 
-def _weigh(array: Array, axis: int, sources: Array, targets: Array, weights: Array, size: int) -> Array:
-    """Sums source elements times weights by target along an axis; 0 where a target has none."""
-    order = np.argsort(targets, kind="stable")
-    sources, targets, weights = sources[order], targets[order], weights[order]
-    every = np.arange(size)
-    alone = np.array_equal(targets, every)
-    if alone and array.shape[axis] == size and np.array_equal(sources, every) and (weights == 1).all():
+def _weigh(array: Array, axis: int, taps: Taps, size: int) -> Array:
+    """Sums source elements times weights by target along an axis; 0 where a target has none. The taps are ordered."""
+    sources, targets, weights = taps.inputs, taps.outputs, taps.weights
+    if taps.keeps(array.shape[axis], size):
         return array
-    if alone and (weights == 1).all():
+    if np.array_equal(targets, np.arange(size)) and (weights == 1).all():
         return _chosen(array, axis, sources)
     starts = np.flatnonzero(np.diff(targets, prepend=-1))
     counts = np.diff(starts, append=targets.size)
-    if counts.size and counts.max() <= _MOST_TURNS:
+    if counts.size and counts.max() <= MOST_TURNS:
         return _in_turns(array, axis, sources, targets, weights, counts, size)
     values = np.take(array, sources, axis)
     values *= _beside(weights, array, axis)
@@ -118,7 +126,7 @@ def _weigh(array: Array, axis: int, sources: Array, targets: Array, weights: Arr
     return result
 
 
-_MOST_TURNS = 32
+MOST_TURNS = 32
 """Sources of a target up to which all first ones, then all second ones and so on are added at once."""
 
 

@@ -80,9 +80,10 @@ def test_weighted_sums_do_not_depend_on_their_turns(monkeypatch: pytest.MonkeyPa
     targets = np.sort(RNG.integers(0, size, 40)) if gaps else np.repeat(np.arange(size), 4)
     targets = targets[targets != 3] if gaps else targets
     sources, weights = RNG.integers(0, x.shape[axis], targets.size), RNG.random(targets.size)
-    found = taps._weigh(x, axis, sources, targets, weights, size)
-    monkeypatch.setattr(taps, "_MOST_TURNS", 0)
-    np.testing.assert_allclose(found, taps._weigh(x, axis, sources, targets, weights, size), rtol=1e-12, atol=1e-12)
+    own = taps.Taps(sources, targets, weights)
+    found = own.gather(x, axis, size)
+    monkeypatch.setattr(taps, "MOST_TURNS", 0)
+    np.testing.assert_allclose(found, own.gather(x, axis, size), rtol=1e-12, atol=1e-12)
     matrix = np.zeros((size, x.shape[axis]))
     np.add.at(matrix, (targets, sources), weights)
     np.testing.assert_allclose(found, np.moveaxis(np.tensordot(matrix, x, (1, axis)), 0, axis), rtol=1e-12, atol=1e-12)

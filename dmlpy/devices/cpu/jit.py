@@ -213,7 +213,7 @@ _SUBJECTS = {
 def _subject(target: str) -> str:
     """What a kernel computes, in the words of people who run operators."""
     folder = target.removeprefix("dmlpy.devices.cpu.").partition(".")[0].partition(":")[0]
-    return _SUBJECTS.get(folder, folder if folder in ("normalization", "pooling") else "this CPU")
+    return _SUBJECTS.get(folder, folder if folder in ("normalization", "pooling", "resampling") else "this CPU")
 
 
 _named: set[str] = set()

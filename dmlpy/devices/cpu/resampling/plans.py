@@ -1,21 +1,34 @@
-"""The compiled plan of UPSAMPLE_2D to the nearest element, which copies."""
+"""The compiled plans of resamplings and their gradients; UPSAMPLE_2D to the nearest element copies."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.enums import InterpolationMode
+from dmlpy.description.enums import DataType, InterpolationMode
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.resampling import Upsample2DDesc
+from dmlpy.operators.resampling import ForwardResampleDesc, ResampleGradientDesc, Upsample2DDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.movement.plan import CopyPlan
+    from dmlpy.devices.cpu.resampling.plan import ResamplingPlan
 
 
 @plan(Upsample2DDesc)
-def upsample_plan(desc: Upsample2DDesc) -> CopyPlan | str:
+def upsample_plan(desc: Upsample2DDesc) -> CopyPlan | ResamplingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    if desc.interpolation_mode is not InterpolationMode.NEAREST_NEIGHBOR:
-        return "a compiled upsampling takes the nearest element"
-    return copy_plan(desc, "upsample_copies")
+    if desc.interpolation_mode is InterpolationMode.NEAREST_NEIGHBOR:
+        return copy_plan(desc, "upsample_copies")
+    return resampling_plan(desc)
+
+
+@plan(ForwardResampleDesc, ResampleGradientDesc)
+def resampling_plan(desc: Any) -> ResamplingPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.resampling import plan as plans
+
+    types = {tensor.data_type for tensor in desc.tensors().values()}
+    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
+        return "compiled resamplings are of FLOAT32 or FLOAT16"
+    return refusal_of(types) or plans.resampling_plan(desc)

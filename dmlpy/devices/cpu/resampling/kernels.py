@@ -1,0 +1,146 @@
+"""The compiled resampling of planes, along one axis after the other.
+
+Along the innermost axis vectors of results gather what they weigh; along the others whole rows are weighed. Sums are those of the
+definition, in its order: each product is rounded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of, row_copy
+from dmlpy.devices.cpu.resampling.plan import EncodedPass, ResamplingParameters
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, float_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_SIZE = EncodedPass.dtype.itemsize
+_ZERO = np.float32(0.0)
+
+
+@intrinsic
+def _number_at(context: Any, address: Any) -> Any:
+    """Loads the 32-bit integer at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.sext(builder.load(builder.inttoptr(arguments[0], INDEX.as_pointer()), align=4), ADDRESS)
+
+    return types.int64(types.int64), generate
+
+
+def _gathered_term(isa: Isa) -> Any:
+    """The intrinsic `add_term(total, row, sources, weights)`.
+
+    It adds to each lane the float of a row that a vector of int32 at `sources` numbers, times the lane of `weights`; nothing where the
+    number is -1.
+    """
+    simd, lanes = simd_of(isa), isa.lanes
+    numbers, wide, pointers = ir.VectorType(INDEX, lanes), ir.VectorType(ADDRESS, lanes), ir.VectorType(FLOAT.as_pointer(), lanes)
+
+    @intrinsic
+    def add_term(context: Any, total: Any, row: Any, sources: Any, weights: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            total, row, sources, weights = arguments
+            found = builder.load(builder.inttoptr(sources, numbers.as_pointer()), align=4)
+            exists = builder.icmp_signed(">=", found, ir.Constant(numbers, [0] * lanes))
+            none = ir.Constant(wide, ir.Undefined)
+            rows = builder.shuffle_vector(builder.insert_element(none, row, INDEX(0)), none, ir.Constant(numbers, [0] * lanes))
+            places = builder.add(rows, builder.shl(builder.sext(found, wide), ir.Constant(wide, [2] * lanes)))
+            kind = ir.FunctionType(simd.llvm_type, [pointers, INDEX, exists.type, simd.llvm_type])
+            gather = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.gather.v{lanes}f32.v{lanes}p0")
+            values = builder.call(gather, [builder.inttoptr(places, pointers), INDEX(FLOAT_BYTES), exists, simd.all(0.0)])
+            terms = builder.fmul(values, simd.value_of(builder, weights))
+            return builder.select(exists, builder.fadd(total, terms), total)
+
+        return simd.kind(simd.kind, types.int64, types.int64, types.int64), generate
+
+    return add_term
+
+
+def build_resampling(halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a resampling, to be compiled.
+
+    Args:
+        halves: whether the tensors are of FLOAT16.
+        isa: the instruction set that it is compiled for.
+    """
+    simd, lanes, floats, own = simd_of(isa), isa.lanes, load_store_of(False, isa), load_store_of(halves, isa)
+    add, multiply, all_of, add_term, copy_row = simd.add, simd.multiply, simd.all_of, _gathered_term(isa), row_copy(halves, isa)
+    read_float, write_float, read_own, write_own, own_size = floats.load, floats.store, own.load, own.store, own.size
+
+    @jit
+    def read(is_own: Any, address: Any, at: Any, left: Any) -> Any:
+        return read_own(address + at * own_size, left) if is_own else read_float(address + at * FLOAT_BYTES, left)
+
+    @jit
+    def write(is_own: Any, address: Any, at: Any, value: Any, left: Any) -> None:
+        if is_own:
+            write_own(address + at * own_size, value, left)
+        else:
+            write_float(address + at * FLOAT_BYTES, value, left)
+
+    @jit
+    def weigh_elements(e: EncodedPass, reads_own: Any, source: Any, writes_own: Any, target: Any, row: Any) -> None:
+        """The pass along the innermost axis; `row` is scratch."""
+        for outer in range(e.outer):
+            begin = source + outer * e.size * FLOAT_BYTES
+            if reads_own and own_size != FLOAT_BYTES:
+                copy_row(source + outer * e.size * own_size, row, e.size)
+                begin = row
+            for at in range(0, e.output_size, lanes):
+                total = all_of(_ZERO)
+                for turn in range(e.turns):
+                    place = (turn * e.pitch + at) * FLOAT_BYTES
+                    total = add_term(total, begin, e.sources + place, e.weights + place)
+                write(writes_own, target, outer * e.output_size + at, total, e.output_size - at)
+
+    @jit
+    def weigh_rows(e: EncodedPass, reads_own: Any, source: Any, writes_own: Any, target: Any) -> None:
+        """The pass along another axis."""
+        for outer in range(e.outer):
+            for entry in range(e.output_size):
+                to = (outer * e.output_size + entry) * e.inner
+                for at in range(0, e.inner, lanes):
+                    total, left = all_of(_ZERO), e.inner - at
+                    for turn in range(e.turns):
+                        place = (turn * e.pitch + entry) * FLOAT_BYTES
+                        number = _number_at(e.sources + place)
+                        if number >= 0:
+                            values = read(reads_own, source, (outer * e.size + number) * e.inner + at, left)
+                            total = add(total, multiply(values, all_of(float_at(e.weights + place))))
+                    write(writes_own, target, to + at, total, left)
+
+    parameters_at, pass_at = struct_view(ResamplingParameters), struct_view(EncodedPass)
+
+    def resample(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p = parameters_at(parameters)
+        scratch, finished = p.scratch + thread * p.scratch_size, 0
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
+            for plane in range(p.planes * tile // p.tiles, p.planes * (tile + 1) // p.tiles):
+                for number in range(p.passes):
+                    e = pass_at(p.table + number * _SIZE)
+                    is_first, is_last = number == 0, number + 1 == p.passes
+                    source, target = scratch + e.source, scratch + e.target
+                    if is_first:
+                        source = p.input + plane * p.input_plane
+                    if is_last:
+                        target = p.output + plane * p.output_plane
+                    if e.inner == 1:
+                        weigh_elements(e, is_first, source, is_last, target, scratch)
+                    else:
+                        weigh_rows(e, is_first, source, is_last, target)
+            finished += 1
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+
+    return resample

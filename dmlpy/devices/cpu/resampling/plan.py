@@ -1,0 +1,191 @@
+"""The plan of resamplings and their gradients: passes along the axes of a plane, and the parameters of their kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, KernelStruct, field
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.threads import available_threads
+from dmlpy.reference.resampling import Pass, passes
+from dmlpy.reference.taps import MOST_TURNS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+RESAMPLING = Kernel("dmlpy.devices.cpu.resampling.kernels:build_resampling", 5)
+"""Resampling: whether tensors are of FLOAT16, and the instruction set."""
+
+_ALIGNMENT = 64
+_WORK_OF_A_THREAD = 1 << 17
+"""Taps that are worth waking another thread for."""
+_TILES_PER_THREAD = 4
+"""Tiles for each thread."""
+
+
+class ResamplingParameters(CountedParameters):
+    """The parameters of the kernel. A tile is some of the planes, each of which is resampled along one axis after the other."""
+
+    planes: Count = field("planes of all images")
+    input: Address = field("the tensor that is resampled")
+    input_plane: Bytes = field("from a plane of it to the next")
+    output: Address = field("the result")
+    output_plane: Bytes = field("from a plane of it to the next")
+    passes: Count = field("the passes of a plane: the first one reads the input, the last one writes the output, the others scratch")
+    table: Address = field("the passes, `EncodedPass`es")
+    scratch: Address = field("the scratch of all threads: a row of the input, and two planes")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+
+
+class EncodedPass(KernelStruct):
+    """The resampling of a plane along an axis."""
+
+    outer: Count = field("entries of the axes before")
+    size: Count = field("entries along the axis")
+    output_size: Count = field("entries along it in the result")
+    inner: Count = field("entries of the axes behind")
+    turns: Count = field("the most entries that an entry of the result is a sum of")
+    pitch: Count = field("entries from a turn to the next in `sources` and `weights`: a whole number of vectors")
+    sources: Address = field("for each turn and entry of the result the entry along the axis, -1 for none, int32 [turns, pitch]")
+    weights: Address = field("and what it is multiplied by, float32 [turns, pitch]")
+    source: Bytes = field("the offset in scratch of what is read")
+    target: Bytes = field("the offset in scratch of what is written")
+
+
+@dataclass(frozen=True)
+class Planes:
+    """The planes of packed tensors that are resampled one by one.
+
+    Attributes:
+        count: their number.
+        passes: the passes that change something: the sizes of the axes before and behind, the size along the axis, and the pass.
+        sizes: the elements of a plane before each pass, and behind the last one.
+    """
+
+    count: int
+    passes: tuple[tuple[int, int, int, Pass], ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, source: TensorDesc, target: TensorDesc, work: Sequence[Pass]) -> Planes | str:
+        """The planes of two tensors, or the reason why there are none."""
+        order = _packed_order(source, target)
+        if order is None:
+            return "a compiled resampling has packed tensors, whose dimensions have one order in memory"
+        sizes = {axis: source.sizes[axis] for axis in order}
+        changing = [own for own in work if not own.taps.ordered().keeps(sizes[own.axis], own.size)]
+        if not changing:
+            return "nothing is resampled"
+        if any(np.bincount(own.taps.outputs).max(initial=0) > MOST_TURNS for own in changing):
+            return f"an element of the result is a sum of more than {MOST_TURNS}"
+        first = min(order.index(own.axis) for own in changing)
+        count, inside = prod(sizes[axis] for axis in order[:first]), order[first:]
+        found, counts = [], [prod(sizes[axis] for axis in inside)]
+        for own in changing:
+            place = inside.index(own.axis)
+            outer, inner = (prod(sizes[axis] for axis in part) for part in (inside[:place], inside[place + 1 :]))
+            found.append((outer, inner, sizes[own.axis], own))
+            sizes[own.axis] = own.size
+            counts.append(outer * own.size * inner)
+        return cls(count, tuple(found), tuple(counts))
+
+
+def _packed_order(*tensors: TensorDesc) -> list[int] | None:
+    """The dimensions in the order in which all tensors have them in memory without gaps, the outermost first; None without one."""
+    strides = [tensor.element_strides for tensor in tensors]
+    dimensions = range(tensors[0].dimension_count)
+    order = sorted(dimensions, key=lambda axis: (*(-own[axis] for own in strides), axis))
+    for tensor, steps in zip(tensors, strides, strict=True):
+        expected = 1
+        for axis in reversed(order):
+            if tensor.sizes[axis] > 1 and steps[axis] != expected:
+                return None
+            expected *= tensor.sizes[axis]
+    return order
+
+
+class ResamplingPlan(PlanWithoutConstants):
+    """A resampling of FLOAT32 or FLOAT16, or the gradient of one, by the compiled kernel.
+
+    Args:
+        source: the place of the tensor that is resampled, and its desc.
+        target: the place of the result, and its desc.
+        planes: their planes.
+    """
+
+    def __init__(self, source: tuple[str, TensorDesc], target: tuple[str, TensorDesc], planes: Planes) -> None:
+        self._places, self._planes, self._isa = (source[0], target[0]), planes, host_isa()
+        self._halves = source[1].data_type is DataType.FLOAT16
+        taps = planes.count * sum(outer * inner * own.taps.inputs.size for outer, inner, _, own in planes.passes)
+        self._threads = max(1, min(available_threads(), taps // _WORK_OF_A_THREAD, planes.count))
+        row, plane = (_aligned(count * FLOAT_BYTES) for count in (max(own[2] for own in planes.passes), max(planes.sizes[1:-1], default=0)))
+        self._scratch_size = row + min(2, len(planes.passes) - 1) * plane
+        self.temporary_size = self._threads * self._scratch_size
+        self._arrays: list[FixedArray] = []
+        table = np.zeros(len(planes.passes), EncodedPass.dtype)
+        for number, (outer, inner, size, own) in enumerate(planes.passes):
+            sources, weights = _turns(own, self._isa.lanes)
+            arrays = FixedArray(sources), FixedArray(weights)
+            self._arrays += arrays
+            scratch = (row + (number + 1) % 2 * plane, row + number % 2 * plane)
+            values = (outer, size, own.size, inner, *sources.shape, *(array.address for array in arrays), *scratch)
+            table[number] = values
+        self._table = FixedArray(table)
+
+    def load(self) -> None:
+        RESAMPLING(self._halves, self._isa)
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        axes = ", ".join(str(own.axis) for _, _, _, own in self._planes.passes)
+        return f"compiled by Numba, float32 arithmetic on {threads}; {self._planes.count} plane(s), axis by axis: {axes}"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        planes, size = self._planes, FLOAT_BYTES // 2 if self._halves else FLOAT_BYTES
+        values: dict[str, Any] = {
+            "tiles": min(planes.count, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
+            "planes": planes.count,
+            "input": tensors[self._places[0]],
+            "input_plane": planes.sizes[0] * size,
+            "output": tensors[self._places[1]],
+            "output_plane": planes.sizes[-1] * size,
+            "passes": len(planes.passes),
+            "table": self._table,
+            "scratch": temporary,
+            "scratch_size": self._scratch_size,
+        }
+        return TaskLaunch.of(RESAMPLING(self._halves, self._isa), ResamplingParameters.bound(values), self._threads, self._arrays)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _turns(own: Pass, lanes: int) -> tuple[Array, Array]:
+    """The sources and weights of a pass: the first ones of all entries, then the second ones and so on, as NumPy's device sums them."""
+    taps = own.taps.ordered()
+    counts = np.bincount(taps.outputs, minlength=own.size)
+    turns = np.arange(taps.outputs.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    pitch = ceil(own.size / lanes) * lanes
+    sources, weights = np.full((counts.max(), pitch), -1, np.int32), np.zeros((counts.max(), pitch), np.float32)
+    sources[turns, taps.outputs], weights[turns, taps.outputs] = taps.inputs, taps.weights
+    return sources, weights
+
+
+def resampling_plan(desc: Any) -> ResamplingPlan | str:
+    """The plan of a checked desc of FLOAT32 or FLOAT16, or the reason why there is none."""
+    (source,), (target,) = ([(slot.place, slot.tensor) for slot in slots] for slots in (desc.input_slots(), desc.output_slots()))
+    planes = Planes.of(source[1], target[1], passes(desc))
+    return planes if isinstance(planes, str) else ResamplingPlan(source, target, planes)

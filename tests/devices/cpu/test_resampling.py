@@ -1,0 +1,93 @@
+"""Compiled resampling: the numbers of the definition, bit by bit, whatever the axes and their order in memory are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.support.layout_runs import run
+
+pytest.importorskip("numba")
+
+from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.devices.cpu.resampling import plan
+
+GRADIENTS = (dml.ResampleGradDesc, dml.ResampleGrad1Desc)
+LINEAR, NEAREST = "LINEAR", "NEAREST_NEIGHBOR"
+CHANNELS_LAST = (0, 2, 3, 1)
+
+
+def tensor(data_type: str, sizes: Any, order: Any = None) -> dml.TensorDesc:
+    """A packed tensor with its dimensions in an order, the outermost first."""
+    strides = [0] * len(sizes)
+    step = 1
+    for axis in reversed(order or range(len(sizes))):
+        strides[axis], step = step, step * sizes[axis]
+    return dml.TensorDesc(data_type=data_type, sizes=sizes, strides=strides)
+
+
+def resampled(kind: Any, mode: str, sizes: Any, output_sizes: Any, *, order: Any = None, **members: Any) -> Any:
+    names = ("input_gradient_tensor", "output_gradient_tensor") if kind in GRADIENTS else ("input_tensor", "output_tensor")
+    scales = [output / size for size, output in zip(sizes, output_sizes, strict=True)]
+    if kind in GRADIENTS:
+        sizes, output_sizes = output_sizes, sizes
+    if kind is not dml.ResampleDesc:
+        members |= {"input_pixel_offsets": (0.5,) * len(sizes), "output_pixel_offsets": (-0.5,) * len(sizes)}
+    return lambda t: kind(
+        **dict(zip(names, (tensor(t, sizes, order), tensor(t, output_sizes, order)), strict=True)),
+        interpolation_mode=mode,
+        scales=scales,
+        **members,
+    )
+
+
+ROWS = {
+    "enlarged": resampled(dml.Resample1Desc, LINEAR, (2, 3, 5, 9), (2, 3, 11, 37)),
+    "enlarged, nearest": resampled(dml.ResampleDesc, NEAREST, (2, 3, 5, 40), (2, 3, 9, 61)),
+    "one axis": resampled(dml.Resample1Desc, LINEAR, (3, 7, 20), (3, 4, 20)),
+    "shrunk": resampled(dml.Resample2Desc, LINEAR, (2, 2, 33, 50), (2, 2, 10, 17)),
+    "antialiased": resampled(dml.Resample3Desc, LINEAR, (1, 2, 33, 50), (1, 2, 10, 17), antialiased=True),
+    "all axes": resampled(dml.Resample1Desc, LINEAR, (2, 3, 5, 6), (3, 5, 2, 9)),
+    "channels last": resampled(dml.Resample1Desc, LINEAR, (2, 19, 5, 6), (2, 19, 11, 9), order=CHANNELS_LAST),
+    "gradient": resampled(dml.ResampleGradDesc, LINEAR, (2, 3, 5, 9), (2, 3, 11, 37)),
+    "gradient of few": resampled(dml.ResampleGrad1Desc, NEAREST, (2, 3, 9, 33), (2, 3, 4, 12)),
+    "upsampled": lambda t: dml.Upsample2DDesc(
+        input_tensor=tensor(t, (2, 3, 4, 9)), scale_size={"width": 3, "height": 2}, interpolation_mode=LINEAR
+    ).with_outputs("output_tensor"),
+}
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("name", ROWS)
+def test_the_definitions_numbers(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "available_threads", lambda: 2)
+    monkeypatch.setattr(plan, "_WORK_OF_A_THREAD", 1)
+    desc = ROWS[name](data_type)
+    (source,), (target,) = desc.input_slots(), desc.output_slots()
+    assert source.tensor is not None
+    assert target.tensor is not None
+    assert isinstance(compiled_plan(desc), plan.ResamplingPlan)
+    rng = np.random.default_rng(3)
+    x = rng.normal(0, 3, source.tensor.sizes).astype(source.tensor.data_type.numpy)
+    x.flat[rng.choice(x.size, 6, replace=False)] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-6]
+    found = run(desc, {source.place: x}, "cpu")[target.place]
+    np.testing.assert_array_equal(found, run(desc, {source.place: x}, "numpy")[target.place])
+
+
+WIDE = resampled(dml.ResampleGradDesc, LINEAR, (1, 2), (1, 80))
+OTHERS = {
+    "more than 32": WIDE("FLOAT32"),
+    "of FLOAT32 or FLOAT16": resampled(dml.Resample2Desc, LINEAR, (2, 3), (4, 3))("UINT8"),
+    "nothing is resampled": resampled(dml.Resample1Desc, LINEAR, (2, 3), (2, 3))("FLOAT32"),
+    "packed tensors": resampled(dml.Resample1Desc, LINEAR, (2, 3), (2, 9))("FLOAT32").replace(
+        input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=(2, 3), strides=(4, 1))
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", OTHERS)
+def test_others_are_numpys(reason: str) -> None:
+    assert reason in str(compiled_plan(OTHERS[reason]))
