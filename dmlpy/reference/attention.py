@@ -80,14 +80,28 @@ def _filtered(desc: Any, mask: Array, batch_size: int, keys: int) -> Array:
     return np.asarray(at >= limits[0])
 
 
+def _addends(filtered: Array, absent: Array | None, filter_value: Any) -> Array:
+    """What is added to scores that are filtered out.
+
+    It is less what is added to all scores of a query: that would change no weight, but cost the scores precision.
+    """
+    none = filter_value.dtype.type(0)
+    added = np.where(filtered, filter_value, none)
+    present = added if absent is None else np.where(absent, filter_value.dtype.type(-np.inf), added)
+    most = present.max(axis=-1, keepdims=True)
+    return np.asarray(np.where(added == most, none, added - most))
+
+
+def mask_addends(desc: Any, mask: Array) -> Array:
+    """What a mask adds to scores, float32, as an array that broadcasts to [B, heads, S, T]; without lengths of the past."""
+    filtered = _filtered(desc, mask, desc.output_tensor.sizes[-3], desc.key_lengths[2])
+    return _addends(filtered, None, np.float32(desc.mask_filter_value))
+
+
 def _weights(scores: Array, filtered: Array | None, absent: Array | None, filter_value: float) -> Array:
     """The softmax of scores over those keys that are not absent; 0 for all keys where all are."""
     if filtered is not None:
-        added = np.where(filtered, scores.dtype.type(filter_value), scores.dtype.type(0))
-        present = added if absent is None else np.where(absent, scores.dtype.type(-np.inf), added)
-        # A constant added for all keys changes no weight, but would cost the scores precision.
-        most = present.max(axis=-1, keepdims=True)
-        scores = scores + np.where(added == most, scores.dtype.type(0), added - most)
+        scores = scores + _addends(filtered, absent, scores.dtype.type(filter_value))
     if absent is None:
         return softmax(scores, (-1,))
     weights = softmax(np.where(absent, scores.dtype.type(-np.inf), scores), (-1,))

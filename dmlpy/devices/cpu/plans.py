@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.attachments import Attachments
+from dmlpy.devices.numpy.array_functions import whole_plan
 from dmlpy.devices.numpy.plans import plan_of
 
 if TYPE_CHECKING:
@@ -50,6 +51,6 @@ def best_plan(desc: OperatorDesc) -> Plan:
     compiled = compiled_plan(desc)
     if not isinstance(compiled, str):
         return compiled
-    usual = plan_of(desc)
+    usual = plan_of(desc) or whole_plan(desc)
     assert usual is not None, f"NumPy runs {desc.short_name()}"
     return usual

@@ -1,0 +1,22 @@
+"""The compiled plan of MULTIHEAD_ATTENTION, in all its versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.operators.attention import AttentionDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.attention.plan import AttentionPlan
+
+
+@plan(AttentionDesc)
+def attention_plan(desc: Any) -> AttentionPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.attention.plan import AttentionPlan
+    from dmlpy.devices.cpu.isa import refusal_of
+
+    if getattr(desc, "past_sequence_lengths_tensor", None) is not None:
+        return "with past_sequence_lengths_tensor the keys of a batch entry differ in number"
+    return refusal_of({tensor.data_type for tensor in desc.tensors().values()}) or AttentionPlan(desc)
