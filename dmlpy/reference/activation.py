@@ -255,5 +255,6 @@ def hardmax(desc: ActivationDesc, x: Array) -> Array:
     order = [axis for axis in range(x.ndim) if axis not in axes] + list(axes)
     kept, group = x.ndim - len(axes), [x.shape[axis] for axis in axes]
     rows = x.transpose(order).reshape(*(x.shape[axis] for axis in order[:kept]), prod(group))
-    winners: Array = np.arange(rows.shape[-1]) == np.argmax(rows, axis=-1, keepdims=True)
-    return winners.reshape(*rows.shape[:-1], *group).transpose(np.argsort(order)).astype(x.dtype)
+    winners: Array = np.zeros(rows.shape, x.dtype)
+    np.put_along_axis(winners, np.argmax(rows, axis=-1, keepdims=True), 1, axis=-1)
+    return winners.reshape(*rows.shape[:-1], *group).transpose(np.argsort(order))

@@ -209,12 +209,12 @@ def _generation() -> Iterator[OperatorCase]:
         torch=lambda t, x: t.full(SIZES, 1.5, device=x.device),
     )
     yield OperatorCase(
-        *("FILL_VALUE_SEQUENCE", {}, {"value_data_type": "FLOAT32", "value_start": -3.0, "value_delta": 0.25}),
+        *("FILL_VALUE_SEQUENCE", {}, {"value_data_type": "FLOAT32", "value_start": -3.0, "value_delta": 0.125}),
         outputs={"output_tensor": ((1 << 18,), np.float32)},
         onnx="output_tensor = Range (start, end, step)",
-        given={name: np.array(value, np.float32) for name, value in (("start", -3.0), ("end", -3.0 + 0.25 * (1 << 18)), ("step", 0.25))},
+        given={name: np.array(value, np.float32) for name, value in (("start", -3.0), ("end", -3.0 + 0.125 * (1 << 18)), ("step", 0.125))},
         fed=("start", "end", "step"),
-        torch=lambda t, x: t.arange(-3.0, -3.0 + 0.25 * (1 << 18), 0.25, device=x.device),
+        torch=lambda t, x: t.arange(-3.0, -3.0 + 0.125 * (1 << 18), 0.125, device=x.device),
     )
     yield OperatorCase(
         *("DIAGONAL_MATRIX", {}, {"offset": 2, "value": 1.0}),

@@ -158,11 +158,6 @@ ELSEWHERE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "integers": (dml.ElementWiseAddDesc, {"data_type": "INT32"}, "are of FLOAT32 or FLOAT16"),
     "power": (dml.ElementWiseConstantPowDesc, {"exponent": 3.0}, "the square has a compiled form"),
     "rounding": (dml.ElementWiseRoundDesc, {"rounding_mode": "TOWARD_ZERO"}, "that of halves to even numbers"),
-    "fused activation": (
-        dml.ElementWiseAdd1Desc,
-        {"fused_activation": dml.ActivationSoftplusDesc()},
-        "ACTIVATION_SOFTPLUS has no compiled form",
-    ),
     "sine": (dml.ElementWiseSinDesc, {}, "ELEMENT_WISE_SIN has no compiled form"),
 }
 

@@ -17,7 +17,7 @@ from dmlpy.devices.cpu.matrix import plan as product_plan
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.compiled_plans import run_on
 
-RELU, GELU, SOFTPLUS = dml.ActivationReluDesc(), dml.ActivationGeluDesc(), dml.ActivationSoftplusDesc()
+RELU, GELU, SOFTMAX = dml.ActivationReluDesc(), dml.ActivationGeluDesc(), dml.ActivationSoftmaxDesc()
 
 # batch, rows, terms, columns, other members; those whose name ends with FLOAT16 are of that type
 CASES: dict[str, tuple[Any, ...]] = {
@@ -98,7 +98,7 @@ def test_a_transposed(rows: int, terms: int, columns: int, monkeypatch: pytest.M
 # what a product of [1, 1, 20, 30] and [1, 1, 30, 40] is, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "halves, A transposed": ({"data_type": "FLOAT16", "a": (30, 20)}, {"trans_a": "TRANSPOSE"}, "is of FLOAT32"),
-    "halves, softplus": ({"data_type": "FLOAT16"}, {"fused_activation": SOFTPLUS}, "ACTIVATION_SOFTPLUS has no compiled form"),
+    "halves, softmax": ({"data_type": "FLOAT16"}, {"fused_activation": SOFTMAX}, "ACTIVATION_SOFTMAX has no compiled form"),
     "elements of B apart": ({"b_strides": (0, 0, 80, 2)}, {}, "a B whose rows or columns"),
     "A transposed, scaled": ({"a": (30, 20)}, {"trans_a": "TRANSPOSE", "alpha": 2.0}, "without C, alpha"),
     "both transposed": ({"a": (30, 20), "b": (40, 30)}, {"trans_a": "TRANSPOSE", "trans_b": "TRANSPOSE"}, "no transposed B"),

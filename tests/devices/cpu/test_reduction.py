@@ -219,3 +219,28 @@ def test_threads_change_no_bit_of_a_reduction(function: str, monkeypatch: pytest
 def test_other_reductions_are_numpys() -> None:
     desc = dml.ReduceDesc(input_tensor=tensor((3, 4)), function="L2", axes=(1,)).with_outputs("output_tensor")
     assert "SUM_SQUARE have a compiled form" in str(compiled_plan(desc))
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("name", [name for name, row in SOFTMAX.items() if len(row[1]) == 1])
+def test_running_sums(name: str, data_type: str) -> None:
+    """Those of NumPy, bit by bit: the order of the sums is the entries'."""
+    sizes, (axis,), of_input, of_output = SOFTMAX[name]
+    values = np.random.default_rng(4).normal(scale=4.0, size=sizes).astype(np.float32)
+    values.flat[0] = -0.0
+    for direction in ("INCREASING", "DECREASING"):
+        for exclusive in (False, True):
+            own: Any = {"axis": axis, "axis_direction": direction, "has_exclusive_sum": exclusive}
+            tensors = (tensor(sizes, strides, data_type) for strides in (of_input, of_output))
+            desc = dml.CumulativeSummationDesc(**dict(zip(("input_tensor", "output_tensor"), tensors, strict=True)), **own)
+            assert desc.output_tensor is not None
+            x, y = (
+                held(values[:1] if of_input and not of_input[0] else values, desc.input_tensor),
+                held(np.zeros(sizes), desc.output_tensor),
+            )
+            op = dml.compile(desc, "cpu")
+            assert op.plan.startswith("strategy: compiled")
+            op.bind({"input_tensor": x}, {"output_tensor": y})()
+            expected = np.asarray(dml.compile(desc, "numpy")(input_tensor=x).output_tensor)
+            np.testing.assert_array_equal(np.signbit(y), np.signbit(expected))
+            np.testing.assert_array_equal(y, expected)

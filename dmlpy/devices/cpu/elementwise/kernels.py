@@ -43,6 +43,8 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.SWISH: lambda x, y, a, b: math.swish(x, math.multiply(x, a)),
         Code.GELU: lambda x, y, a, b: math.gelu(x),
         Code.SOFTSIGN: lambda x, y, a, b: math.softsign(x),
+        Code.SOFTPLUS: lambda x, y, a, b: math.divided_softplus(x, a),
+        Code.PARAMETRIC_SOFTPLUS: lambda x, y, a, b: math.multiply(math.add(*math.softplus(x, b)), a),
         Code.LEAKY_RELU: lambda x, y, a, b: math.leaky_relu(x, a),
         Code.THRESHOLDED_RELU: lambda x, y, a, b: math.thresholded_relu(x, a),
         Code.ELU: lambda x, y, a, b: math.elu(x, a, b),

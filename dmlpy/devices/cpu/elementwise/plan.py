@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.elementwise.blocks import Blocks
 from dmlpy.devices.cpu.elementwise.program import (
     ALIGNMENT,
@@ -52,11 +53,18 @@ class ElementwisePlan(PlanWithoutConstants):
         program: the program.
         inputs: the place of each of its inputs, and its desc. All have the sizes of the output.
         output: the place of the result, and its desc.
+        others: the places of the program's other results, and their descs. Of each block all results are computed before one is written.
     """
 
-    def __init__(self, program: Program, inputs: Sequence[tuple[str, TensorDesc]], output: tuple[str, TensorDesc]) -> None:
-        self._names = [output[0], *(name for name, _ in inputs)]
-        descs = [output[1], *(desc for _, desc in inputs)]
+    def __init__(
+        self,
+        program: Program,
+        inputs: Sequence[tuple[str, TensorDesc]],
+        output: tuple[str, TensorDesc],
+        others: Sequence[tuple[str, TensorDesc]] = (),
+    ) -> None:
+        named = [output, *inputs, *others]
+        self._names, descs = [name for name, _ in named], [desc for _, desc in named]
         self._count = output[1].element_count
         self._isa = host_isa()
         self._blocks = Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes, BLOCK)
@@ -64,8 +72,9 @@ class ElementwisePlan(PlanWithoutConstants):
         self._sizes = FixedArray(np.array(self._blocks.sizes, np.int64))
         sizes = np.array([desc.data_type.numpy.itemsize for desc in descs], np.int64)
         self._strides = FixedArray(np.array(self._blocks.strides, np.int64) * sizes[:, np.newaxis])
-        self._halves = any(program.halves)
-        instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks).instructions()
+        self._halves = any(desc.data_type is DataType.FLOAT16 for desc in descs) or any(program.halves)
+        halves = [desc.data_type is DataType.FLOAT16 for _, desc in others]
+        instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks, halves).instructions()
         self._instructions = FixedArray(instructions)
         work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
         blocks = prod(self._blocks.sizes)
@@ -119,16 +128,18 @@ class _RegisterAllocation:
 
     Args:
         program: the program.
-        blocks: the blocks of the output and the inputs.
+        blocks: the blocks of the output, the inputs and the other outputs.
+        others: for each of the other outputs whether it is of FLOAT16.
     """
 
-    def __init__(self, program: Program, blocks: Blocks) -> None:
-        self._program, self._blocks = program, blocks
-        self._tensors = program.inputs + 1
+    def __init__(self, program: Program, blocks: Blocks, others: Sequence[bool]) -> None:
+        self._program, self._blocks, self._others = program, blocks, others
+        self._tensors = program.inputs + 1 + len(others)
         self._last: dict[int, int] = {}
         """The last instruction that reads a value."""
         for at, instruction in enumerate(program.instructions):
             self._last.update(dict.fromkeys(instruction.reads, at))
+        self._last.update(dict.fromkeys(program.others, len(program.instructions)))
         self._free: list[int] = []
         self._used = 0
 
@@ -152,7 +163,7 @@ class _RegisterAllocation:
         for at, instruction in enumerate(program.instructions):
             x, y = (operands[value] for value in instruction.reads)
             is_last = at + 1 == len(program.instructions)
-            stored = is_last and not blocks.is_contiguous(0)  # by STORE, which converts
+            stored = is_last and (bool(self._others) or not blocks.is_contiguous(0))  # behind all instructions
             is_half = halves[program.inputs + at] and not stored
             over = [value for value in set(instruction.reads) if self._last[value] == at and operands[value] >= self._tensors]
             over = [value for value in over if operands[value] not in hoisted_registers]
@@ -165,11 +176,20 @@ class _RegisterAllocation:
             of_x, of_y = (halves[value] for value in instruction.reads)
             formats = HALF_RESULT * is_half + HALF_X * of_x + HALF_Y * of_y
             found.append((instruction.code, result, x, y, 0, 0, *instruction.constants, formats))
-        if not blocks.is_contiguous(0):
-            is_half = program.halves[-1]
-            row, column = (step[0] * _size_of(is_half) for step in (blocks.row, blocks.column))
-            found.append((Code.STORE, 0, found[-1][1], 0, row, column, 0.0, 0.0, HALF_RESULT * is_half))
+        if self._others or not blocks.is_contiguous(0):
+            found.append(self._stored(0, found[-1][1], program.halves[-1]))
+        first = 1 + program.inputs
+        for tensor, (value, is_half) in enumerate(zip(program.others, self._others, strict=True), first):
+            found.append(self._stored(tensor, operands[value], is_half))
         return _encode(found), len(hoisted), self._used
+
+    def _stored(self, tensor: int, operand: int, is_half: bool) -> _Encoded:
+        """The instruction that writes a register of floats to an output."""
+        blocks = self._blocks
+        if blocks.is_contiguous(tensor):
+            return Code.MOVE, tensor, operand, operand, 0, 0, 0.0, 0.0, HALF_RESULT * is_half
+        row, column = (step[tensor] * _size_of(is_half) for step in (blocks.row, blocks.column))
+        return Code.STORE, tensor, operand, 0, row, column, 0.0, 0.0, HALF_RESULT * is_half
 
     def _register(self) -> int:
         if self._free:

@@ -48,6 +48,10 @@ class Code(IntEnum):
     """x / (1 + exp(-a x)); 0 where the gate is closed."""
     GELU = auto()
     SOFTSIGN = auto()
+    SOFTPLUS = auto()
+    """ln(1 + exp(a x)) / a."""
+    PARAMETRIC_SOFTPLUS = auto()
+    """a ln(1 + exp(b x))."""
     LEAKY_RELU = auto()
     """a x where x < 0."""
     THRESHOLDED_RELU = auto()
@@ -74,7 +78,22 @@ class Code(IntEnum):
     """-1, 0 or 1; 0 where x is NaN."""
 
 
-EXPENSIVE = frozenset({Code.EXP, Code.ERF, Code.TANH, Code.SIGMOID, Code.SWISH, Code.GELU, Code.ELU, Code.DIVIDE, Code.RECIP, Code.SQRT})
+EXPENSIVE = frozenset(
+    {
+        Code.EXP,
+        Code.ERF,
+        Code.TANH,
+        Code.SIGMOID,
+        Code.SWISH,
+        Code.GELU,
+        Code.ELU,
+        Code.DIVIDE,
+        Code.RECIP,
+        Code.SQRT,
+        Code.SOFTPLUS,
+        Code.PARAMETRIC_SOFTPLUS,
+    }
+)
 """The instructions that take several times as long as an addition."""
 
 
@@ -100,6 +119,7 @@ class Program:
         inputs: the number of input values.
         halves: for each value whether it is of FLOAT16; else it is of FLOAT32, as values within an operator are.
         instructions: in order; the last one computes the result.
+        others: the numbers of more results, in the order of the outputs behind the first.
 
     Args:
         tensors: the descs of the inputs.
@@ -109,6 +129,7 @@ class Program:
         self.inputs = len(tensors)
         self.halves = [tensor.data_type is DataType.FLOAT16 for tensor in tensors]
         self.instructions: list[Instruction] = []
+        self.others: list[int] = []
 
     def add(self, code: Code, x: int, y: int | None = None, *, a: float = 0.0, b: float = 0.0) -> int:
         """Adds an instruction, and returns the number of its result."""
@@ -155,7 +176,7 @@ class ProgramParameters(CountedParameters):
     columns: Count = field("elements of a block along the inner one")
     splits_rows: Flag = field("whether blocks divide the outer axis; else they divide the inner one")
     split_size: Count = field("elements along the axis that blocks divide: the last block may have fewer than the others")
-    tensors: Count = field("tensors, of which the output is the first")
+    tensors: Count = field("tensors, of which the first is an output whose blocks are counted")
     bases: Address = field("the addresses of the tensors, int64 [tensors]")
     registers: Count = field("registers")
     register_size: Bytes = field("from a register to the next")
@@ -275,6 +296,8 @@ _OF_FUNCTIONS: dict[type[Any], Translation] = {
     functions.ActivationSigmoidDesc: _unary(Code.SIGMOID),
     functions.ActivationTanhDesc: _unary(Code.TANH),
     functions.ActivationSoftsignDesc: _unary(Code.SOFTSIGN),
+    functions.ActivationSoftplusDesc: _unary(Code.SOFTPLUS, "steepness"),
+    functions.ActivationParametricSoftplusDesc: _unary(Code.PARAMETRIC_SOFTPLUS, "alpha", "beta"),
     functions.ActivationGeluDesc: _unary(Code.GELU),
     functions.ActivationEluDesc: _elu,
     functions.ActivationCeluDesc: _celu,

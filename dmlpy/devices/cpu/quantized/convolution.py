@@ -405,7 +405,8 @@ class _DepthwiseTiling:
 
     def __init__(self, geometry: ByteGeometry, threads: int, isa: ByteIsa) -> None:
         self._geometry, self._isa, self._quads = geometry, isa, ceil(geometry.taps[1] / 4)
-        self._pitch = (geometry.out[1] - 1) * geometry.strides[1] + self._quads * 4
+        # The last quad of a row may reach into the next one: its weights there are 0.
+        self._pitch = (geometry.out[1] - 1) * geometry.strides[1] + geometry.taps[1]
         planes = geometry.batch * geometry.groups * geometry.filters
         wanted = ceil((_TILES_PER_THREAD * threads if threads > 1 else 1) / planes)
         self._rows = _rows_of_tile(geometry, geometry.strides[0] * self._pitch, _TILE_BYTES // 4, wanted)
@@ -414,6 +415,9 @@ class _DepthwiseTiling:
         self.ones = (geometry.taps[0], self._quads, 4)
         self.weights = (geometry.groups, geometry.filters, *self.ones)
         self._tile_rows = (self._rows - 1) * geometry.strides[0] + (geometry.taps[0] - 1) * geometry.dilations[0] + 1
+        lanes, width = isa.lanes, geometry.out[1]
+        joined, apart = ceil(((self._rows - 1) * self._pitch + width) / lanes), self._rows * ceil(width / lanes)
+        self._joins_rows = geometry.strides[0] == geometry.strides[1] and width < 2 * lanes and joined <= apart
         size = isa.lanes * 4
         # The last vectors read past the rows, by what their positions beyond a row would read.
         beyond = size * (1 + geometry.strides[1] * _DEPTHWISE_VECTORS)
@@ -443,7 +447,7 @@ class _DepthwiseTiling:
                 "tile_rows": self._tile_rows,
                 "pitch": self._pitch,
                 "row_step": geometry.dilations[0] * self._pitch,
-                "joins_rows": geometry.strides == (1, 1) and geometry.out[1] < 2 * self._isa.lanes,
+                "joins_rows": self._joins_rows,
                 **values,
             }
         )

@@ -100,7 +100,9 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
                 filters = min(block, p.filters - number * block)
                 for part in range(parts):
                     begin = total * part // parts
-                    count, position = total * (part + 1) // parts - begin, begin * lanes
+                    count = total * (part + 1) // parts - begin
+                    # The last vectors overlap those before them, so that they are whole.
+                    position = min(begin * lanes, max(0, positions - count * lanes))
                     source, count_here = input_tile + position * 4, min(count * lanes, positions - position)
                     of_row, column = y + position // p.pitch * p.output_row, position % p.pitch
                     # All vectors are in one row, and are written whole.

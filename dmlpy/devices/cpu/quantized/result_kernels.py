@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _DOUBLE, _BYTE = ir.DoubleType(), ir.IntType(8)
-_BEYOND = 640.0
-"""Quotients of this magnitude are beyond every type, whatever the zero point is."""
 _TIE_MARGIN = 2.0**-12
-"""No quotient of magnitude up to `_BEYOND` is off by more in float32: five roundings, each by a factor of up to 1 + 2^-24."""
+"""No quotient of magnitude up to 640 is off by more in float32: five roundings, each by a factor of up to 1 + 2^-24. What is larger is
+beyond every type, whatever the zero point is."""
 _LEAST_FACTOR, _LARGEST_FACTOR = 2.0**-60, 2.0**60
 """Factors whose products have the precision of float32."""
 
@@ -117,7 +116,9 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
             factor = simd.repeated(builder, builder.fptrunc(factor, FLOAT))
             factor = factor if of_filters else builder.fmul(factor, simd.value_of(builder, factors))
             steps = builder.fmul(builder.sitofp(sums, simd.llvm_type), factor)
-            steps = simd.clipped(builder, steps, simd.all(-_BEYOND), simd.all(_BEYOND))
+            # Limits are whole numbers: what is beyond them is as sure as they are.
+            limits = (builder.sitofp(builder.sub(limit, zero_point), FLOAT) for limit in (low, high))
+            steps = simd.clipped(builder, steps, *(simd.repeated(builder, limit) for limit in limits))
             kind = ir.FunctionType(simd.llvm_type, [simd.llvm_type])
             rounded, magnitude = (
                 cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{isa.lanes}f32") for name in ("rint", "fabs")
@@ -126,9 +127,6 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
             off = builder.call(magnitude, [builder.fsub(steps, whole)])
             unsure = builder.fcmp_unordered(">=", off, simd.all(0.5 - _TIE_MARGIN))
             values = builder.add(builder.fptosi(whole, integers(isa)), repeated_index(builder, zero_point, isa.lanes))
-            for limit, beyond in ((low, "<"), (high, ">")):
-                limits = repeated_index(builder, limit, isa.lanes)
-                values = builder.select(builder.icmp_signed(beyond, values, limits), limits, values)
             store(builder, builder.trunc(values, ir.VectorType(_BYTE, isa.lanes)), target)
             return builder.zext(builder.bitcast(unsure, ir.IntType(isa.lanes)), ADDRESS)
 

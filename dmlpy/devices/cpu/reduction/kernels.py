@@ -84,15 +84,15 @@ def build_softmax(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
         halves: whether the tensors are FLOAT16.
         isa: the instruction set that it is compiled for.
     """
-    return _for_each_unit(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa), layout, halves, isa)
+    return for_each_unit(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa), layout, halves, isa)
 
 
 def build_normalization(halves: bool, isa: Isa) -> TaskBody:
     """Builds a thread's part of a mean-variance normalization of rows, to be compiled. The arguments are those of `build_softmax`."""
-    return _for_each_unit(_normalized_row(halves, isa), "rows", halves, isa)
+    return for_each_unit(_normalized_row(halves, isa), "rows", halves, isa)
 
 
-def _for_each_unit(unit: Any, layout: Layout, halves: bool, isa: Isa) -> TaskBody:
+def for_each_unit(unit: Any, layout: Layout, halves: bool, isa: Isa) -> TaskBody:
     """Calls unit(p, x, x_outer, x_entry, y, y_outer, y_entry, group, group1, left) for each unit.
 
     x and y are the addresses of its first entries, with the bytes to the next ones along both axes; `left` is the number of groups of a

@@ -79,6 +79,8 @@ class GroupParameters(CountedParameters):
     magnitudes: Flag = field("whether a reduction adds magnitudes")
     factor: Float64 = field("what a reduction's sum is multiplied by; of an extreme 1 for the largest, -1 for the smallest")
     low: Float32 = field("the lower bound of a normalization's results")
+    backward: Flag = field("whether running sums begin with the last entry")
+    exclusive: Flag = field("whether a running sum is that of the entries before")
 
 
 SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_softmax", 5)
@@ -88,6 +90,9 @@ NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_normalization"
 
 REDUCTION = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_reduction", 5)
 """Sums and extremes: the layout of the entries, whether of extremes, whether of FLOAT16, and the instruction set."""
+
+RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_running_sum", 5)
+"""Running sums: the layout of the entries, whether of FLOAT16, and the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
@@ -276,6 +281,26 @@ class CompiledReductionPlan(_GroupsPlan):
 
     def _kernel(self) -> Function:
         return REDUCTION(self._groups.layout, self._extreme, self._groups.halves, host_isa())
+
+    def _settings(self) -> Mapping[str, Any]:
+        return self._values
+
+
+class CompiledRunningSumPlan(_GroupsPlan):
+    """The running sum of each group.
+
+    Args:
+        groups: the layout of the entries, which have one axis.
+        backward: whether it begins with the last entry.
+        exclusive: whether a result is the sum of the entries before.
+    """
+
+    def __init__(self, groups: Groups, backward: bool, exclusive: bool) -> None:
+        super().__init__(groups)
+        self._values = {"backward": backward, "exclusive": exclusive}
+
+    def _kernel(self) -> Function:
+        return RUNNING_SUM(self._groups.layout, self._groups.halves, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values

@@ -1,15 +1,15 @@
-"""The compiled plans of the reductions that are sums, means, and largest or smallest elements."""
+"""The compiled plans of running sums, and of the reductions that are sums, means, and largest or smallest elements."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.description.enums import ReduceFunction
+from dmlpy.description.enums import AxisDirection, ReduceFunction
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.reduction import ReduceDesc
+from dmlpy.operators.reduction import CumulativeSummationDesc, ReduceDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan
+    from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, CompiledRunningSumPlan
 
 _SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.SUM_SQUARE}
 _EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
@@ -24,3 +24,14 @@ def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | str:
         return f"of the reductions {', '.join(sorted(each.name for each in _SUMS | _EXTREMES))} have a compiled form"
     groups = Groups.of(desc.tensors(), set(desc.axes), reduces=True)
     return groups if isinstance(groups, str) else CompiledReductionPlan(groups, desc.function)
+
+
+@plan(CumulativeSummationDesc)
+def running_sum_plan(desc: CumulativeSummationDesc) -> CompiledRunningSumPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.reduction.plan import CompiledRunningSumPlan, Groups
+
+    groups = Groups.of(desc.tensors(), {desc.axis})
+    if isinstance(groups, str):
+        return groups
+    return CompiledRunningSumPlan(groups, desc.axis_direction is AxisDirection.DECREASING, desc.has_exclusive_sum)

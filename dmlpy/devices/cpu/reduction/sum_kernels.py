@@ -1,4 +1,4 @@
-"""The compiled functions that reduce each group to one element: sums, and the largest or smallest."""
+"""The compiled functions that reduce each group to one element: sums, and the largest or smallest; and running sums."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.pooling.kernels import maximum_of
-from dmlpy.devices.cpu.reduction.kernels import horizontal_sum, lane_selector
+from dmlpy.devices.cpu.reduction.kernels import for_each_unit, horizontal_sum, lane_selector
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
-from dmlpy.devices.cpu.simd import jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import float_at, jit, set_float, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
@@ -141,3 +142,59 @@ def _reduced_columns(extreme: bool, halves: bool, isa: Isa) -> Any:
         write(y, multiply(total, factor), left)
 
     return unit
+
+
+def build_running_sum(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of running sums, to be compiled.
+
+    Args:
+        layout: the layout of the entries, which have one axis.
+        halves: whether the tensors are of FLOAT16.
+        isa: the instruction set that it is compiled for.
+    """
+    simd, load_store = simd_of(isa), load_store_of(False, isa)
+    add, all_of, read, write = simd.add, simd.all_of, load_store.load, load_store.store
+    # The first entry stays as it is, -0 too.
+    before, nothing = np.float32(0.0), np.float32(-0.0)
+
+    @jit
+    def sum_row(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
+        total = before if p.exclusive != 0 else nothing
+        for number in range(p.entry_size):
+            at = (p.entry_size - 1 - number if p.backward != 0 else number) * FLOAT_BYTES
+            following = total + float_at(x + at)
+            set_float(y + at, total if p.exclusive != 0 else following)
+            total = following
+
+    @jit
+    def sum_columns(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
+        total = all_of(before if p.exclusive != 0 else nothing)
+        for number in range(p.entry_size):
+            at = p.entry_size - 1 - number if p.backward != 0 else number
+            following = add(total, read(x + at * x_entry, left))
+            write(y + at * y_entry, total if p.exclusive != 0 else following, left)
+            total = following
+
+    return for_each_unit(sum_row if layout == "rows" else sum_columns, layout, halves, isa)

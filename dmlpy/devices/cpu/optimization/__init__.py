@@ -1,0 +1,1 @@
+"""The compiled plan of the optimizer."""

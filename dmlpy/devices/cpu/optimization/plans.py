@@ -1,0 +1,24 @@
+"""The compiled plan of ADAM_OPTIMIZER."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.operators.optimization import AdamOptimizerDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.optimization.plan import AdamPlan
+
+
+@plan(AdamOptimizerDesc)
+def adam_plan(desc: AdamOptimizerDesc) -> AdamPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.optimization.plan import AdamPlan
+
+    types = {tensor.data_type for place, tensor in desc.tensors().items() if place != "training_step_tensor"}
+    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
+        return "a compiled step of Adam has tensors of one type"
+    return refusal_of(types) or AdamPlan(desc)
