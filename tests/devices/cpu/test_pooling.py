@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import by_definition, run, run_in_layouts, tensor
+from tests.support.layout_runs import by_definition, layouts, packed, run, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
+from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.devices.cpu.pooling import index_plan
 from dmlpy.devices.cpu.pooling import plan as pooling_plan
 from tests.support.compiled_plans import run_on
 
@@ -97,7 +99,6 @@ def test_parts_of_larger_tensors() -> None:
 
 # what a pooling of [1, 2, 60, 60] is, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[Any, dict[str, Any], dict[str, Any], str]] = {
-    "indices": (dml.MaxPooling1Desc, {}, {}, "without indices"),
     "depth": (dml.MaxPoolingDesc, {"sizes": (1, 2, 3, 60, 60)}, {}, "three dimensions"),
     "elements far apart": (dml.MaxPooling2Desc, {}, {"dilations": (57, 57), "output_indices_tensor": None}, "far more of the input"),
 }
@@ -129,3 +130,60 @@ def test_bytes(name: str, data_type: str) -> None:
     assert "compiled" in str(dml.compile(desc, "cpu").plan)
     expected = run(desc, {"input_tensor": x})["output_tensor"]
     np.testing.assert_array_equal(run_in_layouts(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected)
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if name != "windows along their rows"])
+def test_indices_and_gradients(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy's bits, in every layout, of equal elements, NaN and windows in the padding."""
+    monkeypatch.setattr(index_plan, "available_threads", lambda: 2)
+    monkeypatch.setattr(index_plan, "_WORK_OF_A_THREAD", 1)
+    sizes, window, strides, starts, ends, dilations = CASES[name]
+    rng = np.random.default_rng(6)
+    x = rng.integers(-9, 9, sizes).astype(data_type.lower())
+    x[0, 0, :4, :4], x[0, 1, 5, 6], x[0, 1, 6, 6] = -np.inf, np.nan, np.inf
+    own: Any = {"window_size": window, "strides": strides, "start_padding": starts, "end_padding": ends}
+    own["dilations"] = dilations if isinstance(dilations, tuple) else (1, 1)
+    if dilations == "rounded up":
+        tensors = {"output_tensor": packed(data_type.lower(), 1, 2, 5, 14), "output_indices_tensor": packed("uint64", 1, 2, 5, 14)}
+        forward: Any = dml.MaxPooling2Desc(input_tensor=tensor(x), **tensors, **own)
+    else:
+        forward = dml.MaxPooling2Desc(input_tensor=tensor(x), **own).with_outputs()
+    gradient: Any = dml.MaxPoolingGradDesc(
+        input_tensor=tensor(x), input_gradient_tensor=forward.output_tensor, output_gradient_tensor=tensor(x), **own
+    )
+    incoming = rng.normal(size=forward.output_tensor.sizes).astype(x.dtype)
+    for desc, given in ((forward, {"input_tensor": x}), (gradient, {"input_tensor": x, "input_gradient_tensor": incoming})):
+        for laid_out in layouts(desc):
+            assert isinstance(compiled_plan(laid_out), index_plan.IndexedPoolingPlan)
+            found, expected = (run(laid_out, given, device) for device in ("cpu", "numpy"))
+            for place, array in expected.items():
+                np.testing.assert_array_equal(found[place], array)
+
+
+def test_windows_in_the_padding_alone() -> None:
+    """The least value and index 0; their gradients are dropped."""
+    x = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2) - 9
+    own: Any = {"window_size": (1, 1), "strides": (2, 2), "start_padding": (1, 2), "end_padding": (1, 1), "dilations": (1, 1)}
+    desc: Any = dml.MaxPooling2Desc(input_tensor=tensor(x), **own).with_outputs()
+    found = run(desc, {"input_tensor": x}, "cpu")
+    expected = run(desc, {"input_tensor": x}, "numpy")
+    assert np.isneginf(found["output_tensor"]).any()
+    for place, array in expected.items():
+        np.testing.assert_array_equal(found[place], array)
+    gradient = dml.MaxPoolingGradDesc(
+        input_tensor=tensor(x), input_gradient_tensor=desc.output_tensor, output_gradient_tensor=tensor(x), **own
+    )
+    given = {"input_tensor": x, "input_gradient_tensor": np.ones(desc.output_tensor.sizes, np.float32)}
+    (spread,) = run(gradient, given, "cpu").values()
+    np.testing.assert_array_equal(spread, next(iter(run(gradient, given, "numpy").values())))
+
+
+@pytest.mark.parametrize(
+    ("data_type", "sizes", "reason"), [("UINT8", (1, 1, 4, 4), "of FLOAT32 or FLOAT16"), ("FLOAT32", (1, 1, 4, 4, 4), "three")]
+)
+def test_other_indices_are_numpys(data_type: str, sizes: Any, reason: str) -> None:
+    own: Any = {"window_size": (2,) * (len(sizes) - 2), "strides": (1,) * (len(sizes) - 2)}
+    own |= {"start_padding": (0,) * (len(sizes) - 2), "end_padding": (0,) * (len(sizes) - 2)}
+    desc = dml.MaxPooling1Desc(input_tensor=packed(data_type.lower(), *sizes), **own).with_outputs()
+    assert reason in str(compiled_plan(desc))

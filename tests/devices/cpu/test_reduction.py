@@ -244,3 +244,22 @@ def test_running_sums(name: str, data_type: str) -> None:
             expected = np.asarray(dml.compile(desc, "numpy")(input_tensor=x).output_tensor)
             np.testing.assert_array_equal(np.signbit(y), np.signbit(expected))
             np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("name", [name for name in SOFTMAX if name.startswith("row") and "two" not in name])
+def test_hardmax(name: str, data_type: str) -> None:
+    """The first of equal entries, NaN before all others, and of a row of the lowest entries the first one."""
+    sizes, (axis,), of_input, of_output = SOFTMAX[name]
+    values = np.random.default_rng(5).integers(-9, 9, sizes).astype(np.float32)
+    values[0], values[1, -2:] = -np.inf, np.nan
+    desc = dml.ActivationHardmax1Desc(
+        input_tensor=tensor(sizes, of_input, data_type), output_tensor=tensor(sizes, of_output, data_type), axes=[axis]
+    )
+    assert desc.input_tensor is not None
+    assert desc.output_tensor is not None
+    x, y = held(values, desc.input_tensor), held(np.full(sizes, np.nan), desc.output_tensor)
+    op = dml.compile(desc, "cpu")
+    assert op.plan.startswith("strategy: compiled")
+    op.bind({"input_tensor": x}, {"output_tensor": y})()
+    np.testing.assert_array_equal(y, dml.compile(desc, "numpy")(input_tensor=x).output_tensor)

@@ -1,4 +1,4 @@
-"""The compiled plans of the activations of FLOAT32: the element-wise ones, softmax and its logarithm."""
+"""The compiled plans of the activations: the element-wise ones, softmax and its logarithm, and hardmax."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from dmlpy.devices.cpu.elementwise.plans import elementwise_plan
 from dmlpy.devices.cpu.elementwise.program import FUNCTIONS
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.activation import (
+    ActivationHardmax1Desc,
+    ActivationHardmaxDesc,
     ActivationLogSoftmax1Desc,
     ActivationLogSoftmaxDesc,
     ActivationSoftmax1Desc,
     ActivationSoftmaxDesc,
     AxesActivationDesc,
+    RowActivationDesc,
 )
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.reduction.plan import CompiledSoftmaxPlan
+    from dmlpy.devices.cpu.reduction.plan import CompiledHardmaxPlan, CompiledSoftmaxPlan, Groups
 
 plan(*FUNCTIONS, derived=False)(elementwise_plan)
 
@@ -26,10 +29,29 @@ def softmax_plan(
     desc: ActivationSoftmaxDesc | ActivationSoftmax1Desc | ActivationLogSoftmaxDesc | ActivationLogSoftmax1Desc,
 ) -> CompiledSoftmaxPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.reduction.plan import CompiledSoftmaxPlan, Groups
+    from dmlpy.devices.cpu.reduction.plan import CompiledSoftmaxPlan
+
+    groups = _groups_of(desc)
+    log = isinstance(desc, (ActivationLogSoftmaxDesc, ActivationLogSoftmax1Desc))
+    return groups if isinstance(groups, str) else CompiledSoftmaxPlan(groups, log)
+
+
+@plan(ActivationHardmaxDesc, ActivationHardmax1Desc)
+def hardmax_plan(desc: ActivationHardmaxDesc | ActivationHardmax1Desc) -> CompiledHardmaxPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.reduction.plan import CompiledHardmaxPlan
+
+    groups = _groups_of(desc)
+    if isinstance(groups, str):
+        return groups
+    if groups.layout == "columns" or groups.entries[0].size > 1:
+        return "a compiled hardmax needs groups whose entries follow each other in memory"
+    return CompiledHardmaxPlan(groups)
+
+
+def _groups_of(desc: RowActivationDesc | AxesActivationDesc) -> Groups | str:
+    from dmlpy.devices.cpu.reduction.plan import Groups
 
     tensors = desc.tensors()
     last = tensors["input_tensor"].dimension_count - 1
-    groups = Groups.of(tensors, set(desc.axes) if isinstance(desc, AxesActivationDesc) else {last})
-    log = isinstance(desc, (ActivationLogSoftmaxDesc, ActivationLogSoftmax1Desc))
-    return groups if isinstance(groups, str) else CompiledSoftmaxPlan(groups, log)
+    return Groups.of(tensors, set(desc.axes) if isinstance(desc, AxesActivationDesc) else {last})

@@ -1,4 +1,4 @@
-"""The compiled plans of MAX_POOLING and AVERAGE_POOLING, in all their versions."""
+"""The compiled plans of MAX_POOLING and AVERAGE_POOLING, in all their versions, and of MAX_POOLING_GRAD."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc
-from dmlpy.operators.pooling.maximum import MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc
+from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc, MaxPoolingGradDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.pooling.byte_plan import BytePoolingPlan
+    from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingPlan
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
@@ -19,17 +20,19 @@ _MAX_SPARSITY = 16
 
 
 @plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
-def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | BytePoolingPlan | str:
+def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | BytePoolingPlan | IndexedPoolingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
 
     assert desc.output_tensor is not None  # guaranteed by the check
+    if isinstance(desc, IndexedPoolingDesc) and desc.output_indices_tensor is not None:
+        return indexed_plan(desc)
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types in ({DataType.UINT8}, {DataType.INT8}):
         return _byte_plan(desc)
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
-        return "compiled poolings are of FLOAT32, FLOAT16, UINT8 or INT8, without indices"
+        return "compiled poolings are of FLOAT32, FLOAT16, UINT8 or INT8"
     if refusal := refusal_of(types):
         return refusal
     if desc.input_tensor.dimension_count != 4:
@@ -38,6 +41,20 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
         return row_blocks
     found = PoolingPlan(desc)
     return found if found.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"
+
+
+@plan(MaxPoolingGradDesc)
+def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> IndexedPoolingPlan | str:
+    """The plan of a checked desc with indices, or of the gradient, or the reason why there is none."""
+    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingPlan
+
+    types = {tensor.data_type for place, tensor in desc.tensors().items() if place != "output_indices_tensor"}
+    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
+        return "compiled poolings with indices, and their gradients, are of FLOAT32 or FLOAT16"
+    if desc.tensors()["input_tensor"].dimension_count != 4:
+        return "a pooling over three dimensions has no compiled form"
+    return refusal_of(types) or IndexedPoolingPlan(desc)
 
 
 def _byte_plan(desc: ForwardPoolingDesc) -> BytePoolingPlan | str:

@@ -91,6 +91,8 @@ NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_normalization"
 REDUCTION = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_reduction", 5)
 """Sums and extremes: the layout of the entries, whether of extremes, whether of FLOAT16, and the instruction set."""
 
+HARDMAX = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_hardmax", 5)
+"""Hardmax of rows: whether of FLOAT16, and the instruction set."""
 RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_running_sum", 5)
 """Running sums: the layout of the entries, whether of FLOAT16, and the instruction set."""
 
@@ -304,3 +306,13 @@ class CompiledRunningSumPlan(_GroupsPlan):
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values
+
+
+class CompiledHardmaxPlan(_GroupsPlan):
+    """Hardmax of rows, whose entries have one axis."""
+
+    def _kernel(self) -> Function:
+        return HARDMAX(self._groups.halves, host_isa())
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {}

@@ -1,4 +1,4 @@
-"""The compiled functions that reduce each group to one element: sums, and the largest or smallest; and running sums."""
+"""The compiled functions that reduce each group to one element: sums, and the largest or smallest; running sums and hardmax."""
 
 from __future__ import annotations
 
@@ -198,3 +198,43 @@ def build_running_sum(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
             total = following
 
     return for_each_unit(sum_row if layout == "rows" else sum_columns, layout, halves, isa)
+
+
+def build_hardmax(halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a hardmax of rows, to be compiled. The arguments are those of `build_running_sum`."""
+    simd, load_store, maximum, lanes = simd_of(isa), load_store_of(False, isa), maximum_of(isa), isa.lanes
+    all_of, read, write, lane_of, select_first = simd.all_of, load_store.load, load_store.store, simd.lane, lane_selector(isa)
+
+    @jit
+    def unit(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
+        size, largest = p.entry_size, all_of(_LOWEST)
+        for at in range(0, size, lanes):
+            value = read(x + at * FLOAT_BYTES, size - at)
+            largest = maximum(largest, value if size - at >= lanes else select_first(size - at, value, all_of(_LOWEST)))
+        limit = lane_of(largest, 0)
+        for lane in range(1, lanes):
+            value = lane_of(largest, lane)
+            if value > limit or value != value:
+                limit = value
+        winner = 0
+        while winner < size:
+            value = float_at(x + winner * FLOAT_BYTES)
+            if value == limit or value != value:
+                break
+            winner += 1
+        for at in range(0, size, lanes):
+            write(y + at * FLOAT_BYTES, all_of(_ZERO), size - at)
+        set_float(y + winner * FLOAT_BYTES, np.float32(1.0))
+
+    return for_each_unit(unit, "rows", halves, isa)
