@@ -16,9 +16,12 @@ from dmlpy.operators.normalization.mean_variance import (
 )
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.normalization.packed import PackedPlan
     from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan, CompiledGradientPlan, EntryLayout
     from dmlpy.devices.cpu.reduction.plan import CompiledMeanVariancePlan
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
+
+MeanVarianceDesc = MeanVarianceNormalizationDesc | MeanVarianceNormalization1Desc | MeanVarianceNormalization2Desc
 
 
 @plan(NormalizationDesc, FusedBatchNormDesc)
@@ -43,22 +46,39 @@ def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> Com
 
 
 @plan(MeanVarianceNormalizationDesc, MeanVarianceNormalization1Desc, MeanVarianceNormalization2Desc)
-def mean_variance_plan(
-    desc: MeanVarianceNormalizationDesc | MeanVarianceNormalization1Desc | MeanVarianceNormalization2Desc,
-) -> CompiledMeanVariancePlan | str:
+def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | PackedPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
+    found = _plan_in_place(desc)
+    if not isinstance(found, str) or len({tensor.data_type for tensor in desc.tensors().values()}) > 1:
+        return found
+    from dmlpy.devices.cpu.normalization.packed import PackedPlan, packed_desc
+
+    for copies_output in (False, True):
+        packed = packed_desc(desc, _axes_of(desc), copies_output)
+        inner = _plan_in_place(packed)
+        if not isinstance(inner, str):
+            return PackedPlan(desc, packed, inner, copies_output)
+    return found
+
+
+def _axes_of(desc: MeanVarianceDesc) -> tuple[int, ...]:
+    """The dimensions of a group."""
+    if isinstance(desc, MeanVarianceNormalizationDesc):
+        return (1, 2, 3) if desc.cross_channel else (2, 3)
+    return tuple(desc.axes)
+
+
+def _plan_in_place(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | str:
+    """The plan that reads the tensors where they are, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledMeanVariancePlan, Groups
 
     if desc.fused_activation is not None and not isinstance(desc.fused_activation, ActivationReluDesc):
         return f"{desc.fused_activation.short_name()} is not computed with a compiled normalization"
-    centres, scales = True, True
     if isinstance(desc, MeanVarianceNormalization2Desc):
-        axes, centres, scales = tuple(desc.axes), desc.use_mean, desc.use_variance
-    elif isinstance(desc, MeanVarianceNormalization1Desc):
-        axes, scales = tuple(desc.axes), desc.normalize_variance
+        centres, scales = desc.use_mean, desc.use_variance
     else:
-        axes, scales = (1, 2, 3) if desc.cross_channel else (2, 3), desc.normalize_variance
-    groups = Groups.of(desc.tensors(), set(axes))
+        centres, scales = True, desc.normalize_variance
+    groups = Groups.of(desc.tensors(), set(_axes_of(desc)))
     if isinstance(groups, str):
         return groups
     if groups.layout == "columns":
