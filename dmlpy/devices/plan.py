@@ -179,6 +179,10 @@ class Plan(ABC):
     prepared_temporary_size: int
     """Bytes of scratch for a launch that reads packed constants."""
 
+    leaves_packed: bool = False
+    """Whether a launch that packs its constants itself leaves them in the first `persistent_size` bytes of its scratch, as `pack` would;
+    a launch that reads them may have the rest as scratch."""
+
     capturable: bool = False
     """Whether a bound launch gains by being captured once and replayed (a CUDA graph)."""
 

@@ -76,9 +76,8 @@ class Call:
 
     def _compute(self, space: Workspace, given: Mapping[str, Native], lengths: Native | None) -> list[Native]:
         space.x[...] = given["x"]
-        for name in ("w", "r"):
-            self._copy_gates(getattr(space, name), self._by_direction(given[name]), inwards=True)
-        self._fill_bias(space.b, given.get("b"))
+        weights = [given[name] for name in ("w", "r", "b") if name in given]
+        space.set_weights(self.order, weights, lambda: self._fill_weights(space, given))
         for name, buffer in (("h0", space.h0), ("c0", space.c0)):
             if buffer is not None:
                 buffer[...] = self._by_direction(given[name]) if name in given else 0
@@ -87,6 +86,11 @@ class Call:
         space.run()
         states = [state if self._is_bidirectional else state[0] for state in (space.h, space.c) if state is not None]
         return [array.copy() for array in (space.y, *states)]
+
+    def _fill_weights(self, space: Workspace, given: Mapping[str, Native]) -> None:
+        for name in ("w", "r"):
+            self._copy_gates(getattr(space, name), self._by_direction(given[name]), inwards=True)
+        self._fill_bias(space.b, given.get("b"))
 
     def _copy_gates(self, target: Native, source: Native, *, inwards: bool) -> None:
         orders = (self.order, GateOrder.DIRECTML) if inwards else (GateOrder.DIRECTML, self.order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -13,15 +13,17 @@ from thinc.util import get_width
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
+from dmlpy.description.gate_order import GateOrder
 from dmlpy.devices import device as find_device
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.nn.arrays import Home
-from dmlpy.nn.layers import ACTIVATIONS, Layer, Lease, Sizes, lease
+from dmlpy.nn.layers import ACTIVATIONS, Layer, Lease, Sizes, Workspace, lease
 from dmlpy.thinc.sequences import Batch, batch_of
-from dmlpy.thinc.weights import Shape, split
+from dmlpy.thinc.weights import LayerWeights, Shape, slices, split
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
+    from dmlpy.devices import Device
 
 SequenceT = TypeVar("SequenceT", Padded, Ragged, list[Floats2d], Floats3d)
 Initializer = Callable[..., Any]
@@ -166,13 +168,16 @@ def _home(model: Model[Any, Any]) -> Home:
     """Where a model's arrays are."""
     ops, xp = model.ops, model.ops.xp
     if xp is np:
-        name = "cpu"
-    elif xp.__name__ == "cupy":
-        name = f"cuda:{max(ops.device_id, 0)}"
-    else:
-        expected = "ops of NumPy or CuPy: thinc.api.NumpyOps or CupyOps"
-        raise DescError("dmlpy.thinc", [Problem("field.form", "model.ops", type(ops).__name__, expected)])
-    return Home(find_device(name), xp, lambda array: array)
+        return _home_at(find_device, "cpu", xp)
+    if xp.__name__ == "cupy":
+        return _home_at(find_device, f"cuda:{max(ops.device_id, 0)}", xp)
+    expected = "ops of NumPy or CuPy: thinc.api.NumpyOps or CupyOps"
+    raise DescError("dmlpy.thinc", [Problem("field.form", "model.ops", type(ops).__name__, expected)])
+
+
+@lru_cache
+def _home_at(find: Callable[[str], Device], name: str, xp: Any) -> Home:
+    return Home(find(name), xp, lambda array: array)
 
 
 def _param(model: Model[Any, Any], name: str, shape: tuple[int, ...]) -> Native:
@@ -213,7 +218,7 @@ def _forward(cell: Cell, model: Model[Any, Any], X: Any, is_train: bool) -> tupl
             return batch.get(leases[0].space.gradients["x"], shape.inputs)
 
     if not is_train:
-        for used in leases:
+        for used in reversed(leases):  # layers of equal sizes then find the weights of the last call in the next one
             used.close()
         return y, _not_trained
     return y, backprop
@@ -226,14 +231,18 @@ def _not_trained(dY: Any) -> Any:  # noqa: N803
 
 
 def _layer(cell: Cell, model: Model[Any, Any]) -> Layer:
-    direction = RecurrentDirection.BIDIRECTIONAL if model.get_dim("dirs") == 2 else RecurrentDirection.FORWARD
-    return Layer(cell, direction, model.attrs.get("activation", "tanh"))
+    return _layer_of(cell, model.get_dim("dirs"), model.attrs.get("activation", "tanh"))
+
+
+@lru_cache
+def _layer_of(cell: Cell, directions: int, activation: str) -> Layer:
+    return Layer(cell, RecurrentDirection.BIDIRECTIONAL if directions == 2 else RecurrentDirection.FORWARD, activation)
 
 
 def _run(home: Home, layer: Layer, shape: Shape, batch: Batch, x: Any, flat: Native, states: Native, *, is_train: bool) -> list[Lease]:
     """Runs all layers; each one's workspace holds its results."""
     leases: list[Lease] = []
-    for number, weights in enumerate(split(flat, shape)):
+    for number, elements in enumerate(slices(flat, shape)):
         sizes = Sizes(*batch.buffer, shape.inputs_of(number), shape.units)
         taken = lease(home, layer, sizes, np.float32, ragged=batch.is_ragged, trains=is_train)
         space = taken.space
@@ -241,7 +250,7 @@ def _run(home: Home, layer: Layer, shape: Shape, batch: Batch, x: Any, flat: Nat
             space.x[...] = leases[-1].space.y
         else:
             batch.put(x, space.x)
-        weights.fill(space, shape.cell)
+        space.set_weights(GateOrder.THINC, [elements], partial(_fill, space, elements, shape, number))
         if space.c0 is None:
             space.h0[...] = states[number][:, None]
         else:  # Thinc passes the two halves the other way round than it names them
@@ -251,6 +260,10 @@ def _run(home: Home, layer: Layer, shape: Shape, batch: Batch, x: Any, flat: Nat
         space.run()
         leases.append(taken)
     return leases
+
+
+def _fill(space: Workspace, elements: Native, shape: Shape, layer: int) -> None:
+    LayerWeights.of(elements, shape, layer).fill(space, shape.cell)
 
 
 def _differentiate(leases: list[Lease], shape: Shape, batch: Batch, upstream: Any, gradient: Native) -> Native:

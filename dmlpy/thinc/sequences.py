@@ -12,6 +12,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, Problem
 
 Native = Any
+_FLOAT32 = np.dtype(np.float32)
 _FORMS = "a Padded, a Ragged, a list of arrays [steps, width], or an array [steps, batch, width]"
 
 
@@ -28,30 +29,18 @@ class Batch(ABC):
         xp: the array library.
         lengths: the steps of each sequence, in host memory.
         steps: the longest one's.
+        buffer: the steps and sequences of the buffers. Steps that no sequence has, and sequences without steps, are not computed.
+        is_ragged: whether the buffers have steps that some sequence lacks.
+        is_empty: whether there is nothing to compute.
     """
 
     def __init__(self, xp: Any, lengths: np.ndarray[Any, Any]) -> None:
         self.xp, self.lengths = xp, lengths
-        self.steps = int(lengths.max(initial=0))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to compute."""
-        return self.steps == 0
-
-    @property
-    def is_ragged(self) -> bool:
-        """Whether the buffers have steps that some sequence lacks."""
-        steps, batch = self.buffer
-        return batch != len(self.lengths) or steps != int(self.lengths.min(initial=steps))
-
-    @property
-    def buffer(self) -> tuple[int, int]:
-        """The steps and sequences of the buffers. Steps that no sequence has, and sequences without steps, are not computed."""
-        batch = len(self.lengths)
-        if batch > 1 and int(self.lengths.min()) == self.steps:
-            return self.steps, batch
-        return _rounded(self.steps), _rounded(batch)
+        batch, self.steps = len(lengths), int(lengths.max(initial=0))
+        is_even = batch > 0 and int(lengths.min()) == self.steps
+        self.buffer = (self.steps, batch) if batch > 1 and is_even else (_rounded(self.steps), _rounded(batch))
+        self.is_ragged = not is_even or self.buffer != (self.steps, batch)
+        self.is_empty = self.steps == 0
 
     def buffer_lengths(self) -> Native:
         """The lengths of all sequences of the buffers."""
@@ -81,6 +70,8 @@ class Batch(ABC):
         """A value of this form with a buffer's values; None for zeros."""
 
     def _array(self, array: Any, shape: tuple[int | None, ...], name: str) -> Native:
+        if isinstance(array, self.xp.ndarray) and array.shape == shape and array.dtype == _FLOAT32:
+            return array
         if not isinstance(array, self.xp.ndarray):
             raise _error(Problem("array.kind", name, brief(array), f"an array of {self.xp.__name__}", ("the model's ops have them",)))
         if len(array.shape) != len(shape) or any(size not in (None, given) for given, size in zip(array.shape, shape, strict=True)):
@@ -213,7 +204,7 @@ class _PaddedBatch(_Square):
     def data(self, value: Any, width: int, name: str) -> Any:
         if not isinstance(value, Padded):
             raise _error(Problem("field.form", name, brief(value), "a Padded, as X is"))
-        lengths = _on_host(value.lengths, f"{name}.lengths")
+        lengths = self.lengths if value is self._given else _on_host(value.lengths, f"{name}.lengths")
         if not np.array_equal(lengths, self.lengths):
             raise _error(Problem("array.shape", f"{name}.lengths", brief(lengths.tolist()), brief(self.lengths.tolist()), ("X has them",)))
         return self._array(value.data, (*self._shape, width), f"{name}.data")

@@ -6,7 +6,8 @@ multiply h, and their biases.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.gate_order import GateOrder
@@ -55,7 +56,7 @@ class Shape(NamedTuple):
     @property
     def size(self) -> int:
         """The number of elements of the parameter."""
-        return sum(self.directions * self.block(layer) for layer in range(self.depth))
+        return _ends(self)[-1]
 
 
 class LayerWeights(NamedTuple):
@@ -73,6 +74,15 @@ class LayerWeights(NamedTuple):
     r: Native
     br: Native
 
+    @classmethod
+    def of(cls, elements: Native, shape: Shape, layer: int) -> LayerWeights:
+        """The parts of a layer, as views of its elements."""
+        rows, inputs, units = shape.gates * shape.units, shape.inputs_of(layer), shape.units
+        whole = elements.reshape(shape.directions, -1)
+        at = [0, rows * inputs, rows * inputs + rows, rows * (inputs + 1 + units), rows * (inputs + units + 2)]
+        w, bw, r, br = (whole[:, first:last] for first, last in pairwise(at))
+        return cls(w.reshape(-1, rows, inputs), bw, r.reshape(-1, rows, units), br)
+
     def fill(self, space: Workspace, cell: Cell) -> None:
         """Copies them into a workspace."""
         rows = self.bw.shape[1]
@@ -88,14 +98,19 @@ class LayerWeights(NamedTuple):
             copy_gates(target, source, cell, GateOrder.DIRECTML, GateOrder.THINC)
 
 
+@lru_cache
+def _ends(shape: Shape) -> tuple[int, ...]:
+    """Where the elements of each layer end in the parameter."""
+    return tuple(accumulate(shape.directions * shape.block(layer) for layer in range(shape.depth)))
+
+
+def slices(flat: Native, shape: Shape) -> Iterator[Native]:
+    """The elements of each layer, as views of the parameter or of an array of its size."""
+    for start, end in pairwise((0, *_ends(shape))):
+        yield flat[start:end]
+
+
 def split(flat: Native, shape: Shape) -> Iterator[LayerWeights]:
     """The parts of each layer, as views of the parameter or of an array of its size."""
-    start = 0
-    for layer in range(shape.depth):
-        rows, inputs, units = shape.gates * shape.units, shape.inputs_of(layer), shape.units
-        end = start + shape.directions * shape.block(layer)
-        whole = flat[start:end].reshape(shape.directions, -1)
-        at = [0, rows * inputs, rows * inputs + rows, rows * (inputs + 1 + units), rows * (inputs + units + 2)]
-        w, bw, r, br = (whole[:, first:last] for first, last in pairwise(at))
-        yield LayerWeights(w.reshape(-1, rows, inputs), bw, r.reshape(-1, rows, units), br)
-        start = end
+    for layer, elements in enumerate(slices(flat, shape)):
+        yield LayerWeights.of(elements, shape, layer)

@@ -3,9 +3,12 @@
     pip install thinc torch, and keras with tensorflow if it is to be measured too
 
 All run in one process with two threads and take turns; the best time of all rounds counts, since other work on the machine can only add
-to it. A forward pass is `predict`; a training pass is `begin_update` and the gradients of input and weights. `LSTM.v1` gets a Padded, and
-lists within `with_padded`; torch.nn.LSTM and Keras's LSTM get the padded array alone, so lists cost them no copies, and no lengths. Outputs
-are compared before anything is timed, where the lengths are equal. Thinc computes less: it leaves out the first step's gradients.
+to it. A turn begins with a rest and a call that is not timed: PyTorch's worker thread (libgomp's) occupies its processor for about 8 ms
+after each call, while it waits for the next one, and would take it from the library whose turn follows.
+
+A forward pass is `predict`; a training pass is `begin_update` and the gradients of input and weights. `LSTM.v1` gets a Padded, and lists
+within `with_padded`; torch.nn.LSTM and Keras's LSTM get the padded array alone, so lists cost them no copies, and no lengths. Outputs are
+compared before anything is timed, where the lengths are equal. Thinc computes less: it leaves out the first step's gradients.
 
 With OMP_NUM_THREADS=1 in the environment all have one thread, and what is timed is the processor, which other work affects least. Thinc has
 one thread in any case.
@@ -38,6 +41,8 @@ from dmlpy.messages.json_text import lay_out  # noqa: E402
 clock = time.perf_counter if THREADS > 1 else time.process_time
 Work = Callable[[], Any]
 PASSES = ("forward", "training")
+REST_S = 0.02
+"""The rest before each turn. With one thread nothing waits, and there is none."""
 
 
 class Shape(NamedTuple):
@@ -163,6 +168,8 @@ def measure(shape: Shape, rounds: int) -> list[dict[str, Any]]:
             works[subject][which]()
         for _ in range(rounds):
             for subject, passes in works.items():
+                time.sleep(REST_S if THREADS > 1 else 0)
+                passes[which]()
                 start = clock()
                 passes[which]()
                 best[subject] = min(best[subject], clock() - start)

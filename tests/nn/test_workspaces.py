@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import nn
-from dmlpy.nn import layers
+from dmlpy.nn import calls, layers
 
 RNG = np.random.default_rng(3)
 
@@ -86,3 +86,115 @@ def test_no_memory_is_a_device_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layers.Workspace, "_zeros", nothing_left)
     with pytest.raises(dml.DeviceError, match="buffers"):
         nn.lstm(*arguments(), device="numpy")
+
+
+# weights that stay the same
+
+
+@pytest.fixture
+def fills(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is noted when weights are copied into a workspace."""
+    noted: list[str] = []
+    original = calls.Call._fill_weights
+
+    def fill(self: calls.Call, *given: Any) -> None:
+        noted.append(self.subject)
+        original(self, *given)
+
+    monkeypatch.setattr(calls.Call, "_fill_weights", fill)
+    return noted
+
+
+def expected_of(given: list[Any], **options: Any) -> Any:
+    """The result of a workspace that has seen no other weights."""
+    nn.free_buffers()
+    return nn.lstm(*given, device="cpu", **options).y
+
+
+def changed(given: list[Any], what: str) -> dict[str, Any]:
+    """Changes the arguments, most in place; returns further options."""
+    _, w, r, b = given
+    if what == "nothing, in other arrays":
+        given[1:] = [w.copy(), r.copy(), b.copy()]
+    elif what == "nothing, in strided arrays":
+        given[1] = np.repeat(w, 2, axis=1)[:, ::2]
+    elif what == "b, which is left out":
+        del given[3]
+    elif what == "b, of which half is left out":
+        given[3] = b[:20]
+    elif what in ("w", "r", "b"):
+        {"w": w, "r": r, "b": b}[what][..., -1] = 2.0
+    return {"gates": "onnx"} if what == "the order of the gates" else {}
+
+
+WHAT = (
+    *("nothing, in other arrays", "nothing, in strided arrays", "w", "r", "b"),
+    *("b, which is left out", "b, of which half is left out", "the order of the gates"),
+)
+
+
+@pytest.mark.parametrize("what", WHAT)
+def test_unchanged_weights_are_copied_once_and_changes_in_place_are_seen(what: str, fills: list[str]) -> None:
+    given = arguments()
+    for _ in range(3):
+        before = nn.lstm(*given, device="cpu").y
+    assert len(fills) == 1
+    given[0] = given[0] + np.float32(1)
+    options = changed(given, what)
+    found = nn.lstm(*given, device="cpu", **options).y
+    assert len(fills) == (1 if what.startswith("nothing") else 2)
+    assert not np.array_equal(found, before)
+    np.testing.assert_array_equal(found, expected_of(given, **options))
+
+
+def test_a_bit_is_a_change(fills: list[str]) -> None:
+    given = arguments()
+    given[3][0] = 0.0
+    nn.lstm(*given, device="cpu")
+    given[3][0] = -0.0
+    nn.lstm(*given, device="cpu")
+    assert len(fills) == 2
+
+
+def test_weights_of_a_run_that_failed_are_set_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = arguments()
+    nn.lstm(*given, device="cpu")
+    ((space,),) = layers._pool._idle.values()
+    given[1][...] *= 2
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(space, "_forward", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            nn.lstm(*given, device="cpu")
+    found = nn.lstm(*given, device="cpu").y
+    np.testing.assert_array_equal(found, expected_of(given))
+
+
+def test_weights_that_change_in_every_call_are_seldom_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, remembered, original = arguments(), [], layers._Weights
+
+    def noted(*members: Any) -> Any:
+        remembered.append(members)
+        return original(*members)
+
+    monkeypatch.setattr(layers, "_Weights", noted)
+    for _ in range(40):
+        given[1] += np.float32(0.01)
+        found = nn.lstm(*given, device="cpu").y
+    assert 2 <= len(remembered) <= 6
+    np.testing.assert_array_equal(found, expected_of(given))
+
+
+def test_weights_are_remembered_soon_after_they_stay_the_same(fills: list[str]) -> None:
+    given = arguments()
+    for _ in range(2):
+        for _ in range(10):
+            given[1] += np.float32(0.01)
+            nn.lstm(*given, device="cpu")
+        fills.clear()
+        for _ in range(40):
+            nn.lstm(*given, device="cpu")
+        assert len(fills) <= 8

@@ -176,6 +176,25 @@ def test_many_batches_compile_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(used) <= 6
 
 
+def test_layers_of_equal_sizes_find_their_weights_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "find_device", lambda name: dml.device("cpu"))
+    model, x = dt.LSTM(4, 4, depth=3).initialize(), [np.ones((3, 4), np.float32)]
+    filled, original = list[int](), layers._fill
+
+    def noted(space: Any, elements: Any, shape: Any, layer: int) -> None:
+        filled.append(layer)
+        original(space, elements, shape, layer)
+
+    monkeypatch.setattr(layers, "_fill", noted)
+    first = model.predict(x)[0]
+    np.testing.assert_array_equal(model.predict(x)[0], first)
+    assert filled == [0, 1, 2]
+    flat: Any = model.get_param("LSTM")
+    flat[-20:] += 1  # as an optimizer does, in place
+    assert not np.array_equal(model.predict(x)[0], first)
+    assert filled == [0, 1, 2, 2]
+
+
 # what becomes of a model
 
 

@@ -117,6 +117,7 @@ class RecurrentPlan(Plan):
     """
 
     reserve_layout = RESERVE_LAYOUT
+    leaves_packed = True
 
     def __init__(self, desc: RecurrentDesc) -> None:
         self._desc, self._sizes, self._cell, self._tensors = desc, desc.geometry, desc.cell, desc.tensors()
