@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import subprocess
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.emulation.compiler import FLAGS, HERE, over_cpu_machine
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.block_shapes import MOST_PERSISTENT_BLOCK_THREADS
 from dmlpy.devices.processors import processors
@@ -34,9 +36,13 @@ for _kernel in KERNELS:
 EVERY_CASE = 499
 """Of so many cases that name kernels, one is compiled at each run."""
 COSTLY = "convolve_tiles<"
-"""An instance of this kernel takes three seconds, most others a tenth: see `stands_for_others`."""
+"""An instance of this kernel takes three seconds, most others a tenth: see `covering`."""
 COSTLY_FUNCTIONS = ("Identity", "Scaled<Clip>", "Gelu")
 """None, one with attributes, and one of much code."""
+PAIRED = ("attention/", "matrix/", "normalization/", "recurrent/")
+"""Of kernels of these folders, a change is compiled for every pair of template arguments: two of them together decide how many registers
+and how much shared memory are used. In the others an argument is a function of an element, a type or a width.
+"""
 MOST_TOGETHER = 48
 """Instances of a program: they share the time that their source takes to read, and processors share the programs."""
 
@@ -106,10 +112,13 @@ def all_faults(pairs: Iterable[tuple[Kernel, int]], version: str) -> str:
         return "\n".join(filter(None, found))
 
 
-def pairs() -> list[tuple[Kernel, int]]:
+def pairs(kernels: Iterable[Kernel] = KERNELS) -> list[tuple[Kernel, int]]:
     """Each instance for one architecture, in turn; and each kernel, in some instance, for all that have what it uses."""
+    by_name: dict[tuple[str, str], list[Kernel]] = {}
+    for kernel in kernels:
+        by_name.setdefault((kernel.file, kernel.entry.partition("<")[0]), []).append(kernel)
     found = []
-    for same in BY_NAME.values():
+    for same in by_name.values():
         missing_ones = [architecture for architecture in ARCHITECTURES if any(architecture in architectures_of(kernel) for kernel in same)]
         for number, kernel in enumerate(same):
             known = architectures_of(kernel)
@@ -152,17 +161,43 @@ def test_some_kernels_of_each_file_compile(file: str, version: str) -> None:
     assert not found, found
 
 
-def stands_for_others(kernel: Kernel) -> bool:
-    """Whether a change is compiled for an instance: all but those of `COSTLY` with other fused functions, or with types whose pairs others
-    have.
+def template_arguments(entry: str) -> tuple[str, ...]:
+    """Those of an instance: `a<b<c, d>, e>` has `b<c, d>` and `e`."""
+    found, depth = [""], 0
+    for letter in entry.partition("<")[2][:-1]:
+        depth += (letter == "<") - (letter == ">")
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return tuple(argument.strip() for argument in found)
+
+
+def covering(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Some instances of one kernel, with as many arguments each, that have every value of every argument; or every pair of values."""
+    if not kernels[0].entry.startswith(COSTLY):
+        rows = [template_arguments(kernel.entry) for kernel in kernels]
+        return [kernels[number] for number in covering_rows(rows, pairwise=kernels[0].file.startswith(PAIRED))]
+    families: dict[str, list[Kernel]] = {}
+    for kernel in kernels:
+        fuses = "Epilogue<" in kernel.entry
+        if not fuses or any(f"Epilogue<{function}>" in kernel.entry for function in COSTLY_FUNCTIONS):
+            families.setdefault(kernel.entry if fuses else kernel.entry.split("<")[1], []).append(kernel)
+    return [same[number] for same in families.values() for number in covering_rows([tuple(kernel.entry.split(",")) for kernel in same])]
+
+
+@functools.cache
+def representatives() -> tuple[Kernel, ...]:
+    """The instances that a change is compiled for. For the other ones `test_every_instance_has_right_types` asks g++, in a hundredth of the
+    time, and at night NVRTC compiles them.
     """
-    if not kernel.entry.startswith(COSTLY):
-        return True
-    if "Epilogue<" in kernel.entry:
-        return any(f"Epilogue<{function}>" in kernel.entry for function in COSTLY_FUNCTIONS)
-    family = kernel.entry.partition("<")[2].partition("<")[0]
-    same = [own for own in KERNELS if own.entry.startswith(f"{COSTLY}{family}<")]
-    return same.index(kernel) in covering_rows([tuple(own.entry.split(",")) for own in same])
+    found: set[Kernel] = set()
+    for same in BY_NAME.values():
+        tables: dict[int, list[Kernel]] = {}
+        for kernel in same:
+            tables.setdefault(len(template_arguments(kernel.entry)), []).append(kernel)
+        found.update(kernel for table in tables.values() for kernel in covering(table))
+    return tuple(kernel for kernel in KERNELS if kernel in found)
 
 
 def half(version: str) -> list[tuple[Kernel, int]]:
@@ -171,13 +206,13 @@ def half(version: str) -> list[tuple[Kernel, int]]:
     """
     newest = version == NEWEST
     places = {(file, known): (number + ARCHITECTURES.index(known)) % 2 for number, file in enumerate(FILES) for known in ARCHITECTURES}
-    return [pair for pair in pairs() if places[pair[0].file, pair[1]] == newest and stands_for_others(pair[0])]
+    return [pair for pair in pairs(representatives()) if places[pair[0].file, pair[1]] == newest]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [OLDEST, NEWEST], ids=name)
 def test_half_of_the_instances_compiles(version: str) -> None:
-    """A stage of CI: each instance, with one of the versions."""
+    """A stage of CI: each of `representatives`, with one of the versions."""
     require_version(version)
     assert not (found := all_faults(half(version), version)), found
 
@@ -189,21 +224,64 @@ def test_every_instance_compiles(version: str) -> None:
     assert not (found := all_faults(pairs(), version)), found
 
 
+def type_errors(source: str, entries: Sequence[str]) -> str:
+    """What g++ says against instances of a source's kernels."""
+    uses = (f"auto* const instance_{number} = &{entry};\n" for number, entry in enumerate(entries))
+    command = ["g++", *FLAGS, "-O0", "-fsyntax-only", f"-I{HERE}", "-x", "c++", "-"]
+    return subprocess.run(command, input=f"{source}\n{''.join(uses)}", capture_output=True, text=True).stderr
+
+
+@pytest.mark.slow  # .ci/run kernels
+@pytest.mark.parametrize("file", FILES)
+def test_every_instance_has_right_types(file: str) -> None:
+    """g++ instantiates all of a file at once, without code for them: two milliseconds each, where NVRTC takes a hundred."""
+    require("g++")
+    found = type_errors(over_cpu_machine(sources.read(file)), [kernel.entry for kernel in KERNELS if kernel.file == file])
+    assert not found, found
+
+
+def test_a_wrong_type_in_one_instance_is_found() -> None:
+    require("g++")
+    text = """template <typename T> T twice(T x) { return x + x; }
+template <typename T> void kernel(T* x) { *x = twice(*x); }
+struct Text { char letters[4]; };
+"""
+    assert not type_errors(text, ["kernel<int>", "kernel<float>"])
+    assert "no match for" in type_errors(text, ["kernel<int>", "kernel<Text>", "kernel<float>"])
+
+
 def test_the_halves_are_all_pairs_and_each_has_every_kernel_and_architecture() -> None:
     halves = {version: half(version) for version in (OLDEST, NEWEST)}
-    wanted = [pair for pair in pairs() if stands_for_others(pair[0])]
-    assert sorted(map(repr, halves[OLDEST] + halves[NEWEST])) == sorted(map(repr, wanted))
+    assert sorted(map(repr, halves[OLDEST] + halves[NEWEST])) == sorted(map(repr, pairs(representatives())))
     for version, chosen in halves.items():
         assert {(kernel.file, kernel.entry.partition("<")[0]) for kernel, _ in chosen} == {*BY_NAME}, version
         assert {architecture for _, architecture in chosen} == {*ARCHITECTURES}, version
-    left = {kernel.entry for kernel in KERNELS if not stands_for_others(kernel)}
-    assert 0 < len(left) < 20
-    assert all(entry.startswith(COSTLY) for entry in left)
-    kept = [kernel.entry for kernel in KERNELS if kernel.entry.startswith(COSTLY) and stands_for_others(kernel)]
+    compiled = {(kernel.file, kernel.entry.partition("<")[0], known) for kernel, known in halves[OLDEST] + halves[NEWEST]}
+    assert compiled == {(kernel.file, kernel.entry.partition("<")[0], known) for kernel in KERNELS for known in architectures_of(kernel)}
+
+
+def test_representatives_have_every_argument_of_every_kernel() -> None:
+    def values(kernels: Iterable[Kernel]) -> set[tuple[str, str, int, str]]:
+        return {
+            (kernel.file, kernel.entry.partition("<")[0], place, argument)
+            for kernel in kernels
+            for place, argument in enumerate(template_arguments(kernel.entry))
+        }
+
+    left = values(KERNELS) - values(representatives())
+    assert {name for _, name, _, _ in left} == {COSTLY[:-1]}
+    assert len(left) < 20
+    assert template_arguments("a<b<c, d<e>>, f>") == ("b<c, d<e>>", "f")
+    kept = [kernel.entry for kernel in representatives() if kernel.entry.startswith(COSTLY)]
     types = ("signed char", "unsigned char")
     assert {f"{COSTLY}Integers<{x}, {w}>, false>" for x, w in product(types, repeat=2)} < {*kept}
     backward = {f"{COSTLY}Floats<{x}, Epilogue<Identity>>, {y}>" for x, y in product(("float", "machine::half"), ("true", "false"))}
     assert backward < {*kept}
+    blocks = [
+        {template_arguments(own.entry)[::3][:2] for own in some if own.file == "recurrent/layer.cu"}
+        for some in (KERNELS, representatives())
+    ]
+    assert blocks[0] == blocks[1], "types and cells of persistent_block"
 
 
 def test_every_instance_and_every_pair_of_kernel_and_architecture_is_compiled() -> None:
