@@ -69,6 +69,23 @@ __device__ __forceinline__ Places<tensors, Offset> locate(Axes<tensors, Offset, 
     return places[0];
 }
 
+/// The same where all of the `most` axes are there, the outermost of size 1 if need be: nothing is looked up by an axis's number.
+template <int tensors, class Offset, int most>
+__device__ __forceinline__ Places<tensors, Offset> locate_along_all(Axes<tensors, Offset, most> const& axes, unsigned number) {
+    Places<tensors, Offset> places = {};
+#pragma unroll
+    for (int axis = most - 1; axis >= 0; --axis) {
+        unsigned const rest = axis == 0 ? 0 : axes.sizes[axis].quotient(number);
+        unsigned const entry = number - rest * axes.sizes[axis].divisor;
+        number = rest;
+#pragma unroll
+        for (int tensor = 0; tensor < tensors; ++tensor) {
+            places.of[tensor] += static_cast<Offset>(entry) * axes.strides[tensor][axis];
+        }
+    }
+    return places;
+}
+
 /// The same for axes with 2^32 entries and more. The division is 32-bit if the dividend is.
 template <int tensors>
 __device__ __forceinline__ Places<tensors> locate_far(Axes<tensors> const& axes, unsigned long long number) {

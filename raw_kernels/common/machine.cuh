@@ -111,6 +111,17 @@ __device__ __forceinline__ float reciprocal_flushed(float value) {
     return result;
 }
 
+/// The greater of two numbers, NaN if one is NaN.
+__device__ __forceinline__ float maximum(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+#else
+    return a > b || a != a ? a : b;
+#endif
+}
+
 /// The block's dynamic shared memory, aligned to 16 bytes.
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {

@@ -28,13 +28,15 @@ class Step:
         argument: its parameters, without addresses.
         addresses: the place of the tensor, or the name of the array of scratch, that each of the other fields is the address of. That of
             an absent tensor is null. `regions.images` is the field of a field.
-        count: elements that its threads own, one by one.
+        count: elements that its threads own, one by one, or in groups.
+        together: elements of a group, at most.
     """
 
     kernel: Kernel
     argument: Struct
     addresses: Mapping[str, str]
     count: int
+    together: int = 1
 
 
 class StepsPlan(PlanWithoutConstants):
@@ -63,7 +65,8 @@ class StepsPlan(PlanWithoutConstants):
         lines = [f"CUDA, {self._library.limits.name}"]
         for step in self._steps:
             blocks = self._library.element_blocks(step.count)
-            lines.append(f"{step.kernel.entry}: {step.count} elements, {blocks} block{'s' if blocks > 1 else ''}")
+            what = "elements" if step.together == 1 else f"times up to {step.together} elements"
+            lines.append(f"{step.kernel.entry}: {step.count} {what}, {blocks} block{'s' if blocks > 1 else ''}")
         return "\n".join(lines)
 
     def cost(self) -> Cost:

@@ -20,6 +20,7 @@ from dmlpy.devices.cuda.ahead import GPUS
 from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.plans import Target, plan_of
+from dmlpy.devices.cuda.pooling.planes import Reduction, planes_kernel
 from tests.devices.cuda.test_executed_instructions import code
 from tests.support.cuda.plan_kernels import H100, RecordingLibrary
 from tests.support.cuda.sass import Loop
@@ -42,6 +43,8 @@ PACKS = Statement(
 AXES = Statement("common/axes.cuh", "for (int axis = axes.count - 1; axis > 0; --axis)")
 GROUPS = Statement("activation/groups.cu", "for (long long first = static_cast<long long>(blockIdx.x) * thread_groups;")
 ROUNDS = Statement("activation/groups.cu", "for (int half = thread_group_size / 2; half > 0; half /= 2)")
+
+POSITIONS = Statement("pooling/planes.cu", "for (unsigned number = static_cast<unsigned>(first_element()); number < parameters.count;")
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,12 @@ def groups(function: str, width: int) -> Row:
     return Row(f"{function}, {data_type}", lambda: kernel, GROUPS, 2 * 4 * 16, {AXES: 0, ROUNDS: 7 if width == 8 else 8})
 
 
+def pooling(reduction: Reduction) -> Row:
+    """Windows of 3 by 3, two elements apart, of which a thread has two: each reads four elements that no other has read, and writes one."""
+    kernel = planes_kernel(np.dtype(np.float16), reduction, 3, adjacent=True)
+    return Row(f"{reduction}, float16", lambda: kernel, POSITIONS, 2 * (4 + 1) * 2)
+
+
 ROWS = [
     elements(dml.ActivationGeluDesc),
     elements(dml.ActivationSoftplusDesc, steepness=2.0),
@@ -110,8 +119,9 @@ ROWS = [
     groups("Softmax", 8),
     groups("LogSoftmax", 8),
     groups("Softmax", 4),
+    pooling("MaximumOf"),
 ]
-USUAL = ("ACTIVATION_GELU", "Softmax, float16")
+USUAL = ("ACTIVATION_GELU", "Softmax, float16", "MaximumOf, float16")
 """The rows that are not slow."""
 
 

@@ -10,6 +10,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.plans import Target, plan_of
+from tests.support.cuda.plan_kernels import H100, RecordingLibrary
 from tests.support.layout_runs import check_layouts, compute, packed, results_of, run_in_layouts, same
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
@@ -61,7 +63,7 @@ def random_desc(kind: Any, rng: np.random.Generator) -> Any:
         parameters = {"input_scale_tensor": packed("float32", 1, images[1], *ones), "input_zero_point_tensor": packed(x, 1, 1, *ones)}
         parameters |= {"output_scale_tensor": packed("float32", 1, 1, *ones), "output_zero_point_tensor": packed(y, images[1])}
         return kind(input_tensor=packed(x, *slid.sizes), output_tensor=packed(y, *positioned.sizes), **parameters, **members)
-    if kind is dml.MaxPooling2Desc:
+    if kind is dml.MaxPooling2Desc and rng.integers(0, 3):
         members["output_indices_tensor"] = packed(str(rng.choice(["uint32", "uint64"])), *positioned.sizes)
     if kind is dml.LPPooling1Desc:
         members["p"] = int(rng.integers(1, 5))
@@ -184,14 +186,32 @@ def gradient_of_maxima() -> dml.OperatorDesc:
 
 def test_plans_name_their_kernels_and_cost(cuda_device: dml.Device) -> None:
     op = dml.compile(gradient_of_maxima(), cuda_device)
-    assert [line.partition(":")[0] for line in op.plan.splitlines()[1:]] == ["largest<float>", "largest_gradient<float, unsigned>"]
-    assert "120 elements" in op.plan
+    kernels = ["pool_planes<float, IndexedOf, 2, 2, true, 3>", "largest_gradient<float, unsigned>"]
+    assert [line.partition(":")[0] for line in op.plan.splitlines()[1:]] == kernels
+    assert "72 times up to 2 elements" in op.plan
     assert "180 elements" in op.plan
     report = op.explain_plan()
     assert report.bytes_moved == {"tensors": 4 * (180 + 120 + 180), "scratch": 2 * 512}
     assert report.floor_us is not None
     assert report.estimate_us is not None
     assert report.estimate_us > report.floor_us > 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window", "kernel"),
+    [
+        ((2, 3, 8, 9), (3, 3), "pool_planes<machine::half, MaximumOf, 3, 2, true, 3>"),
+        ((2, 3, 8, 9), (2, 3), "pool_planes<machine::half, MaximumOf, 0, 1, true, 3>"),
+        ((2, 3, 4, 8, 9), (3, 3, 3), "largest<machine::half>"),
+        ((1, 1, 50_000, 50_000), (3, 3), "largest<machine::half>"),  # places need more than 32 bits
+    ],
+)
+def test_kernels_of_two_dimensions_and_of_more(sizes: tuple[int, ...], window: tuple[int, ...], kernel: str) -> None:
+    paddings = {name: [1] * len(window) for name in ("start_padding", "end_padding")}
+    x, library = packed("float16", *sizes), RecordingLibrary(H100)
+    desc = dml.MaxPoolingDesc(input_tensor=x, strides=[2] * len(window), window_size=window, **paddings).with_outputs()
+    plan_of(desc, Target(library))
+    assert [each.entry for each in library.kernels] == [kernel]
 
 
 SANITIZED = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.pooling.align import align_kernel, choose_samples_kernel, corner_gradient_kernel, image_gradient_kernel
 from dmlpy.devices.cuda.pooling.forward import average_kernel, largest_kernel, norm_kernel
 from dmlpy.devices.cuda.pooling.gradient import average_gradient_kernel, largest_gradient_kernel
+from dmlpy.devices.cuda.pooling.planes import Reduction, planes_kernel
 from dmlpy.devices.cuda.pooling.regions import pool_regions_kernel
 from dmlpy.devices.cuda.pooling.unpooling import choose_kernel, collect_kernel, forget_kernel
 from dmlpy.devices.cuda.quantized.pooling import quantized_average_kernel
@@ -38,6 +39,13 @@ def pooling_instances() -> Iterator[Kernel]:
             yield largest_gradient_kernel(data_type, index_type)
     for data_type in FLOATS + INTEGERS:
         yield largest_kernel(data_type)
+    reductions: tuple[Reduction, ...] = ("MaximumOf", "IndexedOf")
+    turns, adjacent = cycle(product(reductions, (2, 3, 0))), cycle((True, False, False, True, True))
+    for data_type in INTEGERS:
+        yield planes_kernel(data_type, *next(turns), next(adjacent))
+    for data_type, taps in product(FLOATS, (2, 3, 0)):
+        for reduction in (*reductions, "AverageOf"):
+            yield planes_kernel(data_type, reduction, taps, next(adjacent))
     for input_type, output_type in product((np.dtype(np.int8), np.dtype(np.uint8)), repeat=2):
         yield quantized_average_kernel(input_type, output_type)
     for number_type in INDICES:

@@ -197,6 +197,8 @@ inline float reciprocal_approx(float value) {
     return cuda_on_cpu::approximate([](float x) { return 1.0f / x; }, [](double x) { return 1.0 / x; }, value, 1);
 }
 
+inline float maximum(float a, float b) { return a > b || a != a ? a : b; }
+
 inline float reciprocal_flushed(float value) {
     if (fabsf(value) < 0x1p-126f) return copysignf(INFINITY, value);
     const float result = reciprocal_approx(value);

@@ -9,6 +9,7 @@ import numpy as np
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.cuda.element_types import element_type
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
+from dmlpy.devices.cuda.pooling.planes import planes_step
 from dmlpy.devices.cuda.pooling.sliding import sliding_type, sliding_value
 from dmlpy.devices.cuda.steps import Step, StepsPlan
 
@@ -50,6 +51,11 @@ def largest_kernel(data_type: np.dtype[Any]) -> Kernel:
 def average_plan(desc: AveragePoolingDesc | AveragePooling1Desc, target: Target) -> StepsPlan:
     """The plan of an average pooling. Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()
+    planes = planes_step(
+        desc, "AverageOf", _INPUT_AND_OUTPUT, output=tensors["output_tensor"].element_strides, include_padding=desc.include_padding
+    )
+    if planes is not None:
+        return StepsPlan(desc, target.library, [planes])
     kernel = average_kernel(tensors["input_tensor"].data_type.numpy)
     argument = np.zeros(1, kernel.parameters)
     strides = [tensors[name].element_strides for name in ("output_tensor", "input_tensor")]
@@ -85,6 +91,17 @@ def largest_step(
         addresses: the step's addresses.
         wide_indices: whether indices have 64 bits, not 32.
     """
+    has_indices = "indices" in addresses
+    planes = planes_step(
+        desc,
+        "IndexedOf" if has_indices else "MaximumOf",
+        addresses,
+        output=output,
+        indices=indices if has_indices else None,
+        wide_indices=wide_indices,
+    )
+    if planes is not None:
+        return planes
     x = desc.tensors()["input_tensor"]
     data_type = x.data_type.numpy
     kernel = largest_kernel(data_type)
