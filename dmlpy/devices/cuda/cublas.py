@@ -1,4 +1,4 @@
-"""The one cuBLAS product that the plans need, called directly: CuPy's wrapper rejects a stream that is being captured."""
+"""The cuBLAS products that the plans need, called directly: CuPy's wrapper rejects a stream that is being captured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DISALLOW_REDUCED_PRECISION_REDUCTION = 16
 _GEMM_DEFAULT = -1
 _STATUS_ALLOC_FAILED = 3
 
-_INT, _POINTER = ctypes.c_int, ctypes.c_void_p
+_INT, _LONG, _POINTER = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cublasCreate_v2": (ctypes.POINTER(_POINTER),),
     "cublasSetMathMode": (_POINTER, _INT),
@@ -33,6 +33,12 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
         *(_POINTER, _INT, _INT, _INT, _INT, _INT, _POINTER),
         *(_POINTER, _INT, _INT, _POINTER, _INT, _INT, _POINTER),
         *(_POINTER, _INT, _INT, _INT, _INT),
+    ),
+    # the same with the elements from one matrix of a batch to the next after each leading dimension, and the batch after the last
+    "cublasGemmStridedBatchedEx": (
+        *(_POINTER, _INT, _INT, _INT, _INT, _INT, _POINTER),
+        *(_POINTER, _INT, _INT, _LONG, _POINTER, _INT, _INT, _LONG, _POINTER),
+        *(_POINTER, _INT, _INT, _LONG, _INT, _INT, _INT),
     ),
 }
 
@@ -62,7 +68,7 @@ class Cublas:
         self._lock = threading.Lock()
 
     def bind(
-        self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None = None
+        self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None = None, batch: int = 1
     ) -> Callable[[int], None]:
         """Enqueues C = A @ transpose(B), or C += A @ transpose(B), on a stream; C is row-major.
 
@@ -73,26 +79,30 @@ class Cublas:
             accumulate: whether the product is added to C.
             tf32: whether factors of float32 may be rounded to TF32.
             workspace: its address, a multiple of 256, and its size in bytes.
+            batch: products, of matrices that lie each one's step apart.
         """
         # cuBLAS is column-major: a row-major matrix is its transpose there, and transpose(C) = B @ transpose(A).
         of_b, of_a = _OP_N if b.transposed else _OP_T, _OP_T if a.transposed else _OP_N
         operand = _REAL_TYPES[a.data_type.name]
         compute = _COMPUTE_32F_FAST_TF32 if tf32 and operand == _REAL_TYPES["float32"] else _COMPUTE_32F
         beta = self._one if accumulate else self._zero
-        values = (
-            *(self._handle.value, of_b, of_a, b.rows, a.rows, a.columns, ctypes.addressof(self._one)),
-            *(b.pointer, operand, b.row_stride, a.pointer, operand, a.row_stride, ctypes.addressof(beta)),
-            *(c.pointer, _REAL_TYPES[c.data_type.name], c.row_stride, compute, _GEMM_DEFAULT),
-        )
+        shape = (self._handle.value, of_b, of_a, b.rows, a.rows, a.columns, ctypes.addressof(self._one))
+        left, right = ((matrix.pointer, operand, matrix.row_stride) for matrix in (a, b))
+        result, how = (c.pointer, _REAL_TYPES[c.data_type.name], c.row_stride), (compute, _GEMM_DEFAULT)
+        values: tuple[Any, ...] = (*shape, *right, *left, ctypes.addressof(beta), *result, *how)
+        name = "cublasGemmEx"
+        if batch > 1:
+            values = (*shape, *right, b.step, *left, a.step, ctypes.addressof(beta), *result, c.step, batch, *how)
+            name = "cublasGemmStridedBatchedEx"
         # Converted once: for this many arguments conversion takes as long as the call.
-        arguments = [kind(value) for kind, value in zip(_SIGNATURES["cublasGemmEx"], values, strict=True)]
+        arguments = [kind(value) for kind, value in zip(_SIGNATURES[name], values, strict=True)]
 
         def multiply(stream: int) -> None:
             with self._lock:
                 self._call("cublasSetStream_v2", self._handle, stream)
                 if workspace is not None:
                     self._call("cublasSetWorkspace_v2", self._handle, *workspace)  # each cublasSetStream forgets it
-                self._call("cublasGemmEx", *arguments)
+                self._call(name, *arguments)
 
         return multiply
 

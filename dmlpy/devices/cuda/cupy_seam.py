@@ -293,15 +293,16 @@ class CupySeam:
         accumulate: bool = False,
         tf32: bool = False,
         workspace: int = 0,
+        batch: int = 1,
     ) -> None:
-        self.bind_gemm(device, a, b, c, accumulate, tf32, workspace)(stream)
+        self.bind_gemm(device, a, b, c, accumulate, tf32, workspace, batch)(stream)
 
     @translated
     def bind_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0, batch: int = 1
     ) -> Callable[[int], None]:
         memory = (workspace, self.workspace_size(device)) if workspace else None
-        product = self._blas(device).bind(a, b, c, accumulate, tf32, memory)
+        product = self._blas(device).bind(a, b, c, accumulate, tf32, memory, batch)
 
         def multiply(stream: int) -> None:
             try:

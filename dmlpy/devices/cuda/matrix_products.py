@@ -47,9 +47,17 @@ def workspace(library: KernelLibrary) -> tuple[str, Sequence[int], np.dtype[Any]
 
 
 def gemm(
-    library: KernelLibrary, scratch: Mapping[str, int], a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, *, tf32: bool
+    library: KernelLibrary,
+    scratch: Mapping[str, int],
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    accumulate: bool = False,
+    *,
+    tf32: bool,
+    batch: int = 1,
 ) -> Launch:
-    """A matrix product that works in the scratch array "workspace": see `Seam.gemm`. `tf32` is for factors of float32."""
+    """Matrix products that work in the scratch array "workspace": see `Seam.gemm`. `tf32` is for factors of float32."""
     place = scratch["workspace"]
     rounds = tf32 and a.data_type == FLOAT
-    return library.seam.bind_gemm(library.device, a, b, c, accumulate, rounds, place + -place % _WORKSPACE_ALIGNMENT)
+    return library.seam.bind_gemm(library.device, a, b, c, accumulate, rounds, place + -place % _WORKSPACE_ALIGNMENT, batch)

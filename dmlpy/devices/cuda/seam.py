@@ -69,6 +69,7 @@ class Matrix:
         rows: and `columns`: the sizes in the product, whatever the order in memory.
         row_stride: the stride in elements. Element (i, j) lies at i * row_stride + j, or with `transposed` at j * row_stride + i.
         transposed: whether memory holds the rows of the matrix's transpose.
+        step: elements from one matrix of a batch to the next; 0 repeats it.
     """
 
     pointer: int
@@ -77,6 +78,7 @@ class Matrix:
     row_stride: int
     data_type: np.dtype[Any]
     transposed: bool = False
+    step: int = 0
 
 
 class Memory(Protocol):
@@ -170,19 +172,21 @@ class Seam(Protocol):
         accumulate: bool = False,
         tf32: bool = False,
         workspace: int = 0,
+        batch: int = 1,
     ) -> None:
         """Computes C = A @ transpose(B), or C += A @ transpose(B) with `accumulate`; A and B have one type (float32 or float16).
 
         c is float32, or float16 where a and b are and nothing is accumulated. a is [m, k], b is [n, k], c is [m, n]; a and b may be
         transposed in memory, c may not. Sums are float32, rounded once for a float16 c. Only with `tf32` may factors of float32
-        be rounded to TF32, which has 10 bits of mantissa; float16 has no more, and is never rounded.
+        be rounded to TF32, which has 10 bits of mantissa; float16 has no more, and is never rounded. With a `batch` so many products are
+        computed, of matrices that lie each one's `step` apart; those of c do not overlap.
 
         `workspace` is the address of `workspace_size` bytes, a multiple of 256, which must not be used otherwise while the product runs.
         With 0 the library allocates memory; in a stream that is being captured it then adds an allocation to the graph.
         """
 
     def bind_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0, batch: int = 1
     ) -> Callable[[int], None]:
         """Binds everything of `gemm` but the stream."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,18 @@ EXPORT int cublasGemmEx(void* h, int transa, int transb, int m, int n, int k, co
         }
     return 0;
 }
+EXPORT int cublasGemmStridedBatchedEx(void* h, int transa, int transb, int m, int n, int k, const void* alpha, const void* A, int Atype,
+                                      int lda, long long stepA, const void* B, int Btype, int ldb, long long stepB, const void* beta,
+                                      void* C, int Ctype, int ldc, long long stepC, int count, int compute, int algo) {
+    const auto moved = [](const void* matrix, long long elements, int type) {
+        return const_cast<char*>(static_cast<const char*>(matrix)) + elements * (type == 0 ? 4 : 2);
+    };
+    int status = 0;
+    for (int i = 0; i < count && status == 0; ++i)
+        status = cublasGemmEx(h, transa, transb, m, n, k, alpha, moved(A, i * stepA, Atype), Atype, lda, moved(B, i * stepB, Btype), Btype,
+                              ldb, beta, moved(C, i * stepC, Ctype), Ctype, ldc, compute, algo);
+    return status;
+}
 EXPORT void* seen_stream() { return stream; }
 EXPORT void* seen_workspace() { return workspace; }
 EXPORT size_t seen_workspace_size() { return workspace_size; }
@@ -101,6 +114,21 @@ def test_product(library: ctypes.CDLL, m: int, n: int, k: int, transposed: tuple
     np.testing.assert_allclose(c[:, :n], product + before[:, :n] if accumulate else product, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(c[:, n:], before[:, n:])
     assert library.seen_stream() == 5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_batch_is_one_call(library: ctypes.CDLL, dtype: Any) -> None:
+    """Of matrices with gaps between them, of which the left one repeats."""
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((2, 3)).astype(dtype), rng.standard_normal((5, 9, 4)).astype(dtype)
+    c = np.full((5, 3, 8), np.nan, dtype)
+    right = replace(matrix(b[0], 3), rows=7, step=b[0].size)
+    Cublas(library).bind(matrix(a, 3), right, replace(matrix(c[0, :2], 7), step=c[0].size), False, False, None, 5)(16)
+    product = a.astype(np.float64) @ b[:, :7, :3].astype(np.float64).transpose(0, 2, 1)
+    np.testing.assert_allclose(c[:, :2, :7], product, rtol=1e-5 if dtype == np.float32 else 2e-3, atol=1e-3)
+    assert np.isnan(c[:, 2]).all()
+    assert np.isnan(c[:, :, 7]).all()
+    assert library.seen_stream() == 16
 
 
 def test_a_product_of_halves_may_be_rounded_to_them(library: ctypes.CDLL) -> None:

@@ -102,8 +102,36 @@ def test_the_library_takes_matrices_whose_rows_or_columns_are_packed(by_library:
 
 
 def test_small_products_and_large_batches_are_the_own_kernel_s(cuda_device: dml.Device) -> None:
-    for batch, side, library in (((), 64, False), ((), 512, True), ((16,), 512, True), ((17,), 512, False)):
+    for batch, side, library in (((), 64, False), ((), 512, True), ((17,), 512, True), ((3, 17), 512, True), ((17,), 64, False)):
         assert ("cuBLAS" in described(gemm_desc("float16", batch, (side, side, side)), cuda_device)) == library
+    tensors = {name: dml.TensorDesc(data_type="FLOAT16", sizes=(17, 17, 512, 512)) for name in ("a_tensor", "b_tensor", "output_tensor")}
+    apart = tensors["a_tensor"].replace(strides=(512 * 512 * 18, 512 * 512, 512, 1))  # no stride leads to all, and 17 calls are too many
+    assert "cuBLAS" not in described(dml.GEMMDesc(**tensors | {"a_tensor": apart}), cuda_device)
+
+
+# strides of the batches of [2, 3, 4, 6] A, of [2, 3, 6, 5] B, of a [2, 3, 4, 5] output; the calls
+BATCHES = {
+    "packed": ((72, 24), (90, 30), (60, 20), 1),
+    "B repeats in all, A has a gap": ((80, 24), (0, 0), (60, 20), 1),
+    "B repeats in the inner ones, A has a gap": ((80, 25), (30, 0), (60, 20), 2),
+    "an output with gaps": ((72, 24), (90, 30), (70, 22), 2),
+    "outer and inner exchanged": ((24, 48), (30, 60), (20, 40), 2),
+}
+
+
+@pytest.mark.parametrize("row", BATCHES)
+def test_a_call_of_the_library_multiplies_a_batch(monkeypatch: pytest.MonkeyPatch, row: str) -> None:
+    """As many entries as one stride leads to in each tensor."""
+    monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 0)
+    a, b, y, calls = BATCHES[row]
+    strides = {"a_tensor": (*a, 6, 1), "b_tensor": (*b, 5, 1), "output_tensor": (*y, 5, 1)}
+    sizes = {"a_tensor": (2, 3, 4, 6), "b_tensor": (2, 3, 6, 5), "output_tensor": (2, 3, 4, 5)}
+    tensors = {name: dml.TensorDesc(data_type="FLOAT32", sizes=sizes[name], strides=strides[name]) for name in sizes}
+    desc, seam = dml.GEMMDesc(**tensors), CpuSeam()
+    given = {place: repeated(array, tensors[place]) for place, array in random_inputs(desc).items()}
+    found = run(desc, given, CudaDevice(seam))["output_tensor"]
+    assert_close(found, by_definition(desc, given)["output_tensor"], np.float32)
+    assert seam.counts["gemm"] == calls
 
 
 # strides of [2, 3, 4, 6] A, of the batch of B, of a [2, 3, 4, 5] output; the products that remain, and their rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import os
 import threading
 from collections import deque
@@ -282,6 +283,7 @@ class CpuSeam(CpuStreams):
         accumulate: bool = False,
         tf32: bool = False,
         workspace: int = 0,
+        batch: int = 1,
     ) -> None:
         self.counts["gemm"] += 1
         self._check_device(device)
@@ -301,20 +303,23 @@ class CpuSeam(CpuStreams):
             if workspace:  # whatever was there is spoilt
                 self._memory.check_range(workspace, self.workspace_size(device))
                 ctypes.memset(workspace, POISON, self.workspace_size(device))
-            left, right, result = (self._matrix(matrix) for matrix in (a, b, c))
-            with np.errstate(all="ignore"):  # a GPU does not warn
-                product = matrix_product(left, right, tf32=tf32, truncates=self.arithmetic != "exact")
-                result[...] = result + product if accumulate else product
+            for number in range(batch):
+                left, right, result = (self._matrix(matrix, number) for matrix in (a, b, c))
+                with np.errstate(all="ignore"):  # a GPU does not warn
+                    product = matrix_product(left, right, tf32=tf32, truncates=self.arithmetic != "exact")
+                    result[...] = result + product if accumulate else product
 
         self._issue(stream, multiply)
 
     def bind_gemm(
-        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0, batch: int = 1
     ) -> Callable[[int], None]:
-        return lambda stream: self.gemm(device, a, b, c, stream, accumulate, tf32, workspace)
+        return lambda stream: self.gemm(device, a, b, c, stream, accumulate, tf32, workspace, batch)
 
-    def _matrix(self, matrix: Matrix) -> Array:
-        item = matrix.data_type.itemsize
+    def _matrix(self, given: Matrix, number: int) -> Array:
+        """One matrix of a batch as an array."""
+        item = given.data_type.itemsize
+        matrix = dataclasses.replace(given, pointer=given.pointer + number * given.step * item)
         sizes = (matrix.columns, matrix.rows) if matrix.transposed else (matrix.rows, matrix.columns)
         if matrix.row_stride < sizes[1] or matrix.pointer % item:
             raise DeviceError(f"rows overlap or are misaligned: {matrix}")

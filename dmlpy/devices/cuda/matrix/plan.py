@@ -125,13 +125,12 @@ class GemmPlan(PlanWithoutConstants):
     def cost(self) -> Cost:
         gpu, sizes = GpuModel.of(self._library.limits), self._product.sizes
         size = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._desc.tensors().values())
-        by_library = isinstance(self._product, LibraryProduct)
         arithmetic: Arithmetic = "float"
         if self._type != FLOAT:
             arithmetic = "half"
         elif isinstance(self._product, LibraryProduct) and self._product.tf32:
             arithmetic = "tf32"
-        launches = sizes.batch if by_library else 1
+        launches = self._product.calls if isinstance(self._product, LibraryProduct) else 1
         flops = 2 * sizes.multiplications
         floor = max(gpu.memory_us(size), gpu.product_us(flops, factors_of(self._output, tf32=self._tf32)))
         product_us = max(gpu.memory_us(size), gpu.gemm_us(flops, size, arithmetic))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +22,10 @@ if TYPE_CHECKING:
 
 PRODUCT_FILE = "matrix/product.cu"
 
-MOST_LIBRARY_PRODUCTS = 16
-"""Entries of a batch that the library multiplies, one after the other."""
+MOST_LIBRARY_CALLS = 16
+"""Calls of the library, one after the other, for the entries of a batch."""
+MOST_IN_CALL = 2**16 - 1
+"""Entries of a batch that one call multiplies: as many as a grid has along an axis."""
 LEAST_LIBRARY_MULTIPLICATIONS = 2**22
 """The fewest multiplications of an entry for which the library is used: an estimate."""
 
@@ -208,7 +209,7 @@ class OwnProduct:
 
 @dataclass(frozen=True)
 class LibraryProduct:
-    """output = a b by the library, a call for each entry of the batch.
+    """output = a b by the library, in as few calls as the strides of the batch allow.
 
     Attributes:
         a: the left factor.
@@ -234,18 +235,36 @@ class LibraryProduct:
 
     def pays(self) -> bool:
         """Whether it is expected to be faster than the project's own kernel."""
-        sizes = self.sizes
-        return sizes.batch <= MOST_LIBRARY_PRODUCTS and sizes.multiplications >= sizes.batch * LEAST_LIBRARY_MULTIPLICATIONS
+        (calls, together), sizes = self._division(), self.sizes
+        fits = len(calls) <= MOST_LIBRARY_CALLS and together <= MOST_IN_CALL
+        return fits and sizes.multiplications >= sizes.batch * LEAST_LIBRARY_MULTIPLICATIONS
+
+    @property
+    def calls(self) -> int:
+        """Calls of the library."""
+        return len(self._division()[0])
+
+    def _division(self) -> tuple[list[tuple[int, int]], int]:
+        """The first entries of the batch of each call, and the entries of a call: all, if one stride leads to all of them."""
+        outer, inner = self.sizes.outer, self.sizes.inner
+        strides = [operand.matrices.strides for operand in (self.a, self.b, self.output)]
+        if outer == 1 or inner == 1 or all(own[0] == inner * own[1] for own in strides):
+            return [(0, 0)], outer * inner
+        return ([(0, entry) for entry in range(inner)], outer) if outer > inner else ([(entry, 0) for entry in range(outer)], inner)
 
     def describe(self) -> str:
         sizes, rounds = self.sizes, ", factors rounded to TF32" if self.tf32 else ""
         count = f"{sizes.batch} products" if sizes.batch > 1 else "a product"
-        return f"cuBLAS: {count} of [{sizes.rows}, {sizes.terms}] and [{sizes.terms}, {sizes.columns}]{rounds}"
+        _, together = self._division()
+        how = f", {together} in a call" if together > 1 else ""
+        return f"cuBLAS: {count} of [{sizes.rows}, {sizes.terms}] and [{sizes.terms}, {sizes.columns}]{how}{rounds}"
 
     def bind(self, library: KernelLibrary, found: Mapping[str, int]) -> list[Launch]:
-        of_b = self.b.transposed()
-        calls = []
-        for entry in product(range(self.sizes.outer), range(self.sizes.inner)):
-            a, b, c = (operand.matrix(found, *entry) for operand in (self.a, of_b, self.output))
-            calls.append(gemm(library, found, a, b, c, tf32=self.tf32))
-        return calls
+        operands = (self.a, self.b.transposed(), self.output)
+        calls, together = self._division()
+        along = 0 if self.sizes.inner == 1 or (len(calls) > 1 and calls[1][1]) else 1
+        made = []
+        for entry in calls:
+            a, b, c = (replace(operand.matrix(found, *entry), step=operand.matrices.strides[along]) for operand in operands)
+            made.append(gemm(library, found, a, b, c, tf32=self.tf32, batch=together))
+        return made
