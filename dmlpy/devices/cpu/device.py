@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.description.enums import DataType, ExecutionFlags
-from dmlpy.devices.cpu.plans import compiled_plan, numba_is_installed, why_no_kernels
+from dmlpy.devices.cpu.plans import compiled_plan, numba_is_installed, rounding_plan, why_no_kernels
 from dmlpy.devices.device import shared
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.devices.threads import available_threads
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class CpuDevice(NumpyDevice):
     """The processor: runs everything that NumPy's device runs, with kernels that Numba compiles, if it is installed and they exist.
 
-    Arrays are NumPy's; execution flags have no effect. `plan` of an operator names the strategy, `compiled` or `numpy`, and
-    why. The first plan of a kind compiles its kernels, which takes seconds.
+    Arrays are NumPy's. ALLOW_HALF_PRECISION_COMPUTATION lets FLOAT32 products round their factors to BFLOAT16; other execution flags
+    have no effect. `plan` of an operator names the strategy, `compiled` or `numpy`, and why. The first plan of a kind compiles its
+    kernels, which takes seconds.
     """
 
     name = "cpu"
@@ -32,6 +33,9 @@ class CpuDevice(NumpyDevice):
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         compiled = compiled_plan(desc)
+        if ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and not isinstance(compiled, str):
+            make = rounding_plan.find(type(desc))
+            compiled = (make(desc) if make is not None else None) or compiled
         if not isinstance(compiled, str):
             compiled.strategy = "compiled"
             return compiled

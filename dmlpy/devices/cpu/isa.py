@@ -65,6 +65,13 @@ def converts_halves() -> bool:
     return platform.machine().lower() in ("arm64", "aarch64") or binding.get_host_cpu_features().get("f16c", False)
 
 
+@cache
+def multiplies_bfloat16() -> bool:
+    """Whether this machine has instructions that add products of pairs of BFLOAT16 to FLOAT32, on the registers of `host_isa`."""
+    features = imported("llvmlite.binding").get_host_cpu_features()
+    return bool(features.get("avx512f") and features.get("avx512bf16"))
+
+
 def refusal_of(types: Collection[DataType]) -> str | None:
     """Why kernels for this machine cannot read tensors of these types; None if they can."""
     return "this processor does not convert FLOAT16" if DataType.FLOAT16 in types and not converts_halves() else None

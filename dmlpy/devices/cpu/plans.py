@@ -23,6 +23,11 @@ attributes.
 It is called only if Numba is installed. The families' modules import Numba only when a plan is made.
 """
 
+rounding_plan: Attachments[Callable[[Any], Plan | None]] = Attachments("dmlpy.devices.cpu", "plans")
+"""`@rounding_plan(GEMMDesc)` attaches a function that returns the plan of a checked desc that ALLOW_HALF_PRECISION_COMPUTATION allows, if
+it is faster than the usual one.
+"""
+
 
 @cache
 def numba_is_installed() -> bool:

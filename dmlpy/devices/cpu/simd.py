@@ -399,12 +399,12 @@ class Simd:
 
         return multiply_add
 
-    def every_second(self) -> Any:
-        """The kernel of two vectors that returns the even lanes of both."""
+    def every_second(self, first: int = 0) -> Any:
+        """The kernel of two vectors that returns the lanes 0, 2, 4 and so on of both, or with `first` = 1 the others."""
 
         @intrinsic
         def every_second(context: Any, x: Any, y: Any) -> Any:
-            chosen = ir.Constant(ir.VectorType(INDEX, self.lanes), [2 * lane for lane in range(self.lanes)])
+            chosen = ir.Constant(ir.VectorType(INDEX, self.lanes), [2 * lane + first for lane in range(self.lanes)])
             return self.kind(self.kind, self.kind), lambda context, builder, signature, arguments: builder.shuffle_vector(
                 *arguments, chosen
             )
@@ -430,12 +430,16 @@ class Simd:
 
         return of_packed
 
-    def product_in_place(self, vectors: int) -> Any:
+    def product_in_place(self, vectors: int, add_product: Callable[[Any, Any, Any, Any], Any] | None = None) -> Any:
         """The kernel `multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums)`.
 
         As `product`, for a matrix whose terms lie `matrix_row` bytes from each other.
+
+        Args:
+            vectors: the number of vectors.
+            add_product: add_product(builder, x, y, z) is what adds the product of two vectors to sums z, in place of `fused`.
         """
-        multiply, size = self._product(vectors, False), vectors * self.size
+        multiply, size = self._product(vectors, False, add_product), vectors * self.size
 
         @jit
         def in_place(
@@ -460,7 +464,7 @@ class Simd:
 
         return strided
 
-    def _product(self, vectors: int, by_terms: bool) -> Any:
+    def _product(self, vectors: int, by_terms: bool, add_product: Callable[[Any, Any, Any, Any], Any] | None = None) -> Any:
         """The kernel `multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums, sums_row)`."""
 
         @intrinsic
@@ -480,14 +484,22 @@ class Simd:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 columns, *others = arguments
                 for count in each_count(builder, columns, self.isa.columns(vectors)):
-                    self._product_of(builder, vectors, count, others, by_terms)
+                    self._product_of(builder, vectors, count, others, by_terms, add_product or self.fused)
                 return context.get_dummy_value()
 
             return types.void(*[types.int64] * 10), generate
 
         return multiply
 
-    def _product_of(self, builder: Any, vectors: int, columns: int, arguments: Sequence[Any], by_terms: bool) -> None:
+    def _product_of(
+        self,
+        builder: Any,
+        vectors: int,
+        columns: int,
+        arguments: Sequence[Any],
+        by_terms: bool,
+        add_product: Callable[[Any, Any, Any, Any], Any],
+    ) -> None:
         """The code of a product for a number of columns."""
         matrix, matrix_row, terms, factors, row, start, start_row, sums, sums_row = arguments
         count = columns * vectors
@@ -510,7 +522,7 @@ class Simd:
                 factor = self.repeated_at(builder, builder.add(factor_rows[column], offset))
                 for vector in range(vectors):
                     place = part * count + column * vectors + vector
-                    totals[place] = self.fused(builder, values[vector], factor, totals[place])
+                    totals[place] = add_product(builder, values[vector], factor, totals[place])
 
         def loop(begin: Any, end: Any, step: int, totals: list[Any]) -> list[Any]:
             """Adds the terms from `begin` to `end`, `step` at a time."""

@@ -15,6 +15,7 @@ import numpy as np
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.matrix.blocked import BLOCK_TERMS, VECTORS, BlockedProductParameters, blocked_scratch
+from dmlpy.devices.cpu.matrix.pair_kernels import add_pairs
 from dmlpy.devices.cpu.matrix.plan import PanelPackingParameters, ProductParameters
 from dmlpy.devices.cpu.product_kernels import call_product
 from dmlpy.devices.cpu.recurrent.packing_kernels import transposed_tile
@@ -89,18 +90,19 @@ def build_packing(halves: bool, isa: Isa) -> TaskBody:
     return pack
 
 
-def build_product(halves: bool, isa: Isa) -> TaskBody:
+def build_product(halves: bool, pairs: bool, isa: Isa) -> TaskBody:
     """Builds a thread's part of a matrix product, to be compiled.
 
     Args:
         halves: whether the tensors are FLOAT16.
+        pairs: whether terms of A and B are pairs of BFLOAT16, with the size of a FLOAT32.
         isa: the instruction set that it is compiled for.
     """
     simd, load_store = simd_of(isa), load_store_of(halves, isa)
     read, write, element, one, copy = load_store.load, load_store.store, load_store.size, load_store.load_one, row_copy(halves, isa)
     load, store, all_of, multiply_add = simd.load, simd.store, simd.all_of, simd.multiply_add
     at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
-    multiply, scaled, most = simd.product_in_place(VECTORS), simd.multiply, isa.columns(VECTORS)
+    multiply, scaled, most = simd.product_in_place(VECTORS, add_pairs if pairs else None), simd.multiply, isa.columns(VECTORS)
     width, row_size = VECTORS * lanes, VECTORS * size
 
     @jit

@@ -87,9 +87,9 @@ class PanelPackingParameters(CountedParameters):
 
 
 PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_product", 5)
-"""The matrix product: whether of FLOAT16, and the instruction set."""
+"""The matrix product: whether of FLOAT16, whether terms are pairs of BFLOAT16, and the instruction set."""
 PACKING = Kernel("dmlpy.devices.cpu.matrix.kernels:build_packing", 5)
-"""The packing of B. The choices are those of `PRODUCT`."""
+"""The packing of B: whether of FLOAT16, and the instruction set."""
 
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
@@ -153,7 +153,7 @@ class ProductPlan(Plan):
         self.temporary_size = self.prepared_temporary_size + (0 if self._in_place else self.persistent_size)
 
     def load(self) -> None:
-        _ = PRODUCT(self._halves, self._isa), PACKING(self._halves, self._isa)
+        _ = PRODUCT(self._halves, False, self._isa), PACKING(self._halves, self._isa)
         if self._activation_plan is not None:
             self._activation_plan.load()
 
@@ -204,12 +204,16 @@ class ProductPlan(Plan):
             b = self._packed_b_parameters(address)
             if persistent is None:
                 work.append(self.pack(tensors, address))
-        parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, self._isa), self._threads
+        parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, False, self._isa), self._threads
         work.append(TaskLaunch.of(kernel, parameters, threads))
-        if self._activation_plan is not None:
-            output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
-            work.append(self._activation_plan.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
-        return in_order(work)
+        return in_order(work + self._following(tensors, temporary))
+
+    def _following(self, tensors: Pointers, temporary: int) -> list[Launch]:
+        """The work behind the product."""
+        if self._activation_plan is None:
+            return []
+        output, scratch = tensors["output_tensor"], temporary + self._threads * self._scratch_size
+        return [self._activation_plan.bind({"input_tensor": output, "output_tensor": output}, scratch, None)]
 
     def _byte_strides(self, tensor: TensorDesc) -> tuple[int, int, int, int]:
         """A tensor's strides in bytes, along two dimensions of the batch, the rows and the columns."""
@@ -229,7 +233,8 @@ class ProductPlan(Plan):
         outer, inner = (0 if broadcasts else step for broadcasts, step in zip(self._broadcasts, (outer, inner), strict=True))
         return {"b": address, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
 
-    def _parameters(self, tensors: Pointers, temporary: int, b: Mapping[str, int]) -> Parameters:
+    def _parameters(self, tensors: Pointers, temporary: int, packed: Mapping[str, int]) -> Parameters:
+        """The parameters, of which `packed` has those of B, and perhaps others of A."""
         values: dict[str, Any] = {
             "tiles": self._tiles,
             "rows": self._rows,
@@ -239,7 +244,6 @@ class ProductPlan(Plan):
             "row_splits": self._row_splits,
             "panel_splits": self._panel_splits,
             "batch": self._batch[1],
-            **b,
             "scratch": temporary,
             "scratch_size": self._scratch_size,
             "alpha": self._desc.alpha,
@@ -252,7 +256,7 @@ class ProductPlan(Plan):
                 outer, inner, row, column = self._byte_strides(self._tensors[tensor])
                 values |= {name: tensors[tensor], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
                 values |= {"c_column": column} if name == "c" else {}
-        return ProductParameters.bound(values)
+        return ProductParameters.bound(values | dict(packed))
 
 
 def b_strides(desc: GEMMDesc) -> tuple[int, int]:

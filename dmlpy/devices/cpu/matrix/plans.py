@@ -6,18 +6,21 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType, MatrixTransform
-from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.plans import plan, rounding_plan
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 from dmlpy.operators.matrix import GEMMDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.matrix.pair_plan import PairProductPlan
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, TransposedProductPlan
     from dmlpy.devices.cpu.wide import WidePlan
 
 _MIN_ROWS, _MIN_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
+_MIN_TERMS = 16
+"""With fewer terms, rounding A would take as long as multiplying it."""
 
 
 @plan(GEMMDesc)
@@ -49,6 +52,22 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | WidePl
     if halves and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
         return wide_plan(desc)
     return ProductPlan(desc)
+
+
+@rounding_plan(GEMMDesc)
+def pair_plan(desc: GEMMDesc) -> PairProductPlan | None:
+    """The plan of a checked desc that rounds its factors to BFLOAT16, if it is faster."""
+    from dmlpy.devices.cpu.isa import multiplies_bfloat16
+    from dmlpy.devices.cpu.matrix.plan import ProductPlan
+
+    if desc.a_tensor.data_type is not DataType.FLOAT32 or not multiplies_bfloat16():
+        return None
+    usual = product_plan(desc)
+    if type(usual) is not ProductPlan or desc.a_tensor.sizes[-1] < _MIN_TERMS:
+        return None
+    from dmlpy.devices.cpu.matrix.pair_plan import PairProductPlan
+
+    return PairProductPlan(desc)
 
 
 def _transposed_plan(desc: GEMMDesc, output: TensorDesc) -> TransposedProductPlan | str:
