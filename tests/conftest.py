@@ -110,13 +110,14 @@ def untrusted_models(monkeypatch: pytest.MonkeyPatch) -> None:
 def _own_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Kernels that the product compiles in tests do not go to the user's cache; those for CPUs are compiled without optimisations.
 
-    LLVM's optimisations take most of the time. Tests of optimised kernels delete NUMBA_OPT. Workers of one run share what they compile.
+    LLVM's optimizations take most of the time. Tests of optimized kernels delete DMLPY_CPU_OPTIMIZATION. Workers of one run share what they
+    compile.
     """
     base = tmp_path_factory.getbasetemp()
     own = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kernels"
     own.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NUMBA_OPT", "0")
+        patch.setenv("DMLPY_CPU_OPTIMIZATION", "0")
         patch.setenv("DMLPY_CACHE_DIR", os.environ.get(KERNELS) or str(own))
         yield
 

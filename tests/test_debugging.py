@@ -149,9 +149,9 @@ def test_nodes_on_the_host_are_logged(logged: pytest.LogCaptureFixture) -> None:
 
 
 def test_operators_that_numpy_runs_are_logged(logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlpy.devices.cpu.device.compiled_plan", lambda desc: "Numba is not installed")
+    monkeypatch.setattr("dmlpy.devices.cpu.device.compiled_plan", lambda desc: "llvmlite is not installed")
     assert CpuDevice().plan(DESC) is not None
-    assert logged.messages == ["DML_ELEMENT_WISE_EXP_OPERATOR_DESC on cpu: NumPy runs it: Numba is not installed"]
+    assert logged.messages == ["DML_ELEMENT_WISE_EXP_OPERATOR_DESC on cpu: NumPy runs it: llvmlite is not installed"]
 
 
 def test_the_lines_that_were_logged_stay_few(logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -297,7 +297,7 @@ def shared(make: Callable[[int], Kind | str]) -> Callable[[int], Kind | str]:
 def device(name: Device | str | None = None) -> Device:
     """The device of a name: `cpu`, `numpy`, `cuda` (the first GPU) or `cuda:1`; None means the first GPU that works, else `cpu`.
 
-    Both `cpu` and `numpy` are the processor: `numpy` runs by NumPy alone, and `cpu` by compiled kernels where they exist and Numba is
+    Both `cpu` and `numpy` are the processor: `numpy` runs by NumPy alone, and `cpu` by compiled kernels where they exist and llvmlite is
     installed. `numba` is a former name of `cpu`. `cuda-emulated` runs the CUDA kernels on the processor, slowly, to debug them.
 
     Raises:

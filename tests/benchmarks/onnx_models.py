@@ -262,7 +262,7 @@ def main() -> None:
             return
         record: dict[str, Any] = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "processor": machine.host(1).processor}
         record |= {"threads": arguments.threads, "rounds": arguments.rounds, "load": os.getloadavg()}
-        record["versions"] = {name: __import__(name).__version__ for name in ("dmlpy", "numpy", "numba", "onnx", "onnxruntime")}
+        record["versions"] = {name: __import__(name).__version__ for name in ("dmlpy", "numpy", "llvmlite", "onnx", "onnxruntime")}
         record["models"] = {}
         for name in arguments.names or MODELS:
             record["models"][name] = found = measured(name, arguments.threads, arguments.rounds)

@@ -104,7 +104,7 @@ IN_EACH_CELL = pytest.mark.parametrize("function", IN_CELLS, ids=lambda function
 @IN_EACH_CELL
 def test_activations_of_cells(function: Function, device: str) -> None:
     if device == "cpu":
-        pytest.importorskip("numba")
+        pytest.importorskip("llvmlite")
     for x in (floats(COUNT, 4), halves()[::4]):
         check_in_cells(function, device, x)
 
@@ -115,6 +115,6 @@ def test_activations_of_cells(function: Function, device: str) -> None:
 @IN_EACH_CELL
 def test_activations_of_cells_at_a_million(function: Function, device: str, seed: int) -> None:
     if device == "cpu":
-        pytest.importorskip("numba")
+        pytest.importorskip("llvmlite")
     for x in (floats(ALL, seed), halves()):
         check_in_cells(function, device, x)

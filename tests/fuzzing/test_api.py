@@ -32,7 +32,7 @@ FEW = {
 
 def devices(name: str) -> Sequence[dml.Device]:
     if name == "cpu":
-        pytest.importorskip("numba")
+        pytest.importorskip("llvmlite")
     return [cuda_on_cpu() if name == "cuda-emulated" else dml.device(name)]
 
 

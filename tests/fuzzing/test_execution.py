@@ -32,7 +32,7 @@ FEW = {"forks": 1, "pages": 10, "threads": 1, "interrupts": 8}
 
 
 def test_a_few_tries() -> None:
-    """In one process: Numba compiles what several of them run, and that takes longer than the fuzzers."""
+    """In one process: several of them run the same kernels, whose compilation takes longer than the fuzzers."""
     runs = [[name, "--tries", str(tries), "--seed", "1"] for name, tries in FEW.items()]
     done = program("-c", f"from tests.fuzzing.execution import main; raise SystemExit(sum(main(run) for run in {runs}))")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -274,7 +274,7 @@ COMPILED = tuple(kind.short_name() for kind in (*FUNCTIONS, *OPERATORS))
 
 @pytest.mark.parametrize("name", [name for name in TYPICAL if name != "tanh gelu"])
 def test_typical_chains_give_the_same_bits_on_the_cpu(name: str) -> None:
-    pytest.importorskip("numba")
+    pytest.importorskip("llvmlite")
     graph = TYPICAL[name]()
     assert dml.compile(graph, "cpu").explain_plan().chains
     check_chains(graph, dml.device("cpu"), 1)
@@ -282,7 +282,7 @@ def test_typical_chains_give_the_same_bits_on_the_cpu(name: str) -> None:
 
 @pytest.mark.parametrize("seed", first_few(range(300), 6))
 def test_random_chains_give_the_same_bits_on_the_cpu(seed: int) -> None:
-    pytest.importorskip("numba")
+    pytest.importorskip("llvmlite")
     names = tuple(name for name in COMPILED if name in element_wise())
     check_chains(chain_graph(seed, 2 + seed % 6, names), dml.device("cpu"), seed)
 

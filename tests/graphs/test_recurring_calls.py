@@ -171,7 +171,7 @@ def chain(nodes: int) -> Graph:
 
 
 def test_no_python_runs_for_a_compiled_node() -> None:
-    pytest.importorskip("numba")
+    pytest.importorskip("llvmlite")
     counted = []
     for nodes in (4, 200):
         op: Any = dml.compile(chain(nodes), "cpu")

@@ -245,7 +245,7 @@ def test_turns_in_place(device: str, name: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_little_python_runs_in_a_recurring_run() -> None:
     """As much for a model of many compiled nodes as for one of a single node."""
-    pytest.importorskip("numba")
+    pytest.importorskip("llvmlite")
     counted = []
     for nodes in (1, 60):
         names = [f"v{node}" for node in range(nodes + 1)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import types
-from numba.extending import intrinsic
-
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic
 from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
 from dmlpy.devices.cpu.quantized.byte_product_kernels import dot, load, store
 

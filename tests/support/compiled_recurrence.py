@@ -1,4 +1,4 @@
-"""The compiled plans of recurrent layers and their gradients, for the runs of `gradient_runs`. They need Numba."""
+"""The compiled plans of recurrent layers and their gradients, for the runs of `gradient_runs`. They need llvmlite."""
 
 from __future__ import annotations
 

@@ -39,17 +39,17 @@ def sum_of() -> Callable[..., None]:
     return store
 
 
-def allocating() -> Callable[..., None]:
-    """A function that needs Numba's allocator."""
-    import numpy as np
+def calls_nothing() -> Callable[..., None]:
+    """A function that calls one that the process does not have."""
+    from dmlpy.devices.cpu.compiler import types
+    from dmlpy.devices.cpu.compiler.functions import ExternalFunction
 
-    from dmlpy.devices.cpu.simd import set_integer
+    missing = ExternalFunction("dmlpy_has_no_such_function", types.void(types.int64))
 
-    def allocate(size: Any) -> None:
-        array = np.zeros(size)
-        set_integer(array.ctypes.data, size)
+    def call(size: Any) -> None:
+        missing(size)
 
-    return allocate
+    return call
 
 
 SLOPES = Kernel("tests.support.small_kernels:slopes_of", 4)

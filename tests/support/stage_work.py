@@ -6,9 +6,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit, types
 
-from dmlpy.devices.cpu.jit import ACQUIRE, make_struct
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import ExternalFunction
+from dmlpy.devices.cpu.jit import ACQUIRE, Kernel, make_struct
 from dmlpy.devices.cpu.runtime_kernels import add_integer, nanoseconds
 from dmlpy.devices.cpu.simd import integer_at, set_integer, struct_view
 from dmlpy.devices.cpu.thread_pool import TILE_STATE_SIZE, TILE_STATES
@@ -21,11 +22,16 @@ NOBODY, COMPUTING, WRITING = range(3)
 
 _NAMES = ("stages", "tiles", "steal_timeout", "acquire", "values", "written", "held", "held_us", "begun", "ended", "joined")
 PARAMETERS = np.dtype([(name, np.int64) for name in _NAMES])
-_sleep = types.ExternalFunction("usleep", types.int32(types.int32))
+_sleep = ExternalFunction("usleep", types.int32(types.int32))
 
 
 @cache
 def body() -> Any:
+    """The task body, compiled."""
+    return Kernel("tests.support.stage_work:build_body", 5)()
+
+
+def build_body() -> Any:
     """The task body. It counts how often a tile's results are written, and notes when it was held back and when the first thread ended."""
     parameters_at = struct_view(PARAMETERS)
 
@@ -57,7 +63,7 @@ def body() -> Any:
             set_integer(p.ended, nanoseconds())
         leave(sync, thread, threads)
 
-    return njit([types.void(*[types.int64] * 5)], error_model="numpy", nogil=True)(work)
+    return work
 
 
 class Work:

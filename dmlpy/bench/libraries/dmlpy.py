@@ -42,7 +42,7 @@ class Dmlpy(Library):
 
     def versions(self) -> dict[str, str]:
         found = {"dmlpy": dml.__version__, "numpy": np.__version__}
-        found |= {name: text for name, text in self.place.describe().items() if "Numba" in name}
+        found |= {name: text for name, text in self.place.describe().items() if "llvmlite" in name}
         if self.on_gpu:
             from importlib.metadata import packages_distributions, version
 

@@ -1,4 +1,4 @@
-"""The device `cpu`: NumPy's plans, and compiled plans if Numba is installed and they support the desc. Imported on first use."""
+"""The device `cpu`: NumPy's plans, and compiled plans if llvmlite is installed and they support the desc. Imported on first use."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.description.enums import DataType, ExecutionFlags
-from dmlpy.devices.cpu.plans import compiled_plan, numba_is_installed, rounding_plan, why_no_kernels
+from dmlpy.devices.cpu.plans import compiled_plan, llvmlite_is_installed, rounding_plan, why_no_kernels
 from dmlpy.devices.device import shared
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.devices.threads import available_threads
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class CpuDevice(NumpyDevice):
-    """The processor: runs everything that NumPy's device runs, with kernels that Numba compiles, if it is installed and they exist.
+    """The processor: runs everything that NumPy's device runs, with kernels that LLVM compiles, if llvmlite is installed and they exist.
 
     Arrays are NumPy's. ALLOW_HALF_PRECISION_COMPUTATION lets FLOAT32 products round their factors to BFLOAT16; other execution flags
     have no effect. `plan` of an operator names the strategy, `compiled` or `numpy`, and why. The first plan of a kind compiles its
-    kernels, which takes seconds.
+    kernels, which takes a second.
     """
 
     name = "cpu"
@@ -66,13 +66,13 @@ class CpuDevice(NumpyDevice):
 
     def describe(self) -> dict[str, str]:
         found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}
-        if not numba_is_installed():
-            return found | {"compiled plans": "none: Numba is not installed (pip install 'dmlpy[cpu]')"}
+        if not llvmlite_is_installed():
+            return found | {"compiled plans": "none: llvmlite is not installed (pip install 'dmlpy[cpu]')"}
         from dmlpy.devices.cpu.isa import host_isa
 
         isa = host_isa()
         return found | {
-            "Numba, llvmlite": f"{version('numba')}, {version('llvmlite')}",
+            "llvmlite": version("llvmlite"),
             "vector registers": f"{isa.registers} of {isa.lanes} floats",
         }
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.numba_compiler import imported
+from dmlpy.devices.cpu.llvm import imported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -1,6 +1,6 @@
-"""`Kernel`: functions that Numba compiles once for a machine. They are stored on disk and called without the GIL.
+"""`Kernel`: functions that are compiled once for a machine. They are stored on disk and called without the GIL.
 
-Only the machine code is stored: a process that finds it needs LLVM's loader, and imports neither Numba nor the modules that the
+Only the machine code is stored: a process that finds it needs LLVM's loader, and imports neither the compiler nor the modules that the
 code was made from. Its name is a hash of everything that the code depends on; `ImageStore` decides which files may be trusted.
 """
 
@@ -17,31 +17,28 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from ctypes import CDLL, CFUNCTYPE, addressof, c_int, c_int64, c_void_p, cast, create_string_buffer
+from ctypes import CDLL, CFUNCTYPE, c_int64, c_void_p, cast
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dmlpy.debugging import CACHE
-from dmlpy.devices.cpu.numba_compiler import imported
+from dmlpy.devices.cpu.llvm import SYMBOL, imported, machine_code, optimization
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.threads import apart_from_forks
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
 
-Function = partial[Any]
-"""A kernel for certain choices: takes integers (numbers and addresses); the result has no meaning."""
+Function: TypeAlias = Any
+"""A kernel for certain choices, as a function of ctypes: takes integers (numbers and addresses) and returns nothing."""
 
 _WORD_AFTER_S = 1.0
 """When a process has compiled for so long, it says so on a terminal."""
-
-_RESULTS = create_string_buffer(64)
-"""Where functions write what Numba's calling convention returns besides the status: a result and an error, both unused."""
 
 
 @dataclass(frozen=True)
@@ -75,27 +72,27 @@ class Kernel:
 
     Args:
         target: `module:function` that builds the Python function to compile from the choices. The module is
-            imported only then, so it may import Numba.
+            imported only then, so it may import llvmlite.
         arguments: the number of the function's arguments.
         returns: whether it returns an integer to kernels that call it; to Python the result has no meaning.
     """
 
     def __init__(self, target: str, arguments: int, *, returns: bool = False) -> None:
         self._target, self._count, self._returns = target, arguments, returns
-        self._kind = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * arguments)
+        self._kind = CFUNCTYPE(None, *[c_int64] * arguments)
 
     def __call__(self, *choices: Hashable) -> Function:
         """The function for choices: numbers, strings, and dataclasses and tuples of them with distinct `repr`."""
         form = (self._target, self._count, choices)
         found = _functions.get(form)
         if found is None:
-            apart_from_forks(lambda stream: self._make(choices, form))(0)  # a child would find the locks of Numba and LLVM held
+            apart_from_forks(lambda stream: self._make(choices, form))(0)  # a child would find the locks of the compiler held
             found = _functions[form]
         return found
 
     def address(self, *choices: Hashable) -> int:
-        """The address of `kernel(*choices)` for kernels that call it: Numba's convention has two pointers before the arguments."""
-        function: Any = self(*choices).func
+        """The address of `kernel(*choices)` for kernels that call it."""
+        function: Any = self(*choices)
         return cast(function, c_void_p).value or 0
 
     def _make(self, choices: tuple[Hashable, ...], form: tuple[Hashable, ...]) -> None:
@@ -103,7 +100,7 @@ class Kernel:
         with _lock:
             if form in _functions:
                 return
-            key = hashlib.sha256(repr((_circumstances(), *form, _settings())).encode()).hexdigest()
+            key = hashlib.sha256(repr((_circumstances(), *form, optimization())).encode()).hexdigest()
             name, started = f"{self._target.rpartition(':')[2]} {' '.join(map(str, choices))}", time.perf_counter()
             store = ImageStore.open()
             stored = None if store is None else store.read(key)
@@ -111,27 +108,22 @@ class Kernel:
             compiles = address is None
             if address is None:
                 with _announced(_subject(self._target)), _without_collections():
-                    image, symbol, is_meant = self._compiled(choices)
+                    image, symbol = self._compiled(choices)
                 address = _loaded(image, symbol)
                 assert address is not None, "what was just compiled has its symbol"
-                if store is not None and is_meant:
+                if store is not None:
                     store.write(key, image, symbol)
-            function = self._kind(address)
-            _functions[form] = partial(function, addressof(_RESULTS), addressof(_RESULTS) + 32)
+            _functions[form] = self._kind(address)
             made.append(Made(name, time.perf_counter() - started, compiles))
             level = logging.INFO if compiles else logging.DEBUG
             CACHE.log(level, "%s: %s in %.2f s", name, "compiled" if compiles else "loaded from disk", made[-1].seconds)
 
-    def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str, bool]:
-        """The machine code of a function, its symbol, and whether it is for the processor of the settings."""
-        from dmlpy.devices.cpu.numba_compiler import machine_code
-
+    def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str]:
+        """The machine code of a function, and its symbol."""
         module, _, name = self._target.partition(":")
-        image, symbol, text, is_meant = machine_code(
-            lambda: getattr(importlib.import_module(module), name)(*choices), self._count, returns=self._returns
-        )
+        image, text = machine_code(lambda: getattr(importlib.import_module(module), name)(*choices), self._count, returns=self._returns)
         _check_externals(text)
-        return image, symbol, is_meant
+        return image, SYMBOL
 
 
 ACQUIRE = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_acquire", 6, returns=True)
@@ -153,13 +145,13 @@ def make_struct(kind: np.dtype[np.void], values: Mapping[str, Any]) -> np.ndarra
 
 
 def _check_externals(code: str) -> None:
-    """Raises RuntimeError if LLVM code calls functions that only Numba provides: without it LLVM's loader would end the process."""
+    """Raises RuntimeError if LLVM code calls functions that the process does not have: LLVM's loader would end it."""
     if sys.platform != "win32":
         process = CDLL(None)
         names = re.findall(r'^declare [^@]*@"?([^"(]+)"?\(', code, re.MULTILINE)
         foreign = [name for name in names if not name.startswith("llvm.") and not hasattr(process, name)]
         if foreign:
-            raise RuntimeError(f"a kernel calls {', '.join(foreign)}, which only Numba has")
+            raise RuntimeError(f"a kernel calls {', '.join(foreign)}, which this process does not have")
 
 
 def _loaded(image: bytes, symbol: str) -> int | None:
@@ -186,17 +178,9 @@ def _circumstances() -> tuple[object, ...]:
     here, sources = Path(__file__).parent, hashlib.sha256()
     for file in sorted(here.rglob("*.py")):
         sources.update(f"{file.relative_to(here)}\0".encode() + file.read_bytes() + b"\0")
-    versions = tuple(version(name) for name in ("numba", "llvmlite", "numpy"))
+    versions = tuple(version(name) for name in ("llvmlite",))
     processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     return sources.hexdigest(), versions, sys.version_info[:3], platform.system(), platform.machine(), processor
-
-
-_OTHER_SETTINGS = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
-
-
-def _settings() -> tuple[tuple[str, str], ...]:
-    """The environment variables that change what Numba compiles; `numba_compiler` excludes all other settings."""
-    return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_") and name not in _OTHER_SETTINGS))
 
 
 _SUBJECTS = {
@@ -254,7 +238,7 @@ def _announced(what: str) -> Iterator[None]:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Pauses the cyclic garbage collector: Numba creates millions of objects, and collection would take a tenth of the time."""
+    """Pauses the cyclic garbage collector: a compilation creates many objects, and collection would take a tenth of the time."""
     collects = gc.isenabled()
     gc.disable()
     try:

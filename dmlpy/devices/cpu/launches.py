@@ -220,4 +220,4 @@ def _task_launches(launch: Launch) -> list[TaskLaunch] | None:
 
 def _entry(launch: TaskLaunch) -> tuple[int, int, int]:
     function: Any = launch.body
-    return cast(function.func, c_void_p).value or 0, launch.parameters, launch.threads
+    return cast(function, c_void_p).value or 0, launch.parameters, launch.threads

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.simd import FLOAT, INDEX, float_at, jit, lanes_below, set_float, simd_of
+from dmlpy.devices.cpu.simd import FLOAT, INDEX, float_at, lanes_below, set_float, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +165,7 @@ def _half(isa: Isa) -> Any:
 def _masked(builder: Any, isa: Isa, name: str, result: Any, arguments: list[Any]) -> Any:
     """Calls LLVM's masked load or store of halves, as integers, which every processor supports."""
     kind = ir.FunctionType(result, [argument.type for argument in arguments])
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.{name}.v{isa.lanes}i16.p0")
+    function = declared(builder.module, kind, f"llvm.masked.{name}.v{isa.lanes}i16.p0")
     return builder.call(function, arguments)
 
 

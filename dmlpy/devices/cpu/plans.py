@@ -20,7 +20,7 @@ plan: Attachments[Callable[[Any], Plan | str]] = Attachments("dmlpy.devices.cpu"
 """`@plan(RNNDesc)` attaches a function that returns the compiled plan of a checked desc, or the reason why there is none for these
 attributes.
 
-It is called only if Numba is installed. The families' modules import Numba only when a plan is made.
+It is called only if llvmlite is installed. The families' modules import llvmlite only when a kernel is compiled or loaded.
 """
 
 rounding_plan: Attachments[Callable[[Any], Plan | None]] = Attachments("dmlpy.devices.cpu", "plans")
@@ -30,16 +30,14 @@ it is faster than the usual one.
 
 
 @cache
-def numba_is_installed() -> bool:
-    """Whether this process can import Numba, which compiles the kernels."""
-    return find_spec("numba") is not None
+def llvmlite_is_installed() -> bool:
+    """Whether this process can import llvmlite, which compiles and loads the kernels."""
+    return find_spec("llvmlite") is not None
 
 
 def why_no_kernels() -> str | None:
     """The reason why this process compiles no kernels, or None."""
-    from dmlpy.devices.cpu.numba_compiler import why_disabled
-
-    return why_disabled() if numba_is_installed() else "Numba is not installed: pip install 'dmlpy[cpu]'"
+    return None if llvmlite_is_installed() else "llvmlite is not installed: pip install 'dmlpy[cpu]'"
 
 
 def compiled_plan(desc: OperatorDesc) -> Plan | str:

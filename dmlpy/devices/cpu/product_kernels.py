@@ -6,9 +6,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_count, simd_of

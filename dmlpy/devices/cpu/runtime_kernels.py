@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, jit
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import allocated, declared, unpacked
+from dmlpy.devices.cpu.compiler.functions import ExternalFunction, intrinsic, jit
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX
 
 SPINS = 4000
 """Polls before a thread that waits yields its processor: less than a tenth of a millisecond. Threads that yield
@@ -58,12 +58,8 @@ def indirect_call(count: int) -> Any:
     def call(context: Any, function: Any, arguments: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             function, given = arguments
-            # Numba's convention: the addresses of the result and of the error come first.
-            result, error = (cgutils.alloca_once(builder, ADDRESS) for _ in range(2))
-            kind = ir.FunctionType(INDEX, [result.type] * 2 + [ADDRESS] * count)
-            values = [builder.extract_value(given, place) for place in range(count)]
-            builder.call(builder.inttoptr(function, kind.as_pointer()), [result, error, *values])
-            return builder.load(result)
+            kind = ir.FunctionType(ADDRESS, [ADDRESS] * count)
+            return builder.call(builder.inttoptr(function, kind.as_pointer()), unpacked(builder, given))
 
         return types.int64(types.int64, types.UniTuple(types.int64, count)), generate
 
@@ -77,16 +73,16 @@ def pause(context: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if platform.machine().lower() in ("x86_64", "amd64"):
             kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+            builder.call(declared(builder.module, kind, "llvm.x86.sse2.pause"), [])
         return context.get_dummy_value()
 
     return types.void(), generate
 
 
 if platform.system() == "Windows":
-    yield_thread = types.ExternalFunction("SwitchToThread", types.int32())
-    _sleep = types.ExternalFunction("Sleep", types.void(types.int32))
-    _milliseconds = types.ExternalFunction("GetTickCount64", types.int64())
+    yield_thread = ExternalFunction("SwitchToThread", types.int32())
+    _sleep = ExternalFunction("Sleep", types.void(types.int32))
+    _milliseconds = ExternalFunction("GetTickCount64", types.int64())
 
     @jit
     def _nap(microseconds: Any) -> None:
@@ -99,9 +95,9 @@ if platform.system() == "Windows":
         return 1000000 * _milliseconds()
 
 else:
-    yield_thread = types.ExternalFunction("sched_yield", types.int32())
+    yield_thread = ExternalFunction("sched_yield", types.int32())
     """Lets another thread have this processor."""
-    _sleep = types.ExternalFunction("usleep", types.int32(types.int32))
+    _sleep = ExternalFunction("usleep", types.int32(types.int32))
 
     @jit
     def _nap(microseconds: Any) -> None:
@@ -113,9 +109,9 @@ else:
         """The time that has passed since some moment."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            seconds_and_rest = cgutils.alloca_once(builder, ADDRESS, 2)
+            seconds_and_rest = allocated(builder, ADDRESS, 2)
             kind = ir.FunctionType(INDEX, [INDEX, ADDRESS.as_pointer()])
-            clock = cgutils.get_or_insert_function(builder.module, kind, "clock_gettime")
+            clock = declared(builder.module, kind, "clock_gettime")
             builder.call(clock, [INDEX(time.CLOCK_MONOTONIC), seconds_and_rest])
             seconds, rest = (builder.load(builder.gep(seconds_and_rest, [INDEX(place)])) for place in range(2))
             return builder.add(builder.mul(seconds, ADDRESS(10**9)), rest)
@@ -133,7 +129,7 @@ if _PROCESSOR is None:
         return -1
 
 else:
-    processor = types.ExternalFunction(_PROCESSOR, types.int32())
+    processor = ExternalFunction(_PROCESSOR, types.int32())
 
 
 @jit

@@ -1,4 +1,4 @@
-"""Vectors of floats for compiled kernels: a Numba type, its operations as LLVM instructions, and the product of a matrix with columns.
+"""Vectors of floats for compiled kernels: a type, its operations as LLVM instructions, and the product of a matrix with columns.
 
 Memory is addressed by integers, as plans get it. Every operation is one LLVM instruction on as many lanes as the processor's registers
 have, so a kernel's instructions follow from its source and not from a compiler's vectorizer.
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 from llvmlite import ir
-from numba import from_dtype, njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic, models, register_model
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound="KernelStruct")
 
 FLOAT, ADDRESS, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
-
-jit: Callable[..., Any] = njit(error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Compiles a function for use in kernels only, without Python's checks of divisors."""
 
 
 def each_count(builder: Any, count: Any, most: int) -> Iterator[int]:
@@ -74,14 +71,7 @@ class VectorType(types.Type):
     """A register of floats."""
 
     def __init__(self, lanes: int) -> None:
-        self.lanes = lanes
-        super().__init__(name=f"Vector({lanes})")
-
-
-@register_model(VectorType)
-class _VectorModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: VectorType) -> None:
-        super().__init__(manager, kind, ir.VectorType(FLOAT, kind.lanes))
+        super().__init__(f"Vector({lanes})", ir.VectorType(FLOAT, lanes))
 
 
 @overload
@@ -95,12 +85,12 @@ def struct_view(kind: Any) -> Any:
 
 @cache
 def _struct_view(kind: np.dtype[np.void]) -> Any:
-    struct = from_dtype(kind)
+    struct = types.struct_pointer(kind)
 
     @intrinsic
     def view(context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.inttoptr(arguments[0], context.get_value_type(struct))
+            return builder.inttoptr(arguments[0], struct.llvm)
 
         return struct(types.int64), generate
 
@@ -112,7 +102,7 @@ def prefetch(builder: Any, address: Any) -> None:
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
     to_read, to_all_caches, data = INDEX(0), INDEX(3), INDEX(1)
-    builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0"), [pointer, to_read, to_all_caches, data])
+    builder.call(declared(builder.module, kind, "llvm.prefetch.p0"), [pointer, to_read, to_all_caches, data])
 
 
 def field_at(builder: Any, kind: np.dtype[np.void], address: Any, name: str) -> Any:
@@ -193,7 +183,7 @@ class Simd:
     """Operations on vectors of a number of lanes, each an intrinsic for use in kernels.
 
     Attributes:
-        kind: the Numba type.
+        kind: the type of a vector in kernels.
         size: bytes of a vector.
     """
 
@@ -240,7 +230,7 @@ class Simd:
     def fused(self, builder: Any, x: Any, y: Any, z: Any) -> Any:
         """Computes x * y + z, rounded once where the processor supports it."""
         kind = ir.FunctionType(self.llvm_type, [self.llvm_type] * 3)
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{self.lanes}f32"), [x, y, z])
+        return builder.call(declared(builder.module, kind, f"llvm.fmuladd.v{self.lanes}f32"), [x, y, z])
 
     @property
     def llvm_type(self) -> Any:
@@ -276,7 +266,7 @@ class Simd:
         """Loads the lanes that a mask chooses; the others are not read and get `other`."""
         pointer = self._pointer(builder, address, 0)
         kind = ir.FunctionType(self.llvm_type, [pointer.type, INDEX, chosen.type, self.llvm_type])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{self.lanes}f32.p0")
+        function = declared(builder.module, kind, f"llvm.masked.load.v{self.lanes}f32.p0")
         return builder.call(function, [pointer, INDEX(FLOAT_BYTES), chosen, self.all(other)])
 
     def write_first(self, builder: Any, value: Any, address: Any, count: Any) -> None:
@@ -287,7 +277,7 @@ class Simd:
         """Stores the lanes of a mask."""
         pointer = self._pointer(builder, address, 0)
         kind = ir.FunctionType(ir.VoidType(), [self.llvm_type, pointer.type, INDEX, chosen.type])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{self.lanes}f32.p0")
+        function = declared(builder.module, kind, f"llvm.masked.store.v{self.lanes}f32.p0")
         builder.call(function, [value, pointer, INDEX(FLOAT_BYTES), chosen])
 
     def _load_some(self) -> Any:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared
+from dmlpy.devices.cpu.compiler.functions import intrinsic
 from dmlpy.devices.cpu.simd import FLOAT, INDEX, simd_of
 from dmlpy.devices.numpy.activation.formulas import HALF_TAIL, HALF_TAIL_OFFSET
 
@@ -95,7 +95,7 @@ class SimdMath:
     def built_in(self, name: str, *values: Any) -> Any:
         """An LLVM intrinsic that is one or a few instructions."""
         kind = ir.FunctionType(values[0].type, [value.type for value in values])
-        function = cgutils.get_or_insert_function(self._builder.module, kind, f"llvm.{name}.v{self._simd.lanes}f32")
+        function = declared(self._builder.module, kind, f"llvm.{name}.v{self._simd.lanes}f32")
         return self._builder.call(function, values)
 
     def magnitude(self, x: Any) -> Any:

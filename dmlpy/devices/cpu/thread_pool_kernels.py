@@ -19,10 +19,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.runtime_kernels import add_integer, exchange_integer, indirect_call, nanoseconds, wait_between
-from dmlpy.devices.cpu.simd import integer_at, jit, set_integer
+from dmlpy.devices.cpu.simd import integer_at, set_integer
 from dmlpy.devices.cpu.thread_pool import ACTIVE_WORKERS, CURRENT_STAGE, EPOCH, TILE_STATE_SIZE, TILE_STATES
 
 if TYPE_CHECKING:
@@ -39,14 +38,13 @@ _COMMITTED = 8
 _LOOKS = 16
 """Polls for the end of a stage between two reads of the clock."""
 
-NOTHING = np.int64(-1)
-"""No tile. It has the type of tiles, so that no function is compiled twice."""
+NOTHING = -1
+"""No tile."""
 
 _TICKET_BITS = 32
 """The bits of a ticket that are the next tile."""
 _MOST = (1 << _TICKET_BITS - 1) - 1
 """The largest epoch in a ticket, and the most tiles."""
-_NONE, _ALONE = np.int64(0), np.int64(1)
 
 _call_acquire, _call_body = indirect_call(6), indirect_call(5)
 
@@ -280,7 +278,7 @@ def build_batched_launch() -> TaskBody:
             body, given, most = integer_at(entry), integer_at(entry + 8), min(threads, integer_at(entry + 16))
             if most == 1:
                 if thread == 0:
-                    _call_body(body, (given, _NONE, _ALONE, _NONE, _NONE))
+                    _call_body(body, (given, 0, 1, 0, 0))
             elif thread < most:
                 _call_body(body, (given, thread, most, sync, epoch + place))
             entry += 24
@@ -314,7 +312,7 @@ def build_concurrent_launch() -> TaskBody:
         count, finished = integer_at(parameters + 16), 0
         tile = first_tile(parameters, count, thread, threads, sync, epoch)
         while tile < count:
-            _call_body(integer_at(parameters + 24 + 16 * tile), (integer_at(parameters + 32 + 16 * tile), _NONE, _ALONE, _NONE, _NONE))
+            _call_body(integer_at(parameters + 24 + 16 * tile), (integer_at(parameters + 32 + 16 * tile), 0, 1, 0, 0))
             finished += 1
             tile = next_tile(parameters, tile, count, threads, epoch)
         wait_for_all_tiles(parameters, finished, count, thread, threads)

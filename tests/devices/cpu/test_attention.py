@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.devices.test_attention import OPERATORS, arrays, plain
 from tests.support import relation_descs as descs
+from tests.support.attention_cases import OPERATORS, arrays, plain
 from tests.support.layout_runs import Array, layouts, run
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.attention import plan, plans
 from dmlpy.devices.cpu.device import CpuDevice

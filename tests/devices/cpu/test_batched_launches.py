@@ -17,7 +17,7 @@ import dmlpy as dml
 from dmlpy import compiler, x
 from dmlpy.graphs import Graph
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu.launches import BatchedLaunch, BatchedLaunches
 from dmlpy.devices.cpu.matrix import plan as products

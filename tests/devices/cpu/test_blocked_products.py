@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.tolerance import assert_close
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.matrix import blocked
 

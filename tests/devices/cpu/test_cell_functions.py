@@ -18,10 +18,10 @@ from dmlpy.operators.activation import ActivationDesc
 from tests.support.activation_cases import label
 from tests.support.derivative_cases import KINKS, LIMITS, assert_within, closed_form, random_arguments, random_desc
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu.isa import host_isa
-from dmlpy.devices.cpu.numba_compiler import machine_code
+from dmlpy.devices.cpu.llvm import machine_code
 from dmlpy.devices.cpu.recurrent.gradient_kernels import build_gradient_step
 from dmlpy.devices.cpu.recurrent.kernels import build_step
 from dmlpy.devices.cpu.recurrent.parameters import COMPILED, LayerParameters, constants_of, copied
@@ -79,6 +79,6 @@ def test_a_celu_that_overflows(x: float) -> None:
 def test_cells_call_no_library(make: Any, cell: str, roles: int) -> None:
     """LLVM's loader finds no functions of C's on Windows. Each role has all activation functions, which call the most."""
     arguments = 7 if make is build_step else 6
-    _, _, text, _ = machine_code(partial(make, cell, False, ("other",) * roles, host_isa()), arguments, returns=False)
+    _, text = machine_code(partial(make, cell, False, ("other",) * roles, host_isa()), arguments, returns=False)
     names = re.findall(r'^declare [^@]*@"?([^"(]+)"?\(', text, re.MULTILINE)
     assert [name for name in names if not name.startswith("llvm.")] == []

@@ -11,7 +11,7 @@ import pytest
 import dmlpy as dml
 from tests.support.block_cell_runs import OUTPUTS, Array, Arrays, check, described, poisons, random_inputs
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.recurrent import block_cell as plans

@@ -12,7 +12,7 @@ from tests.support.convolution_cases import CLIP, LAYOUTS, RELU, SCALED, SOFTPLU
 from tests.support.layout_runs import Array, by_definition, run, tensor
 from tests.support.tolerance import assert_close
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from tests.support.compiled_plans import run_on

@@ -20,7 +20,7 @@ from dmlpy.devices.cpu import plans
 from tests.support.exact import exact
 from tests.support.recurrent_runs import build
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 RNG = np.random.default_rng(1)
 SIZES = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
@@ -32,23 +32,23 @@ POOLING = dml.MaxPoolingDesc(
     start_padding=(0, 0, 0),
     end_padding=(0, 0, 0),
 ).with_outputs()
-NO_NUMBA = "Numba is not installed: pip install 'dmlpy[cpu]'"
+NO_LLVMLITE = "llvmlite is not installed: pip install 'dmlpy[cpu]'"
 
 
 @pytest.mark.parametrize(
     ("desc", "installed", "expected"),
     [
         pytest.param(build("RNN", RNG).desc, True, "compiled", id="compiled"),
-        pytest.param(build("RNN", RNG).desc, False, f"numpy ({NO_NUMBA})", id="no Numba"),
+        pytest.param(build("RNN", RNG).desc, False, f"numpy ({NO_LLVMLITE})", id="no llvmlite"),
         pytest.param(POOLING, True, "numpy (a pooling over three dimensions has no compiled form)", id="another option"),
         pytest.param(SINE, True, "numpy (ELEMENT_WISE_SIN has no compiled form)", id="another operator"),
-        pytest.param(SINE, False, "numpy (ELEMENT_WISE_SIN has no compiled form)", id="another operator, no Numba"),
+        pytest.param(SINE, False, "numpy (ELEMENT_WISE_SIN has no compiled form)", id="another operator, no llvmlite"),
     ],
 )
 def test_the_plan_names_the_strategy_and_why(
     desc: dml.OperatorDesc, installed: bool, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "numba_is_installed", lambda: installed)
+    monkeypatch.setattr(plans, "llvmlite_is_installed", lambda: installed)
     plan = dml.device("cpu").plan(desc)
     assert plan is not None
     assert plan.strategy == expected
@@ -75,11 +75,11 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.inspection.samples import sample
 found = [compiled_plan(sample(kind)) for kind in OPERATORS.values()]
-print(json.dumps([sum(not isinstance(plan, str) for plan in found), "numba" in sys.modules]))
+print(json.dumps([sum(not isinstance(plan, str) for plan in found), "dmlpy.devices.cpu.compiler.translation" in sys.modules]))
 """
 
 
-def test_plans_are_made_without_numba() -> None:
+def test_plans_are_made_without_the_compiler() -> None:
     """Only compiling imports it: a process that finds its kernels on disk has neither its seconds nor its memory."""
     found = subprocess.run([sys.executable, "-c", PLANS], capture_output=True, text=True, check=True)
     plans_made, imported = json.loads(found.stdout)
@@ -138,9 +138,9 @@ def test_its_description(installed: bool, monkeypatch: pytest.MonkeyPatch) -> No
     from dmlpy.devices.cpu import device
     from dmlpy.devices.cpu.isa import host_isa
 
-    monkeypatch.setattr(device, "numba_is_installed", lambda: installed)
+    monkeypatch.setattr(device, "llvmlite_is_installed", lambda: installed)
     found = dml.device("cpu").describe()
     if installed:
         assert found["vector registers"] == f"{host_isa().registers} of {host_isa().lanes} floats"
     else:
-        assert found["compiled plans"] == "none: Numba is not installed (pip install 'dmlpy[cpu]')"
+        assert found["compiled plans"] == "none: llvmlite is not installed (pip install 'dmlpy[cpu]')"

@@ -21,7 +21,7 @@ from tests.support.training_runs import (
     of_cell,
 )
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu.isa import Isa, host_isa
 from dmlpy.devices.cpu.matrix.blocked import padded_columns
@@ -176,7 +176,7 @@ def test_work_that_no_output_needs_has_no_scratch() -> None:
 def test_optimised_recurrences_of_other_registers(
     cell: str, flags: dict[str, Any], variant: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("NUMBA_OPT")
+    monkeypatch.delenv("DMLPY_CPU_OPTIMIZATION")
     for isa in {host_isa(), Isa(16, 32), Isa(8, 16), Isa(4, 32)}:
         for plans in (layer, gradient_plan):
             monkeypatch.setattr(plans, "host_isa", lambda isa=isa: isa)

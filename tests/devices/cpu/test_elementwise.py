@@ -13,7 +13,7 @@ from dmlpy.inspection.samples import sample
 from tests.support.layout_runs import failures_in_layouts
 from tests.support.tolerance import assert_close
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu import thread_pool
 from dmlpy.devices.cpu.elementwise import plan as elementwise_plan

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.training_runs import build
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import launches as module
 from dmlpy.devices.cpu.launches import Task, Work, fuse_launches

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 import dmlpy as dml
-from dmlpy.devices.cpu import jit, numba_compiler
+from dmlpy.devices.cpu import jit, llvm
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.image_store import ImageStore
 from tests.support.small_kernels import STORE, SUM
@@ -40,7 +40,7 @@ def compilations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[
     found: list[tuple[Any, ...]] = []
     compiled = Kernel._compiled
 
-    def counted(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str, bool]:
+    def counted(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str]:
         found.append(choices)
         return compiled(self, choices)
 
@@ -156,32 +156,32 @@ def test_what_changes_the_code_changes_the_name(compilations: list[Any], tmp_pat
         monkeypatch.setattr(jit, "_circumstances", lambda others=others: others)
         monkeypatch.setattr(jit, "_functions", {})
         assert stored(STORE, 3, 4) == 7
-    monkeypatch.setenv("NUMBA_OPT", "1")
+    monkeypatch.setenv(llvm.OPTIMIZATION, "1")
     monkeypatch.setattr(jit, "_functions", {})
     assert stored(STORE, 3, 4) == 7
     assert len(compilations) == len(images(tmp_path)) == len(circumstances) + 2
 
 
-def test_settings_of_the_process_change_no_code(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings from outside the environment are not in the stored file's name: Numba runs without them and has them again afterwards."""
-    from numba.core import config
-
+def test_the_environment_sets_the_level_of_optimization(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     codes = []
-    for level, own in ((0, 0), (0, 3), (3, 0)):
-        monkeypatch.setenv("NUMBA_OPT", str(level))
-        monkeypatch.setattr(config, "OPT", config._OptLevel(own))
+    for level in "03":
+        monkeypatch.setenv(llvm.OPTIMIZATION, level)
         monkeypatch.setattr(jit, "_functions", {})
         SUM()
-        assert own == config.OPT
         (file,) = images(tmp_path)
         codes.append(code_of(file.read_bytes()))
         file.unlink()
-    assert codes[0] == codes[1]
-    assert codes[0] != codes[2], "the environment's settings are taken"
+    assert codes[0] != codes[1]
+
+
+def test_another_level_of_optimization_is_refused(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(llvm.OPTIMIZATION, "fast")
+    with pytest.raises(dml.DeviceError, match="DMLPY_CPU_OPTIMIZATION is 'fast', expected a level of optimization from 0 to 3"):
+        STORE(3)
 
 
 def code_of(data: bytes) -> bytes:
-    """The instructions of a file of the store. Symbols are numbered; nothing else differs."""
+    """The instructions of a file of the store."""
     from llvmlite import binding
 
     _, _, image = data[32:].partition(b"\0")
@@ -189,78 +189,13 @@ def code_of(data: bytes) -> bytes:
     return b"".join(section.data() for section in sections if section.is_text())
 
 
-def test_code_for_another_processor_is_not_stored(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numba settles for a processor when it first compiles for anyone, maybe under settings that the environment does not have."""
-    from numba.core.registry import cpu_target
+def test_llvmlite_that_cannot_be_imported_is_reported(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise ImportError(f"{name} needs another system")
 
-    codegen = cpu_target.target_context.codegen()
-    monkeypatch.setattr(codegen, "_tm_features", "")
-    assert stored(STORE, 3, 4) == 7
-    assert images(tmp_path) == []
-
-
-IN_A_FOLDER = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import numpy as np
-import dmlpy as dml
-from tests.support.small_kernels import SUM
-x = np.arange(5, dtype=np.float32)
-t = dml.TensorDesc.of(x)
-plan = dml.device("cpu").plan(dml.ElementWiseAddDesc(a_tensor=t, b_tensor=t, output_tensor=t))
-print(plan.strategy)
-if plan.strategy == "compiled":
-    SUM()
-"""
-
-
-@pytest.mark.slow
-def test_settings_in_the_working_folder(tmp_path: Path) -> None:
-    """One that changes code leaves the stored files as they are; where one disables Numba, NumPy runs."""
-    pytest.importorskip("yaml", reason="Numba reads its file of settings by PyYAML")
-    codes, disabled = [], "numpy (Numba is told to compile nothing: "
-    for number, (text, strategy) in enumerate([("", "compiled"), ("opt: 0", "compiled"), ("disable_jit: 1", disabled)]):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / ".numba_config.yaml").write_text(text)
-        environment = {name: value for name, value in os.environ.items() if name != "NUMBA_OPT"}
-        done = subprocess.run(
-            [sys.executable, "-c", IN_A_FOLDER, str(ROOT)],
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            check=False,
-            env=environment | {"DMLPY_CACHE_DIR": str(folder / "kernels")},
-        )
-        assert done.stdout.startswith(strategy), done.stdout + done.stderr
-        codes += [code_of(file.read_bytes()) for file in images(folder)] if strategy == "compiled" else []
-    assert len(codes) == 2
-    assert codes[0] == codes[1]
-
-
-@pytest.mark.parametrize("set_by", ["environment", "process"])
-def test_where_numba_compiles_nothing_numpy_runs(set_by: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from numba.core import config
-
-    if set_by == "environment":
-        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    else:
-        monkeypatch.setattr(config, "DISABLE_JIT", 1)
-    x = dml.TensorDesc(data_type="FLOAT32", sizes=[5])
-    plan = dml.device("cpu").plan(dml.ElementWiseAddDesc(a_tensor=x, b_tensor=x, output_tensor=x))
-    assert plan is not None
-    assert plan.strategy is not None
-    assert plan.strategy.startswith("numpy (Numba is told to compile nothing: ")
-    assert "DISABLE_JIT" in plan.strategy
-
-
-def test_numba_that_cannot_be_imported_is_reported(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise ImportError("Numba needs another NumPy")
-
-    monkeypatch.setattr(numba_compiler, "_prepare", fail)
-    with pytest.raises(dml.DeviceError, match=r"cannot be imported: ImportError: Numba needs another NumPy"):
-        STORE(3)
+    monkeypatch.setattr("importlib.import_module", fail)
+    with pytest.raises(dml.DeviceError, match=r"cannot be imported: ImportError: llvmlite.binding needs another system"):
+        llvm.imported("llvmlite.binding")
 
 
 INTERRUPTED = """
@@ -283,20 +218,12 @@ print(int(place[0]), interrupts)
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timers")
 def test_interrupts_leave_a_device_that_works(tmp_path: Path) -> None:
-    """Wherever they come in the first compilation; those in an import of Numba's would leave half of it."""
+    """Wherever they come in the first compilation; those in an import of llvmlite would leave half of it."""
     environment = os.environ | {"DMLPY_CACHE_DIR": str(tmp_path / "kernels")}
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, cwd=ROOT, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     value, interrupts = map(int, done.stdout.split())
     assert (value, interrupts > 2) == (7, True)
-
-
-def test_settings_of_threads_change_no_code(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    stored(STORE, 3, 4)
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
-    monkeypatch.setattr(jit, "_functions", {})
-    stored(STORE, 3, 4)
-    assert len(compilations) == 1
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -305,11 +232,11 @@ def test_garbage_is_collected_after_a_compilation_as_before(collects: bool, fail
     """During it, not at all."""
     seen: list[bool] = []
 
-    def compiled(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str, bool]:
+    def compiled(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str]:
         seen.append(gc.isenabled())
         if fails:
             raise MemoryError
-        return b"", "", True
+        return b"", ""
 
     monkeypatch.setattr(jit, "_functions", {})
     monkeypatch.setattr(ImageStore, "open", lambda: None)
@@ -345,7 +272,7 @@ def test_a_fork_waits_for_a_compilation_and_its_child_compiles(compilations: lis
     begun = threading.Event()
     compiled = Kernel._compiled
 
-    def slow(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str, bool]:
+    def slow(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str]:
         begun.set()
         time.sleep(0.2)
         return compiled(self, choices)
@@ -367,11 +294,11 @@ import numpy as np
 from tests.support.small_kernels import STORE
 place = np.zeros(1, np.int64)
 STORE(3)(place.ctypes.data, 4)
-print(json.dumps([int(place[0]), "numba" in sys.modules]))
+print(json.dumps([int(place[0]), "dmlpy.devices.cpu.compiler.translation" in sys.modules]))
 """
 
 
-def test_another_process_needs_no_numba(tmp_path: Path) -> None:
+def test_another_process_needs_no_compiler(tmp_path: Path) -> None:
     environment = os.environ | {"DMLPY_CACHE_DIR": str(tmp_path / "kernels")}
     found = []
     for _ in range(2):
@@ -392,9 +319,9 @@ def test_processes_that_compile_at_once(tmp_path: Path) -> None:
     assert len(images(tmp_path)) == 1
 
 
-def test_a_kernel_that_needs_numba_when_it_runs_is_refused(compilations: list[Any], tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"a kernel calls .*NRT_.*, which only Numba has"):
-        Kernel("tests.support.small_kernels:allocating", 1)()
+def test_a_kernel_that_calls_a_missing_function_is_refused(compilations: list[Any], tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="a kernel calls dmlpy_has_no_such_function, which this process does not have"):
+        Kernel("tests.support.small_kernels:calls_nothing", 1)()
     assert images(tmp_path) == []
 
 

@@ -1,4 +1,4 @@
-"""What the CPU device's modules import: those that plans are made of know nothing of Numba, which stored code runs without."""
+"""What the CPU device's modules import: those that plans are made of know nothing of the compiler, which stored code runs without."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from tests.support.folders import ROOT
 
 FOLDER = ROOT / "dmlpy/devices/cpu"
-KERNELS = ("*kernels.py", "simd*.py", "load_store.py")
-"""The files that compiled code is made of; nothing but their like imports them."""
-MACHINERY = ("numba_compiler.py",)
-"""The files that import Numba or llvmlite when they are asked to compile or to load."""
+KERNELS = ("*kernels.py", "simd*.py", "load_store.py", "compiler/*.py")
+"""The files that compiled code is made of; nothing but their like and the machinery imports them."""
+MACHINERY = ("llvm.py",)
+"""The file that imports llvmlite when it is asked to compile or to load."""
 
 
 MOST_ENTERED = 55
@@ -53,14 +53,14 @@ FILES = sorted(FOLDER.rglob("*.py"))
 KERNEL_MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES if is_of(path, KERNELS)}
 
 
-def test_only_kernels_import_numba() -> None:
+def test_only_kernels_import_llvmlite() -> None:
     others = {short(path): imports(path) for path in FILES if not is_of(path, KERNELS + MACHINERY)}
-    found = {name: [each for each in names if each.partition(".")[0] in ("numba", "llvmlite")] for name, names in others.items()}
+    found = {name: [each for each in names if each.partition(".")[0] == "llvmlite"] for name, names in others.items()}
     assert {name: names for name, names in found.items() if names} == {}
 
 
 def test_only_kernels_import_kernels() -> None:
-    found = {short(path): sorted(KERNEL_MODULES & imports(path)) for path in FILES if not is_of(path, KERNELS)}
+    found = {short(path): sorted(KERNEL_MODULES & imports(path)) for path in FILES if not is_of(path, KERNELS + MACHINERY)}
     assert {name: names for name, names in found.items() if names} == {}
 
 

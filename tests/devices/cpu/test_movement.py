@@ -10,7 +10,7 @@ import pytest
 import dmlpy as dml
 from tests.support.layout_runs import failures_in_layouts
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.movement import copies, plan
 from dmlpy.devices.cpu.plans import compiled_plan

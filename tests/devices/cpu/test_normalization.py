@@ -14,7 +14,7 @@ import dmlpy as dml
 from tests.support.batch_normalization_runs import results
 from tests.support.normalization_cases import MODES, case, check
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.normalization import plan as plans

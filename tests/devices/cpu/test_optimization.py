@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.devices.test_optimization import OUTPUTS, adam, inputs
+from tests.support.adam_cases import OUTPUTS, adam, inputs
 from tests.support.layout_runs import layouts, run
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.optimization.plans import adam_plan
 

@@ -11,7 +11,7 @@ import dmlpy as dml
 from tests.support.layout_runs import Array, tensor
 from tests.support.tolerance import assert_close
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu import isa
 from dmlpy.devices.cpu.matrix import pair_plan, plan

@@ -13,10 +13,10 @@ import pytest
 import dmlpy as dml
 from tests.support.layout_runs import Array, run, run_in_layouts, tensor
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.numba_compiler import imported
+from dmlpy.devices.cpu.llvm import imported
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.quantized import convolution, linear, matrix
 from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa, Dot, byte_isa_of, host_byte_isa

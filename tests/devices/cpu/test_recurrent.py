@@ -20,7 +20,7 @@ from tests.support.exact import exact
 from tests.support.pairwise import first_few
 from tests.support.recurrent_runs import FLAGS, GUARD, LENGTHS, USUAL, Run, build, check_threads_share, place, random_run, scratch
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import jit
 from dmlpy.devices.cpu.isa import Isa, host_isa, isa_of
@@ -33,7 +33,7 @@ EVERY_LAYER: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GR
 
 
 def test_an_optimised_recurrence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NUMBA_OPT")
+    monkeypatch.delenv("DMLPY_CPU_OPTIMIZATION")
     monkeypatch.setattr(jit, "_functions", {})
     for b, h in itertools.product((1, 3, 8), (5, 40)):
         run = build("LSTM", np.random.default_rng(b), b=b, i=7, h=h)
@@ -44,7 +44,7 @@ def test_an_optimised_recurrence(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "flags"), EVERY_LAYER)
 def test_optimised_recurrences(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NUMBA_OPT")
+    monkeypatch.delenv("DMLPY_CPU_OPTIMIZATION")
     monkeypatch.setattr(jit, "_functions", {})
     for functions in (None, (ActivationReluDesc(),))[: 1 + (cell == "RNN")]:
         for isa, b, h in itertools.product({host_isa(), Isa(8, 16)}, range(1, 10), (5, 40)):
@@ -315,7 +315,7 @@ def test_through_the_compiler() -> None:
     rng = np.random.default_rng(2)
     run = build("LSTM", rng, b=2, h=20)
     operator = dml.compile(run.desc, "cpu")
-    assert operator.plan.startswith("strategy: compiled\nNumba, float32 arithmetic")
+    assert operator.plan.startswith("strategy: compiled\nLLVM, float32 arithmetic")
     constants = {name: run.inputs[name].elements for name in ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor")}
     inputs = {name: placed.elements for name, placed in run.inputs.items() if name not in constants}
     found = operator.prepare(**constants)(**inputs)

@@ -11,7 +11,7 @@ import dmlpy as dml
 from tests.support.layout_runs import run
 from tests.support.tolerance import assert_close
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.reduction import plan as plans

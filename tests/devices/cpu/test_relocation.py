@@ -11,7 +11,7 @@ import dmlpy as dml
 from tests.support.block_cell_runs import described, random_inputs
 from tests.support.tensors import tensor
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu.structs import Address, CodeAddress, Count, KernelStruct, field
 from dmlpy.devices.plan import BoundAddress

@@ -10,7 +10,7 @@ import pytest
 import dmlpy as dml
 from tests.support.layout_runs import run
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.resampling import plan

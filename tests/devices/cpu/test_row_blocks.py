@@ -13,7 +13,7 @@ import dmlpy as dml
 from tests.support.layout_runs import Array, by_definition, run, tensor
 from tests.support.tolerance import assert_close
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu import isa
 from dmlpy.devices.cpu.convolution import depthwise

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.pairwise import first_few
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu.thread_pool import ThreadPool
 from tests.support.stage_work import COMPUTING, WRITING, Work, body, sync

@@ -31,7 +31,7 @@ from tests.support.training_runs import (
     random_run,
 )
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import jit, launches
 from dmlpy.devices.cpu.recurrent import gradient_plan
@@ -272,7 +272,7 @@ def test_a_bound_launch_reads_its_tensors_anew(variant: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_an_optimised_backward_recurrence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NUMBA_OPT")
+    monkeypatch.delenv("DMLPY_CPU_OPTIMIZATION")
     monkeypatch.setattr(jit, "_functions", {})
     rng = np.random.default_rng(1)
     backward(build("LSTM", rng, b=9, h=40, lengths=[4, 3, 2, 1, 0, 4, 4, 2, 4]), rng).check()

@@ -14,7 +14,7 @@ from tests.support.exact import exact
 from tests.support.recurrent_runs import build
 from tests.support.stalled_worker import HELD_S, MOST_S, StalledWorker
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import launches
 from dmlpy.devices.cpu.recurrent import plan as layer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer.testing
 
-pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 import dmlpy as dml
 from dmlpy import compiler
@@ -94,12 +94,12 @@ def test_all_work_is_described_rightly(name: str, dtype: str, training: bool) ->
     assert [problem for desc in descs for problem in dml.check(desc)] == []
 
 
-def test_without_numba_nothing_is_compiled(new_process: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "numba_is_installed", lambda: False)
+def test_without_llvmlite_nothing_is_compiled(new_process: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "llvmlite_is_installed", lambda: False)
     found = list(warm_up(["gru", "convolution"]))
-    new_process()  # what was planned without Numba shall not stay
+    new_process()  # what was planned without llvmlite shall not stay
     assert len(found) == 7
-    assert {item.outcome for item in found} == {"strategy: numpy (Numba is not installed: pip install 'dmlpy[cpu]')"}
+    assert {item.outcome for item in found} == {"strategy: numpy (llvmlite is not installed: pip install 'dmlpy[cpu]')"}
 
 
 def test_without_a_folder_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 import dmlpy as dml
 from tests.support.tolerance import assert_close
 
-pytest.importorskip("numba")
+pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.wide import WidePlan

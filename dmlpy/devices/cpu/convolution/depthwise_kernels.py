@@ -13,10 +13,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared
+from dmlpy.devices.cpu.compiler.functions import intrinsic
 from dmlpy.devices.cpu.convolution.depthwise import OperationName, RowBlockParameters, Window
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import IrLoadStore, ir_load_store_of
@@ -132,7 +132,7 @@ class Max(Pooling):
 
     def _combine(self, x: Any, y: Any) -> Any:
         kind = ir.FunctionType(x.type, [x.type, y.type])
-        function = cgutils.get_or_insert_function(self._builder.module, kind, f"llvm.maximum.v{self._simd.lanes}f32")
+        function = declared(self._builder.module, kind, f"llvm.maximum.v{self._simd.lanes}f32")
         return self._builder.call(function, [x, y], fastmath=("nsz",))  # ordering -0 and +0 would cost instructions
 
     def result(self, total: Any, y: Any) -> Any:

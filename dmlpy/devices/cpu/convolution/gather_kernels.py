@@ -8,20 +8,16 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numba import njit
-
+from dmlpy.devices.cpu.compiler.functions import called, jit
 from dmlpy.devices.cpu.convolution.layout import GatherParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
-from dmlpy.devices.cpu.simd import jit, set_float, simd_of, struct_view
+from dmlpy.devices.cpu.simd import set_float, simd_of, struct_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FIRST = np.int64(0)
-"""A column, typed like all columns, so that functions are compiled for one type."""
 
 call_gather = indirect_call(5)
 """call_gather(gather_parameters, arguments) calls the kernel of `build_gather` by its address."""
@@ -32,7 +28,7 @@ def build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
 
     `parameters` is the address of GatherParameters. The arguments are those of `input_tile_gather`.
     """
-    copy, parameters_at = njit(error_model="numpy", inline="always")(_build_gather(halves, isa)), struct_view(GatherParameters)
+    copy, parameters_at = jit(_build_gather(halves, isa)), struct_view(GatherParameters)
 
     def gather(parameters: Any, input_tile: Any, source: Any, first_slice: Any, first_row: Any) -> None:
         copy(parameters_at(parameters), input_tile, source, first_slice, first_row)
@@ -52,14 +48,14 @@ def input_tile_gather(halves: bool, isa: Isa) -> Any:
         halves: whether the image is of FLOAT16; the tile is always of FLOAT32.
         isa: the instruction set that it is compiled for.
     """
-    return njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(_build_gather(halves, isa))
+    return called(_build_gather(halves, isa))
 
 
 def _build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
     """The function that `input_tile_gather` compiles."""
     simd, load_store = simd_of(isa), load_store_of(halves, isa)
     store, store_some, all_of, every_second = simd.store, simd.store_some, simd.all_of, simd.every_second()
-    read, one, size, lanes = load_store.load, load_store.load_one, load_store.size, np.int64(isa.lanes)
+    read, one, size, lanes = load_store.load, load_store.load_one, load_store.size, isa.lanes
 
     @jit
     def pad(p: Any, target: Any, first: Any, last: Any) -> None:
@@ -103,11 +99,11 @@ def _build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
                     y = begin + sub_y
                     for _ in range(p.subplane_rows):
                         if 0 <= y < p.height and 0 <= z < p.depth:
-                            pad(p, target, _FIRST, low)
+                            pad(p, target, 0, low)
                             copy_columns(p, target, plane + y * p.input_row, low, high)
                             pad(p, target, high, p.pitch)
                         else:
-                            pad(p, target, _FIRST, p.pitch)
+                            pad(p, target, 0, p.pitch)
                         target += row_size
                         y += p.stride_y
 

@@ -5,7 +5,7 @@ filters for some vectors stay in registers over all channels and taps. Pointwise
 `output_channel_kernels` has the other form; `choose_tiling` chooses.
 
 These kernels are used rather than oneDNN through ctypes: per layer they take 0.5 to 1.04 of ONNX Runtime's processor time (three
-networks without depthwise layers, one thread, AVX-512), on any system and processor that Numba supports. The oneDNN on PyPI is
+networks without depthwise layers, one thread, AVX-512), on any system and processor that LLVM supports. The oneDNN on PyPI is
 a SYCL build for Linux, 97 MB plus its runtime; the build for plain threads ended in 2023.
 """
 
@@ -14,16 +14,15 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import unpacked
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
 from dmlpy.devices.cpu.convolution.layout import PositionParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
 from dmlpy.devices.cpu.load_store import spread_writer
 from dmlpy.devices.cpu.product_kernels import tile_product, tile_sums
-from dmlpy.devices.cpu.simd import ADDRESS, each_count, float_at, jit, lanes_below, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, each_count, float_at, lanes_below, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def product_with_epilogue(filters: int, most: int, isa: Isa) -> Any:
     def multiply(context: Any, count: Any, factors: Any, rows: Any, coefficients: Any, low: Any, high: Any, target: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             count, *tuples, low, high, target = arguments
-            factors, rows, coefficients, target = (cgutils.unpack_tuple(builder, packed) for packed in (*tuples, target))
+            factors, rows, coefficients, target = (unpacked(builder, packed) for packed in (*tuples, target))
             limits = [simd.repeated(builder, limit) for limit in (low, high)]
             for number in each_count(builder, count, most):
                 sums = tile_sums(builder, filters, number, isa, factors)

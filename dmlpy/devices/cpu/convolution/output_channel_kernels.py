@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared, unpacked
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
 from dmlpy.devices.cpu.convolution.kernels import locate_tile
 from dmlpy.devices.cpu.convolution.layout import ChannelParameters
@@ -24,7 +24,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.recurrent.packing_kernels import turned
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_below, each_count, jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_below, each_count, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def build_product(vectors: int, most: int, isa: Isa) -> Callable[..., None]:
     def multiply(context: Any, columns: Any, others: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             columns, others = arguments
-            values = cgutils.unpack_tuple(builder, others)
+            values = unpacked(builder, others)
             for count in each_count(builder, columns, most):
                 _product(builder, vectors, count, isa, values)
             return context.get_dummy_value()
@@ -114,7 +114,7 @@ def _prefetch(builder: Any, address: Any) -> None:
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
     # For a read, of data, with second-level locality.
-    builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0"), [pointer, INDEX(0), INDEX(2), INDEX(1)])
+    builder.call(declared(builder.module, kind, "llvm.prefetch.p0"), [pointer, INDEX(0), INDEX(2), INDEX(1)])
 
 
 @cache

@@ -112,7 +112,7 @@ class ConvolutionPlan(Plan):
     def describe(self) -> str:
         threads, first = f"{self._threads} thread{'s' * (self._threads > 1)}", self._tilings[0]
         tiles = sum(tiling.tiles for tiling in self._tilings)
-        lines = [f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {tiles} tile(s)"]
+        lines = [f"compiled by LLVM, {COMPUTE} arithmetic on {threads}; {tiles} tile(s)"]
         if self._geometry.backward:
             lines.append(f"transposed: {len(self._tilings)} convolution(s), each of some of the taps")
         lines += [

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from numba import types
-from numba.extending import intrinsic
-
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, HALF_RESULT, HALF_X, HALF_Y, Code, EncodedInstruction, ProgramParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
-from dmlpy.devices.cpu.simd import ADDRESS, Simd, copy_float, float_at, integer_at, jit, set_float, set_integer, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, Simd, copy_float, float_at, integer_at, set_float, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import SimdMath
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 

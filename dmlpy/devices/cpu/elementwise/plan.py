@@ -91,7 +91,7 @@ class ElementwisePlan(PlanWithoutConstants):
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         block = self._blocks.rows * self._blocks.columns
         steps = f"{self._length} instruction{'s' * (self._length > 1)}"
-        return f"compiled by Numba, float32 arithmetic on {threads}; {steps} on {self._count} elements in blocks of {block}"
+        return f"compiled by LLVM, float32 arithmetic on {threads}; {steps} on {self._count} elements in blocks of {block}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         blocks = self._blocks

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.matrix.blocked import BLOCK_TERMS, VECTORS, BlockedProductParameters, blocked_scratch
@@ -19,7 +20,7 @@ from dmlpy.devices.cpu.matrix.pair_kernels import add_pairs
 from dmlpy.devices.cpu.matrix.plan import PanelPackingParameters, ProductParameters
 from dmlpy.devices.cpu.product_kernels import call_product
 from dmlpy.devices.cpu.recurrent.packing_kernels import transposed_tile
-from dmlpy.devices.cpu.simd import integer_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import integer_at, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, first_tile, next_tile, publish, wait_for_all_tiles
 
 if TYPE_CHECKING:

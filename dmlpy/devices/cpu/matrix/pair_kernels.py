@@ -6,12 +6,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import binding, ir
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.matrix.pair_plan import PairParameters
-from dmlpy.devices.cpu.simd import INDEX, jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import INDEX, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:

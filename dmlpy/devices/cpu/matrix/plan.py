@@ -160,7 +160,7 @@ class ProductPlan(Plan):
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         lines = [
-            f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {self._tiles} tile(s)",
+            f"compiled by LLVM, {COMPUTE} arithmetic on {threads}; {self._tiles} tile(s)",
             f"sums in registers: {self._isa.columns(VECTORS)} rows of {VECTORS} vectors of {self._isa.lanes} columns",
             f"b_tensor: {self._panels} panel(s), " + ("read in address unless it is prepared" if self._in_place else "packed"),
         ]
@@ -280,7 +280,7 @@ class TransposedProductPlan(PlanWithoutConstants):
         load_products(transposed=True)
 
     def describe(self) -> str:
-        return f"compiled by Numba, {COMPUTE} arithmetic on up to {self._threads} thread(s); A and B are read in address"
+        return f"compiled by LLVM, {COMPUTE} arithmetic on up to {self._threads} thread(s); A and B are read in address"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         matrices = {name: array.reshape(array.shape[-2:]) for name, array in arrays_of(self._tensors, tensors).items()}

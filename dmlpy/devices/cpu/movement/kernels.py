@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.movement.plan import CopiesParameters, EncodedCopy
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, integer_at, jit, lanes_below, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, integer_at, lanes_below, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _memory_copy(context: Any, target: Any, source: Any, size: Any) -> Any:
         target, source, size = arguments
         to, of = (builder.inttoptr(address, ir.IntType(8).as_pointer()) for address in (target, source))
         kind = ir.FunctionType(ir.VoidType(), [to.type, of.type, ADDRESS, ir.IntType(1)])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.memcpy.p0.p0.i64")
+        function = declared(builder.module, kind, "llvm.memcpy.p0.p0.i64")
         builder.call(function, [to, of, size, ir.IntType(1)(0)])
         return context.get_dummy_value()
 
@@ -264,14 +264,14 @@ def _masked_load(builder: Any, pointer: Any, align: int, lanes: int, count: Any)
     mask, zeros = lanes_below(builder, count, lanes), ir.Constant(kind, [0] * lanes)
     function = ir.FunctionType(kind, [pointer.type, INDEX, mask.type, kind])
     name = f"llvm.masked.load.v{lanes}i{kind.element.width}.p0"
-    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [pointer, INDEX(align), mask, zeros])
+    return builder.call(declared(builder.module, function, name), [pointer, INDEX(align), mask, zeros])
 
 
 def _masked_store(builder: Any, value: Any, pointer: Any, align: int, lanes: int, count: Any) -> None:
     mask = lanes_below(builder, count, lanes)
     function = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INDEX, mask.type])
     name = f"llvm.masked.store.v{lanes}i{value.type.element.width}.p0"
-    builder.call(cgutils.get_or_insert_function(builder.module, function, name), [value, pointer, INDEX(align), mask])
+    builder.call(declared(builder.module, function, name), [value, pointer, INDEX(align), mask])
 
 
 def _floats_of(builder: Any, bits: Any, lanes: int) -> Any:

@@ -152,7 +152,7 @@ class CopyPlan(PlanWithoutConstants):
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         count = f"{len(self._copies)} cop{'ies' if len(self._copies) > 1 else 'y'}"
         what = "converted" if self._converts else f"of {self._width} byte{'s' * (self._width > 1)}"
-        return f"compiled by Numba on {threads}; {count}, {self._elements} elements {what}"
+        return f"compiled by LLVM on {threads}; {count}, {self._elements} elements {what}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_addresses([view.address(tensors) for copy in self._copies for view in (copy.target, copy.source)])

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.normalization.plan import BLOCK_ROWS, CHUNK_ROWS, BatchNormalizationParameters, EntryLayout
-from dmlpy.devices.cpu.simd import float_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import float_at, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:

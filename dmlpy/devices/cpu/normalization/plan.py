@@ -148,7 +148,7 @@ class _CompiledPlan(NormalizationPlan):
         outer, groups, inner, chunks = self.extents
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         layout = f"{outer} rows of {groups} groups" if self.layout == "rows" else f"{outer} x {groups} planes of {inner} entries"
-        return f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {layout}, in {chunks} chunk{'s' * (chunks > 1)}"
+        return f"compiled by LLVM, {COMPUTE} arithmetic on {threads}; {layout}, in {chunks} chunk{'s' * (chunks > 1)}"
 
     def _describe_copies(self) -> list[str]:
         return []

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingParameters
-from dmlpy.devices.cpu.simd import float_at, jit, set_float, struct_view
+from dmlpy.devices.cpu.simd import float_at, set_float, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:

@@ -101,7 +101,7 @@ class IndexedPoolingPlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by Numba, float32 arithmetic on {threads}; {self._planes} plane(s), one window after the other"
+        return f"compiled by LLVM, float32 arithmetic on {threads}; {self._planes} plane(s), one window after the other"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = {

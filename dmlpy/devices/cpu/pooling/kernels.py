@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.pooling.plan import PoolingParameters
-from dmlpy.devices.cpu.simd import float_at, integer_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import float_at, integer_at, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:

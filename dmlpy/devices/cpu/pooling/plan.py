@@ -152,7 +152,7 @@ class PoolingPlan(PlanWithoutConstants):
             if self._within_window
             else f"positions; tiles of {self._input_tile.rows} row(s), copied with their padding"
         )
-        return f"compiled by Numba, float32 arithmetic on {threads}; vectors of {what}"
+        return f"compiled by LLVM, float32 arithmetic on {threads}; vectors of {what}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         parameters = self._parameters(tensors, temporary)
@@ -242,7 +242,7 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by Numba, float32 arithmetic on {threads}; {self._row_blocks.tiles} tile(s)\n{self._row_blocks.describe()}"
+        return f"compiled by LLVM, float32 arithmetic on {threads}; {self._row_blocks.tiles} tile(s)\n{self._row_blocks.describe()}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = self._row_blocks.values(tensors)

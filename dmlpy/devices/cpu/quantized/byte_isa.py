@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.isa import Isa, isa_of
-from dmlpy.devices.cpu.numba_compiler import imported
+from dmlpy.devices.cpu.llvm import imported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

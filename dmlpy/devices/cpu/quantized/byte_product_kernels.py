@@ -10,12 +10,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import allocated, declared
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.quantized.byte_isa import Dot
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_count, jit, repeated_index
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_count, repeated_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,13 +60,13 @@ def dot(builder: Any, isa: ByteIsa, sums: Any, unsigned: Any, signed: Any) -> An
     vector = integers(isa)
     if isa.dot is Dot.VPDPBUSD:
         kind = ir.FunctionType(vector, [vector] * 3)
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.avx512.vpdpbusd.{32 * isa.lanes}")
+        function = declared(builder.module, kind, f"llvm.x86.avx512.vpdpbusd.{32 * isa.lanes}")
         return builder.call(function, [sums, unsigned, signed])
     if isa.dot is Dot.VPMADDWD:
         shorts = ir.VectorType(_SHORT, 2 * isa.lanes)
         eight, low = (ir.Constant(shorts, [value] * 2 * isa.lanes) for value in (8, 255))
         kind = ir.FunctionType(vector, [shorts] * 2)
-        multiply = cgutils.get_or_insert_function(builder.module, kind, _PAIR_SUMS[isa.lanes])
+        multiply = declared(builder.module, kind, _PAIR_SUMS[isa.lanes])
         unsigned, signed = builder.bitcast(unsigned, shorts), builder.bitcast(signed, shorts)
         even = builder.call(multiply, [builder.and_(unsigned, low), builder.ashr(builder.shl(signed, eight), eight)])
         odd = builder.call(multiply, [builder.lshr(unsigned, eight), builder.ashr(signed, eight)])
@@ -167,7 +167,8 @@ def byte_sums(most: int, isa: ByteIsa) -> Any:
     def add(context: Any, count: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, sums: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             count, *factors, sums = arguments
-            ones = cgutils.alloca_once_value(builder, INDEX(0x01010101))
+            ones = allocated(builder, INDEX)
+            builder.store(INDEX(0x01010101), ones)
             matrix = builder.ptrtoint(ones, ADDRESS)
             for number in each_count(builder, count, most):
                 totals = _sums(builder, 1, number, isa, factors, (matrix, ADDRESS(0), ADDRESS(0)))

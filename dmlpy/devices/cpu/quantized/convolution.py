@@ -196,7 +196,7 @@ class ByteConvolutionPlan(Plan):
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         return "\n".join(
             [
-                f"compiled by Numba, sums of 32 bits by {self._isa.dot} on {threads}; {self._tiling.tiles} tile(s)",
+                f"compiled by LLVM, sums of 32 bits by {self._isa.dot} on {threads}; {self._tiling.tiles} tile(s)",
                 self._tiling.describe(),
                 "filter_tensor: packed as signed bytes",
             ]

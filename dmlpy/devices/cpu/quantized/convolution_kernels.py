@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, byte_sums, quad_product, row_interleaving, set_quad
 from dmlpy.devices.cpu.quantized.parameters import ByteConvolutionParameters, Output
 from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, row_writer
-from dmlpy.devices.cpu.simd import integer_at, jit, struct_view
+from dmlpy.devices.cpu.simd import integer_at, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:

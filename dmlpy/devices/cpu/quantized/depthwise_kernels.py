@@ -9,9 +9,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     all_of,
     byte_at,
@@ -25,7 +25,7 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
 )
 from dmlpy.devices.cpu.quantized.parameters import DepthwiseByteParameters, Output
 from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, row_writer, run_writer
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_count, integer_at, jit, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_count, integer_at, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:

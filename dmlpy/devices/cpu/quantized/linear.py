@@ -131,7 +131,7 @@ class ElementsPlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by Numba, float32 arithmetic on {threads}; vectors of {self._isa.lanes} elements"
+        return f"compiled by LLVM, float32 arithmetic on {threads}; vectors of {self._isa.lanes} elements"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         places = [tensors[self._tensors[role][0]] if role in self._tensors else self._implied for role in _ROLES]
@@ -178,7 +178,7 @@ class DynamicPlan(PlanWithoutConstants):
         _ = DYNAMIC(self._isa)
 
     def describe(self) -> str:
-        return f"compiled by Numba, float32 arithmetic on 1 thread; vectors of {self._isa.lanes} elements"
+        return f"compiled by LLVM, float32 arithmetic on 1 thread; vectors of {self._isa.lanes} elements"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         output = self._tensors["output_tensor"]

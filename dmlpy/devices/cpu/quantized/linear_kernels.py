@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared, unpacked
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.quantized.byte_product_kernels import set_byte
 from dmlpy.devices.cpu.quantized.linear import DynamicParameters, Element, ElementsParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, integer_at, jit, repeated_index, set_float, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, integer_at, repeated_index, set_float, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class _Lanes:
 
     def unary(self, name: str, value: Any) -> Any:
         kind = ir.FunctionType(value.type, [value.type])
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{self.lanes}f32"), [value])
+        return self.builder.call(declared(self.builder.module, kind, f"llvm.{name}.v{self.lanes}f32"), [value])
 
     def floats(self, address: Any, step: Any | None = None) -> Any:
         """The floats at an address; the same in all lanes if a step is 0."""
@@ -91,7 +91,7 @@ def _step(operation: Element, lanes: int) -> Any:
     def compute(context: Any, target: Any, x: Any, y: Any, scales: Any, zeros: Any, steps: Any, flips: Any, limits: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             target, x, y, *tuples = arguments
-            scales, zeros, steps, flips, limits = (cgutils.unpack_tuple(builder, packed) for packed in tuples)
+            scales, zeros, steps, flips, limits = (unpacked(builder, packed) for packed in tuples)
             own = _Lanes(builder, lanes)
 
             def number(place: Any, which: int) -> Any:

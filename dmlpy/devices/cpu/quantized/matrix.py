@@ -100,7 +100,7 @@ class ByteProductPlan(Plan):
         block, vectors = self._isa.block
         return "\n".join(
             [
-                f"compiled by Numba, sums of 32 bits by {self._isa.dot} on {threads}; {tiles} tile(s)",
+                f"compiled by LLVM, sums of 32 bits by {self._isa.dot} on {threads}; {tiles} tile(s)",
                 f"sums in registers: {block} rows of {vectors} vectors of {self._isa.lanes} columns",
                 f"b_tensor: {self._panels} panel(s), packed",
             ]

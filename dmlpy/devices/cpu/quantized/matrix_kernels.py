@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     byte_at,
     byte_sums,
@@ -16,7 +17,7 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
 )
 from dmlpy.devices.cpu.quantized.parameters import ByteMatrixParameters, BytePackingParameters, Output
 from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, run_writer
-from dmlpy.devices.cpu.simd import integer_at, jit, set_integer, struct_view
+from dmlpy.devices.cpu.simd import integer_at, set_integer, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:

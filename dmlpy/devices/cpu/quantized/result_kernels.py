@@ -10,24 +10,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared, unpacked
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, copy_bytes, integers, load, quad_at, set_byte, set_quad, store
 from dmlpy.devices.cpu.quantized.parameters import Output, RowTerms, TermParameters
-from dmlpy.devices.cpu.simd import (
-    ADDRESS,
-    FLOAT,
-    INDEX,
-    float_at,
-    jit,
-    repeated_index,
-    set_float,
-    set_integer,
-    simd_of,
-    struct_view,
-)
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, float_at, repeated_index, set_float, set_integer, simd_of, struct_view
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
@@ -50,7 +39,7 @@ def round_even(context: Any, value: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(_DOUBLE, [_DOUBLE])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.rint.f64"), arguments)
+        return builder.call(declared(builder.module, kind, "llvm.rint.f64"), arguments)
 
     return types.float64(types.float64), generate
 
@@ -111,7 +100,7 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             total, first, second, factor, columns, low, high, zero_point, target = arguments
-            of_first, of_second, factors = cgutils.unpack_tuple(builder, columns)
+            of_first, of_second, factors = unpacked(builder, columns)
             sums = _whole_sums(builder, isa, of_filters, total, first, second, of_first, of_second)
             factor = simd.repeated(builder, builder.fptrunc(factor, FLOAT))
             factor = factor if of_filters else builder.fmul(factor, simd.value_of(builder, factors))
@@ -120,9 +109,7 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
             limits = (builder.sitofp(builder.sub(limit, zero_point), FLOAT) for limit in (low, high))
             steps = simd.clipped(builder, steps, *(simd.repeated(builder, limit) for limit in limits))
             kind = ir.FunctionType(simd.llvm_type, [simd.llvm_type])
-            rounded, magnitude = (
-                cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{isa.lanes}f32") for name in ("rint", "fabs")
-            )
+            rounded, magnitude = (declared(builder.module, kind, f"llvm.{name}.v{isa.lanes}f32") for name in ("rint", "fabs"))
             whole = builder.call(rounded, [steps])
             off = builder.call(magnitude, [builder.fsub(steps, whole)])
             unsure = builder.fcmp_unordered(">=", off, simd.all(0.5 - _TIE_MARGIN))
@@ -145,7 +132,7 @@ def _complete(of_filters: bool, isa: ByteIsa) -> Any:
     def complete(context: Any, total: Any, first: Any, second: Any, columns: Any, target: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             total, first, second, columns, target = arguments
-            store(builder, _whole_sums(builder, isa, of_filters, total, first, second, *cgutils.unpack_tuple(builder, columns)), target)
+            store(builder, _whole_sums(builder, isa, of_filters, total, first, second, *unpacked(builder, columns)), target)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 3, types.UniTuple(types.int64, 2), types.int64), generate
@@ -163,7 +150,7 @@ def _dequantize(of_filters: bool, isa: ByteIsa) -> Any:
     def dequantize(context: Any, total: Any, first: Any, second: Any, scale: Any, columns: Any, bias: Any, target: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             total, first, second, scale, columns, bias, target = arguments
-            of_first, of_second, scales = cgutils.unpack_tuple(builder, columns)
+            of_first, of_second, scales = unpacked(builder, columns)
             values = builder.sitofp(_whole_sums(builder, isa, of_filters, total, first, second, of_first, of_second), doubles)
             none = ir.Constant(doubles, ir.Undefined)
             scale = builder.insert_element(none, scale, ir.Constant(INDEX, 0))

@@ -140,7 +140,7 @@ class _CellPlan(PlanWithoutConstants):
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         work = f"{self._batch} samples, {self._units} units"
-        return f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {work}; weights are read as they lie"
+        return f"compiled by LLVM, {COMPUTE} arithmetic on {threads}; {work}; weights are read as they lie"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values = {"tiles": self._threads, "batch": self._batch, "inputs": self._inputs, "units": self._units, **self._choices()}

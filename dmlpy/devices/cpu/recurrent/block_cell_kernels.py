@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.matrix.kernels import panel_copy
 from dmlpy.devices.cpu.product_kernels import row_products
 from dmlpy.devices.cpu.recurrent.block_cell import BLOCK_TERMS, StepGradientParameters, StepParameters
 from dmlpy.devices.cpu.recurrent.cell_kernels import activation
-from dmlpy.devices.cpu.simd import jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:

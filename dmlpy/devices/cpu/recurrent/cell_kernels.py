@@ -14,8 +14,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from dmlpy.devices.cpu.compiler.functions import called, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.recurrent.parameters import (
     CELU,
@@ -34,7 +34,7 @@ from dmlpy.devices.cpu.recurrent.parameters import (
     THRESHOLDED,
 )
 from dmlpy.devices.cpu.recurrent.rows import REPEATS
-from dmlpy.devices.cpu.simd import float_at, integer_at, jit, simd_of
+from dmlpy.devices.cpu.simd import float_at, integer_at, simd_of
 from dmlpy.devices.cpu.simd_math import Formula, function_of, switched_function
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _other_function(isa: Isa, slope: bool) -> Any:
     formulas = _SLOPES if slope else _VALUES
     compute = switched_function(tuple(formulas[number] for number in range(len(formulas))), isa)
 
-    @njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    @called
     def function(number: Any, a: Any, b: Any, x: Any) -> Any:
         return compute(number, a, b, x)
 
@@ -201,8 +201,8 @@ def _slope(name: str, role: int, isa: Isa) -> Any:
     return other
 
 
-GATE_0, GATE_1, GATE_2, GATE_3 = map(np.int64, range(4))
-"""Places in the desc's order. Numba compiles a function that takes a place once for each Python integer, but only once for these."""
+GATE_0, GATE_1, GATE_2, GATE_3 = range(4)
+"""Places in the desc's order."""
 
 
 @cache

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.recurrent.cell_kernels import (
     GATE_0,
@@ -26,7 +27,7 @@ from dmlpy.devices.cpu.recurrent.cell_kernels import (
     store_part_kernel,
 )
 from dmlpy.devices.cpu.recurrent.rows import REPEATS
-from dmlpy.devices.cpu.simd import integer_at, jit, simd_of
+from dmlpy.devices.cpu.simd import integer_at, simd_of
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.recurrent.parameters import GradientParameters

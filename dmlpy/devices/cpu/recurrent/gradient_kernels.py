@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.product_kernels import call_product
 from dmlpy.devices.cpu.recurrent.cell_kernels import skip_of
@@ -34,7 +35,7 @@ from dmlpy.devices.cpu.recurrent.gradient_cell_kernels import (
 )
 from dmlpy.devices.cpu.recurrent.kernels import Stage, count_tiles, tile_bounds
 from dmlpy.devices.cpu.recurrent.parameters import GradientParameters
-from dmlpy.devices.cpu.simd import integer_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import integer_at, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
 if TYPE_CHECKING:

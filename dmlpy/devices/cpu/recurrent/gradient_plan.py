@@ -113,7 +113,7 @@ class GradientPlan(PlanWithoutConstants):
         summed = f"gradients of {', '.join(products)}: products of" if products else "no product over"
         return "\n".join(
             [
-                f"Numba, float32 arithmetic; {sizes.num_directions} direction(s), one after the other; {self._threads} thread(s)",
+                f"LLVM, float32 arithmetic; {sizes.num_directions} direction(s), one after the other; {self._threads} thread(s)",
                 f"step: blocks of {self._isa.lanes} units, {self._panel} at a time, of up to "
                 f"{self._isa.columns(self._panel)} samples in registers, {self._blocks} block(s)",
                 f"{summed} {self._block_steps} of {sizes.seq_length} steps at a time",

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.product_kernels import call_gate_products
@@ -30,7 +31,7 @@ from dmlpy.devices.cpu.recurrent.cell_kernels import (
 )
 from dmlpy.devices.cpu.recurrent.parameters import STATES, GradientParameters, LayerParameters
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
-from dmlpy.devices.cpu.simd import integer_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import integer_at, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class CompiledNetworkPlan(NetworkPlan):
     """A network of stacked layers, or its gradient, by compiled time loops."""
 
-    library = "Numba"
+    library = "LLVM"
     reserve_layout = RESERVE_LAYOUT
 
     def load(self) -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import first_halves, load_store_of
 from dmlpy.devices.cpu.recurrent.parameters import PackedMatrixParameters, PackingParameters
 from dmlpy.devices.cpu.recurrent.rows import BLANK, REPEATS
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, integer_at, jit, set_integer, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, integer_at, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
 if TYPE_CHECKING:

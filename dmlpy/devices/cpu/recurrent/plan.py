@@ -166,7 +166,7 @@ class RecurrentPlan(Plan):
         order = "both at once, on a thread each" if self._concurrent == 2 else f"one after the other; {self._threads} thread(s)"
         return "\n".join(
             [
-                f"Numba, float32 arithmetic; {self._sizes.num_directions} direction(s), {order}",
+                f"LLVM, float32 arithmetic; {self._sizes.num_directions} direction(s), {order}",
                 f"input product: {self._chunk} of {self._sizes.seq_length} steps at a time, input {reading}, output {writing}",
                 f"step: blocks of {lanes} units, {summed} in registers, {self._blocks} block(s)",
                 *(["samples that skip steps: those that take most first, only the steps that are taken"] if self._selects else []),

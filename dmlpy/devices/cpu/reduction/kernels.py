@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
-from dmlpy.devices.cpu.simd import INDEX, jit, lanes_below, simd_of, struct_view
+from dmlpy.devices.cpu.simd import INDEX, lanes_below, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 

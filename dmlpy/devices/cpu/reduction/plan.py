@@ -195,7 +195,7 @@ class _GroupsPlan(PlanWithoutConstants):
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         count = element_count(self._groups.groups) * self._groups.inner.size
-        return f"compiled by Numba, float32 arithmetic on {threads}; {count} {self._groups.layout} of {self._entries} entries"
+        return f"compiled by LLVM, float32 arithmetic on {threads}; {count} {self._groups.layout} of {self._entries} entries"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         groups = self._groups

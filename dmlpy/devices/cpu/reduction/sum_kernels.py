@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.pooling.kernels import maximum_of
 from dmlpy.devices.cpu.reduction.kernels import for_each_unit, horizontal_sum, lane_selector
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
-from dmlpy.devices.cpu.simd import float_at, jit, set_float, simd_of, struct_view
+from dmlpy.devices.cpu.simd import float_at, set_float, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.resampling.plan import EncodedPass, ResamplingParameters
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, float_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, float_at, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _gathered_term(isa: Isa) -> Any:
             rows = builder.shuffle_vector(builder.insert_element(none, row, INDEX(0)), none, ir.Constant(numbers, [0] * lanes))
             places = builder.add(rows, builder.shl(builder.sext(found, wide), ir.Constant(wide, [2] * lanes)))
             kind = ir.FunctionType(simd.llvm_type, [pointers, INDEX, exists.type, simd.llvm_type])
-            gather = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.gather.v{lanes}f32.v{lanes}p0")
+            gather = declared(builder.module, kind, f"llvm.masked.gather.v{lanes}f32.v{lanes}p0")
             values = builder.call(gather, [builder.inttoptr(places, pointers), INDEX(FLOAT_BYTES), exists, simd.all(0.0)])
             terms = builder.fmul(values, simd.value_of(builder, weights))
             return builder.select(exists, builder.fadd(total, terms), total)

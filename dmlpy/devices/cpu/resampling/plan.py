@@ -150,7 +150,7 @@ class ResamplingPlan(PlanWithoutConstants):
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         axes = ", ".join(str(own.axis) for _, _, _, own in self._planes.passes)
-        return f"compiled by Numba, float32 arithmetic on {threads}; {self._planes.count} plane(s), axis by axis: {axes}"
+        return f"compiled by LLVM, float32 arithmetic on {threads}; {self._planes.count} plane(s), axis by axis: {axes}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         planes, size = self._planes, FLOAT_BYTES // 2 if self._halves else FLOAT_BYTES

@@ -1,0 +1,153 @@
+"""LLVM for kernels: imports of llvmlite, and the compilation of kernels to machine code.
+
+No interrupt can reach an import or a compilation: during an import it would leave a module half initialized for good, and during a
+compilation it would reach callbacks of LLVM, which lose it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dmlpy.messages.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+OPTIMIZATION = "DMLPY_CPU_OPTIMIZATION"
+"""The environment variable with LLVM's level of optimization, 0 to 3."""
+SYMBOL = "dmlpy_kernel"
+"""The symbol of each kernel in its own image."""
+
+_one_at_a_time = threading.RLock()
+"""The main thread never acquires it: work continues after its caller was interrupted, and llvmlite must not be imported twice at once."""
+
+
+def imported(module: str) -> Any:
+    """A module of llvmlite.
+
+    Raises:
+        DeviceError: it cannot be imported.
+    """
+    return on_own_thread(lambda: _imported(module))
+
+
+def _imported(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise DeviceError(f"llvmlite, which compiles for the device cpu, cannot be imported: {what}") from error
+
+
+def on_own_thread(work: Callable[[], T]) -> T:
+    """The result of work done on another thread, safe from interrupts, which only reach the main thread."""
+    found: list[T] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with _one_at_a_time:
+                found.append(work())
+        except BaseException as error:
+            failures.append(error)
+
+    if threading.current_thread() is threading.main_thread():
+        thread = threading.Thread(target=run, name="dmlpy-compiler")
+        thread.start()
+        thread.join()
+    else:
+        run()
+    if failures:
+        raise failures[0]
+    return found[0]
+
+
+def optimization() -> int:
+    """LLVM's level of optimization.
+
+    Raises:
+        DeviceError: the environment variable has another value.
+    """
+    text = os.environ.get(OPTIMIZATION, "3")
+    if text not in ("0", "1", "2", "3"):
+        raise DeviceError(f"the environment variable {OPTIMIZATION} is {text!r}, expected a level of optimization from 0 to 3")
+    return int(text)
+
+
+def machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, returns: bool) -> tuple[bytes, str]:
+    """Compiles a function of 64-bit integers for this processor.
+
+    Args:
+        make: creates the Python function.
+        arguments: the number of arguments.
+        returns: whether it returns an integer.
+
+    Returns:
+        The image, whose symbol is `SYMBOL`, and the LLVM code that it was made from.
+    """
+    return on_own_thread(lambda: _machine_code(make, arguments, returns=returns))
+
+
+def _machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, returns: bool) -> tuple[bytes, str]:
+    binding = _imported("llvmlite.binding")
+    from dmlpy.devices.cpu.compiler.translation import Translation
+
+    translation = Translation()
+    translation.add_kernel(make(), arguments, returns=returns, symbol=SYMBOL)
+    machine = _target_machine(binding, optimization())
+    translation.module.triple, translation.module.data_layout = binding.get_process_triple(), str(machine.target_data)
+    module = binding.parse_assembly(str(translation.module))
+    module.verify()
+    _optimize(binding, module, machine, optimization())
+    return machine.emit_object(module), str(module)
+
+
+def _target_machine(binding: Any, level: int) -> Any:
+    """This processor as LLVM's target of code that is loaded where there is room for it."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    target = binding.Target.from_default_triple()
+    relocation = "static" if target.name.startswith("x86") else "default"
+    return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
+        cpu=binding.get_host_cpu_name(),
+        features=binding.get_host_cpu_features().flatten(),
+        opt=level,
+        reloc=relocation,
+        codemodel="jitdefault",
+        jit=True,
+    )
+
+
+def _optimize(binding: Any, module: Any, machine: Any, level: int) -> None:
+    """Inlines what is to be inlined, with loops in the form that the vectorizer finds; then runs LLVM's usual passes."""
+    inlining = _passes(binding, machine, 0)
+    passes = inlining.getModulePassManager()
+    if level > 0:
+        passes.add_loop_rotate_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_jump_threading_pass()
+    passes.run(module, inlining)
+    if level > 0:
+        usual = _passes(binding, machine, level)
+        usual.getModulePassManager().run(module, usual)
+
+
+def _passes(binding: Any, machine: Any, level: int) -> Any:
+    options = binding.create_pipeline_tuning_options()
+    options.speed_level, options.loop_vectorization, options.slp_vectorization = level, level > 0, False
+    return binding.create_pass_builder(machine, options)
+
+
+def _renew() -> None:
+    """In a child process: the thread that held the lock does not exist."""
+    global _one_at_a_time
+    _one_at_a_time = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
