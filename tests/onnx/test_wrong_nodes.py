@@ -78,6 +78,9 @@ ROWS = {
     "groups that divide nothing": Row(
         "GroupNormalization", (normal(2, 4, 3), normal(4), normal(4)), ("num_groups", "3"), {"num_groups": 3}
     ),
+    "GatherND past the end": Row("GatherND", (normal(3, 2), integers([0, 1], [2, 2])), ("indices", "2", "axis 1"), held=(1,)),
+    "ScatterND past the end": Row("ScatterND", (normal(3, 2), integers([-4]), normal(1, 2)), ("indices", "-4", "axis 0"), held=(1,)),
+    "Resize by 0": Row("Resize", (normal(1, 3), None, np.asarray([1, 0], np.float32)), ("scales", "above 0"), held=(2,)),
     "Gather past the end": Row("Gather", (normal(3, 2), integers(0, 3)), ("indices", "3"), held=(1,)),
     "GatherElements past the end": Row("GatherElements", (normal(3, 2), integers([0, 5])), ("indices", "5"), held=(1,)),
     "ScatterElements past the end": Row("ScatterElements", (normal(3, 2), integers([0, 4]), normal(1, 2)), ("indices", "4"), held=(1,)),

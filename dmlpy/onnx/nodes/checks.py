@@ -166,6 +166,27 @@ def _check_indices(node: Node) -> Iterator[Problem]:
         yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
 
 
+@_rule("GatherND", "ScatterND")
+def _check_tuples(node: Node) -> Iterator[Problem]:
+    if not _is_known(node, 0, 1) or not node.rank(1):
+        return
+    indices, batch = node.value(1).array, node.attribute("batch_dims", 0)
+    for at, size in enumerate(node.sizes(0)[batch : batch + node.sizes(1)[-1]]):
+        own = None if indices is None else indices[..., at]
+        if own is not None and own.size and not -size <= own.min() <= own.max() < size:
+            wrong, axis = int(own.min() if own.min() < -size else own.max()), batch + at
+            yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
+
+
+@_rule("Resize", "Upsample")
+def _check_scales(node: Node) -> Iterator[Problem]:
+    place = 1 if node.op_type == "Upsample" or node.opset < 11 else 2
+    scales = node.value(place).array if node.has(place) else None
+    given = node.attribute("scales") or () if scales is None else scales.ravel().tolist()
+    if any(scale <= 0 for scale in given):
+        yield Problem("onnx.invalid", "scales" if scales is None else node.input_label(place), listed(given), "numbers above 0")
+
+
 @_rule("Squeeze")
 def _check_squeeze(node: Node) -> Iterator[Problem]:
     known = node.value(1).array is not None if node.has(1) else node.attribute("axes") is not None
