@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlpy.onnx.lowering.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_bytes
+from dmlpy.onnx.runtime.bound_steps import Held, Source, Step
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
 from dmlpy.onnx.runtime.turns import Turns
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
     from dmlpy.devices import Device
-    from dmlpy.onnx.loading.values import Array, Value
-    from dmlpy.onnx.runtime.graph_runs import GraphCall, GraphRun
+    from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.runtime.graph_runs import GraphCall
 
 _LAUNCH_BYTES = 1 << 12
 """The bytes of a node's launch, without tensors."""
@@ -35,13 +36,6 @@ Signature: TypeAlias = "tuple[Hashable, ...]"
 Compute: TypeAlias = "Callable[[Mapping[str, Any], GraphCalls | None], dict[str, Any]]"
 """Computes outputs from inputs, by name; the calls receive the graphs that ran."""
 
-Source: TypeAlias = "str | tuple[int, str]"
-"""The source of a value: an input of the model by its name, or an output of a graph by the graph's index and its name there."""
-
-
-Held: TypeAlias = "Array | DeviceTensor"
-"""A value of a run: with ONNX's type and sizes, or as a graph wrote it."""
-
 
 class Form(Protocol):
     """A model for some inputs, as `CompiledProgram` is one."""
@@ -51,61 +45,6 @@ class Form(Protocol):
 
     def outputs(self, values: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
         """Converts the result of `values` to what a run returns."""
-
-
-class Step:
-    """A graph bound to its memory, except for the model's inputs and outputs.
-
-    Args:
-        bound: the graph with its memory.
-        run: the graph.
-        reads: the sources of the inputs that may differ between runs, with their values in the graph.
-        writes: the outputs that are new in each run, likewise.
-
-    Attributes:
-        copied_in: the memory of inputs that are copied, with their sources.
-        copied_out: the memory of outputs that are copied, likewise.
-    """
-
-    def __init__(
-        self, bound: BoundGraph, run: GraphRun, reads: Sequence[tuple[str, Value, Source]], writes: Sequence[tuple[str, Value, Source]]
-    ) -> None:
-        self._bound, self._run = bound, run
-        self.copied_in: list[tuple[Array, Source]] = []
-        self._rebound: list[tuple[str, Value, Source]] = []
-        for name, value, source in reads:
-            elements = bound.elements(name, value)
-            if elements is None:
-                self._rebound.append((name, value, source))
-            else:
-                self.copied_in.append((elements, source))
-        self.copied_out: list[tuple[Array, Source]] = []
-        self._made: list[tuple[str, Value, Source]] = []
-        for name, value, source in writes:
-            elements = bound.elements(name, value)
-            if elements is None:
-                self._made.append((name, value, source))
-            else:
-                self.copied_out.append((elements, source))
-
-    @property
-    def is_in_place(self) -> bool:
-        """Whether it has memory for all that it reads and writes."""
-        return not self._rebound and not self._made
-
-    def launch_in_place(self, stream: int) -> None:
-        """Runs the graph with what lies in that memory."""
-        self._bound.launch({}, stream)
-
-    def __call__(self, held: dict[Source, Held], stream: int) -> None:
-        """Runs the graph; what it reads and writes is in `held`."""
-        for elements, source in self.copied_in:
-            elements[...] = held[source]
-        made = self._bound.launch({name: self._run.read(value, held[source]) for name, value, source in self._rebound}, stream)
-        for elements, source in self.copied_out:
-            held[source] = elements.copy()
-        for name, value, source in self._made:
-            held[source] = DeviceTensor(made[name], value)
 
 
 class BoundRuns:

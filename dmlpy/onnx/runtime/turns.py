@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from dmlpy.onnx.loading.values import Array
-    from dmlpy.onnx.runtime.bound_runs import Source, Step
+    from dmlpy.onnx.runtime.bound_steps import Source, Step
 
 Copies: TypeAlias = "list[tuple[Array, Array]]"
 """Arrays, each with the one whose elements it is given."""
