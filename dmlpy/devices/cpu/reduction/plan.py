@@ -78,9 +78,9 @@ class GroupParameters(CountedParameters):
     squares: Flag = field("whether a reduction adds squares")
     magnitudes: Flag = field("whether a reduction adds magnitudes")
     factor: Float64 = field("what a reduction's sum is multiplied by; of an extreme 1 for the largest, -1 for the smallest")
-    low: Float32 = field("the lower bound of a normalization's results")
     backward: Flag = field("whether running sums begin with the last entry")
     exclusive: Flag = field("whether a running sum is that of the entries before")
+    low: Float32 = field("the lower bound of a normalization's results")
 
 
 SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_softmax", 5)
