@@ -12,10 +12,10 @@
 //   Input, Filter, Output         the element types
 //   Number                        the type of factors: pixel(x) and weight(w, m) make one of an element
 //   Sum                           takes terms one by one: add(Number), result()
-//   Sums                          of a tile, as in common/tile_products.cuh; sums() makes them
-//   input_flip, filter_flip       the mask that words of either are XORed with in a tile
-//   padding()                     the value in a tile for an element outside of x
-//   zeros(m), Zeros               the zero points of a tile whose first output channel is m, for Sums
+//   Raw                           an unsigned integer of their size, as tiles copy them
+//   sums<Sums>()                  the sums of a tile, as in common/tile_products.cuh
+//   has_padding, padding()        whether an element outside of x may be something else than 0, and a word of such in a tile
+//   zeros(m, end)                 the zero points of a tile whose first output channel is m, for Sums
 //   result(result of a sum, m)    the output's element of a sum, m the number of the output channel
 //
 // `convolve_tiles`, in common/convolution_tiles.cuh, is an implicit matrix product for groups of many channels, `convolve_each` for groups

@@ -1,345 +1,455 @@
 // `convolve_tiles`: a convolution as an implicit product of matrices: the matrix of pixels is never stored.
 //
-// The filter's rows are the output channels of a group, the columns are pixels. Terms run over the taps, and over the channels of each tap:
-// the place of a pixel's element is computed once for a tap, and if channels are contiguous (channels last) 16 bytes of them are loaded
-// at once; else neighbouring threads read neighbouring pixels. The filter is read in this order too, if necessary from a copy that the host
-// had made before.
+// The rows of a tile are output channels of a group, the columns pixels. Terms run over the taps, and over the channels of each tap, 16
+// bytes at a time: a chunk. Pieces of both operands, four chunks of each line, are copied to shared memory in three stages: two are under
+// way while one is multiplied. Each thread copies one chunk column of some lines. Where a line's elements lie is found once for a tap; from
+// there it moves on by a constant. Where channels do not lie side by side at multiples of 16 bytes, elements are read one by one.
+//
+// Backward, the pixels whose windows meet the same taps, those a stride apart along each axis, are a phase: a forward convolution by these
+// taps, with stride 1. Only they are multiplied. Forward, there is one phase.
+//
+// Sums pass through shared memory, so that neighbouring threads have neighbouring pixels, and the function of a sum occurs a few times in
+// the code.
 #pragma once
 
-/// The element of x that a tap reads for a pixel at `at` along the axes: sets `place`, and returns whether there is one.
-template <bool backward>
-__device__ __forceinline__ bool meet(Reduction const& reduction, bool flipped, unsigned const (&taps)[3], unsigned const (&at)[3],
-                                     long long& place) {
-    bool met = true;
-    place = 0;
-#pragma unroll
-    for (int axis = 0; axis < 3; ++axis) {
-        Window const& window = reduction.windows[axis];
-        long long const element = met_along<backward>(window, at[axis], flipped ? window.length - 1 - taps[axis] : taps[axis]);
-        met = met && element >= 0;
-        place += element * reduction.input_strides[1 + axis];
+/// A spatial dimension.
+struct Slide {
+    long long output_stride;
+    int input_stride;
+    int filter_stride;         // negative where the filter is flipped
+    int size;                  // elements of x
+    int positions;             // of y
+    int taps;                  // of the window
+    int start;                 // padding before the first element of x; backward, of y
+    int dilation;              // from one tap to the next
+    int phases;                // 1; backward, the stride
+    int tap_step;              // from one tap of a phase to the next
+    int element_step;          // elements of x from one of these taps to the next
+};
+
+/// The taps of a phase along an axis: so many from the first one on, which reads the element `first` of x at position 0.
+struct PhaseTaps {
+    int count;
+    int tap;
+    int first;
+};
+
+__device__ inline PhaseTaps taps_of_phase(Slide const& slide, bool backward, int phase) {
+    if (!backward) {
+        return {slide.taps, 0, -slide.start};
     }
-    return met;
+    int const last = min(slide.taps, slide.tap_step);
+#pragma unroll 1
+    for (int tap = 0; tap < last; ++tap) {
+        int const distance = phase + slide.start - tap * slide.dilation;
+        if (distance % slide.phases == 0) {
+            return {(slide.taps - 1 - tap) / slide.tap_step + 1, tap, distance / slide.phases};
+        }
+    }
+    return {0, 0, 0};
 }
 
-/// Advances by a tap. Past the last one the first index is its length.
-__device__ __forceinline__ void next_tap(Reduction const& reduction, unsigned (&taps)[3]) {
+/// A pixel of a tile: where its window is, and its places in x and in y, below 0 if there is none.
+struct alignas(16) TilePixel {
+    int at[3];
+    int unused;
+    long long image;
+    long long output;
+};
+
+/// An element of x along an axis that is none, at any tap.
+constexpr int far_away = -(1 << 30);
+
+template <class Arithmetic>
+struct TilesParameters {
+    typename Arithmetic::Input const* input;      // any strides
+    typename Arithmetic::Filter const* filter;    // any strides
+    typename Arithmetic::Output* output;          // any strides
+    Arithmetic arithmetic;
+    Slide slides[3];
+    Axes<5> axes;                        // batch and spatial dimensions of a phase: places in y and x, and where windows are
+    unsigned long long pixels;           // entries of the axes
+    unsigned long long pixel_tiles;      // of a phase and group
+    unsigned long long channel_tiles;    // of a group
+    unsigned long long tiles;            // in all
+    long long group_strides[3];          // of y, x and the filter
+    long long channel_strides[3];        // of y, x and the filter, between input channels of the latter two
+    long long line_stride;               // of the filter, between output channels
+    int group_channels;                  // of y
+    int channels;                        // of x, in a group
+    int wide;                            // whether 16 bytes of channels are copied at once
+    int wide_output;                     // whether so many bytes of y's channels are stored at once
+    int backward;
+};
+
+/// Advances by a tap. Past the last one the first index is its count.
+__device__ __forceinline__ void next_tap(PhaseTaps const* of_phase, int (&taps)[3]) {
     bool carry = true;
 #pragma unroll
     for (int axis = 2; axis > 0; --axis) {
         taps[axis] += carry;
-        carry = taps[axis] == reduction.lengths[1 + axis];
+        carry = taps[axis] == of_phase[axis].count;
         taps[axis] = carry ? 0 : taps[axis];
     }
     taps[0] += carry;
 }
 
-/// A pixel of a tile: whether there is one, the first channel of its group in x, and where its window is.
-template <class Raw>
-struct Pixel {
-    bool is;
-    Raw const* image;
-    unsigned at[3];
-};
+/// The place of the element of x that a tap reads for a pixel; returns whether there is one.
+__device__ __forceinline__ bool meet(Slide const (&slides)[3], PhaseTaps const* of_phase, int const (&taps)[3], int const* at, int& place) {
+    bool met = true;
+    unsigned sum = 0;   // which may wrap around where there is none
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+        unsigned const element = at[axis] + (of_phase[axis].first + taps[axis] * slides[axis].element_step);
+        met = met && element < static_cast<unsigned>(slides[axis].size);
+        sum += element * slides[axis].input_stride;
+    }
+    place = static_cast<int>(sum);
+    return met;
+}
 
-/// The pixels of a tile as an operand. `wide`: a thread loads 16 bytes of channels of two pixels; otherwise, half of the terms of one.
-template <class Raw, bool backward>
-class PixelLines {
-    static constexpr int in_word = 4 / sizeof(Raw);
-    static constexpr int in_quad = 4 * in_word;
-    static constexpr int piece_terms = line_words * in_word;
-    static constexpr int run = own_words * in_word;          // terms of a thread if they are loaded one by one
-    static constexpr int at_once = 4;                        // of these, where taps change
+__device__ __forceinline__ int filter_place(Slide const (&slides)[3], PhaseTaps const* of_phase, int const (&taps)[3]) {
+    int place = 0;
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+        place += (of_phase[axis].tap + taps[axis] * slides[axis].tap_step) * slides[axis].filter_stride;
+    }
+    return place;
+}
+
+/// Copies the pieces of a tile, in order.
+template <class Arithmetic, int side>
+class Copier {
+    using Raw = typename Arithmetic::Raw;
+    using Parameters = TilesParameters<Arithmetic>;
+    static constexpr int in_chunk = 16 / sizeof(Raw);
+    static constexpr int chunks = line_words / 4;                    // of a line of a piece
+    static constexpr int across = tile_threads / chunks;             // lines that are copied together
+    static constexpr int copies = side / across;                     // of each operand, of a thread
+    static constexpr int piece_terms = chunks * in_chunk;
 
   public:
-    /// `find(number)` is the tile's pixel of a number.
-    template <class Find>
-    __device__ PixelLines(Reduction const& reduction, bool flipped, bool wide, unsigned padding, unsigned flip, Find const& find)
-        : reduction_(reduction), flipped_(flipped), wide_(wide), padding_(padding), flip_(flip), taps_{} {
+    /// `filter`: of the tile's first output channel, of which there are `lines` from there on. `pixels` and the taps `of_phase` lie in shared
+    /// memory.
+    __device__ __forceinline__ Copier(Parameters const& parameters, Raw const* image, Raw const* filter, int lines,
+                                      TilePixel const* pixels, PhaseTaps const* of_phase)
+        : parameters_(parameters), image_(image), filter_(filter), pixels_(pixels), of_phase_(of_phase) {
+        // Neighbouring threads have neighbouring chunks where these are copied at once, else neighbouring pixels.
         int const thread = static_cast<int>(threadIdx.x);
-        first_ = wide ? thread % 4 * in_quad : thread / tile_side * run;
-        pixels_[0] = find(wide ? thread / 4 : thread % tile_side);
-        pixels_[1] = wide ? find(thread / 4 + tile_threads / 4) : Pixel<Raw>{false, pixels_[0].image, {}};
-        channel_ = first_;
+        bool const wide = parameters.wide != 0;
+        line_ = wide ? thread / chunks : thread % across;
+        channel_ = (wide ? thread % chunks : thread / across) * in_chunk;
+        lines_ = lines - line_;
+        place_ = word_place(line_, channel_ / in_chunk * 4);
         settle();
-        locate();
+        find();
     }
 
-    /// Pieces are loaded in order.
-    __device__ __forceinline__ void load(long long first, long long terms) {
-        long long const left = terms - first - first_;
-        if (wide_) {
-            clear<own_words>(left > 0);
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                if (left > 0 && met_[i]) {
-                    auto const quad = *reinterpret_cast<Vector4<unsigned> const*>(pixels_[i].image + place_[i] + channel_);
-#pragma unroll
-                    for (int w = 0; w < 4; ++w) {
-                        loaded_[4 * i + w] = quad.values[w];
-                    }
-                }
-            }
-            move(piece_terms);
+    /// Begins to copy the next piece.
+    __device__ __forceinline__ void copy(unsigned* rows, unsigned* columns) {
+        int const left = end_ - channel_;
+        if (parameters_.wide == 0) {
+            copy_elements(rows, columns, left);
+            channel_ += piece_terms;
+            settle();
             return;
         }
-        if (channel_ + run <= reduction_.lengths[0] && left >= run) {
-            clear<run>(true);
-            if (met_[0]) {
-                long long const stride = reduction_.input_strides[0];
-                Raw const* const from = pixels_[0].image + place_[0] + channel_ * stride;
+        Raw const* from = from_filter_;
 #pragma unroll
-                for (int i = 0; i < run; ++i) {
-                    loaded_[i] = from[i * stride];
-                }
-            }
-            move(run);
-        } else {
-            bring_across_taps(left);
+        for (int i = 0; i < copies; ++i) {
+            machine::copy_async(rows + place_ + i * across * line_words, from, left > 0 && i * across < lines_);
+            from += across * parameters_.line_stride;
         }
-        move(piece_terms - run);
-    }
-
-    __device__ __forceinline__ void store(unsigned* staged) const {
-        int const thread = static_cast<int>(threadIdx.x);
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            Vector4<unsigned> quad;
-#pragma unroll
-            for (int w = 0; w < 4; ++w) {
-                quad.values[w] = (wide_ ? loaded_[4 * i + w] : single_word(4 * i + w)) ^ flip_;
+        for (int i = 0; i < copies; ++i) {
+            unsigned* const to = columns + place_ + i * across * line_words;
+            bool const met = left > 0 && (met_ >> i & 1) != 0;
+            if (Arithmetic::has_padding && !met) {
+                pad(to, left);
+            } else {
+                machine::copy_async(to, from_pixels_[i], met);
             }
-            int const line = wide_ ? thread / 4 + i * (tile_threads / 4) : thread % tile_side;
-            int const own_quad = wide_ ? thread % 4 : thread / tile_side * 2 + i;
-            *reinterpret_cast<Vector4<unsigned>*>(staged + word_place(line, own_quad * 4)) = quad;
+        }
+        channel_ += piece_terms;
+        if (channel_ >= end_) {
+            settle();
+            find();
+        } else {
+            from_filter_ += piece_terms;
+#pragma unroll
+            for (int i = 0; i < copies; ++i) {
+                from_pixels_[i] += piece_terms;
+            }
         }
     }
 
   private:
-    /// The value that `store` converts to padding, or to zeros past the last term.
-    __device__ __forceinline__ unsigned nothing(bool is_term) const {
-        return is_term ? padding_ ^ flip_ : flip_;
-    }
-
-    template <int count>
-    __device__ __forceinline__ void clear(bool is_term) {
-#pragma unroll
-        for (int i = 0; i < count; ++i) {
-            loaded_[i] = nothing(is_term);
-        }
-    }
-
-    /// A word of terms that were loaded one by one.
-    __device__ __forceinline__ unsigned single_word(int number) const {
-        unsigned word = 0;
-#pragma unroll
-        for (int e = 0; e < in_word; ++e) {
-            word |= static_cast<unsigned>(static_cast<Raw>(loaded_[number * in_word + e])) << e * 8 * sizeof(Raw);
-        }
-        return word;
-    }
-
-    /// Loads terms that belong to several taps, or end before the piece does. It waits for them.
-    __device__ __forceinline__ void bring_across_taps(long long left) {
+    /// Copies a piece of single elements.
+    __device__ __forceinline__ void copy_elements(unsigned* rows, unsigned* columns, int left) const {
+        long long const filter_stride = parameters_.channel_strides[2], stride = parameters_.channel_strides[1];
+        Raw const* from = filter_ + (filter_place(parameters_.slides, of_phase_, taps_) + channel_ * filter_stride) +
+                          line_ * parameters_.line_stride;
 #pragma unroll 1
-        for (int number = 0; number < run; number += at_once) {
-            Raw const* from[at_once];
-            unsigned elements[at_once];
-#pragma unroll
-            for (int e = 0; e < at_once; ++e) {
-                from[e] = met_[0] && number + e < left ? pixels_[0].image + place_[0] + channel_ * reduction_.input_strides[0] : nullptr;
-                elements[e] = nothing(number + e < left);
-                move(1);
+        for (int i = 0; i < copies; ++i) {
+            int const place = place_ + i * across * line_words;
+            copy_singly(rows + place, from, filter_stride, i * across < lines_ ? left : 0);
+            from += across * parameters_.line_stride;
+            TilePixel const& pixel = pixels_[line_ + i * across];
+            int of_tap;
+            bool const met = meet(parameters_.slides, of_phase_, taps_, pixel.at, of_tap);
+            if (Arithmetic::has_padding && !met) {
+                pad(columns + place, left);
+            } else {
+                copy_singly(columns + place, image_ + pixel.image + of_tap + channel_ * stride, stride, met ? left : 0);
             }
-#pragma unroll
-            for (int e = 0; e < at_once; ++e) {
-                if (from[e] != nullptr) {
-                    elements[e] = *from[e];
-                }
-            }
-            append(loaded_, elements);
         }
     }
 
-    __device__ __forceinline__ void move(int terms) {
-        channel_ += terms;
-        if (channel_ >= reduction_.lengths[0]) {
-            settle();
-            locate();
+    /// A chunk of `left` elements, or of as many as it has, and zeros.
+    __device__ __forceinline__ static void copy_singly(unsigned* to, Raw const* from, long long stride, int left) {
+        Raw elements[in_chunk];
+#pragma unroll
+        for (int e = 0; e < in_chunk; ++e) {
+            elements[e] = e < left ? from[e * stride] : Raw(0);
         }
+        Vector4<unsigned> words = {};
+#pragma unroll
+        for (int e = 0; e < in_chunk; ++e) {
+            words.values[e * 4 / in_chunk] |= static_cast<unsigned>(elements[e]) << e * sizeof(Raw) % 4 * 8;
+        }
+        *reinterpret_cast<Vector4<unsigned>*>(to) = words;
+    }
+
+    /// The same of padding.
+    __device__ __forceinline__ void pad(unsigned* to, int left) const {
+        unsigned const padding = parameters_.arithmetic.padding();
+        Vector4<unsigned> words;
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+            int const own = (left - w * in_chunk / 4) * static_cast<int>(sizeof(Raw));
+            words.values[w] = own <= 0 ? 0 : own >= 4 ? padding : padding & ((1u << own * 8) - 1);
+        }
+        *reinterpret_cast<Vector4<unsigned>*>(to) = words;
     }
 
     /// Finds the tap of a channel that may be past the last one.
     __device__ __forceinline__ void settle() {
+        int const of_tap = (parameters_.channels + in_chunk - 1) / in_chunk * in_chunk;
 #pragma unroll 1
-        while (channel_ >= reduction_.lengths[0] && taps_[0] < reduction_.lengths[1]) {
-            channel_ -= reduction_.lengths[0];
-            next_tap(reduction_, taps_);
+        while (channel_ >= of_tap && taps_[0] < of_phase_[0].count) {
+            channel_ -= of_tap;
+            next_tap(of_phase_, taps_);
         }
+        end_ = taps_[0] < of_phase_[0].count ? parameters_.channels : 0;
     }
 
-    __device__ __forceinline__ void locate() {
+    /// Finds the elements of the lines at the tap.
+    __device__ __forceinline__ void find() {
+        from_filter_ = filter_ + (line_ * parameters_.line_stride + (filter_place(parameters_.slides, of_phase_, taps_) + channel_));
+        met_ = 0;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            if (i == 0 || wide_) {
-                met_[i] = meet<backward>(reduction_, flipped_, taps_, pixels_[i].at, place_[i]) && pixels_[i].is;
-            }
+        for (int i = 0; i < copies; ++i) {
+            TilePixel const& pixel = pixels_[line_ + i * across];
+            int place;
+            met_ |= static_cast<unsigned>(meet(parameters_.slides, of_phase_, taps_, pixel.at, place)) << i;
+            from_pixels_[i] = image_ + (pixel.image + (place + channel_));
         }
     }
 
-    Reduction const& reduction_;
-    bool flipped_;
-    bool wide_;
-    unsigned padding_;
-    unsigned flip_;
-    int first_;              // of a piece's terms, this thread's
-    Pixel<Raw> pixels_[2];
-    long long channel_;      // of the term that comes next
-    unsigned taps_[3];
-    long long place_[2];     // of its tap
-    bool met_[2];
-    unsigned loaded_[run];   // of the last piece: words if wide, else single elements, combined with nothing yet
-};
-
-/// A filter in which infinities and NaN are detected.
-template <class Raw>
-class WatchedLines : public MatrixLines<Raw> {
-  public:
-    using MatrixLines<Raw>::MatrixLines;
-
-    __device__ __forceinline__ void store(unsigned* staged) {
-        constexpr unsigned exponent = sizeof(Raw) == 2 ? 0x7c00u : 0x7f800000u;
-        this->for_each_word([&](unsigned word) {
-            odd_ = odd_ || (word & exponent) == exponent || (sizeof(Raw) == 2 && (word >> 16 & exponent) == exponent);
-        });
-        MatrixLines<Raw>::store(staged);
-    }
-
-    __device__ bool odd() const { return odd_; }
-
-  private:
-    bool odd_ = false;
-};
-
-template <class Arithmetic>
-struct TilesParameters {
-    typename Arithmetic::Input const* input;      // any strides
-    typename Arithmetic::Filter const* filter;    // [groups][channels of y][taps][channels of x], terms with one stride
-    typename Arithmetic::Output* output;          // any strides
-    Arithmetic arithmetic;
-    Reduction reduction;
-    Axes<5> axes;                    // batch and spatial dimensions of y: places in y and x, and where windows are along each dimension
-    unsigned long long pixels;       // entries of the axes
-    unsigned long long pixel_tiles;
-    unsigned long long channel_tiles;    // of one group
-    unsigned long long tiles;            // in all
-    long long group_channels;            // of y
-    long long group_strides[3];          // of y, x and the filter
-    long long channel_strides[2];        // of y and the filter, between output channels of a group
-    long long terms;                     // of a sum
-    long long term_stride;               // of the filter
-    Order filter_order;
-    int wide;                            // whether channels of x are loaded 16 bytes at a time
-    int flipped;                         // whether the filter's taps are in the opposite order
+    Parameters const& parameters_;
+    Raw const* image_;
+    Raw const* filter_;
+    TilePixel const* pixels_;
+    PhaseTaps const* of_phase_;
+    int line_;                       // the first of the thread's lines
+    int lines_;                      // of the filter from there on
+    int place_;                      // of its chunk in a piece
+    int channel_;                    // of the next chunk
+    int end_;                        // of the channels: 0 past the last tap
+    int taps_[3] = {};
+    unsigned met_;                   // a bit for each of the thread's pixels whose tap reads an element
+    Raw const* from_filter_;
+    Raw const* from_pixels_[copies];
 };
 
 /// The sum of a pixel, term by term, over the terms whose tap reads an element.
-template <bool backward, class Arithmetic, class Raw>
-__device__ __forceinline__ float sum_of_met(TilesParameters<Arithmetic> const& parameters, Pixel<Raw> const& pixel,
+template <class Arithmetic>
+__device__ __forceinline__ float sum_of_met(TilesParameters<Arithmetic> const& parameters, PhaseTaps const* of_phase,
+                                            TilePixel const& pixel, typename Arithmetic::Input const* image,
                                             typename Arithmetic::Filter const* filter) {
-    Reduction const& reduction = parameters.reduction;
-    auto const* const image = reinterpret_cast<typename Arithmetic::Input const*>(pixel.image);
     typename Arithmetic::Sum sum;
-    unsigned taps[3] = {};
-    long long place, term = 0;
+    int taps[3] = {};
 #pragma unroll 1
-    for (; taps[0] < reduction.lengths[1]; next_tap(reduction, taps)) {
-        bool const met = meet<backward>(reduction, parameters.flipped != 0, taps, pixel.at, place);
+    for (; taps[0] < of_phase[0].count; next_tap(of_phase, taps)) {
+        int place;
+        if (!meet(parameters.slides, of_phase, taps, pixel.at, place)) {
+            continue;
+        }
+        int const of_filter = filter_place(parameters.slides, of_phase, taps);
 #pragma unroll 1
-        for (long long channel = 0; channel < reduction.lengths[0]; ++channel, ++term) {
-            if (met) {
-                auto const x = parameters.arithmetic.pixel(image[place + channel * reduction.input_strides[0]]);
-                sum.add(x * parameters.arithmetic.weight(filter[term * parameters.term_stride], 0));
-            }
+        for (int channel = 0; channel < parameters.channels; ++channel) {
+            auto const x = parameters.arithmetic.pixel(image[pixel.image + place + channel * parameters.channel_strides[1]]);
+            sum.add(x * parameters.arithmetic.weight(filter[of_filter + channel * parameters.channel_strides[2]], 0));
         }
     }
     return sum.result();
 }
 
-/// A block computes tiles of output channels and pixels.
-template <class Arithmetic, bool backward>
+/// Writes the results of 8 neighbouring output channels of a pixel, or of as many as there are.
+template <class Arithmetic, class Sum>
+__device__ __forceinline__ void write_channels(TilesParameters<Arithmetic> const& parameters, long long place, long long group, int channel,
+                                               Sum const* sums, int pitch) {
+    using Output = typename Arithmetic::Output;
+    constexpr int together = 8, in_store = sizeof(Output) == 4 ? 4 : 8;
+    long long const number = group * parameters.group_channels + channel;
+    Output* const to = parameters.output + place + channel * parameters.channel_strides[0];
+    Output results[together];
+#pragma unroll
+    for (int e = 0; e < together; ++e) {
+        if (channel + e < parameters.group_channels) {
+            results[e] = parameters.arithmetic.result(sums[e * pitch], number + e);
+        }
+    }
+    if (parameters.wide_output != 0 && channel + together <= parameters.group_channels) {
+#pragma unroll
+        for (int first = 0; first < together; first += in_store) {
+            AlignedVector<Output, in_store> vector;
+#pragma unroll
+            for (int e = 0; e < in_store; ++e) {
+                vector.values[e] = results[first + e];
+            }
+            *reinterpret_cast<AlignedVector<Output, in_store>*>(to + first) = vector;
+        }
+        return;
+    }
+#pragma unroll
+    for (int e = 0; e < together; ++e) {
+        if (channel + e < parameters.group_channels) {
+            to[e * parameters.channel_strides[0]] = results[e];
+        }
+    }
+}
+
+/// A block computes tiles of output channels and pixels, as many of both as `Sums` has.
+template <class Arithmetic, class Sums>
 __global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_constant__ TilesParameters<Arithmetic> parameters) {
-    using Raw = typename Arithmetic::Sums::Raw;
-    // Backward, a tap that reads no element must add nothing, but 0 times an infinite weight is NaN.
-    constexpr bool watched = backward && is_floating<typename Arithmetic::Input>;
-    __shared__ long long places[tile_side];
-    __shared__ unsigned odd[tile_threads / 32];   // which threads of each warp have such a weight
-    Reduction const& reduction = parameters.reduction;
+    using Raw = typename Arithmetic::Raw;
+    using Result = typename Sums::Result;
+    constexpr int side = Sums::side, piece_words = side * line_words, stage_pieces = Sums::stage_terms / Sums::piece_terms;
+    constexpr int pitch = side + 8, rows_together = tile_side;   // of sums on their way to y
+    static_assert(rows_together * pitch <= 6 * piece_words);
+    __shared__ TilePixel pixels[side];
+    __shared__ PhaseTaps of_phase[3];
+    unsigned* const stages = machine::dynamic_shared<unsigned>();
     Arithmetic const& arithmetic = parameters.arithmetic;
     int const thread = static_cast<int>(threadIdx.x);
 
 #pragma unroll 1
     for (unsigned long long tile = blockIdx.x; tile < parameters.tiles; tile += gridDim.x) {
-        unsigned long long const of_group = tile / parameters.pixel_tiles;
-        unsigned long long const first_pixel = (tile - of_group * parameters.pixel_tiles) * tile_side;
-        long long const group = static_cast<long long>(of_group / parameters.channel_tiles);
-        long long const channel = static_cast<long long>(of_group % parameters.channel_tiles) * tile_side;
-        long long const first_of_group = group * parameters.group_channels;
-        Raw const* const image = reinterpret_cast<Raw const*>(parameters.input) + group * parameters.group_strides[1];
-        auto const* const filter = parameters.filter + group * parameters.group_strides[2] + channel * parameters.channel_strides[1];
-        auto const find = [&](int number) -> Pixel<Raw> {
-            unsigned long long const pixel = first_pixel + number;
-            if (pixel >= parameters.pixels) {
-                return {false, image, {0, 0, 0}};
-            }
-            Places<5> const found = locate_far(parameters.axes, pixel);
-            return {true,
-                    image + found.of[1],
-                    {static_cast<unsigned>(found.of[2]), static_cast<unsigned>(found.of[3]), static_cast<unsigned>(found.of[4])}};
-        };
-        if (thread < tile_side) {
-            unsigned long long const pixel = first_pixel + thread;
-            bool const is = pixel < parameters.pixels;
-            places[thread] = is ? locate_far(parameters.axes, pixel).of[0] + group * parameters.group_strides[0] : -1;
+        unsigned long long number = tile / parameters.pixel_tiles;
+        unsigned long long const first_pixel = (tile - number * parameters.pixel_tiles) * side;
+        int phases[3];
+#pragma unroll
+        for (int axis = 0; axis < 3; ++axis) {
+            phases[axis] = static_cast<int>(number % parameters.slides[axis].phases);
+            number /= parameters.slides[axis].phases;
         }
-        auto const store = [&](int row, int column, auto sum) {
-            long long const m = channel + row, place = places[column];
-            if (m < parameters.group_channels && place >= 0) {
-                parameters.output[place + m * parameters.channel_strides[0]] = arithmetic.result(sum, first_of_group + m);
+        int const channel = static_cast<int>(number % parameters.channel_tiles) * side;
+        long long const group = static_cast<long long>(number / parameters.channel_tiles);
+        if (thread < side) {
+            unsigned long long const pixel = first_pixel + thread;
+            TilePixel found = {{far_away, far_away, far_away}, 0, 0, -1};
+            if (pixel < parameters.pixels) {
+                Places<5> const places = locate_far(parameters.axes, pixel);
+                bool exists = true;
+                long long output = places.of[0] + group * parameters.group_strides[0];
+#pragma unroll
+                for (int axis = 0; axis < 3; ++axis) {
+                    Slide const& slide = parameters.slides[axis];
+                    found.at[axis] = static_cast<int>(places.of[2 + axis]);
+                    exists = exists && (slide.phases == 1 || phases[axis] + slide.phases * found.at[axis] < slide.positions);
+                    output += phases[axis] * slide.output_stride;
+                }
+                found.image = places.of[1];
+                found.output = exists ? output : -1;
             }
-        };
+            pixels[thread] = found;
+        }
+#pragma unroll
+        for (int axis = 0; axis < 3; ++axis) {
+            if (thread == axis) {
+                of_phase[axis] = taps_of_phase(parameters.slides[axis], parameters.backward != 0, phases[axis]);
+            }
+        }
+        __syncthreads();
 
-        typename Arithmetic::Sums sums = arithmetic.sums();
-        Choice<watched, WatchedLines<Raw>, MatrixLines<Raw>> rows(filter, parameters.channel_strides[1], parameters.term_stride,
-                                                                   parameters.group_channels - channel, parameters.filter_order,
-                                                                   Arithmetic::filter_flip);
-        PixelLines<Raw, backward> columns(reduction, parameters.flipped != 0, parameters.wide != 0, arithmetic.padding(),
-                                          Arithmetic::input_flip, find);
-        sum_tile(sums, rows, columns, parameters.terms, arithmetic.zeros(first_of_group + channel, first_of_group + parameters.group_channels));
-        if constexpr (watched) {
-            unsigned const of_warp = machine::ballot(rows.odd());
-            if (thread % 32 == 0) {
-                odd[thread / 32] = of_warp;
+        auto const* const image = parameters.input + group * parameters.group_strides[1];
+        auto const* const filter = parameters.filter + group * parameters.group_strides[2] + channel * parameters.line_stride;
+        Copier<Arithmetic, side> copier(parameters, reinterpret_cast<Raw const*>(image), reinterpret_cast<Raw const*>(filter),
+                                        parameters.group_channels - channel, pixels, of_phase);
+        Sums sums = arithmetic.template sums<Sums>();
+        int const all_taps = of_phase[0].count * of_phase[1].count * of_phase[2].count;
+        constexpr int in_chunk = 16 / sizeof(Raw);
+        int const pieces = (all_taps * ((parameters.channels + in_chunk - 1) / in_chunk) + 3) / 4;
+        auto const zeros = arithmetic.zeros(group * parameters.group_channels + channel, (group + 1) * parameters.group_channels);
+        unsigned *current = stages, *next = stages + 2 * piece_words, *last = stages + 4 * piece_words;
+        int of_stage = 0;
+        // Prefetches: pieces are waited for two turns after theirs. The first turns only begin to copy.
+#pragma unroll 1
+        for (int piece = -2; piece < pieces; ++piece) {
+            machine::wait_for_copies<1>();
+            __syncthreads();
+            if (piece + 2 < pieces) {
+                copier.copy(last, last + piece_words);
+            }
+            machine::commit_copies();
+            if (piece >= 0) {
+                sums.multiply(current, current + piece_words);
+                if (++of_stage == stage_pieces || piece + 1 == pieces) {
+                    sums.end_stage(all_taps * parameters.channels, zeros);
+                    of_stage = 0;
+                }
+            }
+            unsigned* const free = current;
+            current = next;
+            next = last;
+            last = free;
+        }
+        machine::wait_for_copies<0>();
+        __syncthreads();
+
+        auto* const staged = reinterpret_cast<Result*>(stages);
+#pragma unroll 1
+        for (int first_row = 0; first_row < side; first_row += rows_together) {
+            if (side == rows_together || thread / 64 * rows_together == first_row) {
+                sums.for_each([&](int row, int column, auto sum) { staged[row % rows_together * pitch + column] = sum; });
             }
             __syncthreads();
-            unsigned any = 0;
-#pragma unroll
-            for (int warp = 0; warp < tile_threads / 32; ++warp) {
-                any |= odd[warp];
-            }
-            if (any != 0) {
+            // Backward, a tap that reads no element must add nothing, but 0 times an infinite weight is NaN.
+            if constexpr (is_same<Result, float>) {
+                if (parameters.backward != 0) {
 #pragma unroll 1
-                for (int number = thread; number < tile_side * tile_side; number += tile_threads) {
-                    int const row = number / tile_side, column = number % tile_side;
-                    if (channel + row < parameters.group_channels && places[column] >= 0) {
-                        store(row, column, sum_of_met<backward>(parameters, find(column), filter + row * parameters.channel_strides[1]));
+                    for (int place = thread; place < rows_together * side; place += tile_threads) {
+                        int const row = place / side, column = place % side;
+                        float& sum = staged[row * pitch + column];
+                        if (!(fabsf(sum) < machine::float_of_bits(0x7F800000u)) && channel + first_row + row < parameters.group_channels) {
+                            auto const* const of_row = filter + (first_row + row) * parameters.line_stride;
+                            sum = sum_of_met(parameters, of_phase, pixels[column], image, of_row);
+                        }
                     }
+                    __syncthreads();
                 }
-                __syncthreads();
-                continue;
             }
+            constexpr int together = 8;
+            int const column = thread % side;
+            long long const place = pixels[column].output;
+#pragma unroll 1
+            for (int row = thread / side * together; row < rows_together; row += tile_threads / side * together) {
+                if (place >= 0 && channel + first_row + row < parameters.group_channels) {
+                    write_channels(parameters, place, group, channel + first_row + row, staged + row * pitch + column, pitch);
+                }
+            }
+            __syncthreads();
         }
-        sums.for_each(store);
-        __syncthreads();   // before the places of the next tile
     }
 }

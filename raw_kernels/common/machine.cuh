@@ -243,23 +243,38 @@ __device__ __forceinline__ void multiply_add<float>(float (&sums)[4], unsigned c
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/// The same with signed bytes, four values a word, and exact sums, which wrap around:
+/// The same with bytes, of types A and B: signed or unsigned, four values a word, and exact sums, which wrap around:
 ///   depth 32   a  (g, 4t to 4t + 3), (g + 8, 4t ..), (g, 4t + 16 ..), (g + 8, 4t + 16 ..);   b  (4t to 4t + 3, g), (4t + 16 .., g)
-__device__ __forceinline__ void multiply_add_bytes(int (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2]) {
+template <class A, class B>
+__device__ __forceinline__ void multiply_add_bytes(int (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2]);
+
 #if __CUDA_ARCH__ >= 800
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#define MACHINE_MULTIPLY_ADD_BYTES(A, a_type, B, b_type)                                                                               \
+    template <>                                                                                                                        \
+    __device__ __forceinline__ void multiply_add_bytes<A, B>(int (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2]) {          \
+        asm("mma.sync.aligned.m16n8k32.row.col.s32." a_type "." b_type ".s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "            \
+            "{%0, %1, %2, %3};"                                                                                                        \
+            : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])                                                               \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                                       \
+    }
 #else
-    for (int k = 0; k < 2; ++k) {
-        for (int half = 0; half < 2; ++half) {
-            asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
-                : "+r"(sums[2 * half]), "+r"(sums[2 * half + 1])
-                : "r"(a[2 * k + half]), "r"(b[k]));
-        }
+#define MACHINE_MULTIPLY_ADD_BYTES(A, a_type, B, b_type)                                                                               \
+    template <>                                                                                                                        \
+    __device__ __forceinline__ void multiply_add_bytes<A, B>(int (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2]) {          \
+        for (int k = 0; k < 2; ++k) {                                                                                                  \
+            for (int half = 0; half < 2; ++half) {                                                                                     \
+                asm("mma.sync.aligned.m8n8k16.row.col.s32." a_type "." b_type ".s32 {%0, %1}, {%2}, {%3}, {%0, %1};"                    \
+                    : "+r"(sums[2 * half]), "+r"(sums[2 * half + 1])                                                                   \
+                    : "r"(a[2 * k + half]), "r"(b[k]));                                                                                \
+            }                                                                                                                          \
+        }                                                                                                                              \
     }
 #endif
-}
+MACHINE_MULTIPLY_ADD_BYTES(signed char, "s8", signed char, "s8")
+MACHINE_MULTIPLY_ADD_BYTES(signed char, "s8", unsigned char, "u8")
+MACHINE_MULTIPLY_ADD_BYTES(unsigned char, "u8", signed char, "s8")
+MACHINE_MULTIPLY_ADD_BYTES(unsigned char, "u8", unsigned char, "u8")
+#undef MACHINE_MULTIPLY_ADD_BYTES
 
 // ---- communication between blocks of one launch, through global memory ----------------------------------------------------------
 

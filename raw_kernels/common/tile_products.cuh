@@ -4,13 +4,14 @@
 // A block of 128 threads owns a tile of 64 rows and 64 columns. Pieces of both operands pass through shared memory, 64 lines (rows of A,
 // columns of B) by 64 bytes of terms each, in two buffers, with the next piece in flight in registers. In shared memory a line is 16 words,
 // whose groups of four change places such that neither the lanes that read fragments nor those that read neighbouring lines meet a bank
-// twice. A warp of tensor cores owns 32 rows and 32 columns: a lane reads 16 bytes of each line at once, which are its fragments of two
-// steps. The order of a piece's terms in its steps does not matter, as long as both operands agree.
+// twice. A warp of tensor cores owns 32 rows and 32 columns. `for_each_matrix` reads fragments as the tensor cores take them. In
+// `for_each_fragment` a lane reads 16 bytes of each line at once, which are its fragments of two steps: the order of a piece's terms in its
+// steps does not matter, as long as both operands agree.
 //
 // An operand loads its own pieces: `load(first, terms)` reads the piece that begins with a term into registers, `store(shared)` writes it.
 // Elements past the operand are 0. Elements are raw: unsigned integers of their size. Loaded words are converted in
 // `store`: an instruction that uses them earlier would wait for them before the product that hides the load. Only where elements of less
-// than a word come one by one, and are no pixels within a tap, they are joined, and so waited for, in `load`.
+// than a word come one by one, they are joined, and so waited for, in `load`.
 //
 // `Sums` are those of a tile. Roundings do not add up in long sums: some terms are summed first (`stage_terms`), then added to the
 // total. The order of sums depends only on the number of terms.
@@ -140,15 +141,6 @@ class MatrixLines {
         }
     }
 
-    /// Calls take(word) for each word of the piece that was loaded last, as in memory.
-    template <class Take>
-    __device__ __forceinline__ void for_each_word(Take const& take) const {
-#pragma unroll
-        for (int i = 0; i < own_words; ++i) {
-            take(words_[i]);
-        }
-    }
-
   private:
     /// Makes words such that `store` makes zeros of them.
     __device__ __forceinline__ void clear() {
@@ -201,14 +193,16 @@ class MatrixLines {
 constexpr int row_fragments = 2;
 constexpr int column_fragments = 4;
 
+template <int rows = row_fragments>
 __device__ __forceinline__ int fragment_row(int i, int e) {
     int const thread = static_cast<int>(threadIdx.x);
-    return thread / 64 * 32 + i * 16 + e / 2 * 8 + thread % 32 / 4;
+    return thread / 64 * (rows * 16) + i * 16 + e / 2 * 8 + thread % 32 / 4;
 }
 
+template <int columns = column_fragments>
 __device__ __forceinline__ int fragment_column(int j, int e) {
     int const thread = static_cast<int>(threadIdx.x);
-    return thread / 32 % 2 * 32 + j * 8 + thread % 4 * 2 + e % 2;
+    return thread / 32 % 2 * (columns * 8) + j * 8 + thread % 4 * 2 + e % 2;
 }
 
 /// Calls multiply(i, j, a, b) for the fragments of a piece, step by step; of row fragment i and column fragment j.
@@ -240,6 +234,50 @@ __device__ __forceinline__ void for_each_fragment(unsigned const* rows, unsigned
             }
         }
     }
+}
+
+/// The same with so many fragments of a lane, and terms in their order: a fragment's words come into neighbouring registers. `factor` makes
+/// factors of words.
+template <int row_count = row_fragments, int column_count = column_fragments, class Multiply, class Factor>
+__device__ __forceinline__ void for_each_matrix(unsigned const* rows, unsigned const* columns, Multiply const& multiply,
+                                                Factor const& factor) {
+    int const lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+    int const row_place = word_place(warp / 2 * (row_count * 16) + lane % 16, lane / 16 * 4);
+    int const column_place = word_place(warp % 2 * (column_count * 8) + lane / 16 * 8 + lane % 8, lane / 8 % 2 * 4);
+    // 16 lines on, and two groups of four words on: either changes the same bit of a word's place.
+    auto const load = [&](unsigned(&words)[4], unsigned const* staged, int place, int lines, int step) {
+        machine::load_matrices(words, staged + (place ^ (lines % 2 ^ step) * 8) + lines * 16 * line_words);
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+            words[w] = factor(words[w]);
+        }
+    };
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+        unsigned a[row_count][4];
+#pragma unroll
+        for (int i = 0; i < row_count; ++i) {
+            load(a[i], rows, row_place, i, step);
+        }
+#pragma unroll
+        for (int pair = 0; pair < column_count / 2; ++pair) {
+            unsigned words[4];
+            load(words, columns, column_place, pair, step);
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                unsigned const b[2] = {words[2 * j], words[2 * j + 1]};
+#pragma unroll
+                for (int i = 0; i < row_count; ++i) {
+                    multiply(i, 2 * pair + j, a[i], b);
+                }
+            }
+        }
+    }
+}
+
+/// A word whose factors are those that it has.
+__device__ __forceinline__ unsigned as_it_is(unsigned word) {
+    return word;
 }
 
 /// A total that is a float.
@@ -304,20 +342,25 @@ template <class Total, int stage>
 class FloatSums {
   public:
     using Raw = unsigned;
+    using Result = float;
+    static constexpr int side = tile_side;
     static constexpr int piece_terms = 16;
     static constexpr int stage_terms = stage;
 
     __device__ __forceinline__ void multiply(unsigned const* rows, unsigned const* columns) {
 #pragma unroll 1
         for (int quad = 0; quad < 4; ++quad) {
+            // Eight lines on, the groups of four words change by 1, and sixteen lines on by 2.
+            int const row_place = word_place(row(0), quad * 4), column_place = word_place(column(0), quad * 4);
             Vector4<unsigned> b[own_columns];
 #pragma unroll
             for (int j = 0; j < own_columns; ++j) {
-                b[j] = quad_at(columns, column(j), quad);
+                b[j] = *reinterpret_cast<Vector4<unsigned> const*>(columns + (column_place ^ j % 2 * 8) + j * across * line_words);
             }
 #pragma unroll
             for (int i = 0; i < own_rows; ++i) {
-                Vector4<unsigned> const a = quad_at(rows, row(i), quad);
+                unsigned const* const of_row = rows + (row_place ^ i % 4 * 4) + i * (tile_threads / across) * line_words;
+                Vector4<unsigned> const a = *reinterpret_cast<Vector4<unsigned> const*>(of_row);
 #pragma unroll
                 for (int j = 0; j < own_columns; ++j) {
 #pragma unroll
@@ -356,6 +399,7 @@ class FloatSums {
     static constexpr int own_columns = 4;
     static constexpr int across = tile_side / own_columns;
     static constexpr int own_rows = tile_side * across / tile_threads;
+    static_assert(across == 16 && tile_threads == 8 * across);   // as `multiply` finds places
 
     __device__ static __forceinline__ int row(int i) { return static_cast<int>(threadIdx.x) / across + i * (tile_threads / across); }
     __device__ static __forceinline__ int column(int j) { return static_cast<int>(threadIdx.x) % across + j * across; }
@@ -366,10 +410,14 @@ class FloatSums {
 
 /// Exact sums of products of differences of bytes to zero points, by tensor cores: that of (a - az) (b - bz) is that of a b, less az times
 /// that of b and bz times that of a, and az bz for each term. The tensor cores find the sums of a and of b, too, as products with ones.
-/// Bytes are signed. Sums wrap around in 32 bits: they are exact where there are no more than 2^15 terms.
+/// A and B are the bytes of rows and columns, signed or not. Sums wrap around in 32 bits: they are exact where there are no more than 2^15
+/// terms.
+template <class A, class B>
 class ByteSums {
   public:
     using Raw = unsigned char;
+    using Result = int;
+    static constexpr int side = tile_side;
     static constexpr int piece_terms = 64;
     static constexpr int stage_terms = 1 << 30;
 
@@ -378,17 +426,18 @@ class ByteSums {
 
     __device__ __forceinline__ void multiply(unsigned const* rows, unsigned const* columns) {
         constexpr unsigned one = 0x01010101u;
-        for_each_fragment(rows, columns, [&](int i, int j, unsigned const(&a)[4], unsigned const(&b)[2]) {
-            machine::multiply_add_bytes(sums_[i][j], a, b);
+        auto const add = [&](int i, int j, unsigned const(&a)[4], unsigned const(&b)[2]) {
+            machine::multiply_add_bytes<A, B>(sums_[i][j], a, b);
             if (j == 0 && has_column_zeros_) {
                 unsigned const ones[2] = {one, one};
-                machine::multiply_add_bytes(of_rows_[i], a, ones);
+                machine::multiply_add_bytes<A, B>(of_rows_[i], a, ones);
             }
             if (i == 0 && has_row_zeros_) {
                 unsigned const ones[4] = {one, one, one, one};
-                machine::multiply_add_bytes(of_columns_[j], ones, b);
+                machine::multiply_add_bytes<A, B>(of_columns_[j], ones, b);
             }
-        });
+        };
+        for_each_matrix(rows, columns, add, as_it_is);
     }
 
     /// `zeros.row(r)` and `zeros.column(c)` are the zero points of the tile's lines.

@@ -13,6 +13,14 @@
 #include "common/tile_products.cuh"
 #include "common/convolution.cuh"
 #include "common/convolution_tiles.cuh"
+#include "convolution/tensor_sums.cuh"
+
+/// Sums of tiles: of halves, of floats rounded to TF32, and of floats as they are.
+using Halves = TensorSums<machine::half>;
+using ManyHalves = TensorSums<machine::half, 4, 8, false>;
+using Tf32 = TensorSums<float>;
+using ManyTf32 = TensorSums<float, 4, 8, false>;
+using WholeFloats = FloatSums<CarriedSum, 32>;
 
 /// The arithmetic of elements of type T; `Function` takes a sum and its bias.
 template <class T, class Function>
@@ -22,9 +30,8 @@ struct Floats {
     using Output = T;
     using Number = float;
     using Sum = LongSum;
-    using Sums = Choice<is_same<T, machine::half>, HalfSums, FloatSums<CarriedSum, 16>>;
-    static constexpr unsigned input_flip = 0;
-    static constexpr unsigned filter_flip = 0;
+    using Raw = Choice<is_same<T, float>, unsigned, unsigned short>;
+    static constexpr bool has_padding = false;   // other than zeros
 
     T const* bias;            // absent: 0
     long long bias_stride;
@@ -33,7 +40,10 @@ struct Floats {
     __device__ float pixel(T x) const { return machine::to_float(x); }
     __device__ float weight(T w, long long) const { return machine::to_float(w); }
     __device__ unsigned padding() const { return 0; }
-    __device__ Sums sums() const { return {}; }
+    template <class Sums>
+    __device__ Sums sums() const {
+        return {};
+    }
     __device__ NoZeros zeros(long long, long long) const { return {}; }
     __device__ T result(float sum, long long channel) const {
         float const added = bias == nullptr ? 0.0f : machine::to_float(bias[channel * bias_stride]);

@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(tile_threads, 2) byte_product(const __grid_con
         Bytes const left(a, a.strides[2], a.strides[3], tile.row, tiles.rows);
         Bytes const right(b, b.strides[3], b.strides[2], tile.column, tiles.columns);
         MatrixLines<unsigned char> rows = left.of_entry(tile), columns = right.of_entry(tile);
-        ByteSums sums(left.has_zero_points(), right.has_zero_points());
+        ByteSums<signed char, signed char> sums(left.has_zero_points(), right.has_zero_points());
         sum_tile(sums, rows, columns, tiles.terms, ZeroPoints{left, right});
         sums.for_each([&](int row_of_tile, int column_of_tile, int sum) {
             long long const row = tile.row + row_of_tile, column = tile.column + column_of_tile;

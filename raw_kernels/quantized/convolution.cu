@@ -35,18 +35,15 @@ struct ZeroPoints {
     __device__ int column(int) const { return arithmetic.input_zero(); }
 };
 
-/// Shared by all: X and W are signed or unsigned bytes. A tile has signed ones: an unsigned one, and its zero point, is less by 128.
+/// Shared by all: X and W are signed or unsigned bytes.
 template <class X, class W>
 struct Differences {
     using Input = X;
     using Filter = W;
     using Number = int;
     using Sum = WideSum;
-    using Sums = ByteSums;
-    static constexpr int input_shift = is_signed<X> ? 0 : 128;
-    static constexpr int filter_shift = is_signed<W> ? 0 : 128;
-    static constexpr unsigned input_flip = is_signed<X> ? 0u : 0x80808080u;
-    static constexpr unsigned filter_flip = is_signed<W> ? 0u : 0x80808080u;
+    using Raw = unsigned char;
+    static constexpr bool has_padding = true;
 
     X const* input_zero_point;            // absent: 0
     W const* filter_zero_point;           // absent: 0
@@ -57,12 +54,14 @@ struct Differences {
         return w - (filter_zero_point == nullptr ? 0 : filter_zero_point[channel * filter_zero_point_stride]);
     }
 
-    /// Zero points as those of signed bytes.
-    __device__ int input_zero() const { return -pixel(static_cast<X>(input_shift)); }
-    __device__ int filter_zero(long long channel) const { return -weight(static_cast<W>(filter_shift), channel); }
+    __device__ int input_zero() const { return -pixel(0); }
+    __device__ int filter_zero(long long channel) const { return -weight(0, channel); }
 
     __device__ unsigned padding() const { return static_cast<unsigned char>(input_zero()) * 0x01010101u; }
-    __device__ Sums sums() const { return {filter_zero_point != nullptr || filter_shift != 0, input_zero() != 0}; }
+    template <class Sums>
+    __device__ Sums sums() const {
+        return {filter_zero_point != nullptr, input_zero() != 0};
+    }
     __device__ ZeroPoints<Differences> zeros(long long first, long long end) const { return {*this, first, end}; }
 };
 

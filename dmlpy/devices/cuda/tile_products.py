@@ -55,8 +55,10 @@ class Order(IntEnum):
         return cls.WIDE_LINES if wide else cls.LINES
 
 
-def multiplication(data_type: np.dtype[Any], limits: Limits) -> str:
-    """How products of elements are computed, for `describe`."""
+def multiplication(data_type: np.dtype[Any], limits: Limits, *, tf32: bool = False) -> str:
+    """How products of elements are computed, for `describe`; `tf32`: those of float32 by tensor cores."""
+    if tf32:
+        return "on tensor cores, by mma m16n8k8 of TF32"
     if data_type.itemsize not in _SHAPES:
         return "multiplied and added in float32"
     newer, older = _SHAPES[data_type.itemsize]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cuda.convolution import plan
 from dmlpy.devices.cuda.convolution.geometry import Geometry
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from tests.support import layout_runs
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gpu_models import H200
-from tests.support.layout_runs import Array, check_layouts, compute, packed, random_values, results_of, run, same
+from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, random_values, results_of, run, same
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
@@ -160,20 +163,27 @@ def image_desc(kind: str, channels: int = 32, groups: int = 2, outputs: int = 70
     return desc.replace(input_tensor=channels_last(x), output_tensor=channels_last(desc.output_tensor))
 
 
-WIDE = "channels of x read 16 bytes at a time"
+WIDE = "16 bytes of channels copied at a time"
+
+
+def arrays_of(desc: dml.OperatorDesc, rng: np.random.Generator) -> dict[str, Array]:
+    return {slot.place: random_values(rng, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None}
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "backward float16", "int8"])
-def test_channels_that_lie_last_come_16_bytes_at_a_time(cuda_device: dml.Device, kind: str) -> None:
-    """Sums have one order in every layout: results are those of channels that lie first, bit for bit."""
+def test_channels_are_copied_16_bytes_at_a_time_from_any_layout(
+    cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Copies have channels last, and zeros up to whole multiples of 16 bytes. Sums have one order: results are equal bit for bit."""
+    monkeypatch.setattr(plan, "copies_us", lambda *_: 0.0)
     rng, last = np.random.default_rng(3), image_desc(kind)
     first = last.replace(input_tensor=packed(kind.split()[-1], *last.input_tensor.sizes))
     odd = image_desc(kind, channels=30)
     plans = [str(dml.compile(desc, CudaDevice(DryRunSeam(H200))).plan) for desc in (last, first, odd)]
-    assert [WIDE in plan for plan in plans] == [True, False, False]
-    assert all("elements of x read" in plan for plan in plans[1:])
+    assert all(WIDE in plan for plan in plans)
+    assert [plan.count("x packed") for plan in plans] == [0, 1, 2]
     for desc in (last, odd):
-        arrays = {slot.place: random_values(rng, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None}
+        arrays = arrays_of(desc, rng)
         found = run(desc, arrays, cuda_device)["output_tensor"]
         wanted = run(desc, arrays)["output_tensor"]
         if kind == "int8":
@@ -184,9 +194,68 @@ def test_channels_that_lie_last_come_16_bytes_at_a_time(cuda_device: dml.Device,
             same(run(first, arrays, cuda_device)["output_tensor"], found, "channels first")
 
 
+@pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
+def test_tensors_at_any_address_are_copied_element_by_element(cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """The plan takes 16 bytes at a time where it can: at addresses that do not allow it, results are the same, bit for bit."""
+    last = image_desc(kind, 32, 1, 9)
+    desc = last.replace(filter_tensor=channels_last(last.filter_tensor))
+    operator = dml.compile(desc, cuda_device)
+    assert WIDE in operator.plan
+    assert operator.binding_properties.temporary_resource_size == 0
+    arrays = arrays_of(desc, np.random.default_rng(6))
+    wanted = run(desc, arrays, cuda_device)["output_tensor"]
+    monkeypatch.setattr(layout_runs, "_MARGIN", 17)
+    same(run(desc, arrays, cuda_device)["output_tensor"], wanted, kind)
+
+
+@pytest.mark.parametrize("flags", ["NONE", "ALLOW_HALF_PRECISION_COMPUTATION"])
+@pytest.mark.parametrize("tile", ["small", "large"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_every_tile_gives_what_the_definition_says(
+    cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch, dtype: str, tile: str, flags: str
+) -> None:
+    """More output channels and pixels than a tile has; TF32 only where the flag allows it."""
+    monkeypatch.setattr(plan, "best_tile", lambda tiles, *_: tiles[0 if tile == "small" else -1])
+    rng = np.random.default_rng(8)
+    desc = dml.ConvolutionDesc(
+        input_tensor=packed(dtype, 2, 20, 9, 10),
+        filter_tensor=packed(dtype, 140, 20, 3, 2),
+        bias_tensor=packed(dtype, 1, 140, 1, 1),
+        **{"strides": (1, 1), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 0), "output_padding": (0, 0)},
+        fused_activation=dml.ActivationReluDesc(),
+    ).with_outputs()
+    operator, tf32 = dml.compile(desc, cuda_device, flags=flags), dtype == "float32" and flags != "NONE"
+    sums = {"float16": "Halves>", "float32": "Tf32>" if tf32 else "WholeFloats>"}[dtype]
+    assert f"{'Many' * (tile == 'large' and sums != 'WholeFloats>')}{sums}" in operator.plan
+    assert ("TF32" in operator.plan) == tf32
+    arrays = arrays_of(desc, rng)
+    found = cuda_device.to_host(operator(**{place: cuda_device.from_host(array) for place, array in arrays.items()}).output_tensor)
+    wanted = by_definition(desc, arrays)["output_tensor"]
+    assert_close(found.astype(np.float16) if tf32 else found, wanted, "float16" if tf32 else dtype, terms=120)
+    if tf32:
+        assert not np.array_equal(found, compute(desc, device=cuda_device, **arrays))
+
+
+@pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (3, 2), (4, 2), (2, 3)])
+def test_backward_multiplies_only_what_taps_meet(cuda_device: dml.Device, stride: int, dilation: int, direction: str) -> None:
+    """Positions a stride apart have the same taps: a stride of 2 halves the terms of each sum; some positions have none."""
+    sizes = (9, 5, 4) if direction == "FORWARD" else (5, 9, 4)
+    desc = one_dimensional(
+        "float32", (2, 5, 30), sizes, strides=(stride,), dilations=(dilation,), start_padding=(1,), end_padding=(2,), direction=direction
+    )
+    backward = direction == "BACKWARD"
+    geometry = Geometry(desc)
+    step = stride // math.gcd(stride, dilation) if backward else 1
+    assert (geometry.phases, geometry.phase_taps) == (stride if backward else 1, -(-4 // step))
+    arrays = arrays_of(desc, np.random.default_rng(9))
+    found = run(desc, arrays, cuda_device)["output_tensor"]
+    assert_close(found, by_definition(desc, arrays)["output_tensor"], np.float32, terms=20)
+
+
 @pytest.mark.parametrize("mode", ["CROSS_CORRELATION", "CONVOLUTION"])
 @pytest.mark.parametrize("layout", ["taps last", "channels last", "outputs last"])
-def test_filters_are_copied_where_tiles_cannot_read_their_terms_in_order(cuda_device: dml.Device, layout: str, mode: str) -> None:
+def test_filters_are_copied_where_channels_do_not_lie_side_by_side(cuda_device: dml.Device, layout: str, mode: str) -> None:
     desc = image_desc("float16", 8, 1, 24, mode=mode)
     order = {"taps last": (0, 1, 2, 3), "channels last": (0, 2, 3, 1), "outputs last": (2, 3, 1, 0)}[layout]
     sizes = desc.filter_tensor.sizes
@@ -195,47 +264,48 @@ def test_filters_are_copied_where_tiles_cannot_read_their_terms_in_order(cuda_de
         strides[axis] = int(np.prod([sizes[inner] for inner in order[at + 1 :]]))
     desc = desc.replace(filter_tensor=desc.filter_tensor.replace(strides=strides))
     plan = dml.compile(desc, cuda_device)
-    copies = layout == "taps last"
-    assert ("elements<" in str(plan.plan)) == copies
+    copies = layout != "channels last"
+    assert ("filter packed" in str(plan.plan)) == copies
     assert (plan.binding_properties.temporary_resource_size > 0) == copies
-    rng = np.random.default_rng(3)
-    arrays = {slot.place: random_values(rng, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None}
+    arrays = arrays_of(desc, np.random.default_rng(3))
     found, wanted = (run(desc, arrays, device)["output_tensor"] for device in (cuda_device, dml.device("numpy")))
     assert_close(found, wanted, found.dtype, terms=48)
 
 
 @pytest.mark.parametrize("kind", ["float32", "backward float16", "int8"])
-def test_a_prepared_convolution_packs_its_filter_once(cuda_device: dml.Device, kind: str) -> None:
-    """What it gives is that of the filter as it was then, with one launch and no scratch."""
+def test_a_prepared_convolution_packs_its_filter_once(cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """What it gives is that of the filter as it was then; scratch is left for copies of x alone."""
+    monkeypatch.setattr(plan, "copies_us", lambda *_: 0.0)
     last = image_desc(kind)
     desc = last.replace(**{place: getattr(last, place).replace(strides=None) for place in ("input_tensor", "output_tensor")})
-    rng = np.random.default_rng(4)
-    arrays = {slot.place: random_values(rng, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None}
+    arrays = arrays_of(desc, np.random.default_rng(4))
     on_device = {place: cuda_device.from_host(array) for place, array in arrays.items()}
     operator = dml.compile(desc, cuda_device)
     wanted = cuda_device.to_host(operator(**on_device).output_tensor)
     assert operator.prepared_inputs == ("filter_tensor",)
     prepared = operator.prepare(filter_tensor=on_device.pop("filter_tensor"))
-    assert prepared.binding_properties.temporary_resource_size == 0
-    assert operator.binding_properties.temporary_resource_size == operator.binding_properties.persistent_resource_size
+    whole, of_prepared = (made.binding_properties for made in (operator, prepared))
+    assert whole.temporary_resource_size == of_prepared.temporary_resource_size + whole.persistent_resource_size
+    assert of_prepared.temporary_resource_size >= desc.input_tensor.element_count * desc.input_tensor.data_type.numpy.itemsize
     same(cuda_device.to_host(prepared(**on_device).output_tensor), wanted, kind)
 
 
 def test_more_than_2_to_the_32_pixels_are_counted() -> None:
     """No argument of a launch is truncated: 2^33 pixels of 16 channels, each at a 64-bit offset."""
-    desc = one_dimensional("float16", (8, 16, 1 << 30), (16, 16, 1))
+    desc = one_dimensional("float16", (512, 16, 1 << 24), (16, 16, 1))
     geometry = Geometry(desc)
-    fields = geometry.tiles_fields(2, {"input": 0, "filter": 0})
+    assert geometry.fits_tiles
+    fields = geometry.tiles_fields(64, 2, geometry.in_place(), {"input": 0, "filter": 0, "output": 0})
     assert (fields["pixels"], fields["tiles"]) == (1 << 33, 1 << 27)
     [outer, inner] = [fields["axes"]["strides"][0][axis] for axis in range(2)]
-    assert (int(outer), int(inner)) == (16 << 30, 1)
+    assert (int(outer), int(inner)) == (16 << 24, 1)
     assert geometry.each_fields()["count"] == 1 << 37
 
 
 def test_plans_name_their_kernel_and_cost() -> None:
     device = CudaDevice(DryRunSeam(H200))
     tiles = dml.compile(one_dimensional("float16", (2, 32, 100), (70, 32, 3), fused_activation=dml.ActivationReluDesc()), device)
-    assert "convolve_tiles<Floats<machine::half, Epilogue<Relu>>, false>: 8 tiles" in tiles.plan
+    assert "convolve_tiles<Floats<machine::half, Epilogue<Relu>>, Halves>: 8 tiles" in tiles.plan
     assert "sums of 96 terms" in tiles.plan
     each = dml.compile(one_dimensional("float32", (2, 32, 100), (32, 1, 3), group_count=32), device)
     assert "convolve_each<Floats<float, Epilogue<Identity>>, false>: 6272 elements, sums of 3 terms" in each.plan

@@ -21,7 +21,7 @@ import pytest
 from dmlpy.bench.shapes import SHAPES, DataType, Pass
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.attention.division import parts_kernel
-from dmlpy.devices.cuda.convolution.plan import convolution_kernel, float_arithmetic
+from dmlpy.devices.cuda.convolution.plan import float_arithmetic, tiles_kernel
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
 from dmlpy.devices.cuda.recurrent import grid_shapes
@@ -135,7 +135,7 @@ LOOK_AGAIN = Statement("common/block_exchange.cuh", "__device__ __forceinline__ 
 """What a wait does after a look that has not found all there; it is usual nowhere."""
 
 SLOW = (
-    *("convolution, float32", "convolution, uint8", "product, floats", "product, bytes"),
+    *("convolution, TF32", "convolution, many", "convolution, floats", "convolution, bytes", "product, floats", "product, bytes"),
     *("attention of halves, 32", "attention of halves, 64", "attention of halves, 256", "attention of floats"),
     *("persistent_block of an LSTM, float32", "LSTM 128, 1 sample, FLOAT32", "LSTM 512", "LSTM 1024", "RNN 1760"),
 )
@@ -202,13 +202,13 @@ SINGLE = (
     Statement(TILES, "for (int number = 0; number < own_words; number += at_once)"),
     Statement(TILES, "for (int i = 0; i < own_words; ++i)", after="staged[word_place(first + (i ^ upper), thread / together)]"),
 )
-WIDE_PIXELS = Statement(CONVOLUTION, "if (wide_) {")
-SINGLE_PIXELS = Statement(CONVOLUTION, "if (channel_ + run <= reduction_.lengths[0] && left >= run)")
-ACROSS_TAPS = Statement(CONVOLUTION, "bring_across_taps(left);")
-NEXT_TAP = Statement(CONVOLUTION, "if (channel_ >= reduction_.lengths[0])")
-SETTLE = Statement(CONVOLUTION, "while (channel_ >= reduction_.lengths[0] && taps_[0] < reduction_.lengths[1])")
-OF_CHANNELS_LAST = (*WIDE_LINES, *SINGLE, SINGLE_PIXELS, ACROSS_TAPS, NEXT_TAP, END_OF_STAGE)
-OF_CHANNELS_FIRST = (*WIDE_LINES, *SINGLE, WIDE_PIXELS, ACROSS_TAPS, NEXT_TAP, END_OF_STAGE)
+COPIED_PIECES = Statement(CONVOLUTION, "for (int piece = -2; piece < pieces; ++piece)")
+COPIED_SINGLY = Statement(CONVOLUTION, "if (parameters_.wide == 0)")
+COPIED_SINGLY_LOOP = Statement(CONVOLUTION, "for (int i = 0; i < copies; ++i)", after="long long const filter_stride")
+NEXT_TAP = Statement(CONVOLUTION, "if (channel_ >= end_)")
+SETTLE = Statement(CONVOLUTION, "while (channel_ >= of_tap && taps_[0] < of_phase_[0].count)")
+END_OF_STAGE_OF_COPIES = Statement(CONVOLUTION, "if (++of_stage == stage_pieces || piece + 1 == pieces)")
+PADDED = Statement(CONVOLUTION, "if (Arithmetic::has_padding && !met)", after="bool const met = left > 0")
 
 LSTM = ("Lstm<false, false, true>", *["Activations<Sigmoid, Tanh, Tanh>"] * 2)
 # attention: a tile of keys
@@ -245,11 +245,13 @@ FLOAT: np.dtype[Any] = np.dtype(np.float32)
 BYTE: np.dtype[Any] = np.dtype(np.uint8)
 
 
-def convolution(data_type: np.dtype[Any]) -> Callable[[], Kernel]:
+def convolution(data_type: np.dtype[Any], number: int, tf32: bool) -> Callable[[], Kernel]:
+    """The kernel of the number of a tile."""
+    of_bytes = data_type == BYTE
     arithmetic = (
-        integer_arithmetic(data_type, data_type, np.dtype(np.int32)) if data_type == BYTE else float_arithmetic(data_type, None, None)
+        integer_arithmetic(data_type, data_type, np.dtype(np.int32)) if of_bytes else float_arithmetic(data_type, None, None, tf32=tf32)
     )
-    return lambda: convolution_kernel(arithmetic, tiles=True, backward=False)
+    return lambda: tiles_kernel(arithmetic, arithmetic.tiles[number])
 
 
 def listed(beginning: str) -> Callable[[], Kernel]:
@@ -279,20 +281,23 @@ ROWS = [
     ),
     *(
         Row(
-            f"convolution, {data_type}, {name}",
-            convolution(data_type),
-            PIECES,
+            f"convolution, {name}, {'next' if without == () else 'same'} tap",
+            convolution(data_type, number, tf32),
+            COPIED_PIECES,
             most,
-            {PACK_VECTOR4: 4, SETTLE: 0},
-            without,
-            Prefetched(NEXT_PIECES, *least),
+            {PACK_VECTOR4: 4, SETTLE: 0, COPIED_SINGLY_LOOP: 0},
+            (*without, COPIED_SINGLY, PADDED, *[END_OF_STAGE_OF_COPIES] * ("stage" not in name)),
+            under_way=1,
         )
-        for data_type, name, without, most, least in (
-            (HALF, "channels last", OF_CHANNELS_LAST, Executed(16, 0, 169, 8, 12, 4, 1), (16, 115)),
-            (HALF, "channels first", OF_CHANNELS_FIRST, Executed(16, 0, 218, 15, 12, 18, 1), (16, 122)),
-            (FLOAT, "channels last", OF_CHANNELS_LAST, Executed(0, 512, 308, 14, 52, 4, 1), (128, 226)),
-            (BYTE, "channels last", OF_CHANNELS_LAST, Executed(28, 0, 228, 8, 12, 4, 1), (28, 145)),
-            (BYTE, "channels first", OF_CHANNELS_FIRST, Executed(28, 0, 328, 15, 12, 34, 1), (28, 145)),
+        for name, data_type, number, tf32, without, most in (
+            ("halves", HALF, 0, False, (NEXT_TAP,), Executed(16, 0, 50, 9, 11, 4, 3)),
+            ("halves", HALF, 0, False, (), Executed(16, 0, 131, 12, 20, 4, 3)),
+            ("many halves", HALF, 1, False, (NEXT_TAP,), Executed(64, 0, 73, 8, 19, 8, 3)),
+            ("many halves", HALF, 1, False, (), Executed(64, 0, 177, 11, 32, 8, 3)),
+            ("TF32", FLOAT, 0, True, (NEXT_TAP,), Executed(16, 32, 99, 9, 11, 4, 3)),
+            ("many TF32", FLOAT, 1, True, (NEXT_TAP,), Executed(64, 64, 135, 8, 19, 8, 3)),
+            ("floats, the end of a stage", FLOAT, 0, False, (NEXT_TAP,), Executed(0, 747, 154, 13, 51, 4, 3)),
+            ("bytes", BYTE, 0, False, (NEXT_TAP,), Executed(28, 0, 87, 15, 17, 4, 3)),
         )
     ),
     *(
@@ -300,8 +305,8 @@ ROWS = [
         for name, entry, without, most, least in (
             ("halves by terms", OF_HALVES, BY_TERMS, Executed(16, 0, 153, 6, 12, 4, 1), (16, 109)),
             ("halves by lines", OF_HALVES, BY_LINES, Executed(16, 0, 227, 20, 24, 4, 1), (16, 109)),
-            ("floats by terms", OF_FLOATS, BY_TERMS, Executed(0, 512, 237, 14, 52, 4, 1), (128, 203)),
-            ("bytes by terms", "byte_product<", BY_TERMS, Executed(28, 0, 214, 6, 12, 4, 1), (28, 161)),
+            ("floats by terms", OF_FLOATS, BY_TERMS, Executed(0, 513, 138, 14, 52, 4, 1), (128, 177)),
+            ("bytes by terms", "byte_product<", BY_TERMS, Executed(28, 0, 146, 6, 12, 4, 1), (28, 93)),
         )
     ),
     # R in registers, and one chunk of an operand to each step; two chunks; R in shared memory too, with flags

@@ -294,13 +294,17 @@ WORKS = [
     *(
         Work(f"a convolution of {data_type}, {name}", image_product(data_type, channels_last=last), by_tiles, kernels)
         for data_type, name, last, kernels in (
-            ("FLOAT16", "channels last", True, [("convolve_tiles<", Asked(3716, 1.04, 5120, 1.05, 18))]),
-            ("FLOAT32", "channels last", True, [("convolve_tiles<", Asked(20996, 1.8, 11264, 1.16, 36))]),
+            ("FLOAT16", "channels last", True, [("convolve_tiles<", Asked(5037, 1.1, 5120, 1.05, 18))]),
+            ("FLOAT32", "channels last", True, [("convolve_tiles<", Asked(22445, 1.78, 10240, 1.05, 36))]),
             (
                 "FLOAT16",
                 "channels first",
                 False,
-                [("elements<", Asked(0, 0, 160, 5, 1)), ("convolve_tiles<", Asked(3716, 1.04, 7104, 1.46, 18))],
+                [
+                    ("crossed_elements<", Asked(64, 1, 152, 1.19, 1)),
+                    ("elements<", Asked(0, 0, 160, 5, 1)),
+                    ("convolve_tiles<", Asked(5037, 1.1, 4864, 1, 18)),
+                ],
             ),
         )
     ),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from math import prod
-from typing import TYPE_CHECKING, Any
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,14 +12,17 @@ from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.element_engine import Elementwise, View
+from dmlpy.devices.cuda.element_types import word_type
+from dmlpy.devices.cuda.functors import Functor
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.movement.copies import COPY
-from dmlpy.devices.cuda.tile_products import TILE_SIDE, WIDE_BYTES, Order
+from dmlpy.devices.cuda.movement.copies import COPY, FILE
+from dmlpy.devices.cuda.tile_products import WIDE_BYTES
 from dmlpy.devices.cuda.windows import WINDOW, counts_along, windows_of, windows_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from dmlpy.devices.cuda.windows import Window
     from dmlpy.operators.convolution import ConvolvingDesc
 
 SPATIAL = 3
@@ -30,20 +32,46 @@ REDUCTION = struct(
 )
 """`Reduction`: the channels of a group and the taps of the window."""
 
+_SLIDE_NUMBERS = ("input_stride", "filter_stride", "size", "positions", "taps", "start", "dilation", "phases", "tap_step", "element_step")
+SLIDE = struct(("output_stride", np.int64), *((name, np.int32) for name in _SLIDE_NUMBERS))
+"""`Slide`: a spatial dimension."""
+
 TILES = (
+    ("slides", SLIDE, (SPATIAL,)),
     ("axes", axes_type(2 + SPATIAL)),
     *((name, np.uint64) for name in ("pixels", "pixel_tiles", "channel_tiles", "tiles")),
-    ("group_channels", np.int64),
     ("group_strides", np.int64, (3,)),
-    ("channel_strides", np.int64, (2,)),
-    ("terms", np.int64),
-    ("term_stride", np.int64),
-    *((name, np.int32) for name in ("filter_order", "wide", "flipped")),
+    ("channel_strides", np.int64, (3,)),
+    ("line_stride", np.int64),
+    *((name, np.int32) for name in ("group_channels", "channels", "wide", "wide_output", "backward")),
 )
-"""The fields of `TilesParameters` after the reduction."""
+"""The fields of `TilesParameters` after the arithmetic."""
 
 EACH = (("axes", axes_type(4 + SPATIAL)), ("count", np.uint64))
 """The fields of `EachParameters` after the reduction."""
+
+_MOST_PLACE = 2**30
+"""The most that a place along an axis, or its distance to a tap, may be in `convolve_tiles`: their sums fit in 32 bits."""
+_TOGETHER = 8
+"""Output channels that a thread of `convolve_tiles` writes together."""
+
+
+class Strides(NamedTuple):
+    """How an operand lies in memory, in elements.
+
+    Attributes:
+        group: from one group to the next.
+        line: from one image, or one output channel of the filter, to the next.
+        channel: from one input channel of a group to the next.
+        spatial: from one element, or one tap, to the next.
+        is_copy: whether it is a copy, with zeros up to whole multiples of 16 bytes of channels.
+    """
+
+    group: int
+    line: int
+    channel: int
+    spatial: tuple[int, ...]
+    is_copy: bool = False
 
 
 class Geometry:
@@ -80,49 +108,123 @@ class Geometry:
         self._flipped = getattr(desc, "mode", None) is ConvolutionMode.CONVOLUTION
         if self._flipped:
             self._taps = tuple(-tap for tap in taps)
-            self._first_tap = sum((length - 1) * tap for length, tap in zip(w.sizes[2:], taps, strict=True))
-        self._matrix = self._matrix_in_place()
+            self._first_tap = self._last_of_window(taps)
 
-    def _matrix_in_place(self) -> tuple[int, int, int] | None:
-        """The strides of the filter as matrices, between groups, output channels and terms (taps, then input channels).
-
-        None if the terms have no constant stride.
-        """
-        channel, line = self._filter_channels
-        axes = [*zip(self._filter.sizes[2:], self._filter.element_strides[2:], strict=True), (self.channels, channel)]
-        axes = [(size, stride) for size, stride in axes if size > 1]
-        if any(outer != inner * size for (_, outer), (size, inner) in pairwise(axes)):
-            return None
-        return self._filter_group, line, axes[-1][1] if axes else 1
-
-    def filter_copy(self, place: str) -> Elementwise | None:
-        """The step that packs such matrices in scratch; None if the filter already consists of them."""
-        if self._matrix is not None:
-            return None
-        outer, inner, *taps = self._filter.element_strides
-        of_taps = [self.channels * stride for stride in packed_strides(self._filter.sizes[2:])]
-        sizes, given = self._filter.sizes, (outer, inner, *taps)
-        matrix: tuple[int, ...] = (self.terms, 1, *of_taps)
-        if self.backward:
-            sizes = (self._groups, self.channels, *self._filter.sizes[1:])
-            given, matrix = (self._filter_group, *given), (self.group_channels * self.terms, 1, self.terms, *of_taps)
-        scalar = View.of("filter_tensor", self._filter, raw=True).scalar
-        return Elementwise(COPY, sizes, View(place, scalar, matrix), [View("filter_tensor", scalar, given)])
+    def _last_of_window(self, strides: Sequence[int]) -> int:
+        """The element of a filter's last tap."""
+        return sum((length - 1) * stride for length, stride in zip(self._filter.sizes[2:], strides, strict=True))
 
     @property
-    def filter_elements(self) -> int:
-        """Elements of the filter."""
-        return prod(self._filter.sizes)
+    def groups(self) -> int:
+        """Groups of channels."""
+        return self._groups
+
+    @property
+    def phases(self) -> int:
+        """The parts of the pixels whose windows meet the same taps."""
+        return prod(window.stride for window in self._windows) if self.backward else 1
+
+    @property
+    def phase_pixels(self) -> int:
+        """The most pixels of a phase."""
+        return prod(self._phase_sizes())
+
+    @property
+    def phase_taps(self) -> int:
+        """The most taps of a phase."""
+        return prod(-(-window.length // self._tap_step(window)) for window in self._windows)
+
+    def _phase_sizes(self) -> tuple[int, ...]:
+        """The batch size, and the most positions of a phase along each spatial dimension of the output."""
+        strides = [window.stride if self.backward else 1 for window in self._windows[SPATIAL + 2 - len(self._sizes) :]]
+        return (self._sizes[0], *(-(-size // stride) for size, stride in zip(self._sizes[2:], strides, strict=True)))
+
+    def _tap_step(self, window: Window) -> int:
+        return window.stride // gcd(window.stride, window.dilation) if self.backward else 1
+
+    @property
+    def fits_tiles(self) -> bool:
+        """Whether `convolve_tiles` can count places in an image and terms in 32 bits, in copies too."""
+        places = [
+            number
+            for window in self._windows
+            for number in (window.positions * window.stride, window.size, window.start + window.length * max(window.dilation, 1))
+        ]
+        strides = zip((*self._input_sizes[2:], *self._filter.sizes[2:]), (*self._input[2:], *map(abs, self._taps)), strict=True)
+        extents = [size * stride for size, stride in strides]
+        copied = (self.channels + WIDE_BYTES) * max(self._groups * prod(self._input_sizes[2:]), prod(self._filter.sizes[2:]))
+        return max(places) <= _MOST_PLACE and max(self.terms, self.group_channels, copied, sum(extents)) < _MOST_PLACE
+
+    def in_place(self) -> tuple[Strides, Strides]:
+        """How x and the filter lie as they are given."""
+        channel, line = self._filter_channels
+        given = Strides(self._filter_group, line, channel, self._filter.element_strides[2:])
+        return Strides(self.channels * self._input[1], self._input[0], self._input[1], self._input[2:]), given
+
+    def packed(self, size: int) -> tuple[Strides, Strides]:
+        """How packed copies of x and the filter lie: channels last, each group in whole multiples of 16 bytes.
+
+        Args:
+            size: bytes of an element.
+        """
+        channels = -(-self.channels * size // WIDE_BYTES) * WIDE_BYTES // size
+        pixels, taps = self._input_sizes[2:], self._filter.sizes[2:]
+        row, of_taps = self._groups * channels, prod(taps) * channels
+        return (
+            Strides(channels, prod(pixels) * row, 1, tuple(row * stride for stride in packed_strides(pixels)), True),
+            Strides(self.group_channels * of_taps, of_taps, 1, tuple(channels * stride for stride in packed_strides(taps)), True),
+        )
+
+    def packed_elements(self, size: int) -> tuple[int, int]:
+        """The elements of these copies."""
+        x, w = self.packed(size)
+        return self._input_sizes[0] * x.line, self._groups * w.group
+
+    def is_wide(self, operand: int, strides: Strides, size: int, address: int = 0) -> bool:
+        """Whether `convolve_tiles` can copy 16 bytes of channels at once.
+
+        Args:
+            operand: 0 for x, 1 for the filter.
+            strides: of the operand.
+            size: bytes of an element.
+            address: of the operand.
+        """
+        lines, spatial = ((self._input_sizes[0], self._input_sizes[2:]), (self.group_channels, self._filter.sizes[2:]))[operand]
+        counts = (self._groups, lines, *spatial)
+        steps = [step for count, step in zip(counts, (strides.group, strides.line, *strides.spatial), strict=True) if count > 1]
+        fits = strides.is_copy or self.channels * size % WIDE_BYTES == 0
+        return strides.channel == 1 and fits and all(step * size % WIDE_BYTES == 0 for step in steps) and address % WIDE_BYTES == 0
+
+    def copies(self, operand: int, place: str, size: int) -> list[Elementwise]:
+        """The steps that pack x (0) or the filter (1) in the array of scratch at a place."""
+        taps = self._filter.element_strides[2:]
+        to = self.packed(size)[operand]
+        if operand == 0:
+            field, tensor = "input_tensor", self._input_sizes
+            sizes: tuple[int, ...] = (tensor[0], self._groups, self.channels, *tensor[2:])
+            own = (self._input[0], self.channels * self._input[1], *self._input[1:])
+            new = (to.line, to.group, to.channel, *to.spatial)
+        else:
+            field = "filter_tensor"
+            sizes = (self._groups, self.channels, self.group_channels, *self._filter.sizes[2:])
+            channel, line = self._filter_channels
+            own, new = (self._filter_group, channel, line, *taps), (to.group, to.channel, to.line, *to.spatial)
+        scalar = word_type(np.dtype(f"u{size}"))
+        copy = Elementwise(COPY, sizes, View(place, scalar, new), [View(field, scalar, own)])
+        if self.channels * size % WIDE_BYTES == 0:
+            return [copy]
+        elements = self.packed_elements(size)[operand]
+        zeros = Functor(FILE, f"movement::Fill<{scalar}>", (("value", f"uint{8 * size}", 0),))
+        return [Elementwise(zeros, (elements,), View(place, scalar, (1,))), copy]
 
     @property
     def first_tap(self) -> int:
         """The element of the filter where the first tap's is: the last one of a flipped filter."""
         return self._first_tap
 
-    @property
-    def tiles(self) -> int:
-        """Tiles of the output, in all groups."""
-        return self._groups * -(-self.group_channels // TILE_SIDE) * -(-self.pixels // TILE_SIDE)
+    def tiles(self, side: int) -> int:
+        """Tiles of the output of so many output channels and pixels, in all groups and phases."""
+        return self._groups * self.phases * -(-self.group_channels // side) * -(-self.phase_pixels // side)
 
     @property
     def elements(self) -> int:
@@ -138,49 +240,59 @@ class Geometry:
         value["windows"] = windows_value(self._windows)
         return value
 
-    def brings_wide(self, size: int, address: int = 0) -> bool:
-        """Whether each 16 bytes of channels of x that a thread reads are contiguous.
+    def tiles_fields(self, side: int, size: int, operands: tuple[Strides, Strides], addresses: Mapping[str, int]) -> dict[str, Any]:
+        """The values of `TILES`, and the filter's address, which is that of the first tap in the order of the sums.
 
         Args:
-            size: bytes of an element.
-            address: of x.
-        """
-        batch, channel, *spatial = self._input
-        steps = [
-            stride for count, stride in zip((self._input_sizes[0], *self._input_sizes[2:]), (batch, *spatial), strict=True) if count > 1
-        ]
-        return channel == 1 and all(count * size % WIDE_BYTES == 0 for count in (self.channels, *steps)) and address % WIDE_BYTES == 0
-
-    def tiles_fields(self, size: int, addresses: Mapping[str, int]) -> dict[str, Any]:
-        """The values of `TILES`.
-
-        Args:
+            side: output channels and pixels of a tile.
             size: bytes of an element of x and of the filter.
-            addresses: of `input` and `filter`.
+            operands: how x and the filter lie.
+            addresses: of `input`, `filter` and `output`.
         """
-        packed = (self.group_channels * self.terms, self.terms, 1)
-        group_stride, line_stride, term_stride = packed if self._matrix is None else self._matrix
-        counts, others = (self.group_channels, self.terms), [group_stride] if self._groups > 1 else []
-        order = Order.of(counts, (line_stride, term_stride), others, size, addresses["filter"])
-        sizes = (self._sizes[0], *self._sizes[2:])
-        per_pixel = [self._output, (self._input[0], *(0 for _ in self._sizes[1:])), *self._counts()]
-        strides = [(own[0], *own[2:]) for own in per_pixel]
-        pixel_tiles, channel_tiles = -(-self.pixels // TILE_SIDE), -(-self.group_channels // TILE_SIDE)
+        x, w = operands
+        wide = all(self.is_wide(number, operands[number], size, addresses[field]) for number, field in enumerate(("input", "filter")))
+        first_tap = self._last_of_window(w.spatial) if self._flipped else 0
+        of_phase = [window.stride if self.backward else 1 for window in self._windows[SPATIAL + 2 - len(self._sizes) :]]
+        own = [stride * step for stride, step in zip(self._output[2:], of_phase, strict=True)]
+        counts = [(count[0], *count[2:]) for count in self._counts()]
+        strides = [(self._output[0], *own), (x.line, *(0 for _ in own)), *counts]
+        pixel_tiles, channel_tiles = -(-self.phase_pixels // side), -(-self.group_channels // side)
         return {
-            "axes": axes_value(merged(sizes, strides), len(strides)),
-            "pixels": self.pixels,
+            "slides": self._slides(x, w),
+            "axes": axes_value(merged(self._phase_sizes(), strides), len(strides)),
+            "pixels": self.phase_pixels,
             "pixel_tiles": pixel_tiles,
             "channel_tiles": channel_tiles,
-            "tiles": self.tiles,
+            "tiles": self.tiles(side),
+            "group_strides": (self.group_channels * self._output[1], x.group, w.group),
+            "channel_strides": (self._output[1], x.channel, w.channel),
+            "line_stride": w.line,
             "group_channels": self.group_channels,
-            "group_strides": (self.group_channels * self._output[1], self.channels * self._input[1], group_stride),
-            "channel_strides": (self._output[1], line_stride),
-            "terms": self.terms,
-            "term_stride": term_stride,
-            "filter_order": order,
-            "wide": self.brings_wide(size, addresses["input"]),
-            "flipped": self._flipped,
+            "channels": self.channels,
+            "wide": wide,
+            "wide_output": self._writes_wide(addresses["output"]),
+            "backward": self.backward,
+            "filter": addresses["filter"] + first_tap * size,
         }
+
+    def _slides(self, x: Strides, w: Strides) -> np.ndarray[Any, Any]:
+        """Elements of `SLIDE`."""
+        missing = (0,) * (SPATIAL + 2 - len(self._sizes))
+        sign, found = -1 if self._flipped else 1, []
+        strides = zip((*missing, *x.spatial), (*missing, *w.spatial), (*missing, *self._output[2:]), strict=True)
+        for window, (of_x, of_filter, of_y) in zip(self._windows, strides, strict=True):
+            sizes = (window.positions, window.size) if self.backward else (window.size, window.positions)
+            step = -(window.dilation // gcd(window.dilation, window.stride)) if self.backward else window.dilation
+            phases = window.stride if self.backward else 1
+            numbers = (*sizes, window.length, window.start, window.dilation, phases, self._tap_step(window), step)
+            found.append((of_y, of_x, sign * of_filter, *numbers))
+        return np.array(found, SLIDE)
+
+    def _writes_wide(self, address: int) -> bool:
+        """Whether neighbouring output channels of a pixel can be stored together."""
+        steps = [stride for count, stride in zip(self._sizes, self._output, strict=True) if count > 1 and stride != 1]
+        aligned = all(step % _TOGETHER == 0 for step in (*steps, self.group_channels)) and address % WIDE_BYTES == 0
+        return self._output[1] == 1 and aligned
 
     def each_fields(self) -> dict[str, Any]:
         """The values of `EACH`: the channels of all tensors are split into groups and the channels of one."""
@@ -196,5 +308,5 @@ class Geometry:
         return {"axes": axes_value(merged(sizes, strides), len(strides)), "count": self.elements}
 
     def _counts(self) -> list[tuple[int, ...]]:
-        """The windows' positions along each spatial dimension; backward, the output's own coordinates."""
+        """The windows' positions along each spatial dimension; backward, the output's own coordinates, or those of a phase."""
         return counts_along([1 if self.backward else window.stride for window in self._windows], len(self._sizes))

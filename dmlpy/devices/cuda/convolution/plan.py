@@ -12,10 +12,12 @@ import numpy as np
 
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.convolution.geometry import EACH, REDUCTION, TILES, Geometry
+from dmlpy.devices.cuda.convolution.tiles import FLOATS, HALVES, TF32, Tile, best_tile, copies_us
 from dmlpy.devices.cuda.epilogue import epilogue
 from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.tile_products import TILE_SIDE, TILE_THREADS, multiplication
+from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY, supported_flags
+from dmlpy.devices.cuda.tile_products import TILE_THREADS, multiplication
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import FusableDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.gpu_model import Arithmetic as Arithmetics
+    from dmlpy.devices.cuda.convolution.geometry import Strides
+    from dmlpy.devices.cuda.element_engine import Elementwise
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.convolution import ConvolutionDesc, ConvolvingDesc
 
@@ -36,6 +39,7 @@ LEAST_TILED_CHANNELS = 8
 _MOST_BLOCKS = 2**31 - 1
 
 _TENSORS = {"input": "input_tensor", "filter": "filter_tensor", "output": "output_tensor"}
+_COPIES = ("packed x", "packed filter")
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Arithmetic:
         struct: its members.
         addresses: for each of its addresses the place of the tensor.
         values: the values of other members.
+        tiles: those that its sums may have.
         most_terms: the most terms of sums that tiles compute exactly; None if there is no limit.
     """
 
@@ -56,24 +61,28 @@ class Arithmetic:
     struct: np.dtype[np.void]
     addresses: Mapping[str, str]
     values: Mapping[str, Any]
+    tiles: tuple[Tile, ...]
     most_terms: int | None = None
 
 
-def convolution_kernel(arithmetic: Arithmetic, *, tiles: bool, backward: bool) -> Kernel:
-    """The instance of `convolve_tiles` or of `convolve_each`."""
-    parameters = struct(
-        *((name, np.uint64) for name in _TENSORS),
-        ("arithmetic", arithmetic.struct),
-        ("reduction", REDUCTION),
-        *(TILES if tiles else EACH),
-    )
-    name = "tiles" if tiles else "each"
-    entry = f"convolve_{name}<{arithmetic.name}, {'true' if backward else 'false'}>"
-    return Kernel(arithmetic.file, entry, parameters, f"{name.capitalize()}Parameters<{arithmetic.name}>")
+def tiles_kernel(arithmetic: Arithmetic, tile: Tile) -> Kernel:
+    """The instance of `convolve_tiles`."""
+    parameters = struct(*((name, np.uint64) for name in _TENSORS), ("arithmetic", arithmetic.struct), *TILES)
+    entry = f"convolve_tiles<{arithmetic.name}, {tile.sums}>"
+    lowest = TF32_CAPABILITY if tile.factors == "tf32" else 75
+    struct_name = f"TilesParameters<{arithmetic.name}>"
+    return Kernel(arithmetic.file, entry, parameters, struct_name, dynamic_shared=True, lowest_capability=lowest)
+
+
+def each_kernel(arithmetic: Arithmetic, *, backward: bool) -> Kernel:
+    """The instance of `convolve_each`."""
+    parameters = struct(*((name, np.uint64) for name in _TENSORS), ("arithmetic", arithmetic.struct), ("reduction", REDUCTION), *EACH)
+    entry = f"convolve_each<{arithmetic.name}, {'true' if backward else 'false'}>"
+    return Kernel(arithmetic.file, entry, parameters, f"EachParameters<{arithmetic.name}>")
 
 
 class ConvolutionPlan(Plan):
-    """A convolution in one launch. A filter whose terms tiles cannot read in order is packed by a separate launch.
+    """A convolution in one launch, after copies of operands that tiles could read only element by element.
 
     Args:
         desc: a checked desc.
@@ -86,68 +95,114 @@ class ConvolutionPlan(Plan):
 
     def __init__(self, desc: ConvolvingDesc, library: KernelLibrary, arithmetic: Arithmetic) -> None:
         self._desc, self._library, self._arithmetic, self._geometry = desc, library, arithmetic, Geometry(desc)
-        self._type = desc.filter_tensor.data_type.numpy
+        self._gpu, geometry = GpuModel.of(library.limits), self._geometry
+        self._size = desc.filter_tensor.data_type.numpy.itemsize
         self._bytes = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in desc.tensors().values())
-        exact = arithmetic.most_terms is None or self._geometry.terms <= arithmetic.most_terms
-        self._tiled = exact and self._geometry.group_channels >= LEAST_TILED_CHANNELS
-        self._kernel = convolution_kernel(arithmetic, tiles=self._tiled, backward=self._geometry.backward)
-        self._copy = self._geometry.filter_copy("filter") if self._tiled else None
-        self._packed = Layout([("filter", (self._geometry.filter_elements,), self._type)] if self._copy else [], ALIGNMENT)
-        self.constants = ("filter_tensor",) if self._copy else ()
-        self.persistent_size = self.temporary_size = self._packed.size
-        self.prepared_temporary_size = 0
-        library.functions([self._kernel, *([self._copy.kernel()] if self._copy else [])])
+        exact = arithmetic.most_terms is None or geometry.terms <= arithmetic.most_terms
+        tiled = exact and geometry.fits_tiles and geometry.group_channels >= LEAST_TILED_CHANNELS
+        self._tile = best_tile(arithmetic.tiles, geometry, self._size, self._gpu) if tiled else None
+        self._operands, self._copied = self._placed()
+        self._kernel = each_kernel(arithmetic, backward=geometry.backward) if self._tile is None else tiles_kernel(arithmetic, self._tile)
+        word = np.dtype(f"u{self._size}")
+        elements = geometry.packed_elements(self._size)
+        arrays = [[(name, (elements[number],), word)] if self._copied[number] else [] for number, name in enumerate(_COPIES)]
+        self._image, self._filter = (Layout(own, ALIGNMENT) for own in arrays)
+        self.constants = ("filter_tensor",) if self._copied[1] else ()
+        self.supported_flags = supported_flags(self._tile is not None and self._tile.factors == "tf32")
+        self.persistent_size, self.prepared_temporary_size = self._filter.size, self._image.size
+        self.temporary_size = self._image.size + self._filter.size
+        library.functions([self._kernel, *(step.kernel() for steps in self._copied for step in steps)])
+
+    def _placed(self) -> tuple[tuple[Strides, Strides], list[list[Elementwise]]]:
+        """How x and the filter lie for tiles, and the steps that copy each of them; none where copies would take longer than they save."""
+        geometry, size, given = self._geometry, self._size, self._geometry.in_place()
+        if self._tile is None:
+            return given, [[], []]
+        missing = [number for number in (0, 1) if not geometry.is_wide(number, given[number], size)]
+        steps = [geometry.copies(number, _COPIES[number], size) if number in missing else [] for number in (0, 1)]
+        elements = sum(geometry.packed_elements(size)[number] for number in missing)
+        copying = copies_us(elements, size, sum(map(len, steps)), self._gpu)
+        if not missing or copying > self._tile.single_us(geometry, size, self._gpu):
+            return given, [[], []]
+        packed = geometry.packed(size)
+        x, w = (packed[number] if number in missing else given[number] for number in (0, 1))
+        return (x, w), steps
 
     def describe(self) -> str:
-        geometry = self._geometry
+        geometry, tile = self._geometry, self._tile
         lines = [f"CUDA, {self._library.limits.name}"]
-        if self._copy is not None:
-            lines.append(f"filter packed by {self._copy.describe()}")
-        if self._tiled:
-            parts, blocks = f"{geometry.tiles} tiles of {TILE_SIDE} channels by {TILE_SIDE} pixels", min(geometry.tiles, _MOST_BLOCKS)
-            wide = " 16 bytes at a time" if geometry.brings_wide(self._type.itemsize) else ""
-            products = (
-                f", products {multiplication(self._type, self._library.limits)}, {'channels' if wide else 'elements'} of x read{wide}"
-            )
-        else:
+        for name, steps in zip(("x", "filter"), self._copied, strict=True):
+            lines += [f"{name} packed by {step.describe()}" for step in steps]
+        if tile is None:
             parts, blocks, products = f"{geometry.elements} elements", self._library.element_blocks(geometry.elements), ""
+        else:
+            parts, blocks = f"{geometry.tiles(tile.side)} tiles of {tile.side} channels by {tile.side} pixels", self._blocks(tile)
+            wide = "16 bytes of channels" if self._is_wide() else "elements"
+            phases = f", {geometry.phases} phases of pixels" if geometry.phases > 1 else ""
+            how = multiplication(self._desc.filter_tensor.data_type.numpy, self._library.limits, tf32=tile.factors == "tf32")
+            products = f"{phases}, products {how}, {wide} copied at a time"
         work = f"{parts}, sums of {geometry.terms} terms, {blocks} block{'s' if blocks > 1 else ''}{products}"
         return "\n".join([*lines, f"{self._kernel.entry}: {work}"])
 
+    def _blocks(self, tile: Tile) -> int:
+        return min(self._geometry.tiles(tile.side), _MOST_BLOCKS)
+
+    def _is_wide(self) -> bool:
+        return all(self._geometry.is_wide(number, operand, self._size) for number, operand in enumerate(self._operands))
+
     def cost(self) -> Cost:
-        gpu, flops, factors = GpuModel.of(self._library.limits), flops_of(self._desc) or 0, factors_of(self._desc.input_tensor)
-        memory_us, copied = gpu.memory_us(self._bytes), 2 * self._packed.size
-        arithmetic: Arithmetics = "half" if self._tiled and factors != "float" else "float"
+        gpu, flops, size = self._gpu, flops_of(self._desc) or 0, self._size
+        tf32 = self._tile is not None and self._tile.factors == "tf32"
+        factors = factors_of(self._desc.input_tensor, tf32=tf32)
+        copied = 2 * (self._image.size + self._filter.size)
+        if self._tile is None:
+            work_us = gpu.gemm_us(flops, self._bytes, "float")
+        else:
+            single_us = 0.0 if self._is_wide() else self._tile.single_us(self._geometry, size, gpu)
+            work_us = self._tile.us(self._geometry, size, gpu) + single_us
+        launches = 1 + sum(map(len, self._copied))
         return Cost(
-            traffic={"packed filter": copied} if copied else {},
-            floor_us=max(memory_us, gpu.product_us(flops, factors)),
-            estimate_us=max(memory_us, gpu.gemm_us(flops, self._bytes, arithmetic))
-            + gpu.memory_us(copied)
-            + CAPTURED_LAUNCH_US * (2 if copied else 1),
+            traffic={"packed operands": copied} if copied else {},
+            floor_us=max(gpu.memory_us(self._bytes), gpu.product_us(flops, factors)),
+            estimate_us=max(gpu.memory_us(self._bytes), work_us) + gpu.memory_us(copied) + CAPTURED_LAUNCH_US * launches,
         )
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        return in_order([] if self._copy is None else self._copy.bind(self._library, {**constants, **self._packed.pointers(persistent)}))
+        return self._copy(1, {**constants, **self._filter.pointers(persistent)})
+
+    def _copy(self, number: int, found: Pointers) -> Launch:
+        """The launches that copy an operand."""
+        return in_order([launch for step in self._copied[number] for launch in step.bind(self._library, found)])
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         found = {field: tensors[place] for field, place in _TENSORS.items() if place in tensors}
-        found |= self._packed.pointers(temporary if persistent is None else persistent)
-        argument, geometry = np.zeros(1, self._kernel.parameters), self._geometry
-        if not self._tiled:
-            found["filter"] += geometry.first_tap * self._type.itemsize
-        for field in _TENSORS:
-            argument[field] = found[field]
+        of_filter = temporary + self._image.size if persistent is None else persistent
+        copies = {**self._image.pointers(temporary), **self._filter.pointers(of_filter)}
+        found |= {field: copies[place] for field, place in zip(("input", "filter"), _COPIES, strict=True) if place in copies}
+        launches = [self._copy(0, {**tensors, **copies})] if self._copied[0] else []
+        if persistent is None and self._copied[1]:
+            launches.append(self._copy(1, {**tensors, **copies}))
+        launches.append(self._launch(found, tensors))
+        return in_order(launches)
+
+    def _launch(self, found: Mapping[str, int], tensors: Pointers) -> Launch:
+        """The launch of the convolution itself; `found`: the addresses of its operands and of its output."""
+        argument, geometry, tile = np.zeros(1, self._kernel.parameters), self._geometry, self._tile
+        fields: dict[str, Any] = dict(found)
+        if tile is None:
+            fields["filter"] += geometry.first_tap * self._size
+            fields |= {"reduction": geometry.reduction(), **geometry.each_fields()}
+        else:
+            fields |= geometry.tiles_fields(tile.side, self._size, self._operands, found)
+        for field, value in fields.items():
+            argument[field] = value
         for field, place in self._arithmetic.addresses.items():
             argument["arithmetic"][field] = tensors.get(place, 0)
         for field, value in self._arithmetic.values.items():
             argument["arithmetic"][field] = value
-        argument["reduction"] = geometry.reduction()
-        for field, value in (geometry.tiles_fields(self._type.itemsize, found) if self._tiled else geometry.each_fields()).items():
-            argument[field] = value
-        if not self._tiled:
+        if tile is None:
             return self._library.launch_elements(self._kernel, geometry.elements, argument)
-        launch = self._library.launch(self._kernel, (min(geometry.tiles, _MOST_BLOCKS),), TILE_THREADS, argument)
-        return in_order([self.pack(tensors, temporary), launch]) if persistent is None and self.constants else launch
+        return self._library.launch(self._kernel, (self._blocks(tile),), TILE_THREADS, argument, tile.shared_bytes)
 
 
 def channel_stride(tensor: TensorDesc | None) -> int:
@@ -157,13 +212,14 @@ def channel_stride(tensor: TensorDesc | None) -> int:
     return next((stride for size, stride in zip(tensor.sizes, tensor.element_strides, strict=True) if size > 1), 0)
 
 
-def float_arithmetic(data_type: np.dtype[Any], function: FusableDesc | None, bias: TensorDesc | None) -> Arithmetic:
+def float_arithmetic(data_type: np.dtype[Any], function: FusableDesc | None, bias: TensorDesc | None, *, tf32: bool = False) -> Arithmetic:
     """`Floats`.
 
     Args:
         data_type: of all tensors.
         function: the fused function; None leaves sums as they are.
         bias: the tensor of a bias for each output channel; None adds nothing.
+        tf32: whether factors of float32 may be rounded to TF32.
     """
     functor = epilogue(_FILE, function, addend_factor=0.0 if bias is None else 1.0)
     members = struct(("bias", np.uint64), ("bias_stride", np.int64), ("function", functor.struct))
@@ -172,9 +228,10 @@ def float_arithmetic(data_type: np.dtype[Any], function: FusableDesc | None, bia
         for name, _, value in functor.members:
             values[name] = value
     name = f"Floats<{scalar_type(data_type)}, {functor.name}>"
-    return Arithmetic(_FILE, name, members, {"bias": "bias_tensor"}, {"bias_stride": channel_stride(bias), "function": values})
+    tiles = HALVES if data_type == np.float16 else TF32 if tf32 else FLOATS
+    return Arithmetic(_FILE, name, members, {"bias": "bias_tensor"}, {"bias_stride": channel_stride(bias), "function": values}, tiles)
 
 
 def convolution_plan(desc: ConvolutionDesc, target: Target) -> ConvolutionPlan:
-    arithmetic = float_arithmetic(desc.input_tensor.data_type.numpy, desc.fused_activation, desc.bias_tensor)
+    arithmetic = float_arithmetic(desc.input_tensor.data_type.numpy, desc.fused_activation, desc.bias_tensor, tf32=target.tf32)
     return ConvolutionPlan(desc, target.library, arithmetic)

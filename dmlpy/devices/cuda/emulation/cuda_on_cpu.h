@@ -428,14 +428,15 @@ struct ByteFragments {
     unsigned b[2];
 };
 
-CUDA_ON_CPU_UNSEEN inline void multiply_warp_bytes(ByteFragments* const* lanes) {
+template <class A, class B>
+CUDA_ON_CPU_UNSEEN void multiply_warp_bytes(ByteFragments* const* lanes) {
     int left[16][32], right[32][8];
     for (int lane = 0; lane < 32; ++lane)
         for (int word = 0; word < 4; ++word)
             for (int i = 0; i < 4; ++i) {
                 const int k = (word / 2 * 4 + lane % 4) * 4 + i;
-                left[lane / 4 + word % 2 * 8][k] = int8_t(lanes[lane]->a[word] >> 8 * i);
-                if (word % 2 == 0) right[k][lane / 4] = int8_t(lanes[lane]->b[word / 2] >> 8 * i);
+                left[lane / 4 + word % 2 * 8][k] = A(lanes[lane]->a[word] >> 8 * i);
+                if (word % 2 == 0) right[k][lane / 4] = B(lanes[lane]->b[word / 2] >> 8 * i);
             }
     for (int lane = 0; lane < 32; ++lane)
         for (int i = 0; i < 4; ++i) {
@@ -445,10 +446,11 @@ CUDA_ON_CPU_UNSEEN inline void multiply_warp_bytes(ByteFragments* const* lanes) 
         }
 }
 
+template <class A, class B>
 __forceinline__ void multiply_add_bytes(int (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2], const char* file = __builtin_FILE(),
                         int line = __builtin_LINE()) {
     ByteFragments own{{sums[0], sums[1], sums[2], sums[3]}, {a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
-    cuda_on_cpu::together(&own, multiply_warp_bytes, file, line);
+    cuda_on_cpu::together(&own, multiply_warp_bytes<A, B>, file, line);
     for (int i = 0; i < 4; ++i) sums[i] = own.sums[i];
 }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cuda.convolution.plan import Arithmetic, ConvolutionPlan, channel_stride
+from dmlpy.devices.cuda.convolution.tiles import byte_tile
 from dmlpy.devices.cuda.element_types import element_type
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.tile_products import MOST_BYTE_TERMS
@@ -48,7 +49,8 @@ def integer_arithmetic(
     addresses = {name: f"{name}_tensor" for name, _ in fields if not name.endswith("_stride")}
     name = f"{'Integers' if sums_alone else 'Quantized'}<{types}>"
     most_terms = None if sums_alone else MOST_BYTE_TERMS  # integer results wrap around
-    return Arithmetic(_FILE, name, struct(*fields), addresses, strides or {}, most_terms)
+    sums = f"ByteSums<{element_type(filter_type)}, {element_type(input_type)}>"
+    return Arithmetic(_FILE, name, struct(*fields), addresses, strides or {}, (byte_tile(sums),), most_terms)
 
 
 def quantized_convolution_plan(desc: ConvolutionIntegerDesc | QuantizedLinearConvolutionDesc, target: Target) -> ConvolutionPlan:

@@ -1,0 +1,106 @@
+"""The tiles of `convolve_tiles` and how long they take: which tile a convolution gets, and whether its operands are copied before.
+
+Instructions are those that a warp executes in a turn of the loop over pieces: tests/devices/cuda/test_executed_instructions.py reads
+them from machine code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US
+from dmlpy.devices.cuda.tile_products import TILE_THREADS, WIDE_BYTES
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.convolution.geometry import Geometry
+    from dmlpy.devices.cuda.gpu_model import Factors, GpuModel
+
+_LINE_BYTES = 64
+"""Of a line of a piece."""
+_STAGES = 3
+_MOST_TERMS_WITHOUT_TOTALS = 8192
+"""The most terms that tensor cores sum up without a total: what they cut off stays below the rounding of a half, or of a TF32 factor."""
+_BLOCKS_TOGETHER = 2
+"""Blocks of a multiprocessor, at least."""
+_PIECES_UNDER_WAY = 2
+_RESULT_INSTRUCTIONS = 12
+"""Of a thread for each result that it writes. Model."""
+_ELEMENT_INSTRUCTIONS = 6
+"""Of a thread for each element that it copies alone. Model."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of output channels and pixels: the sums that `convolve_tiles` is instantiated with.
+
+    Attributes:
+        sums: the C++ type.
+        side: output channels, and pixels.
+        factors: what is multiplied.
+        instructions: of a warp, for a piece.
+        tap_instructions: the same where a piece begins another tap, beside them.
+        totals: whether sums of some terms are added to totals.
+    """
+
+    sums: str
+    side: int
+    factors: Factors
+    instructions: int
+    tap_instructions: int
+    totals: bool = True
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block: the stages of both operands, through which the sums pass at last."""
+        return _STAGES * 2 * self.side * _LINE_BYTES
+
+    def us(self, geometry: Geometry, size: int, gpu: GpuModel) -> float:
+        """Microseconds of a launch whose operands are copied 16 bytes at a time, memory left out."""
+        flops = 2 * self.side * self.side * (_LINE_BYTES // size)
+        rates = {"half": gpu.mma, "tf32": gpu.mma_tf32, "float": gpu.fma, "int8": gpu.peaks["int8"]}
+        chunks, rounds = self._chunks(geometry, size), self._rounds(geometry, gpu)
+        issued = self.instructions + self.tap_instructions / max(1.0, chunks * WIDE_BYTES / _LINE_BYTES)
+        waiting = gpu.l2_cycles / _PIECES_UNDER_WAY / min(rounds, _BLOCKS_TOGETHER)
+        piece = max(issued, flops / rates[self.factors], 2 * self.side * _LINE_BYTES / gpu.l2_rate, waiting)
+        results = self.side * self.side / TILE_THREADS * _RESULT_INSTRUCTIONS
+        return gpu.us(rounds * (self._pieces(geometry, size) * piece + results))
+
+    def single_us(self, geometry: Geometry, size: int, gpu: GpuModel) -> float:
+        """Microseconds that it takes longer where elements are copied one by one: those of a chunk together, before the next one's."""
+        chunks = 2 * self.side * _LINE_BYTES // WIDE_BYTES // TILE_THREADS
+        rounds = self._rounds(geometry, gpu)
+        issued, waiting = WIDE_BYTES // size * _ELEMENT_INSTRUCTIONS, gpu.l2_cycles / min(rounds, _BLOCKS_TOGETHER)
+        return gpu.us(rounds * self._pieces(geometry, size) * chunks * max(issued, waiting))
+
+    def _chunks(self, geometry: Geometry, size: int) -> int:
+        """Times 16 bytes of a tap's channels."""
+        return -(-geometry.channels * size // WIDE_BYTES)
+
+    def _pieces(self, geometry: Geometry, size: int) -> int:
+        return -(-geometry.phase_taps * self._chunks(geometry, size) * WIDE_BYTES // _LINE_BYTES)
+
+    def _rounds(self, geometry: Geometry, gpu: GpuModel) -> int:
+        """The most tiles of a multiprocessor."""
+        return -(-geometry.tiles(self.side) // gpu.multiprocessors)
+
+
+HALVES = (Tile("Halves", 64, "half", 93, 93), Tile("ManyHalves", 128, "half", 175, 120, totals=False))
+TF32 = (Tile("Tf32", 64, "tf32", 157, 93), Tile("ManyTf32", 128, "tf32", 301, 129, totals=False))
+FLOATS = (Tile("WholeFloats", 64, "float", 855, 95),)
+
+
+def byte_tile(sums: str) -> Tile:
+    """The tile of sums of bytes, whose types differ."""
+    return Tile(sums, 64, "int8", 154, 93)
+
+
+def best_tile(tiles: tuple[Tile, ...], geometry: Geometry, size: int, gpu: GpuModel) -> Tile:
+    """The tile that takes the least time."""
+    possible = [tile for tile in tiles if tile.totals or geometry.terms <= _MOST_TERMS_WITHOUT_TOTALS]
+    return min(possible, key=lambda tile: tile.us(geometry, size, gpu))
+
+
+def copies_us(elements: int, size: int, launches: int, gpu: GpuModel) -> float:
+    """Microseconds of copies of so many elements."""
+    return gpu.memory_us(2 * elements * size) + launches * CAPTURED_LAUNCH_US
