@@ -3,7 +3,8 @@
 // The rows of a tile are output channels of a group, the columns pixels. Terms run over the taps, and over the channels of each tap, 16
 // bytes at a time: a chunk. Pieces of both operands, four chunks of each line, are copied to shared memory in three stages: two are under
 // way while one is multiplied. Each thread copies one chunk column of some lines. Where a line's elements lie is found once for a tap; from
-// there it moves on by a constant. Where channels do not lie side by side at multiples of 16 bytes, elements are read one by one.
+// there it moves on by a constant. Where channels do not lie side by side at multiples of 16 bytes, elements are read one by one, and
+// chunks reach over taps.
 //
 // Backward, the pixels whose windows meet the same taps, those a stride apart along each axis, are a phase: a forward convolution by these
 // taps, with stride 1. Only they are multiplied. Forward, there is one phase.
@@ -77,6 +78,7 @@ struct TilesParameters {
     long long line_stride;               // of the filter, between output channels
     int group_channels;                  // of y
     int channels;                        // of x, in a group
+    int terms_of_tap;                    // the same; of whole chunks where these are copied at once
     int wide;                            // whether 16 bytes of channels are copied at once
     int wide_output;                     // whether so many bytes of y's channels are stored at once
     int backward;
@@ -133,7 +135,8 @@ class Copier {
     /// memory.
     __device__ __forceinline__ Copier(Parameters const& parameters, Raw const* image, Raw const* filter, int lines,
                                       TilePixel const* pixels, PhaseTaps const* of_phase)
-        : parameters_(parameters), image_(image), filter_(filter), pixels_(pixels), of_phase_(of_phase) {
+        : parameters_(parameters), image_(image), filter_(filter), pixels_(pixels), of_phase_(of_phase),
+          of_tap_(parameters.terms_of_tap) {
         // Neighbouring threads have neighbouring chunks where these are copied at once, else neighbouring pixels.
         int const thread = static_cast<int>(threadIdx.x);
         bool const wide = parameters.wide != 0;
@@ -147,13 +150,13 @@ class Copier {
 
     /// Begins to copy the next piece.
     __device__ __forceinline__ void copy(unsigned* rows, unsigned* columns) {
-        int const left = end_ - channel_;
         if (parameters_.wide == 0) {
-            copy_elements(rows, columns, left);
-            channel_ += piece_terms;
+            copy_elements(rows, columns);
+            channel_ += piece_terms - in_chunk;
             settle();
             return;
         }
+        int const left = end_ - channel_;
         Raw const* from = from_filter_;
 #pragma unroll
         for (int i = 0; i < copies; ++i) {
@@ -184,43 +187,37 @@ class Copier {
     }
 
   private:
-    /// Copies a piece of single elements.
-    __device__ __forceinline__ void copy_elements(unsigned* rows, unsigned* columns, int left) const {
-        long long const filter_stride = parameters_.channel_strides[2], stride = parameters_.channel_strides[1];
-        Raw const* from = filter_ + (filter_place(parameters_.slides, of_phase_, taps_) + channel_ * filter_stride) +
-                          line_ * parameters_.line_stride;
+    /// Copies a piece of single elements: those of the lines together, before the next ones.
+    __device__ __forceinline__ void copy_elements(unsigned* rows, unsigned* columns) {
 #pragma unroll 1
-        for (int i = 0; i < copies; ++i) {
-            int const place = place_ + i * across * line_words;
-            copy_singly(rows + place, from, filter_stride, i * across < lines_ ? left : 0);
-            from += across * parameters_.line_stride;
-            TilePixel const& pixel = pixels_[line_ + i * across];
-            int of_tap;
-            bool const met = meet(parameters_.slides, of_phase_, taps_, pixel.at, of_tap);
-            if (Arithmetic::has_padding && !met) {
-                pad(columns + place, left);
-            } else {
-                copy_singly(columns + place, image_ + pixel.image + of_tap + channel_ * stride, stride, met ? left : 0);
+        for (int e = 0; e < in_chunk; ++e) {
+            bool const exists = channel_ < end_;
+            long long const of_term = filter_place(parameters_.slides, of_phase_, taps_) + channel_ * parameters_.channel_strides[2];
+            Raw const* const from = filter_ + of_term + line_ * parameters_.line_stride;
+            Raw elements[2][copies];
+#pragma unroll
+            for (int i = 0; i < copies; ++i) {
+                elements[0][i] = exists && i * across < lines_ ? from[i * across * parameters_.line_stride] : Raw(0);
+                TilePixel const& pixel = pixels_[line_ + i * across];
+                int place;
+                bool const met = meet(parameters_.slides, of_phase_, taps_, pixel.at, place);
+                elements[1][i] = exists ? static_cast<Raw>(parameters_.arithmetic.padding()) : Raw(0);
+                if (exists && met) {
+                    elements[1][i] = image_[pixel.image + place + channel_ * parameters_.channel_strides[1]];
+                }
             }
+#pragma unroll
+            for (int i = 0; i < copies; ++i) {
+                int const place = place_ + i * across * line_words;
+                reinterpret_cast<Raw*>(rows + place)[e] = elements[0][i];
+                reinterpret_cast<Raw*>(columns + place)[e] = elements[1][i];
+            }
+            ++channel_;
+            settle();
         }
     }
 
-    /// A chunk of `left` elements, or of as many as it has, and zeros.
-    __device__ __forceinline__ static void copy_singly(unsigned* to, Raw const* from, long long stride, int left) {
-        Raw elements[in_chunk];
-#pragma unroll
-        for (int e = 0; e < in_chunk; ++e) {
-            elements[e] = e < left ? from[e * stride] : Raw(0);
-        }
-        Vector4<unsigned> words = {};
-#pragma unroll
-        for (int e = 0; e < in_chunk; ++e) {
-            words.values[e * 4 / in_chunk] |= static_cast<unsigned>(elements[e]) << e * sizeof(Raw) % 4 * 8;
-        }
-        *reinterpret_cast<Vector4<unsigned>*>(to) = words;
-    }
-
-    /// The same of padding.
+    /// A chunk of padding, of `left` elements or of as many as it has; zeros follow.
     __device__ __forceinline__ void pad(unsigned* to, int left) const {
         unsigned const padding = parameters_.arithmetic.padding();
         Vector4<unsigned> words;
@@ -234,10 +231,9 @@ class Copier {
 
     /// Finds the tap of a channel that may be past the last one.
     __device__ __forceinline__ void settle() {
-        int const of_tap = (parameters_.channels + in_chunk - 1) / in_chunk * in_chunk;
 #pragma unroll 1
-        while (channel_ >= of_tap && taps_[0] < of_phase_[0].count) {
-            channel_ -= of_tap;
+        while (channel_ >= of_tap_ && taps_[0] < of_phase_[0].count) {
+            channel_ -= of_tap_;
             next_tap(of_phase_, taps_);
         }
         end_ = taps_[0] < of_phase_[0].count ? parameters_.channels : 0;
@@ -261,6 +257,7 @@ class Copier {
     Raw const* filter_;
     TilePixel const* pixels_;
     PhaseTaps const* of_phase_;
+    int of_tap_;                     // terms
     int line_;                       // the first of the thread's lines
     int lines_;                      // of the filter from there on
     int place_;                      // of its chunk in a piece
@@ -389,8 +386,7 @@ __global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_c
                                         parameters.group_channels - channel, pixels, of_phase);
         Sums sums = arithmetic.template sums<Sums>();
         int const all_taps = of_phase[0].count * of_phase[1].count * of_phase[2].count;
-        constexpr int in_chunk = 16 / sizeof(Raw);
-        int const pieces = (all_taps * ((parameters.channels + in_chunk - 1) / in_chunk) + 3) / 4;
+        int const pieces = (all_taps * parameters.terms_of_tap + Sums::piece_terms - 1) / Sums::piece_terms;
         auto const zeros = arithmetic.zeros(group * parameters.group_channels + channel, (group + 1) * parameters.group_channels);
         unsigned *current = stages, *next = stages + 2 * piece_words, *last = stages + 4 * piece_words;
         int of_stage = 0;

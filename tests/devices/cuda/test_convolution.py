@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def one_dimensional(dtype: str, sizes: tuple[int, ...], filters: tuple[int, ...]
 def test_long_sums_stay_accurate(cuda_device: dml.Device, channels: int) -> None:
     """All roundings go the same way: one float that adds them up is off by more."""
     count = 50_000
-    x, w = np.full((1, 1, count), 1.1, np.float32), np.full((channels, 1, count), 1.3, np.float32)
+    x, w = np.full((1, count, 1), 1.1, np.float32), np.full((channels, count, 1), 1.3, np.float32)
     found = compute(one_dimensional("float32", x.shape, w.shape), device=cuda_device, input_tensor=x, filter_tensor=w)
     exact = np.sum(x.astype(np.float64) * w[:1])
     assert_close(found, np.full((1, channels, 1), exact), np.float32, terms=1)
@@ -125,7 +126,7 @@ def test_infinities_and_nan_go_where_numpy_has_them(cuda_device: dml.Device, cha
 def test_elements_of_a_quantized_convolution_may_have_sums_of_more_than_32_bits(cuda_device: dml.Device) -> None:
     """Wrapped around they would be negative; those of CONVOLUTION_INTEGER do wrap around."""
     count = 40_000
-    x, w = np.full((1, 1, 1, count), 255, np.uint8), np.full((8, 1, 1, count), 255, np.uint8)
+    x, w = np.full((1, count, 1, 1), 255, np.uint8), np.full((8, count, 1, 1), 255, np.uint8)
     given = {"input_tensor": packed("uint8", *x.shape), "filter_tensor": packed("uint8", *w.shape)}
     own = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0)}
     sums = dml.ConvolutionIntegerDesc(**given, **own).with_outputs()
@@ -316,6 +317,36 @@ def test_plans_name_their_kernel_and_cost() -> None:
     assert report.floor_us == pytest.approx(moved / 4.3e6)
     assert report.estimate_us is not None
     assert report.estimate_us > report.floor_us
+
+
+@pytest.mark.parametrize(
+    ("dtype", "flags", "sizes", "filters", "last", "sums", "copies"),
+    [
+        ("float16", "NONE", (32, 256, 28, 28), (256, 256, 3, 3), False, "ManyHalves", ["x", "filter"]),
+        ("float16", "NONE", (32, 256, 28, 28), (256, 256, 3, 3), True, "ManyHalves", []),
+        ("float16", "NONE", (32, 1024, 28, 28), (256, 1024, 3, 3), True, "Halves", []),
+        ("float16", "NONE", (1, 64, 56, 56), (64, 64, 3, 3), False, "Halves", ["x", "filter"]),
+        ("float16", "NONE", (32, 3, 226, 226), (64, 3, 7, 7), False, "Halves", ["x", "x", "filter", "filter"]),
+        ("float16", "NONE", (8, 16, 8, 8), (16, 16, 1, 1), False, "Halves", []),
+        ("float32", "NONE", (32, 256, 28, 28), (256, 256, 3, 3), False, "WholeFloats", ["x", "filter"]),
+        ("float32", "NONE", (64, 1, 28, 28), (32, 1, 5, 5), False, "WholeFloats", []),
+        ("float32", "ALLOW_HALF_PRECISION_COMPUTATION", (32, 256, 28, 28), (256, 256, 3, 3), True, "ManyTf32", []),
+        ("float32", "ALLOW_HALF_PRECISION_COMPUTATION", (1, 64, 56, 56), (64, 64, 3, 3), True, "Tf32", []),
+    ],
+)
+def test_the_estimate_chooses_tiles_and_copies(
+    dtype: str, flags: str, sizes: tuple[int, ...], filters: tuple[int, ...], last: bool, sums: str, copies: list[str]
+) -> None:
+    """Large tiles where there are many and sums need no totals; copies where they take less time than elements one by one."""
+    x, w = packed(dtype, *sizes), packed(dtype, *filters)
+    members = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1), "output_padding": (0, 0)}
+    desc = dml.ConvolutionDesc(input_tensor=x, filter_tensor=w, **members).with_outputs()
+    if last:
+        desc = desc.replace(**{place: channels_last(tensor) for place, tensor in desc.tensors().items()})
+    text = dml.compile(desc, CudaDevice(DryRunSeam(H200)), flags=flags).plan
+    assert f", {sums}>: " in text
+    assert re.findall(r"^(\w+) packed by", text, re.MULTILINE) == copies
+    assert ("(no effect here)" in text) == (flags != "NONE" and "Tf32" not in sums)
 
 
 SANITIZED = [

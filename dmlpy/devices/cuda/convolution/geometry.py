@@ -43,7 +43,7 @@ TILES = (
     ("group_strides", np.int64, (3,)),
     ("channel_strides", np.int64, (3,)),
     ("line_stride", np.int64),
-    *((name, np.int32) for name in ("group_channels", "channels", "wide", "wide_output", "backward")),
+    *((name, np.int32) for name in ("group_channels", "channels", "terms_of_tap", "wide", "wide_output", "backward")),
 )
 """The fields of `TilesParameters` after the arithmetic."""
 
@@ -153,7 +153,10 @@ class Geometry:
         strides = zip((*self._input_sizes[2:], *self._filter.sizes[2:]), (*self._input[2:], *map(abs, self._taps)), strict=True)
         extents = [size * stride for size, stride in strides]
         copied = (self.channels + WIDE_BYTES) * max(self._groups * prod(self._input_sizes[2:]), prod(self._filter.sizes[2:]))
-        return max(places) <= _MOST_PLACE and max(self.terms, self.group_channels, copied, sum(extents)) < _MOST_PLACE
+        return (
+            max(places) <= _MOST_PLACE
+            and max(self.terms + WIDE_BYTES * prod(self._lengths[1:]), self.group_channels, copied, sum(extents)) < _MOST_PLACE
+        )
 
     def in_place(self) -> tuple[Strides, Strides]:
         """How x and the filter lie as they are given."""
@@ -161,13 +164,22 @@ class Geometry:
         given = Strides(self._filter_group, line, channel, self._filter.element_strides[2:])
         return Strides(self.channels * self._input[1], self._input[0], self._input[1], self._input[2:]), given
 
+    def terms_of_tap(self, size: int, *, wide: bool) -> int:
+        """The terms of a tap in a sum: channels, and zeros up to a whole multiple of 16 bytes where these are copied at once.
+
+        Args:
+            size: bytes of an element.
+            wide: whether they are.
+        """
+        return -(-self.channels * size // WIDE_BYTES) * WIDE_BYTES // size if wide else self.channels
+
     def packed(self, size: int) -> tuple[Strides, Strides]:
         """How packed copies of x and the filter lie: channels last, each group in whole multiples of 16 bytes.
 
         Args:
             size: bytes of an element.
         """
-        channels = -(-self.channels * size // WIDE_BYTES) * WIDE_BYTES // size
+        channels = self.terms_of_tap(size, wide=True)
         pixels, taps = self._input_sizes[2:], self._filter.sizes[2:]
         row, of_taps = self._groups * channels, prod(taps) * channels
         return (
@@ -269,6 +281,7 @@ class Geometry:
             "line_stride": w.line,
             "group_channels": self.group_channels,
             "channels": self.channels,
+            "terms_of_tap": self.terms_of_tap(size, wide=wide),
             "wide": wide,
             "wide_output": self._writes_wide(addresses["output"]),
             "backward": self.backward,

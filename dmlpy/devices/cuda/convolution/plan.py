@@ -121,8 +121,8 @@ class ConvolutionPlan(Plan):
         missing = [number for number in (0, 1) if not geometry.is_wide(number, given[number], size)]
         steps = [geometry.copies(number, _COPIES[number], size) if number in missing else [] for number in (0, 1)]
         elements = sum(geometry.packed_elements(size)[number] for number in missing)
-        copying = copies_us(elements, size, sum(map(len, steps)), self._gpu)
-        if not missing or copying > self._tile.single_us(geometry, size, self._gpu):
+        wide_us, single_us = (self._tile.us(geometry, size, self._gpu, wide=wide) for wide in (True, False))
+        if not missing or wide_us + copies_us(elements, size, sum(map(len, steps)), self._gpu) > single_us:
             return given, [[], []]
         packed = geometry.packed(size)
         x, w = (packed[number] if number in missing else given[number] for number in (0, 1))
@@ -151,15 +151,14 @@ class ConvolutionPlan(Plan):
         return all(self._geometry.is_wide(number, operand, self._size) for number, operand in enumerate(self._operands))
 
     def cost(self) -> Cost:
-        gpu, flops, size = self._gpu, flops_of(self._desc) or 0, self._size
+        gpu, flops = self._gpu, flops_of(self._desc) or 0
         tf32 = self._tile is not None and self._tile.factors == "tf32"
         factors = factors_of(self._desc.input_tensor, tf32=tf32)
         copied = 2 * (self._image.size + self._filter.size)
         if self._tile is None:
             work_us = gpu.gemm_us(flops, self._bytes, "float")
         else:
-            single_us = 0.0 if self._is_wide() else self._tile.single_us(self._geometry, size, gpu)
-            work_us = self._tile.us(self._geometry, size, gpu) + single_us
+            work_us = self._tile.us(self._geometry, self._size, gpu, wide=self._is_wide())
         launches = 1 + sum(map(len, self._copied))
         return Cost(
             traffic={"packed operands": copied} if copied else {},

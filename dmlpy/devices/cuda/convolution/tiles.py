@@ -26,7 +26,7 @@ _BLOCKS_TOGETHER = 2
 _PIECES_UNDER_WAY = 2
 _RESULT_INSTRUCTIONS = 12
 """Of a thread for each result that it writes. Model."""
-_ELEMENT_INSTRUCTIONS = 6
+_ELEMENT_INSTRUCTIONS = 25
 """Of a thread for each element that it copies alone. Model."""
 
 
@@ -55,50 +55,46 @@ class Tile:
         """Dynamic shared memory of a block: the stages of both operands, through which the sums pass at last."""
         return _STAGES * 2 * self.side * _LINE_BYTES
 
-    def us(self, geometry: Geometry, size: int, gpu: GpuModel) -> float:
-        """Microseconds of a launch whose operands are copied 16 bytes at a time, memory left out."""
+    def us(self, geometry: Geometry, size: int, gpu: GpuModel, *, wide: bool) -> float:
+        """Microseconds of a launch, memory left out.
+
+        Args:
+            geometry: of the convolution.
+            size: bytes of an element.
+            gpu: the model.
+            wide: whether operands are copied 16 bytes at a time, or element by element: those of a thread's lines together, and then the
+                next ones.
+        """
         flops = 2 * self.side * self.side * (_LINE_BYTES // size)
         rates = {"half": gpu.mma, "tf32": gpu.mma_tf32, "float": gpu.fma, "int8": gpu.peaks["int8"]}
-        chunks, rounds = self._chunks(geometry, size), self._rounds(geometry, gpu)
-        issued = self.instructions + self.tap_instructions / max(1.0, chunks * WIDE_BYTES / _LINE_BYTES)
-        waiting = gpu.l2_cycles / _PIECES_UNDER_WAY / min(rounds, _BLOCKS_TOGETHER)
+        terms, rounds = geometry.terms_of_tap(size, wide=wide), -(-geometry.tiles(self.side) // gpu.multiprocessors)
+        pieces = -(-geometry.phase_taps * terms * size // _LINE_BYTES)
+        waiting = gpu.l2_cycles / min(rounds, _BLOCKS_TOGETHER)
+        if wide:
+            issued = self.instructions + self.tap_instructions / max(1.0, terms * size / _LINE_BYTES)
+            waiting /= _PIECES_UNDER_WAY
+        else:
+            issued = self.instructions + 2 * self.side * (_LINE_BYTES // size) / TILE_THREADS * _ELEMENT_INSTRUCTIONS
+            waiting *= WIDE_BYTES // size
         piece = max(issued, flops / rates[self.factors], 2 * self.side * _LINE_BYTES / gpu.l2_rate, waiting)
         results = self.side * self.side / TILE_THREADS * _RESULT_INSTRUCTIONS
-        return gpu.us(rounds * (self._pieces(geometry, size) * piece + results))
-
-    def single_us(self, geometry: Geometry, size: int, gpu: GpuModel) -> float:
-        """Microseconds that it takes longer where elements are copied one by one: those of a chunk together, before the next one's."""
-        chunks = 2 * self.side * _LINE_BYTES // WIDE_BYTES // TILE_THREADS
-        rounds = self._rounds(geometry, gpu)
-        issued, waiting = WIDE_BYTES // size * _ELEMENT_INSTRUCTIONS, gpu.l2_cycles / min(rounds, _BLOCKS_TOGETHER)
-        return gpu.us(rounds * self._pieces(geometry, size) * chunks * max(issued, waiting))
-
-    def _chunks(self, geometry: Geometry, size: int) -> int:
-        """Times 16 bytes of a tap's channels."""
-        return -(-geometry.channels * size // WIDE_BYTES)
-
-    def _pieces(self, geometry: Geometry, size: int) -> int:
-        return -(-geometry.phase_taps * self._chunks(geometry, size) * WIDE_BYTES // _LINE_BYTES)
-
-    def _rounds(self, geometry: Geometry, gpu: GpuModel) -> int:
-        """The most tiles of a multiprocessor."""
-        return -(-geometry.tiles(self.side) // gpu.multiprocessors)
+        return gpu.us(rounds * (pieces * piece + results))
 
 
-HALVES = (Tile("Halves", 64, "half", 93, 93), Tile("ManyHalves", 128, "half", 175, 120, totals=False))
-TF32 = (Tile("Tf32", 64, "tf32", 157, 93), Tile("ManyTf32", 128, "tf32", 301, 129, totals=False))
+HALVES = (Tile("Halves", 64, "half", 93, 93), Tile("ManyHalves", 128, "half", 162, 120, totals=False))
+TF32 = (Tile("Tf32", 64, "tf32", 153, 93), Tile("ManyTf32", 128, "tf32", 301, 129, totals=False))
 FLOATS = (Tile("WholeFloats", 64, "float", 855, 95),)
 
 
 def byte_tile(sums: str) -> Tile:
     """The tile of sums of bytes, whose types differ."""
-    return Tile(sums, 64, "int8", 154, 93)
+    return Tile(sums, 64, "int8", 155, 93)
 
 
 def best_tile(tiles: tuple[Tile, ...], geometry: Geometry, size: int, gpu: GpuModel) -> Tile:
     """The tile that takes the least time."""
     possible = [tile for tile in tiles if tile.totals or geometry.terms <= _MOST_TERMS_WITHOUT_TOTALS]
-    return min(possible, key=lambda tile: tile.us(geometry, size, gpu))
+    return min(possible, key=lambda tile: tile.us(geometry, size, gpu, wide=True))
 
 
 def copies_us(elements: int, size: int, launches: int, gpu: GpuModel) -> float:
