@@ -119,6 +119,7 @@ class ProductsSeam(DryRunSeam):
         accumulate: bool = False,
         tf32: bool = False,
         workspace: int = 0,
+        batch: int = 1,
     ) -> None:
         self.products.append((a.data_type.name, tf32))
 

@@ -172,16 +172,17 @@ class Exact(CpuSeam):
         accumulate: bool = False,
         tf32: bool = False,
         workspace: int = 0,
+        batch: int = 1,
     ) -> None:
         def check() -> None:
             for factor in (a, b):
-                values = self._matrix(factor).astype(np.float32)
+                values = self._matrix(factor, 0).astype(np.float32)
                 np.testing.assert_array_equal(rounded_to_tf32(values), values)
                 self.factors += 1
 
         if tf32:
             self._issue(stream, check)
-        super().gemm(device, a, b, c, stream, accumulate, tf32, workspace)
+        super().gemm(device, a, b, c, stream, accumulate, tf32, workspace, batch)
 
 
 @pytest.mark.parametrize(

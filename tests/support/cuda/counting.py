@@ -24,7 +24,8 @@ class CountingSeam(DryRunSeam):
         self.counts["launch"] += 1
 
     def gemm(self, *arguments: Any, **named: Any) -> None:
-        assert arguments[-1] > 0, "a product without memory to work in: while a stream is captured the library would allocate some"
+        *_, workspace, _ = arguments
+        assert workspace > 0, "a product without memory to work in: while a stream is captured the library would allocate some"
         self.counts["gemm"] += 1
 
     def copy(self, *arguments: Any) -> None:

@@ -30,7 +30,7 @@ class FakeCublas:
         self.products: list[tuple[int, tuple[int, int] | None, bool, bool]] = []
 
     def bind(
-        self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None
+        self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None, batch: int
     ) -> Callable[[int], None]:
         def multiply(stream: int) -> None:
             assert self.gpus.device() == self.device, "a handle works on its own device only"
