@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.cuda.seam import Matrix
 
 # cublas_api.h and library_types.h
-_OP_N, _OP_T = 0, 1
-_REAL_TYPES = {"float32": 0, "float16": 2}
-_COMPUTE_32F, _COMPUTE_32F_FAST_TF32 = 68, 77
+OP_N, OP_T = 0, 1
+REAL_TYPES = {"float32": 0, "float16": 2}
+COMPUTE_32F, COMPUTE_32F_FAST_TF32 = 68, 77
 _DISALLOW_REDUCED_PRECISION_REDUCTION = 16
 _GEMM_DEFAULT = -1
 _STATUS_ALLOC_FAILED = 3
@@ -57,7 +57,7 @@ class Cublas:
     """
 
     def __init__(self, library: ctypes.CDLL | None = None) -> None:
-        self._library = _load() if library is None else library
+        self._library = load_library("cublas") if library is None else library
         for name, types in _SIGNATURES.items():
             getattr(self._library, name).argtypes = types
         self._handle = _POINTER()
@@ -82,13 +82,13 @@ class Cublas:
             batch: products, of matrices that lie each one's step apart.
         """
         # cuBLAS is column-major: a row-major matrix is its transpose there, and transpose(C) = B @ transpose(A).
-        of_b, of_a = _OP_N if b.transposed else _OP_T, _OP_T if a.transposed else _OP_N
-        operand = _REAL_TYPES[a.data_type.name]
-        compute = _COMPUTE_32F_FAST_TF32 if tf32 and operand == _REAL_TYPES["float32"] else _COMPUTE_32F
+        of_b, of_a = OP_N if b.transposed else OP_T, OP_T if a.transposed else OP_N
+        operand = REAL_TYPES[a.data_type.name]
+        compute = COMPUTE_32F_FAST_TF32 if tf32 and operand == REAL_TYPES["float32"] else COMPUTE_32F
         beta = self._one if accumulate else self._zero
         shape = (self._handle.value, of_b, of_a, b.rows, a.rows, a.columns, ctypes.addressof(self._one))
         left, right = ((matrix.pointer, operand, matrix.row_stride) for matrix in (a, b))
-        result, how = (c.pointer, _REAL_TYPES[c.data_type.name], c.row_stride), (compute, _GEMM_DEFAULT)
+        result, how = (c.pointer, REAL_TYPES[c.data_type.name], c.row_stride), (compute, _GEMM_DEFAULT)
         values: tuple[Any, ...] = (*shape, *right, *left, ctypes.addressof(beta), *result, *how)
         name = "cublasGemmEx"
         if batch > 1:
@@ -114,12 +114,13 @@ class Cublas:
             raise DeviceError(f"{name} failed with cublasStatus_t {status}")
 
 
-def _load() -> ctypes.CDLL:
-    """Loads the cuBLAS that CuPy uses, by CuPy's search."""
+def load_library(name: str) -> ctypes.CDLL:
+    """Loads a library of the cuBLAS that CuPy uses, by CuPy's search. Raises DeviceError if it is not there."""
     try:
-        found = importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib("cublas").abs_path
+        found = importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib(name).abs_path
         if found is None:
             raise OSError("it is loaded from an unknown place")
         return ctypes.CDLL(found)
     except (ImportError, RuntimeError, OSError) as error:
-        raise DeviceError(f"cuBLAS cannot be loaded (pip install dmlpy[cuda13] or dmlpy[cuda12] brings it): {error}") from error
+        what = "cuBLAS" if name == "cublas" else name
+        raise DeviceError(f"{what} cannot be loaded (pip install dmlpy[cuda13] or dmlpy[cuda12] brings it): {error}") from error

@@ -20,9 +20,10 @@ from dmlpy.description.arrays import ArrayView
 from dmlpy.devices.cuda.absence import without_cupy, without_gpu
 from dmlpy.devices.cuda.captures import CaptureDriver
 from dmlpy.devices.cuda.cublas import Cublas
+from dmlpy.devices.cuda.cublas_lt import CublasLt
 from dmlpy.devices.cuda.cupy_errors import device_error, translated
 from dmlpy.devices.cuda.cupy_pool import CupyMemory, CupyPool, Use
-from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, NotResidentError, Seam
+from dmlpy.devices.cuda.seam import FunctionAttributes, Fusion, Limits, Matrix, NotResidentError, Seam
 from dmlpy.devices.cuda.streams import Wait, arena
 from dmlpy.messages.problems import DeviceError
 
@@ -85,6 +86,7 @@ class CupySeam:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cublas: dict[int, Cublas] = {}
+        self._cublas_lt: dict[int, CublasLt] = {}
         self._names = _Names()
 
     @functools.cached_property
@@ -313,6 +315,19 @@ class CupySeam:
                 raise device_error("gemm", error) from error
 
         return multiply
+
+    @translated
+    def bind_fused_gemm(
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, fusion: Fusion, tf32: bool, workspace: int, batch: int
+    ) -> Callable[[int], None] | None:
+        found = self._cublas_lt.get(device)
+        if found is None:
+            with self._lock, self.use(device), self._captures.relaxed():
+                try:
+                    found = self._cublas_lt.setdefault(device, CublasLt())
+                except DeviceError:
+                    return None
+        return found.bind(a, b, c, fusion, tf32, (workspace, self.workspace_size(device)), batch)
 
     # memory
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.devices.cuda.kernels import KernelLibrary
-    from dmlpy.devices.cuda.seam import Matrix
+    from dmlpy.devices.cuda.seam import Fusion, Matrix
     from dmlpy.devices.plan import Launch
 
 FLOAT = np.dtype(np.float32)
@@ -61,3 +61,12 @@ def gemm(
     place = scratch["workspace"]
     rounds = tf32 and a.data_type == FLOAT
     return library.seam.bind_gemm(library.device, a, b, c, accumulate, rounds, place + -place % _WORKSPACE_ALIGNMENT, batch)
+
+
+def fused_gemm(
+    library: KernelLibrary, scratch: Mapping[str, int], a: Matrix, b: Matrix, c: Matrix, fusion: Fusion, *, tf32: bool, batch: int
+) -> Launch | None:
+    """The same with what follows the products: see `Seam.bind_fused_gemm`."""
+    place = scratch["workspace"]
+    rounds = tf32 and a.data_type == FLOAT
+    return library.seam.bind_fused_gemm(library.device, a, b, c, fusion, rounds, place + -place % _WORKSPACE_ALIGNMENT, batch)

@@ -81,6 +81,25 @@ class Matrix:
     step: int = 0
 
 
+@dataclass(frozen=True)
+class Fusion:
+    """What becomes of a product P before it is stored: f(alpha P + beta C + bias).
+
+    Attributes:
+        alpha: the factor of the product.
+        beta: that of the addend.
+        addend: C, of the result's type and order in memory; None adds nothing.
+        bias: the address of a row that is added to each row, packed and of the result's type; 0 adds nothing.
+        relu: whether f is max(0, x).
+    """
+
+    alpha: float
+    beta: float
+    addend: Matrix | None
+    bias: int
+    relu: bool
+
+
 class Memory(Protocol):
     """Device memory that lives as long as this object."""
 
@@ -189,6 +208,14 @@ class Seam(Protocol):
         self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0, batch: int = 1
     ) -> Callable[[int], None]:
         """Binds everything of `gemm` but the stream."""
+
+    def bind_fused_gemm(
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, fusion: Fusion, tf32: bool, workspace: int, batch: int
+    ) -> Callable[[int], None] | None:
+        """Binds products with what follows them, else as `bind_gemm`; None if the library has none for these matrices, or is missing.
+
+        c has the type of a and b.
+        """
 
     # memory
     def host_words(self, device: int, count: int) -> tuple[int, Any]:

@@ -14,9 +14,8 @@ from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.emulation.compiler import compile_program
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.messages.problems import DeviceError
+from tests.support.cuda.library_matrices import matrix, operand
 from tests.support.tools import require
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 LIBRARY = """
 #include <stddef.h>
@@ -83,20 +82,6 @@ def library() -> ctypes.CDLL:
         getattr(loaded, name).restype = ctypes.c_void_p
     loaded.seen_workspace_size.restype = ctypes.c_size_t
     return loaded
-
-
-def matrix(rows: Array, columns: int, transposed: bool = False) -> Matrix:
-    """The first columns of a row-major array, or their transpose."""
-    sizes = (columns, len(rows)) if transposed else (len(rows), columns)
-    return Matrix(rows.ctypes.data, *sizes, rows.shape[1], rows.dtype, transposed)
-
-
-def operand(rng: np.random.Generator, rows: int, columns: int, dtype: Any, transposed: bool) -> tuple[Array, Matrix]:
-    """A random matrix, and where it lies; its rows, or the rows of its transpose, have gaps."""
-    sizes = (columns, rows + 2) if transposed else (rows, columns + 1)
-    memory = rng.standard_normal(sizes).astype(dtype)
-    stored = memory[:, :-2] if transposed else memory[:, :-1]
-    return stored.T if transposed else stored, matrix(memory, stored.shape[1], transposed)
 
 
 @pytest.mark.parametrize("accumulate", [False, True])

@@ -27,9 +27,9 @@ from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
 from dmlpy.devices.cuda.recurrent import grid_shapes
 from dmlpy.devices.cuda.recurrent.layer import persistent_block_kernel
 from tests.support.cuda.kernel_instances import instances
-from tests.support.cuda.nvrtc import compile_instance
+from tests.support.cuda.machine_code import code
 from tests.support.cuda.plan_kernels import H100, Case
-from tests.support.cuda.sass import Block, Code, Loop, code_of, disassemble
+from tests.support.cuda.sass import Block, Loop
 from tests.support.cuda.sass_paths import UsualWays, Way
 from tests.support.cuda.statements import Statement
 from tests.support.tools import require
@@ -70,13 +70,6 @@ class Executed(NamedTuple):
 
     def __str__(self) -> str:
         return f"Executed({', '.join(map(str, self))})"
-
-
-@functools.cache
-def code(kernel: Kernel) -> Code:
-    """Its machine code on an H100."""
-    compiled = compile_instance(sources.read(kernel.file), kernel.entry, H100.compute_capability, lines=True)
-    return code_of(disassemble(compiled.image), compiled.symbol)
 
 
 class Prefetched(NamedTuple):

@@ -21,7 +21,7 @@ from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.pooling.planes import Reduction, planes_kernel
-from tests.devices.cuda.test_executed_instructions import code
+from tests.support.cuda.machine_code import code
 from tests.support.cuda.plan_kernels import H100, RecordingLibrary
 from tests.support.cuda.sass import Loop
 from tests.support.cuda.sass_paths import UsualWays

@@ -34,7 +34,7 @@ from dmlpy.devices.cuda.emulation.compiler import (
 from dmlpy.devices.cuda.emulation.launches import CooperativeLaunch, CpuFunction, file_of, pointer_offsets
 from dmlpy.devices.cuda.emulation.memory import POISON, AddressMap, Allocation, CpuMemory, DeviceArray, host_view, packed_strides
 from dmlpy.devices.cuda.emulation.streams import CpuStreams
-from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
+from dmlpy.devices.cuda.seam import FunctionAttributes, Fusion, Limits, Matrix, Seam
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 
@@ -315,6 +315,33 @@ class CpuSeam(CpuStreams):
         self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0, batch: int = 1
     ) -> Callable[[int], None]:
         return lambda stream: self.gemm(device, a, b, c, stream, accumulate, tf32, workspace, batch)
+
+    def bind_fused_gemm(
+        self, device: int, a: Matrix, b: Matrix, c: Matrix, fusion: Fusion, tf32: bool, workspace: int, batch: int
+    ) -> Callable[[int], None] | None:
+        self._check_device(device)
+        if c.data_type != a.data_type or c.transposed or (fusion.addend is not None and fusion.addend.transposed):
+            raise DeviceError(f"no product of {a} and {b} into {c} with {fusion}")
+
+        def multiply() -> None:
+            self._memory.check_range(workspace, self.workspace_size(device))
+            ctypes.memset(workspace, POISON, self.workspace_size(device))
+            for number in range(batch):
+                left, right, result = (self._matrix(matrix, number) for matrix in (a, b, c))
+                with np.errstate(all="ignore"):  # a GPU does not warn
+                    value: Array = np.float32(fusion.alpha) * matrix_product(left, right, tf32=tf32, truncates=self.arithmetic != "exact")
+                    if fusion.addend is not None:
+                        value = value + np.float32(fusion.beta) * self._matrix(fusion.addend, number)
+                    if fusion.bias:
+                        self._memory.check_range(fusion.bias, c.columns * c.data_type.itemsize)
+                        value = value + host_view(fusion.bias, (c.columns,), (c.data_type.itemsize,), c.data_type)
+                    result[...] = np.where(value < 0, 0, value) if fusion.relu else value
+
+        def issue(stream: int) -> None:
+            self.counts["fused gemm"] += 1
+            self._issue(stream, multiply)
+
+        return issue
 
     def _matrix(self, given: Matrix, number: int) -> Array:
         """One matrix of a batch as an array."""

@@ -12,10 +12,12 @@ from dmlpy.devices.cuda.element_engine import Elementwise, View, absent
 from dmlpy.devices.cuda.epilogue import epilogue
 from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.kernels import ALIGNMENT
+from dmlpy.devices.cuda.matrix.fused import VARIABLE, FusedProduct
 from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, LibraryProduct, Operand, OwnProduct, folded, split_terms
 from dmlpy.devices.cuda.matrix.tiles import Matrices
 from dmlpy.devices.cuda.matrix_products import FLOAT, headline, supported_flags, workspace
 from dmlpy.devices.cuda.movement.copies import COPY
+from dmlpy.devices.cuda.synchronous import is_set
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
 
@@ -65,6 +67,7 @@ class GemmPlan(PlanWithoutConstants):
         self._narrowed: Elementwise | None = None
         if widened:
             self._narrowed = Elementwise(COPY, self._output.sizes, View.of("output_tensor", self._output), [self._result_view()])
+        self._fused = self._fusion()
         self._scratch = Layout(arrays, ALIGNMENT)
         self.temporary_size = self._scratch.size
         self.supported_flags = supported_flags(isinstance(self._product, LibraryProduct) and self._product.tf32)
@@ -74,9 +77,7 @@ class GemmPlan(PlanWithoutConstants):
     def _multiplication(self, tf32: bool) -> tuple[OwnProduct | LibraryProduct, Elementwise | None]:
         """The product and its epilogue."""
         desc, (place, result) = self._desc, self._result
-        transposed = {name: getattr(desc, f"trans_{name}") is MatrixTransform.TRANSPOSE for name in "ab"}
-        a = Operand("a_tensor", self._type, Matrices.of(desc.a_tensor, transposed=transposed["a"]))
-        b = Operand("b_tensor", self._type, Matrices.of(desc.b_tensor, transposed=transposed["b"]))
+        a, b = self._factors()
         output = Operand(place, result.data_type.numpy, Matrices.of(result))
         as_it_is = desc.alpha == 1.0 and self._c_factor == 0.0 and self._function is None and desc.c_tensor is None
         in_place = as_it_is or (desc.c_tensor is None and result.data_type.numpy == FLOAT)
@@ -92,6 +93,20 @@ class GemmPlan(PlanWithoutConstants):
         terms = split_terms(a, b, self._library.limits.multiprocessors)
         a, b, output, c = folded(a, b, output, c)
         return OwnProduct(a, b, c, output, epilogue(PRODUCT_FILE, self._function, desc.alpha, self._c_factor), terms), None
+
+    def _fusion(self) -> FusedProduct | None:
+        """The product and its epilogue in one launch of the library, if it is asked for and of use."""
+        product = self._product
+        if not is_set(VARIABLE) or not isinstance(product, LibraryProduct) or self._finish is None or self._narrowed or self._groups:
+            return None
+        return FusedProduct.of(self._desc, *self._factors(), product.tf32)
+
+    def _factors(self) -> tuple[Operand, Operand]:
+        """a and b as the product takes them."""
+        desc = self._desc
+        transposed = {name: getattr(desc, f"trans_{name}") is MatrixTransform.TRANSPOSE for name in "ab"}
+        a = Operand("a_tensor", self._type, Matrices.of(desc.a_tensor, transposed=transposed["a"]))
+        return a, Operand("b_tensor", self._type, Matrices.of(desc.b_tensor, transposed=transposed["b"]))
 
     def _finished(self, product: Operand) -> Elementwise:
         """The epilogue of the library's product."""
@@ -113,7 +128,8 @@ class GemmPlan(PlanWithoutConstants):
         tf32 = isinstance(self._product, LibraryProduct) and self._product.tf32
         product = self._product
         told = product.describe() if isinstance(product, LibraryProduct) else product.describe(self._library.limits)
-        lines = [headline(self._library, self._type, tf32=tf32), told]
+        fused = [] if self._fused is None else [f"{self._fused.describe()}; else:"]
+        lines = [headline(self._library, self._type, tf32=tf32), *fused, told]
         if self._finish is not None:
             lines.append(self._finish.describe())
         if self._groups is not None:
@@ -148,6 +164,9 @@ class GemmPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         found = {**tensors, **self._scratch.pointers(temporary)}
+        fused = None if self._fused is None else self._fused.bind(self._library, found)
+        if fused is not None:
+            return in_order(fused)
         work = self._product.bind(self._library, found)
         if self._finish is not None:
             work += self._finish.bind(self._library, found)

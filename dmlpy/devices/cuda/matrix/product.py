@@ -14,7 +14,7 @@ from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.cuda.tile_products import TILE_THREADS, Order, multiplication
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dmlpy.devices.cuda.functors import Functor
     from dmlpy.devices.cuda.seam import Limits
@@ -252,19 +252,32 @@ class LibraryProduct:
             return [(0, 0)], outer * inner
         return ([(0, entry) for entry in range(inner)], outer) if outer > inner else ([(entry, 0) for entry in range(outer)], inner)
 
-    def describe(self) -> str:
+    @property
+    def along(self) -> int:
+        """The dimension of the batch that leads from one entry of a call to the next."""
+        calls, _ = self._division()
+        return 0 if self.sizes.inner == 1 or (len(calls) > 1 and calls[1][1]) else 1
+
+    def work(self) -> str:
+        """What is multiplied."""
         sizes, rounds = self.sizes, ", factors rounded to TF32" if self.tf32 else ""
         count = f"{sizes.batch} products" if sizes.batch > 1 else "a product"
         _, together = self._division()
         how = f", {together} in a call" if together > 1 else ""
-        return f"cuBLAS: {count} of [{sizes.rows}, {sizes.terms}] and [{sizes.terms}, {sizes.columns}]{how}{rounds}"
+        return f"{count} of [{sizes.rows}, {sizes.terms}] and [{sizes.terms}, {sizes.columns}]{how}{rounds}"
+
+    def describe(self) -> str:
+        return f"cuBLAS: {self.work()}"
+
+    def matrices(self, found: Mapping[str, int]) -> Iterator[tuple[tuple[Matrix, Matrix, Matrix], tuple[int, int], int]]:
+        """For each call the first a, the transpose of the first b and the first result, their entry of the batch, and the entries."""
+        (calls, together), along = self._division(), self.along
+
+        def first(operand: Operand, entry: tuple[int, int]) -> Matrix:
+            return replace(operand.matrix(found, *entry), step=operand.matrices.strides[along])
+
+        for entry in calls:
+            yield (first(self.a, entry), first(self.b.transposed(), entry), first(self.output, entry)), entry, together
 
     def bind(self, library: KernelLibrary, found: Mapping[str, int]) -> list[Launch]:
-        operands = (self.a, self.b.transposed(), self.output)
-        calls, together = self._division()
-        along = 0 if self.sizes.inner == 1 or (len(calls) > 1 and calls[1][1]) else 1
-        made = []
-        for entry in calls:
-            a, b, c = (replace(operand.matrix(found, *entry), step=operand.matrices.strides[along]) for operand in operands)
-            made.append(gemm(library, found, a, b, c, tf32=self.tf32, batch=together))
-        return made
+        return [gemm(library, found, *three, tf32=self.tf32, batch=batch) for three, _, batch in self.matrices(found)]
