@@ -25,7 +25,7 @@ FREE = frozenset(
     {
         *("align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "center_point_box", "count_include_pad", "exclusive"),
         *("detect_negative", "detect_positive", "exclude_outside", "fmod", "input_forget", "interleaved", "inverse", "is_case_sensitive"),
-        *("is_causal", "is_test", "keepdims", "largest", "layout", "linear_before_reset", "new_axis", "noop_with_empty_axes", "onesided"),
+        *("is_causal", "is_test", "largest", "layout", "linear_before_reset", "new_axis", "noop_with_empty_axes", "onesided"),
         *("output_sequence", "periodic", "reverse", "saturate", "select_last_index", "sorted", "spatial", "storage_order"),
         *("training_mode", "transA", "transB", "upper"),
         *("dtype", "output_datatype", "output_dtype", "precision", "qk_matmul_output_mode", "softmax_precision", "stash_type", "to"),
@@ -248,7 +248,8 @@ def test_patterns_are_not_tried_before_the_model_runs() -> None:
 
 
 def test_names_of_numbers_are_listed() -> None:
-    known = inference_guard.AXES | inference_guard.COUNTS | inference_guard.NATURAL | inference_guard.SPATIAL.keys() | inference_guard.LISTS
+    known = inference_guard.AXES | inference_guard.COUNTS | inference_guard.NATURAL | inference_guard.FLAGS
+    known |= inference_guard.SPATIAL.keys() | inference_guard.LISTS
     named = {
         name
         for schema in defs.get_all_schemas_with_history()

@@ -65,3 +65,12 @@ def test_axes_before_opset_7_say_what_the_second_tensor_stands_for(operator: str
     wide = b.astype(np.float64).reshape(*sizes, *[1] * (3 - start - len(sizes)))
     function = {"Add": np.add, "Mul": np.multiply, "Sub": np.subtract, "Div": np.divide}[operator]
     np.testing.assert_allclose(found, function(a.astype(np.float64), wide), rtol=1e-6)
+
+
+def test_a_node_of_unknown_sizes_is_not_given_four_dimensions() -> None:
+    """ONNX's inference refuses two dimensions of axes, and then says nothing of the output."""
+    node = make_node("ReduceSum", ["x", "axes"], ["y"])
+    loaded = onnx.load(model([node], {"x": [2, 3]}, ["y"], opset=18, constants={"axes": np.asarray([[0]])}))
+    (record,) = loaded.interpretation().records
+    assert record.where == "host"
+    assert record.problems[0].headline().startswith("output 0 is of unknown dimensions, expected sizes that follow")

@@ -28,6 +28,8 @@ _CONSTANTS = FeatureLevel.FL_6_2
 """The lowest level whose graphs have constants."""
 _OWN_SIZES = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
 """Operators whose sizes in ONNX Runtime differ from ONNX's inference: their rules determine the sizes."""
+_RANK = 4
+"""The dimensions that DirectML asks for at least: rules add them."""
 Results: TypeAlias = "list[tuple[Value | None, Expression | None]]"
 
 
@@ -104,6 +106,9 @@ def _match_outputs(node: Node, found: LoweredOutputs) -> Iterator[tuple[Value | 
             continue
         if expression is None:
             raise node.refusal("onnx.output", f"output {index}", repr(name), "an output that nobody reads: no DirectML operator gives it")
+        if expected.sizes is None and not node.domain and len(expression.sizes) == _RANK > _highest_rank(node):
+            # The rule may have added dimensions. ONNX's inference, which takes them away, fails where inputs contradict each other.
+            raise node.refusal("onnx.sizes", f"output {index}", "of unknown dimensions", "sizes that follow from those of the inputs")
         element = expected.element or element_of(expression.data_type)
         wanted = data_type_of(element)
         assert wanted is not None
@@ -114,6 +119,10 @@ def _match_outputs(node: Node, found: LoweredOutputs) -> Iterator[tuple[Value | 
             sizes = expected.sizes
         own = Value(expected.name, element, sizes)
         yield own, expression.reshape(*own.tensor_sizes)
+
+
+def _highest_rank(node: Node) -> int:
+    return max((len(value.sizes or ()) for value in node.inputs if value is not None), default=0)
 
 
 def _collect_operators(expressions: Iterable[Expression], first: int) -> Iterator[OperatorDesc]:

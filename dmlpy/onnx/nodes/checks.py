@@ -204,14 +204,29 @@ def _check_split(node: Node) -> Iterator[Problem]:
     if wanted is not None and wanted != given:
         yield Problem("onnx.invalid", "num_outputs", str(wanted), f"{given}, the outputs")
         return
-    known = node.value(1).array is not None if node.has(1) else node.attribute("split") is not None
-    if not known or not _is_known(node, 0):
+    if not _is_known(node, 0):
         return
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
+    if not node.has(1) and node.attribute("split") is None:
+        size = node.sizes(0)[axis]
+        # With `num_outputs` the last part may be smaller.
+        if size % given if wanted is None else -(-size // given) * (given - 1) > size:
+            expected = f"{given} {'equal ' if wanted is None else ''}parts along axis {axis}"
+            yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
+        return
+    if node.has(1) and node.value(1).array is None:
+        return
     parts = node.integers(1, "split", ()) or ()
     if sum(parts) != node.sizes(0)[axis] or any(part < 0 for part in parts) or len(parts) != len(node.proto.output):
         expected = f"{len(node.proto.output)} parts of {node.sizes(0)[axis]}: axis {axis} of {listed(node.sizes(0))}"
         yield Problem("onnx.invalid", "split", listed(parts), expected)
+
+
+@_rule("Clip")
+def _check_clip(node: Node) -> Iterator[Problem]:
+    for index in (1, 2):
+        if node.has(index) and _is_known(node, index) and prod(node.sizes(index)) != 1:
+            yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), "one element")
 
 
 @_rule("DepthToSpace")

@@ -52,6 +52,8 @@ COUNTS = frozenset(
 """Names of attributes that are 1 or more."""
 NATURAL = frozenset({"block_size", "batch_dims", "max_skip_count", "rotary_embedding_dim"})
 """Names of attributes that are 0 or more."""
+FLAGS = frozenset({"keepdims"})
+"""Names of attributes that are 0 or 1. ONNX Runtime and ONNX's inference take another number for 0, ONNX's reference for 1."""
 SPATIAL = {"dilations": 1, "kernel_shape": 1, "output_padding": 0, "pads": None, "strides": 1}
 """Names of lists with an entry for each dimension behind batch and channels, `pads` two; and the least that the entries may be."""
 LISTS = frozenset(
@@ -171,6 +173,9 @@ def _attribute_violations(node: Node, name: str, value: Any) -> Iterator[Violati
         least = 1 if name in COUNTS else 0
         if value < least:
             yield Violation(Problem("onnx.invalid", name, str(value), f"{least} or more"))
+    elif name in FLAGS:
+        if value not in (0, 1):
+            yield Violation(Problem("onnx.invalid", name, str(value), "0 or 1"))
     elif isinstance(value, list) and value:
         yield from _list_violations(node, name, value)
 
