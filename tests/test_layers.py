@@ -103,6 +103,13 @@ def test_importing_dmlpy_stays_light() -> None:
     assert not loaded & {"dmlpy.devices.numpy.device", "dmlpy.devices.cuda.device", "difflib", "tempfile"}
 
 
+def test_an_imported_module_needs_no_operators() -> None:
+    """Python looks for `files` in `dmlpy` before it imports the module; what `dmlpy` says of unknown names must not be searched for."""
+    program = "import sys; from dmlpy import files; print(*(name for name in sys.modules if name.startswith('dmlpy.operators.')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def cycle(known: Mapping[str, Iterable[str]]) -> list[str]:
     """Modules that import each other in a circle; empty if there are none."""
     try:

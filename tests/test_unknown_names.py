@@ -8,6 +8,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.inspection.explain import explain
+from dmlpy.unknown_names import unknown_attribute
 
 ATTRIBUTES = {
     "ReluDesc": "did you mean dmlpy.ActivationReluDesc?",
@@ -57,6 +58,10 @@ def test_a_name_like_no_other_gets_no_hint(name: str) -> None:
 def test_operators_by_the_names_of_other_libraries(name: str) -> None:
     with pytest.raises(dml.DescError, match=rf"remedy: did you mean {OPERATORS[name]}\?"):
         explain(name)
+
+
+def test_a_module_that_is_not_imported() -> None:
+    assert unknown_attribute("files", dml.__all__) == "dmlpy.files is a module that is not imported: import dmlpy.files"
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import NodeProto, TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpRun
-from onnx.reference.ops.op_cast import cast_to
+from onnx import NodeProto, helper, numpy_helper
 
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.domains.host_operators import find_host_operator
 from dmlpy.onnx.loading.schemas import schema_of
-from dmlpy.onnx.lowering.integer_reductions import INTEGER_REDUCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from onnx import ModelProto
+    from onnx.reference import ReferenceEvaluator
 
     from dmlpy.onnx.loading.values import Array
 
@@ -49,8 +48,6 @@ def _verified_versions() -> dict[str, list[int]]:
     return found
 
 
-_LEAST_E8M0 = 2.0**-127
-"""The least number of FLOAT8E8M0, to which the reference implementation converts 0; the largest is its inverse."""
 _MOST_INPUTS = 8
 """The most inputs of a node that a message shows."""
 _QUICK = frozenset(
@@ -68,24 +65,13 @@ def is_quick(op_type: str, opset: int) -> bool:
     return op_type in _QUICK and is_supported(op_type, opset, "")
 
 
-class Compress(OpRun):  # type: ignore[misc, unused-ignore]
-    """Ignores a condition's entries beyond the data, as ONNX Runtime does; the reference implementation rejects them."""
+def _evaluator(model: ModelProto) -> ReferenceEvaluator:
+    """What runs a model's nodes. Its import takes as long as that of ONNX itself, and most models have no such nodes."""
+    from onnx.reference import ReferenceEvaluator
 
-    def _run(self, data: Array, condition: Array, axis: int | None = None) -> tuple[Array]:
-        size = data.size if axis is None else data.shape[axis]
-        return (np.compress(condition[:size], data, axis=axis),)
+    from dmlpy.onnx.lowering.reference_operators import REFERENCE_OPERATORS
 
-
-class Cast(OpRun):  # type: ignore[misc, unused-ignore]
-    """Infinity and numbers below the least one of FLOAT8E8M0 saturate or become NaN, as in ONNX's specification and ONNX Runtime."""
-
-    def _run(self, x: Array, to: int | None = None, saturate: int | None = 1, round_mode: str | None = "up") -> tuple[Array]:
-        is_saturated = saturate is None or bool(saturate)
-        if to == TensorProto.FLOAT8E8M0:
-            small = np.where((x == _LEAST_E8M0) | is_saturated, np.float32(0), np.float32(np.nan))
-            x = np.where(x <= _LEAST_E8M0, small, x.astype(np.float32))
-            x = np.minimum(x, np.float32(1 / _LEAST_E8M0)) if is_saturated else x
-        return (cast_to(x, to, is_saturated, round_mode or "up"),)  # type: ignore[arg-type]
+    return ReferenceEvaluator(model, new_ops=list(REFERENCE_OPERATORS))
 
 
 class HostProgram:
@@ -113,8 +99,7 @@ class HostProgram:
         )
         imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
         try:
-            own: list[type[OpRun]] = [Cast, Compress, *INTEGER_REDUCTIONS]
-            self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=own)
+            self._evaluator = _evaluator(helper.make_model(graph, opset_imports=imports))
         except MemoryError:
             raise
         except Exception as error:  # it raises many classes, as in a run

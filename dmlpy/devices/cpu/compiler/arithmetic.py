@@ -39,7 +39,6 @@ _FOLDED: dict[type[ast.AST], Any] = {
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
     ast.In: lambda x, y: x in y,
-    ast.NotIn: lambda x, y: x not in y,
 }
 _COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _BITWISE = {ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor"}

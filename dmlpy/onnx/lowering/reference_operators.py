@@ -1,6 +1,6 @@
-"""ReduceL2, ReduceLogSum and ReduceLogSumExp of integers, as ONNX Runtime computes them.
+"""Operators that ONNX's reference implementation computes otherwise than ONNX Runtime, as ONNX Runtime computes them.
 
-ONNX's reference implementation rejects logarithms of integers, and squares them in their own type.
+It rejects logarithms of integers, squares integers in their own type, and rejects conditions of Compress that are longer than the data.
 """
 
 from __future__ import annotations
@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from onnx import TensorProto
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_cast import cast_to
 from onnx.reference.ops.op_reduce_l2 import ReduceL2_18
 from onnx.reference.ops.op_reduce_log_sum import ReduceLogSum_18
 from onnx.reference.ops.op_reduce_log_sum_exp import ReduceLogSumExp_18
@@ -15,9 +18,31 @@ from onnx.reference.ops.op_reduce_log_sum_exp import ReduceLogSumExp_18
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from onnx.reference.op_run import OpRun
-
     from dmlpy.onnx.loading.values import Array
+
+
+_LEAST_E8M0 = 2.0**-127
+"""The least number of FLOAT8E8M0, to which the reference implementation converts 0; the largest is its inverse."""
+
+
+class Compress(OpRun):  # type: ignore[misc, unused-ignore]
+    """Ignores a condition's entries beyond the data, as ONNX Runtime does; the reference implementation rejects them."""
+
+    def _run(self, data: Array, condition: Array, axis: int | None = None) -> tuple[Array]:
+        size = data.size if axis is None else data.shape[axis]
+        return (np.compress(condition[:size], data, axis=axis),)
+
+
+class Cast(OpRun):  # type: ignore[misc, unused-ignore]
+    """Infinity and numbers below the least one of FLOAT8E8M0 saturate or become NaN, as in ONNX's specification and ONNX Runtime."""
+
+    def _run(self, x: Array, to: int | None = None, saturate: int | None = 1, round_mode: str | None = "up") -> tuple[Array]:
+        is_saturated = saturate is None or bool(saturate)
+        if to == TensorProto.FLOAT8E8M0:
+            small = np.where((x == _LEAST_E8M0) | is_saturated, np.float32(0), np.float32(np.nan))
+            x = np.where(x <= _LEAST_E8M0, small, x.astype(np.float32))
+            x = np.minimum(x, np.float32(1 / _LEAST_E8M0)) if is_saturated else x
+        return (cast_to(x, to, is_saturated, round_mode or "up"),)  # type: ignore[arg-type]
 
 
 def _root_of_squares(numbers: Array, **along: Any) -> Array:
@@ -75,4 +100,4 @@ class ReduceLogSumExp(_IntegerReduction, ReduceLogSumExp_18):  # type: ignore[mi
     _function = staticmethod(_log_of_exponentials)
 
 
-INTEGER_REDUCTIONS: tuple[type[OpRun], ...] = (ReduceL2, ReduceLogSum, ReduceLogSumExp)
+REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (Cast, Compress, ReduceL2, ReduceLogSum, ReduceLogSumExp)
