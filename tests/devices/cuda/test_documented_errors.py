@@ -11,12 +11,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
 from dmlpy.description.registry import operator_class
+from dmlpy.devices.cuda.convolution import plan as convolution_plan
+from dmlpy.devices.cuda.convolution.tiles import MOST_TERMS_WITHOUT_TOTALS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.compiler import ARITHMETICS
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
@@ -136,6 +139,23 @@ def convolutions(seam: CpuSeam) -> None:
     assert_close(found, layout_runs.by_definition(desc, arrays)["output_tensor"], np.float16)
 
 
+def sums_without_totals(seam: CpuSeam) -> None:
+    """The longest sums of the large tiles of convolutions: of halves, and of floats rounded to TF32; all of one sign."""
+    pairs = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0), "output_padding": (0, 0)}
+    rng = np.random.default_rng(1)
+    for dtype in ("float16", "float32"):
+        x, w = (layout_runs.packed(dtype, *sizes) for sizes in ((1, MOST_TERMS_WITHOUT_TOTALS, 3, 2), (9, MOST_TERMS_WITHOUT_TOTALS, 1, 1)))
+        desc = dml.ConvolutionDesc(input_tensor=x, filter_tensor=w, **pairs).with_outputs()
+        factors = {name: rng.uniform(0.5, 1.0, desc.tensors()[name].sizes) for name in ("input_tensor", "filter_tensor")}
+        arrays = {name: array.astype(np.float16).astype(dtype) for name, array in factors.items()}
+        with patch.object(convolution_plan, "best_tile", lambda tiles, *_: tiles[-1]):
+            operator = dml.compile(desc, CudaDevice(seam), flags="ALLOW_HALF_PRECISION_COMPUTATION")
+        assert ", Many" in operator.plan
+        on_device = {name: operator.device.from_host(array) for name, array in arrays.items()}
+        found = operator.device.to_host(operator(**on_device).output_tensor)
+        assert_close(found.astype(np.float16), layout_runs.by_definition(desc, arrays)["output_tensor"], np.float16)
+
+
 def attention(seam: CpuSeam) -> None:
     """Of halves, by tensor cores."""
     three = layout_runs.packed("float16", 1, 70, 40)
@@ -163,13 +183,16 @@ SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
     "products of halves": products,
     "convolutions of halves": convolutions,
     "attention of halves": attention,
+    "sums without totals": sums_without_totals,
 }
+SLOW = ("sums without totals",)
+"""These take ten seconds."""
 
 
 @pytest.mark.parametrize(
     ("name", "arithmetic"),
     [
-        pytest.param(name, arithmetic, marks=[pytest.mark.slow] * ((number + place) % len(INEXACT) > 0))
+        pytest.param(name, arithmetic, marks=[pytest.mark.slow] * ((number + place) % len(INEXACT) > 0 or name in SLOW))
         for number, name in enumerate(SAMPLE)
         for place, arithmetic in enumerate(INEXACT)
     ],

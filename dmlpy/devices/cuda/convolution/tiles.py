@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LINE_BYTES = 64
 """Of a line of a piece."""
 _STAGES = 3
-_MOST_TERMS_WITHOUT_TOTALS = 8192
+MOST_TERMS_WITHOUT_TOTALS = 8192
 """The most terms that tensor cores sum up without a total: what they cut off stays below the rounding of a half, or of a TF32 factor."""
 _BLOCKS_TOGETHER = 2
 """Blocks of a multiprocessor, at least."""
@@ -93,7 +93,7 @@ def byte_tile(sums: str) -> Tile:
 
 def best_tile(tiles: tuple[Tile, ...], geometry: Geometry, size: int, gpu: GpuModel) -> Tile:
     """The tile that takes the least time."""
-    possible = [tile for tile in tiles if tile.totals or geometry.terms <= _MOST_TERMS_WITHOUT_TOTALS]
+    possible = [tile for tile in tiles if tile.totals or geometry.terms <= MOST_TERMS_WITHOUT_TOTALS]
     return min(possible, key=lambda tile: tile.us(geometry, size, gpu, wide=True))
 
 
