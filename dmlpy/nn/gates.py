@@ -25,7 +25,8 @@ class _Move(NamedTuple):
 
 
 @lru_cache
-def _moves(cell: Cell, source: GateOrder, target: GateOrder) -> tuple[_Move, ...]:
+def _moves(cell: Cell, source: GateOrder, target: GateOrder) -> tuple[int, tuple[_Move, ...]]:
+    """The number of gates, and the moves from one order to the other."""
     given, moves = source.gates(cell), list[_Move]()
     for place, gate in enumerate(target.gates(cell)):
         at = given.index(gate)
@@ -33,7 +34,7 @@ def _moves(cell: Cell, source: GateOrder, target: GateOrder) -> tuple[_Move, ...
             moves[-1] = moves[-1]._replace(length=moves[-1].length + 1)
         else:
             moves.append(_Move(place, at, 1))
-    return tuple(moves)
+    return len(given), tuple(moves)
 
 
 def copy_gates(target: Native, source: Native, cell: Cell, source_order: GateOrder, target_order: GateOrder) -> None:
@@ -46,7 +47,8 @@ def copy_gates(target: Native, source: Native, cell: Cell, source_order: GateOrd
         source_order: the order in the source.
         target_order: the order in the target.
     """
-    units = target.shape[1] // len(source_order.gates(cell))
-    for move in _moves(cell, source_order, target_order):
+    gates, moves = _moves(cell, source_order, target_order)
+    units = target.shape[1] // gates
+    for move in moves:
         end, source_end = move.target + move.length, move.source + move.length
         target[:, move.target * units : end * units] = source[:, move.source * units : source_end * units]

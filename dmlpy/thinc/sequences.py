@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -136,22 +137,27 @@ class _RaggedBatch(_Flat):
 
 class _ListBatch(_Flat):
     def __init__(self, xp: Any, given: list[Any]) -> None:
-        wrong = [f"X[{index}]" for index, array in enumerate(given) if len(getattr(array, "shape", ())) != 2]
-        if wrong:
-            raise _error(Problem("field.form", wrong[0], brief(given[int(wrong[0][2:-1])]), "an array [steps, width]"))
-        super().__init__(xp, np.array([array.shape[0] for array in given], np.int64))
+        shapes: list[tuple[int, ...]] = [getattr(array, "shape", ()) for array in given]
+        self._counts = [shape[0] for shape in shapes if len(shape) == 2]
+        if len(self._counts) != len(shapes):
+            wrong = next(at for at, shape in enumerate(shapes) if len(shape) != 2)
+            raise _error(Problem("field.form", f"X[{wrong}]", brief(given[wrong]), "an array [steps, width]"))
+        super().__init__(xp, np.array(self._counts, np.int64))
 
     def data(self, value: Any, width: int, name: str) -> Any:
         if not isinstance(value, list | tuple) or len(value) != len(self.lengths):
             raise _error(Problem("field.form", name, brief(value), f"a list of {len(self.lengths)} arrays, as X is"))
         if self.is_empty:
             return None
-        parts = [self._array(array, (int(self.lengths[at]), width), f"{name}[{at}]") for at, array in enumerate(value)]
-        return parts[0] if len(parts) == 1 else self.xp.concatenate(parts)
+        kind = self.xp.ndarray
+        for at, (array, steps) in enumerate(zip(value, self._counts, strict=True)):
+            if not isinstance(array, kind) or array.shape != (steps, width) or array.dtype != _FLOAT32:
+                self._array(array, (steps, width), f"{name}[{at}]")
+        return value[0] if len(value) == 1 else self.xp.concatenate(value)
 
     def get(self, buffer: Native | None, width: int) -> Any:
-        values, ends = self._values(buffer, width), np.cumsum(self.lengths).tolist()
-        return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        values = self._values(buffer, width)
+        return [values[start:end] for start, end in pairwise(accumulate(self._counts, initial=0))]
 
 
 class _Square(Batch):

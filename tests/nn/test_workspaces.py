@@ -147,6 +147,21 @@ def test_unchanged_weights_are_copied_once_and_changes_in_place_are_seen(what: s
     np.testing.assert_array_equal(found, expected_of(given, **options))
 
 
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_unchanged_weights_are_not_packed_again(direction: Any) -> None:
+    given = arguments()
+    if direction == "bidirectional":
+        given[1:] = [np.stack([part, -part]) for part in given[1:]]
+    expected = nn.lstm(*given, device="cpu", direction=direction).y
+    ((space,),) = layers._pool._idle.values()
+    for buffer in (space.w, space.r, space.b):
+        buffer[...] = np.nan
+    np.testing.assert_array_equal(nn.lstm(*given, device="cpu", direction=direction).y, expected)
+    given[0] = given[0] * np.float32(0.5)
+    found = nn.lstm(*given, device="cpu", direction=direction).y
+    np.testing.assert_array_equal(found, expected_of(given, direction=direction))
+
+
 def test_a_bit_is_a_change(fills: list[str]) -> None:
     given = arguments()
     given[3][0] = 0.0
