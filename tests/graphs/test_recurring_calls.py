@@ -124,7 +124,7 @@ def test_an_error_between_nodes_leaves_the_graph_usable(monkeypatch: pytest.Monk
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(array_functions.WholePlan, "_computed", fails)
+        patched.setattr(array_functions.WholePlan, "_only_result", fails)
         with pytest.raises(DeviceError, match="DML_ELEMENT_WISE_SIN_OPERATOR_DESC needs more memory"):
             op(**given)
     with pytest.raises(BindError, match=r"x is \[3, 4\], expected \[3, 5\]"):

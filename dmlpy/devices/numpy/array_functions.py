@@ -89,15 +89,12 @@ class WholePlan(ArrayPlan):
         # Arrays that need no conversion are the same in each launch.
         inputs = self._read(arrays, readers) if not any(readers.values()) else None
 
-        place, output, store = outputs[0]
-        function, desc, packs = self._function, self._desc, self._packs
+        _, only, only_store = outputs[0]
 
         def compute_one() -> None:
-            result = function(desc, self._read(arrays, readers) if inputs is None else inputs)
-            if not isinstance(result, np.ndarray) and isinstance(result, Mapping):
-                result = result[place]
-            if store is None or not store(output, result):
-                output[...] = result
+            result = self._only_result(self._read(arrays, readers) if inputs is None else inputs)
+            if only_store is None or not only_store(only, result):
+                only[...] = result
 
         def compute() -> None:
             results = self._computed(self._read(arrays, readers) if inputs is None else inputs)
@@ -111,7 +108,7 @@ class WholePlan(ArrayPlan):
                     output[...] = results[place]
 
         context = _WITHOUT_WARNINGS.copy()
-        work = compute_one if len(outputs) == 1 and not packs and self._outputs[0].index is None else compute
+        work = compute_one if len(outputs) == 1 and not self._packs and self._outputs[0].index is None else compute
         return with_limited_blas(lambda stream: context.run(work), self._product)
 
     def _conversion(self, tensor: TensorDesc) -> Reader | None:
@@ -139,6 +136,13 @@ class WholePlan(ArrayPlan):
             else:
                 inputs[field.name] = array
         return inputs
+
+    def _only_result(self, inputs: Mapping[str, Any]) -> Any:
+        """The output of an operator that has only one: an array, or a scalar to be repeated over all elements."""
+        result = self._function(self._desc, inputs)
+        if isinstance(result, np.ndarray) or not isinstance(result, Mapping):
+            return result
+        return result[self._outputs[0].field.name]
 
     def _computed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by place: arrays, or scalars to be repeated over all elements."""
