@@ -165,6 +165,22 @@ def test_many_sizes_that_come_again_are_not_compiled_again(monkeypatch: pytest.M
     assert [work.of(compiled, given) for given in runs] == [({}, 0)] * len(runs)
 
 
+def test_a_cache_that_begins_with_one_token_is_lowered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size of 1 broadcasts, so its program tells nothing of others: that for the sizes that were prepared does."""
+    work = Work(monkeypatch)
+    nodes = [
+        make_node("Concat", ["past", "k"], ["keys"], axis=1),
+        make_node("Transpose", ["keys"], ["turned"], perm=[0, 2, 1]),
+        make_node("MatMul", ["k", "turned"], ["scores"]),
+        make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        make_node("MatMul", ["weights", "keys"], ["y"]),
+    ]
+    compiled = onnx.load(model(nodes, {"past": [2, "p", 4], "k": [2, 1, 4]}, ["y"])).compile("numpy")
+    whole = dict(Counter(node.op_type for node in nodes))
+    found = [work.of(compiled, {"past": normal(2, past, 4), "k": normal(2, 1, 4)})[0] for past in (1, 2, 3, 9, 4, 1)]
+    assert found == [whole, whole, {}, {}, {}, {}]
+
+
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("operator", ["RNN", "GRU", "LSTM"])
 def test_weights_are_packed_once_for_all_sizes_that_pack_them_alike(monkeypatch: pytest.MonkeyPatch, device: str, operator: str) -> None:
