@@ -18,6 +18,7 @@ from dmlpy.docs.codes import explain_code
 from dmlpy.docs.error_examples import Example, examples
 from dmlpy.docs.error_examples.example import shows
 from dmlpy.docs.errors import MOST_FREQUENT, WITHOUT_EXAMPLE
+from dmlpy.docs.links import operator_document
 from dmlpy.docs.mistakes import SHOWN_BY, mistakes
 from dmlpy.inspection.explain import is_code
 from tests.docs.built_site import built_site
@@ -113,6 +114,14 @@ def test_the_sample_of_every_operator_can_be_broken(kind: type[OperatorDesc]) ->
     found = mistakes(kind)
     assert {"tensor.missing", "field.form"} & found.keys()
     assert len(found) >= 3
+
+
+@pytest.mark.slow
+def test_the_page_of_every_operator_shows_mistakes() -> None:
+    """They are found once, when the pages are written: `.ci/run site` looks at those instead of searching again in the rows above."""
+    pages = {kind.short_name(): built_site() / "sources" / f"{operator_document(kind)}.md" for kind in OPERATORS.values()}
+    errors = {name: path.read_text(encoding="utf-8").partition("\n## Errors\n")[2] for name, path in pages.items()}
+    assert [name for name, text in errors.items() if not re.search(r" \[[a-z_.]+\]$", text, re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize(
