@@ -131,8 +131,8 @@ class Copier {
     static constexpr int piece_terms = chunks * in_chunk;
 
   public:
-    /// `filter`: of the first output channel of the tile, of which `lines` follow. `pixels` and the taps `of_phase` lie in shared
-    /// memory.
+    /// `filter`: of the first output channel of the tile, of which there are `lines` from there on. `pixels` and the taps `of_phase` are in
+    /// shared memory.
     __device__ __forceinline__ Copier(Parameters const& parameters, Raw const* image, Raw const* filter, int lines,
                                       TilePixel const* pixels, PhaseTaps const* of_phase)
         : parameters_(parameters), image_(image), filter_(filter), pixels_(pixels), of_phase_(of_phase),
