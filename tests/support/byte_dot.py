@@ -15,11 +15,10 @@ def build_dot(isa: ByteIsa) -> Callable[..., None]:
     """The kernel of the addresses of sums, unsigned bytes, signed bytes, and results."""
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def add(context: Any, sums: Any, unsigned: Any, signed: Any, results: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def add(sums: Any, unsigned: Any, signed: Any, results: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             *operands, results = arguments
             store(builder, dot(builder, isa, *(load(builder, isa, address) for address in operands)), results)
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 4), generate
 

@@ -290,8 +290,8 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
 
 
 @intrinsic
-def _two_numbers(context: Any, pair: Any, factor: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _two_numbers(pair: Any, factor: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         packed, factor = arguments
         first, second = (builder.extract_value(packed, place) for place in range(2))
         return builder.add(builder.mul(first, factor), second)

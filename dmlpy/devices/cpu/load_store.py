@@ -136,10 +136,10 @@ def row_copy(halves: bool, isa: Isa) -> Any:
 
 
 @intrinsic
-def half_at(context: Any, address: Any) -> Any:
+def half_at(address: Any) -> Any:
     """Loads a half as a float."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         pointer = builder.inttoptr(arguments[0], ir.HalfType().as_pointer())
         return builder.fpext(builder.load(pointer, align=_HALF_BYTES), FLOAT)
 
@@ -147,13 +147,12 @@ def half_at(context: Any, address: Any) -> Any:
 
 
 @intrinsic
-def set_half(context: Any, address: Any, value: Any) -> Any:
+def set_half(address: Any, value: Any) -> Any:
     """Writes a float as a half."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         pointer = builder.inttoptr(arguments[0], ir.HalfType().as_pointer())
         builder.store(builder.fptrunc(arguments[1], ir.HalfType()), pointer, align=_HALF_BYTES)
-        return context.get_dummy_value()
 
     return types.void(types.int64, types.float32), generate
 
@@ -176,8 +175,8 @@ def _value_of_halves(isa: Isa, builder: Any, address: Any) -> Any:
 
 def _load_halves(isa: Isa) -> Any:
     @intrinsic
-    def load(context: Any, address: Any) -> Any:
-        return simd_of(isa).kind(types.int64), lambda context, builder, signature, arguments: _value_of_halves(isa, builder, *arguments)
+    def load(address: Any) -> Any:
+        return simd_of(isa).kind(types.int64), lambda builder, arguments: _value_of_halves(isa, builder, *arguments)
 
     return load
 
@@ -210,8 +209,8 @@ def _load_some_halves(isa: Isa) -> Any:
     simd = simd_of(isa)
 
     @intrinsic
-    def load_some(context: Any, address: Any, count: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def load_some(address: Any, count: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             return first_halves(isa, builder, *arguments)
 
         return simd.kind(types.int64, types.int64), generate
@@ -223,11 +222,10 @@ def _store_halves(isa: Isa) -> Any:
     simd = simd_of(isa)
 
     @intrinsic
-    def store(context: Any, address: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def store(address: Any, value: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             address, value = arguments
             _write_halves(isa, builder, value, address)
-            return context.get_dummy_value()
 
         return types.void(types.int64, simd.kind), generate
 
@@ -238,11 +236,10 @@ def _store_some_halves(isa: Isa) -> Any:
     simd = simd_of(isa)
 
     @intrinsic
-    def store_some(context: Any, address: Any, value: Any, count: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def store_some(address: Any, value: Any, count: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             address, value, count = arguments
             _write_first_halves(isa, builder, value, address, count)
-            return context.get_dummy_value()
 
         return types.void(types.int64, simd.kind, types.int64), generate
 

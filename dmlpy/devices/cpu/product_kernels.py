@@ -77,17 +77,14 @@ def tile_product(filters: int, most: int, isa: Isa) -> Any:
     """
 
     @intrinsic
-    def multiply(
-        context: Any, vectors: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, matrix: Any, target: Any
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def multiply(vectors: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, matrix: Any, target: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             count, *others = arguments
             *factors, target = others
             for number in each_count(builder, count, most):
                 for index, total in enumerate(tile_sums(builder, filters, number, isa, factors)):
                     row, vector = divmod(index, number)
                     simd_of(isa).write(builder, total, target, (row * most + vector) * FLOAT_BYTES * isa.lanes)
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 8), generate
 
@@ -150,8 +147,8 @@ def row_products(isa: Isa) -> Any:
     even, odd = (ir.Constant(ir.VectorType(INDEX, lanes), [2 * lane + first for lane in range(lanes)]) for first in (0, 1))
 
     @intrinsic
-    def multiply(context: Any, matrix: Any, matrix_row: Any, terms: Any, factors: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def multiply(matrix: Any, matrix_row: Any, terms: Any, factors: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             matrix, matrix_row, terms, factors = arguments
             rows = [builder.add(matrix, builder.mul(matrix_row, ADDRESS(row))) for row in range(lanes)]
             before, head, body, tail, last, after = (

@@ -29,10 +29,10 @@ _LONGEST_NAPS = 25
 
 
 @intrinsic
-def exchange_integer(context: Any, address: Any, expected: Any, value: Any) -> Any:
+def exchange_integer(address: Any, expected: Any, value: Any) -> Any:
     """Replaces the integer at an address if it is as expected; returns the old value."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], ADDRESS.as_pointer())
         found = builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "acquire")
         return builder.extract_value(found, 0)
@@ -41,10 +41,10 @@ def exchange_integer(context: Any, address: Any, expected: Any, value: Any) -> A
 
 
 @intrinsic
-def add_integer(context: Any, address: Any, value: Any) -> Any:
+def add_integer(address: Any, value: Any) -> Any:
     """Adds to the integer at an address; returns the old value."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         return builder.atomic_rmw("add", builder.inttoptr(arguments[0], ADDRESS.as_pointer()), arguments[1], "acq_rel")
 
     return types.int64(types.int64, types.int64), generate
@@ -55,8 +55,8 @@ def indirect_call(count: int) -> Any:
     """The kernel `call(function, arguments)`, which calls a `Kernel.address` with a tuple of integers and returns its result."""
 
     @intrinsic
-    def call(context: Any, function: Any, arguments: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def call(function: Any, arguments: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             function, given = arguments
             kind = ir.FunctionType(ADDRESS, [ADDRESS] * count)
             return builder.call(builder.inttoptr(function, kind.as_pointer()), unpacked(builder, given))
@@ -67,14 +67,13 @@ def indirect_call(count: int) -> Any:
 
 
 @intrinsic
-def pause(context: Any) -> Any:
+def pause() -> Any:
     """Hints to the processor that this thread is in a spin loop."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         if platform.machine().lower() in ("x86_64", "amd64"):
             kind = ir.FunctionType(ir.VoidType(), [])
             builder.call(declared(builder.module, kind, "llvm.x86.sse2.pause"), [])
-        return context.get_dummy_value()
 
     return types.void(), generate
 
@@ -105,10 +104,10 @@ else:
         _sleep(microseconds)
 
     @intrinsic
-    def nanoseconds(context: Any) -> Any:
+    def nanoseconds() -> Any:
         """The time that has passed since some moment."""
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             seconds_and_rest = allocated(builder, ADDRESS, 2)
             kind = ir.FunctionType(INDEX, [INDEX, ADDRESS.as_pointer()])
             clock = declared(builder.module, kind, "clock_gettime")

@@ -88,8 +88,8 @@ def _struct_view(kind: np.dtype[np.void]) -> Any:
     struct = types.struct_pointer(kind)
 
     @intrinsic
-    def view(context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def view(address: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             return builder.inttoptr(arguments[0], struct.llvm)
 
         return struct(types.int64), generate
@@ -115,66 +115,62 @@ def field_at(builder: Any, kind: np.dtype[np.void], address: Any, name: str) -> 
 
 
 @intrinsic
-def integer_at(context: Any, address: Any) -> Any:
+def integer_at(address: Any) -> Any:
     """Loads the 64-bit integer at an address with acquire ordering."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         return builder.load_atomic(builder.inttoptr(arguments[0], ADDRESS.as_pointer()), "acquire", 8)
 
     return types.int64(types.int64), generate
 
 
 @intrinsic
-def set_integer(context: Any, address: Any, value: Any) -> Any:
+def set_integer(address: Any, value: Any) -> Any:
     """Stores a 64-bit integer with release ordering."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         builder.store_atomic(arguments[1], builder.inttoptr(arguments[0], ADDRESS.as_pointer()), "release", 8)
-        return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
 
 
 @intrinsic
-def float_at(context: Any, address: Any) -> Any:
+def float_at(address: Any) -> Any:
     """Loads a float."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         return builder.load(builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
 
     return types.float32(types.int64), generate
 
 
 @intrinsic
-def copy_float(context: Any, target: Any, source: Any) -> Any:
+def copy_float(target: Any, source: Any) -> Any:
     """Copies one float."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         to, of = (builder.inttoptr(address, FLOAT.as_pointer()) for address in arguments)
         builder.store(builder.load(of, align=FLOAT_BYTES), to, align=FLOAT_BYTES)
-        return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
 
 
 @intrinsic
-def set_float(context: Any, target: Any, value: Any) -> Any:
+def set_float(target: Any, value: Any) -> Any:
     """Writes a float."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         builder.store(arguments[1], builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
-        return context.get_dummy_value()
 
     return types.void(types.int64, types.float32), generate
 
 
 @intrinsic
-def clear_float(context: Any, target: Any) -> Any:
+def clear_float(target: Any) -> Any:
     """Writes a float zero."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         builder.store(FLOAT(0.0), builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
-        return context.get_dummy_value()
 
     return types.void(types.int64), generate
 
@@ -242,17 +238,16 @@ class Simd:
 
     def _load(self) -> Any:
         @intrinsic
-        def load(context: Any, address: Any) -> Any:
-            return self.kind(types.int64), lambda context, builder, signature, arguments: self.value_of(builder, arguments[0])
+        def load(address: Any) -> Any:
+            return self.kind(types.int64), lambda builder, arguments: self.value_of(builder, arguments[0])
 
         return load
 
     def _store(self) -> Any:
         @intrinsic
-        def store(context: Any, address: Any, value: Any) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def store(address: Any, value: Any) -> Any:
+            def generate(builder: Any, arguments: Any) -> None:
                 self.write(builder, arguments[1], arguments[0])
-                return context.get_dummy_value()
 
             return types.void(types.int64, self.kind), generate
 
@@ -282,21 +277,20 @@ class Simd:
 
     def _load_some(self) -> Any:
         @intrinsic
-        def load_some(context: Any, address: Any, count: Any) -> Any:
+        def load_some(address: Any, count: Any) -> Any:
             """Loads the first `count` lanes; the others are 0."""
-            return self.kind(types.int64, types.int64), lambda context, builder, signature, arguments: self.first_of(builder, *arguments)
+            return self.kind(types.int64, types.int64), lambda builder, arguments: self.first_of(builder, *arguments)
 
         return load_some
 
     def _store_some(self) -> Any:
         @intrinsic
-        def store_some(context: Any, address: Any, value: Any, count: Any) -> Any:
+        def store_some(address: Any, value: Any, count: Any) -> Any:
             """Stores the first `count` lanes."""
 
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            def generate(builder: Any, arguments: Any) -> None:
                 address, value, count = arguments
                 self.write_first(builder, value, address, count)
-                return context.get_dummy_value()
 
             return types.void(types.int64, self.kind, types.int64), generate
 
@@ -304,18 +298,18 @@ class Simd:
 
     def _lane(self) -> Any:
         @intrinsic
-        def lane(context: Any, x: Any, index: Any) -> Any:
+        def lane(x: Any, index: Any) -> Any:
             """One lane's float."""
-            return types.float32(self.kind, types.int64), lambda context, builder, signature, arguments: builder.extract_element(*arguments)
+            return types.float32(self.kind, types.int64), lambda builder, arguments: builder.extract_element(*arguments)
 
         return lane
 
     def _with_lane(self) -> Any:
         @intrinsic
-        def with_lane(context: Any, x: Any, index: Any, value: Any) -> Any:
+        def with_lane(x: Any, index: Any, value: Any) -> Any:
             """The vector with another value in one lane."""
 
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            def generate(builder: Any, arguments: Any) -> Any:
                 x, index, value = arguments
                 return builder.insert_element(x, value, index)
 
@@ -325,10 +319,10 @@ class Simd:
 
     def _where_within(self) -> Any:
         @intrinsic
-        def where_within(context: Any, x: Any, low: Any, high: Any, value: Any) -> Any:
+        def where_within(x: Any, low: Any, high: Any, value: Any) -> Any:
             """The value where x is from low to high or NaN, 0 elsewhere."""
 
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            def generate(builder: Any, arguments: Any) -> Any:
                 x, low, high, value = arguments
                 zeros = self.all(0.0)
                 inside = builder.and_(builder.fcmp_unordered(">=", x, low), builder.fcmp_unordered("<=", x, high))
@@ -340,10 +334,10 @@ class Simd:
 
     def _where_above(self) -> Any:
         @intrinsic
-        def where_above(context: Any, x: Any, limit: Any, value: Any) -> Any:
+        def where_above(x: Any, limit: Any, value: Any) -> Any:
             """The value where x is above the limit, NaN where x is, 0 elsewhere."""
 
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            def generate(builder: Any, arguments: Any) -> Any:
                 x, limit, value = arguments
                 zeros = self.all(0.0)
                 chosen = builder.select(builder.fcmp_ordered(">", x, limit), value, zeros)
@@ -355,24 +349,24 @@ class Simd:
 
     def _all_of(self) -> Any:
         @intrinsic
-        def all_of(context: Any, value: Any) -> Any:
-            return self.kind(types.float32), lambda context, builder, signature, arguments: self.repeated(builder, arguments[0])
+        def all_of(value: Any) -> Any:
+            return self.kind(types.float32), lambda builder, arguments: self.repeated(builder, arguments[0])
 
         return all_of
 
     def _binary(self, instruction: str) -> Any:
         @intrinsic
-        def operation(context: Any, x: Any, y: Any) -> Any:
-            return self.kind(self.kind, self.kind), lambda context, builder, signature, arguments: getattr(builder, instruction)(*arguments)
+        def operation(x: Any, y: Any) -> Any:
+            return self.kind(self.kind, self.kind), lambda builder, arguments: getattr(builder, instruction)(*arguments)
 
         return operation
 
     def _bound(self, beyond: str) -> Any:
         @intrinsic
-        def bound(context: Any, x: Any, limit: Any) -> Any:
+        def bound(x: Any, limit: Any) -> Any:
             """Clips x at the limit: the limit where x is beyond it, else x. NaN stays NaN."""
 
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            def generate(builder: Any, arguments: Any) -> Any:
                 x, limit = arguments
                 return builder.select(builder.fcmp_ordered(beyond, x, limit), limit, x)
 
@@ -382,10 +376,8 @@ class Simd:
 
     def _multiply_add(self) -> Any:
         @intrinsic
-        def multiply_add(context: Any, x: Any, y: Any, z: Any) -> Any:
-            return self.kind(self.kind, self.kind, self.kind), lambda context, builder, signature, arguments: self.fused(
-                builder, *arguments
-            )
+        def multiply_add(x: Any, y: Any, z: Any) -> Any:
+            return self.kind(self.kind, self.kind, self.kind), lambda builder, arguments: self.fused(builder, *arguments)
 
         return multiply_add
 
@@ -393,11 +385,9 @@ class Simd:
         """The kernel of two vectors that returns the lanes 0, 2, 4 and so on of both, or with `first` = 1 the others."""
 
         @intrinsic
-        def every_second(context: Any, x: Any, y: Any) -> Any:
+        def every_second(x: Any, y: Any) -> Any:
             chosen = ir.Constant(ir.VectorType(INDEX, self.lanes), [2 * lane + first for lane in range(self.lanes)])
-            return self.kind(self.kind, self.kind), lambda context, builder, signature, arguments: builder.shuffle_vector(
-                *arguments, chosen
-            )
+            return self.kind(self.kind, self.kind), lambda builder, arguments: builder.shuffle_vector(*arguments, chosen)
 
         return every_second
 
@@ -459,7 +449,6 @@ class Simd:
 
         @intrinsic
         def multiply(
-            context: Any,
             columns: Any,
             matrix: Any,
             matrix_row: Any,
@@ -471,11 +460,10 @@ class Simd:
             sums: Any,
             sums_row: Any,
         ) -> Any:
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            def generate(builder: Any, arguments: Any) -> None:
                 columns, *others = arguments
                 for count in each_count(builder, columns, self.isa.columns(vectors)):
                     self._product_of(builder, vectors, count, others, by_terms, add_product or self.fused)
-                return context.get_dummy_value()
 
             return types.void(*[types.int64] * 10), generate
 

@@ -318,8 +318,8 @@ def function_of(name: str, isa: Isa) -> Any:
     simd = simd_of(isa)
 
     @intrinsic
-    def function(context: Any, x: Any) -> Any:
-        return simd.kind(simd.kind), lambda context, builder, signature, arguments: getattr(SimdMath(builder, simd), name)(*arguments)
+    def function(x: Any) -> Any:
+        return simd.kind(simd.kind), lambda builder, arguments: getattr(SimdMath(builder, simd), name)(*arguments)
 
     return function
 
@@ -338,8 +338,8 @@ def switched_function(formulas: tuple[Formula, ...], isa: Isa) -> Any:
     simd = simd_of(isa)
 
     @intrinsic
-    def function(context: Any, number: Any, a: Any, b: Any, x: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def function(number: Any, a: Any, b: Any, x: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             number, *constants, x = arguments
             a, b = (simd.repeated(builder, constant) for constant in constants)
             end, before = builder.append_basic_block("computed"), builder.block

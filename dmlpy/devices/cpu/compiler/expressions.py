@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler.arithmetic import Arithmetic, is_known, promoted
 from dmlpy.devices.cpu.compiler.code import declared
-from dmlpy.devices.cpu.compiler.functions import Context, ExternalFunction, Function, Intrinsic
+from dmlpy.devices.cpu.compiler.functions import ExternalFunction, Function, Intrinsic
 from dmlpy.devices.cpu.compiler.sources import outer_names
 from dmlpy.devices.cpu.compiler.types import StructPointer, Type, UniTuple, Value, boolean, float32, float64, int64, type_of_field
 
@@ -225,10 +225,9 @@ class Expressions:
         return self.arithmetic.value(term) if isinstance(term, (int, float, np.generic)) else term
 
     def _intrinsic(self, function: Intrinsic, terms: Sequence[Term]) -> Term:
-        context = Context()
-        signature, generate = function.define(context, *(self._type(term) for term in terms))
+        signature, generate = function.define(*(self._type(term) for term in terms))
         arguments = [self._argument(*each) for each in zip(terms, signature.arguments, strict=True)]
-        result = generate(context, self.builder, signature, arguments)
+        result = generate(self.builder, arguments)
         return None if result is None else Value(signature.result, result)
 
     def _type(self, term: Term) -> Any:

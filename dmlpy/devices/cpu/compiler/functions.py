@@ -1,6 +1,6 @@
 """The functions that kernels call: `jit` functions, intrinsics, which append LLVM code, and C functions of the process.
 
-Their definitions look like Numba's: who knows those can read these.
+They are defined as in Numba, without its contexts: who knows those can read these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Intrinsic:
     """An operation as LLVM code.
 
     Attributes:
-        define: returns the signature and the function that appends the code, for a context and the types of arguments.
+        define: returns the signature and the function that appends the code, for the types of its arguments.
     """
 
     def __init__(self, define: Callable[..., tuple[Signature, Callable[..., Any]]]) -> None:
@@ -57,13 +57,6 @@ class ExternalFunction:
         raise TypeError(f"{self.name} is a function for kernels only")
 
 
-class Context:
-    """What an intrinsic is defined in."""
-
-    def get_dummy_value(self) -> None:
-        """The result of an operation that returns nothing."""
-
-
 def jit(function: Callable[..., Any]) -> Any:
     """A function for use in kernels: it is inlined at each call."""
     return Function(function, inlines=True)
@@ -75,5 +68,5 @@ def called(function: Callable[..., Any]) -> Any:
 
 
 def intrinsic(define: Callable[..., Any]) -> Any:
-    """An operation as LLVM code: define(context, *types) returns its signature and generate(context, builder, signature, arguments)."""
+    """An operation as LLVM code: define(*types) returns its signature and generate(builder, arguments)."""
     return Intrinsic(define)

@@ -174,10 +174,9 @@ def window_columns(window: Window, halves: bool, isa: Isa) -> Any:
     """
 
     @intrinsic
-    def compute(context: Any, parameters: Any, source: Any, output: Any, channel: Any, first_row: Any, rows: Any, column: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def compute(parameters: Any, source: Any, output: Any, channel: Any, first_row: Any, rows: Any, column: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             _generate(builder, window, halves, isa, arguments)
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 7), generate
 

@@ -69,8 +69,8 @@ def product_with_epilogue(filters: int, most: int, isa: Isa) -> Any:
     simd = simd_of(isa)
 
     @intrinsic
-    def multiply(context: Any, count: Any, factors: Any, rows: Any, coefficients: Any, low: Any, high: Any, target: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def multiply(count: Any, factors: Any, rows: Any, coefficients: Any, low: Any, high: Any, target: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             count, *tuples, low, high, target = arguments
             factors, rows, coefficients, target = (unpacked(builder, packed) for packed in (*tuples, target))
             limits = [simd.repeated(builder, limit) for limit in (low, high)]
@@ -78,7 +78,6 @@ def product_with_epilogue(filters: int, most: int, isa: Isa) -> Any:
                 sums = tile_sums(builder, filters, number, isa, factors)
                 destinations = _destinations(builder, number, rows, target, isa)
                 _write_results(builder, sums, destinations, coefficients, limits, target[2], isa)
-            return context.get_dummy_value()
 
         six, four, three = (types.UniTuple(types.int64, size) for size in (6, 4, 3))
         return types.void(types.int64, six, four, three, types.float32, types.float32, three), generate

@@ -55,13 +55,12 @@ def build_product(vectors: int, most: int, isa: Isa) -> Callable[..., None]:
     """
 
     @intrinsic
-    def multiply(context: Any, columns: Any, others: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def multiply(columns: Any, others: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             columns, others = arguments
             values = unpacked(builder, others)
             for count in each_count(builder, columns, most):
                 _product(builder, vectors, count, isa, values)
-            return context.get_dummy_value()
 
         return types.void(types.int64, types.UniTuple(types.int64, 10)), generate
 
@@ -129,7 +128,6 @@ def tile_epilogue(isa: Isa) -> Any:
 
     @intrinsic
     def apply_epilogue(
-        context: Any,
         sums: Any,
         sums_row: Any,
         positions: Any,
@@ -141,7 +139,7 @@ def tile_epilogue(isa: Isa) -> Any:
         target: Any,
         target_row: Any,
     ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             sums, sums_row, positions, filters, coefficients, coefficients_row, low, high, target, target_row = arguments
             rows = [builder.add(coefficients, builder.mul(coefficients_row, ADDRESS(row))) for row in range(3)]
             centre, factor, bias = (simd.first_of(builder, row, filters) for row in rows)
@@ -154,7 +152,6 @@ def tile_epilogue(isa: Isa) -> Any:
             for value in each_below(builder, turned(builder, tile), filters):
                 simd.write_first(builder, value, target, positions)
                 target = builder.add(target, target_row)
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 6, types.float32, types.float32, types.int64, types.int64), generate
 

@@ -72,8 +72,8 @@ def computation(halves: bool, isa: Isa) -> Any:
     simd = simd_of(isa)
 
     @intrinsic
-    def compute(context: Any, code: Any, formats: Any, result: Any, x: Any, y: Any, count: Any, a: Any, b: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def compute(code: Any, formats: Any, result: Any, x: Any, y: Any, count: Any, a: Any, b: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             code, formats, result, x, y, count, a, b = arguments
             constants = simd.repeated(builder, a), simd.repeated(builder, b)
             operands = [
@@ -88,7 +88,6 @@ def computation(halves: bool, isa: Isa) -> Any:
                 _loop(builder, simd, operands, count, formula, constants)
                 builder.branch(end)
             builder.position_at_end(end)
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 6, types.float32, types.float32), generate
 

@@ -48,8 +48,8 @@ def _pairs(isa: Isa) -> Any:
         return builder.select(builder.fcmp_unordered("uno", value, value), quiet, up)
 
     @intrinsic
-    def pairs(context: Any, low: Any, high: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def pairs(low: Any, high: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             low, high = (rounded(builder, value) for value in arguments)
             both = builder.or_(builder.lshr(low, all_of(_HALF_BITS)), builder.and_(high, all_of(0xFFFF0000)))
             return builder.bitcast(both, simd.llvm_type)

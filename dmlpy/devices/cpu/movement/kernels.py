@@ -117,25 +117,24 @@ def _for_each_block(copy_block: Any) -> TaskBody:
 
 
 @intrinsic
-def _memory_copy(context: Any, target: Any, source: Any, size: Any) -> Any:
+def _memory_copy(target: Any, source: Any, size: Any) -> Any:
     """Copies bytes."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         target, source, size = arguments
         to, of = (builder.inttoptr(address, ir.IntType(8).as_pointer()) for address in (target, source))
         kind = ir.FunctionType(ir.VoidType(), [to.type, of.type, ADDRESS, ir.IntType(1)])
         function = declared(builder.module, kind, "llvm.memcpy.p0.p0.i64")
         builder.call(function, [to, of, size, ir.IntType(1)(0)])
-        return context.get_dummy_value()
 
     return types.void(*[types.int64] * 3), generate
 
 
 @intrinsic
-def _fill(context: Any, target: Any, source: Any, width: Any, size: Any) -> Any:
+def _fill(target: Any, source: Any, width: Any, size: Any) -> Any:
     """Fills bytes, at least one element, with the element of a width at an address."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         target, source, width, size = arguments
         end = builder.append_basic_block("filled")
         choice = builder.switch(width, end)
@@ -148,7 +147,6 @@ def _fill(context: Any, target: Any, source: Any, width: Any, size: Any) -> Any:
             _fill_loop(builder, target, value, own, size)
             builder.branch(end)
         builder.position_at_end(end)
-        return context.get_dummy_value()
 
     return types.void(*[types.int64] * 4), generate
 
@@ -201,11 +199,10 @@ def _element_copy(width: int) -> Any:
     kind = ir.IntType(8 * width)
 
     @intrinsic
-    def copy_one(context: Any, target: Any, source: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def copy_one(target: Any, source: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             to, of = (builder.inttoptr(address, kind.as_pointer()) for address in arguments)
             builder.store(builder.load(of, align=width), to, align=width)
-            return context.get_dummy_value()
 
         return types.void(types.int64, types.int64), generate
 
@@ -242,8 +239,8 @@ def _conversion(to_halves: bool, lanes: int, some: bool) -> Any:
     of_align, to_align = (FLOAT_BYTES, _HALF_BYTES) if to_halves else (_HALF_BYTES, FLOAT_BYTES)
 
     @intrinsic
-    def convert(context: Any, target: Any, source: Any, count: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def convert(target: Any, source: Any, count: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             target, source, count = arguments
             to, of = builder.inttoptr(target, target_kind.as_pointer()), builder.inttoptr(source, source_kind.as_pointer())
             bits = _masked_load(builder, of, of_align, lanes, count) if some else builder.load(of, align=of_align)
@@ -252,7 +249,6 @@ def _conversion(to_halves: bool, lanes: int, some: bool) -> Any:
                 _masked_store(builder, found, to, to_align, lanes, count)
             else:
                 builder.store(found, to, align=to_align)
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 3), generate
 

@@ -27,12 +27,11 @@ def _set_index(bits: int) -> Any:
     kind = ir.IntType(bits)
 
     @intrinsic
-    def set_index(context: Any, address: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def set_index(address: Any, value: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             address, value = arguments
             value = value if bits == value.type.width else builder.trunc(value, kind)
             builder.store(value, builder.inttoptr(address, kind.as_pointer()), align=bits // 8)
-            return context.get_dummy_value()
 
         return types.void(types.int64, types.int64), generate
 

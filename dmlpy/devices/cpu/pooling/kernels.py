@@ -109,8 +109,8 @@ def maximum_of(isa: Isa) -> Any:
     kind = simd_of(isa).kind
 
     @intrinsic
-    def maximum(context: Any, x: Any, y: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def maximum(x: Any, y: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             x, y = arguments
             found = builder.select(builder.fcmp_ordered(">", y, x), y, x)
             return builder.select(builder.fcmp_unordered("uno", y, y), y, found)

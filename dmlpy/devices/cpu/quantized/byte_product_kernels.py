@@ -140,10 +140,8 @@ def quad_product(rows: int, most: int, packed: bool, isa: ByteIsa) -> Any:
     size = isa.lanes * QUAD
 
     @intrinsic
-    def multiply(
-        context: Any, count: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, matrix: Any, row_step: Any, sums: Any
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def multiply(count: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, matrix: Any, row_step: Any, sums: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             count, *factors, matrix, row_step, sums = arguments
             steps = (ADDRESS(rows * QUAD), ADDRESS(QUAD)) if packed else (ADDRESS(QUAD), row_step)
             for number in each_count(builder, count, most):
@@ -151,7 +149,6 @@ def quad_product(rows: int, most: int, packed: bool, isa: ByteIsa) -> Any:
                 for place, total in enumerate(totals):
                     row, vector = divmod(place, number)
                     store(builder, total, builder.add(sums, ADDRESS((row * most + vector) * size)))
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 9), generate
 
@@ -164,8 +161,8 @@ def byte_sums(most: int, isa: ByteIsa) -> Any:
     size = isa.lanes * QUAD
 
     @intrinsic
-    def add(context: Any, count: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, sums: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def add(count: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, sums: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             count, *factors, sums = arguments
             ones = allocated(builder, INDEX)
             builder.store(INDEX(0x01010101), ones)
@@ -174,7 +171,6 @@ def byte_sums(most: int, isa: ByteIsa) -> Any:
                 totals = _sums(builder, 1, number, isa, factors, (matrix, ADDRESS(0), ADDRESS(0)))
                 for vector, total in enumerate(totals):
                     store(builder, total, builder.add(sums, ADDRESS(vector * size)))
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 7), generate
 
@@ -190,8 +186,8 @@ def interleaving(columns: int, step: int) -> Any:
     """
 
     @intrinsic
-    def interleave(context: Any, first: Any, second: Any, third: Any, fourth: Any, flip: Any, mask: Any, target: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def interleave(first: Any, second: Any, third: Any, fourth: Any, flip: Any, mask: Any, target: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             *rows, flip, mask, target = arguments
             read = ir.VectorType(_BYTE, columns * step)
             bytes_of = [builder.load(builder.inttoptr(row, read.as_pointer()), align=1) for row in rows]
@@ -204,7 +200,6 @@ def interleaving(columns: int, step: int) -> Any:
             quads = builder.bitcast(builder.shuffle_vector(low, high, pair), ir.VectorType(INDEX, columns))
             quads = builder.and_(builder.xor(quads, repeated_index(builder, flip, columns)), repeated_index(builder, mask, columns))
             store(builder, quads, target)
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 7), generate
 
@@ -212,43 +207,41 @@ def interleaving(columns: int, step: int) -> Any:
 
 
 @intrinsic
-def byte_at(context: Any, address: Any) -> Any:
+def byte_at(address: Any) -> Any:
     """Loads an unsigned byte."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         return builder.zext(builder.load(builder.inttoptr(arguments[0], _BYTE.as_pointer()), align=1), ADDRESS)
 
     return types.int64(types.int64), generate
 
 
 @intrinsic
-def set_byte(context: Any, address: Any, value: Any) -> Any:
+def set_byte(address: Any, value: Any) -> Any:
     """Writes the low 8 bits of an integer."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         builder.store(builder.trunc(arguments[1], _BYTE), builder.inttoptr(arguments[0], _BYTE.as_pointer()), align=1)
-        return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
 
 
 @intrinsic
-def quad_at(context: Any, address: Any) -> Any:
+def quad_at(address: Any) -> Any:
     """Loads a signed integer of 32 bits."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         return builder.sext(builder.load(builder.inttoptr(arguments[0], INDEX.as_pointer()), align=1), ADDRESS)
 
     return types.int64(types.int64), generate
 
 
 @intrinsic
-def set_quad(context: Any, address: Any, value: Any) -> Any:
+def set_quad(address: Any, value: Any) -> Any:
     """Writes the low 32 bits of an integer."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         builder.store(builder.trunc(arguments[1], INDEX), builder.inttoptr(arguments[0], INDEX.as_pointer()), align=1)
-        return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
 
@@ -258,13 +251,12 @@ def chunk_copy(size: int) -> Any:
     """The kernel `copy(source, target, flip)`: as many bytes, changed by `flip`."""
 
     @intrinsic
-    def copy(context: Any, source: Any, target: Any, flip: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def copy(source: Any, target: Any, flip: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             source, target, flip = arguments
             kind = ir.VectorType(INDEX, size // 4)
             value = builder.load(builder.inttoptr(source, kind.as_pointer()), align=1)
             store(builder, builder.xor(value, repeated_index(builder, flip, size // 4)), target)
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 3), generate
 

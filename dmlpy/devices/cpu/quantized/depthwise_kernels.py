@@ -52,8 +52,8 @@ def window_product(stride: int, isa: ByteIsa) -> Any:
     chosen = ir.Constant(ir.VectorType(INDEX, size), [lane * stride + tap for lane in range(lanes) for tap in range(4)])
 
     @intrinsic
-    def multiply(context: Any, count: Any, source: Any, row: Any, rows: Any, quads: Any, weights: Any, sums: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def multiply(count: Any, source: Any, row: Any, rows: Any, quads: Any, weights: Any, sums: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             count, source, row, rows, quads, weights, sums = arguments
             for number in each_count(builder, count, VECTORS):
                 of_rows = Loop(builder, [ADDRESS(0), source, weights, *[all_of(isa, 0)] * number])
@@ -75,7 +75,6 @@ def window_product(stride: int, isa: ByteIsa) -> Any:
                 of_rows.repeat_while(more, [next_row, builder.add(row_at, row), next_factor, *added])
                 for vector, total in enumerate(added):
                     store(builder, total, builder.add(sums, ADDRESS(vector * size)))
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 7), generate
 

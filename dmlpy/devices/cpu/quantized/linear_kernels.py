@@ -88,8 +88,8 @@ def _step(operation: Element, lanes: int) -> Any:
     """The intrinsic `compute(p, target, x, y, scale, zero, steps, flips, limits)` on as many elements, side by side."""
 
     @intrinsic
-    def compute(context: Any, target: Any, x: Any, y: Any, scales: Any, zeros: Any, steps: Any, flips: Any, limits: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def compute(target: Any, x: Any, y: Any, scales: Any, zeros: Any, steps: Any, flips: Any, limits: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             target, x, y, *tuples = arguments
             scales, zeros, steps, flips, limits = (unpacked(builder, packed) for packed in tuples)
             own = _Lanes(builder, lanes)
@@ -102,12 +102,10 @@ def _step(operation: Element, lanes: int) -> Any:
 
             if operation is Element.DEQUANTIZE:
                 own.simd.write(builder, number(x, 0), target)
-                return context.get_dummy_value()
             values = own.floats(x) if operation is Element.QUANTIZE else builder.fadd(number(x, 0), number(y, 1))
             last = 0 if operation is Element.QUANTIZE else 2
             scale, zero = own.floats(scales[last], steps[2 * last]), own.bytes(zeros[last], flips[last], steps[2 * last + 1])
             own.write_quantized(target, values, scale, zero, *limits)
-            return context.get_dummy_value()
 
         integer = types.int64
         three, six, two = (types.UniTuple(integer, count) for count in (3, 6, 2))
@@ -180,15 +178,14 @@ def _range_of(lanes: int) -> Any:
     """The intrinsic `extend(x, low, high, nan)`, which widens the ranges in memory by the vector at x, and marks lanes with NaN."""
 
     @intrinsic
-    def extend(context: Any, x: Any, low: Any, high: Any, nan: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def extend(x: Any, low: Any, high: Any, nan: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             simd = simd_of(Isa(lanes, 16))
             x, *places = arguments
             value, (least, most, marked) = simd.value_of(builder, x), (simd.value_of(builder, place) for place in places)
             simd.write(builder, builder.select(builder.fcmp_ordered("<", value, least), value, least), places[0])
             simd.write(builder, builder.select(builder.fcmp_ordered(">", value, most), value, most), places[1])
             simd.write(builder, builder.select(builder.fcmp_unordered("uno", value, value), value, marked), places[2])
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 4), generate
 

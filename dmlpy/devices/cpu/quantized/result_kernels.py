@@ -34,10 +34,10 @@ ROW_SIZE = RowTerms.dtype.itemsize
 
 
 @intrinsic
-def round_even(context: Any, value: Any) -> Any:
+def round_even(value: Any) -> Any:
     """Rounds a float64 to a whole number, ties to even."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(_DOUBLE, [_DOUBLE])
         return builder.call(declared(builder.module, kind, "llvm.rint.f64"), arguments)
 
@@ -45,22 +45,21 @@ def round_even(context: Any, value: Any) -> Any:
 
 
 @intrinsic
-def double_at(context: Any, address: Any) -> Any:
+def double_at(address: Any) -> Any:
     """Loads a float64."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         return builder.load(builder.inttoptr(arguments[0], _DOUBLE.as_pointer()), align=8)
 
     return types.float64(types.int64), generate
 
 
 @intrinsic
-def set_double(context: Any, address: Any, value: Any) -> Any:
+def set_double(address: Any, value: Any) -> Any:
     """Writes a float64."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> None:
         builder.store(arguments[1], builder.inttoptr(arguments[0], _DOUBLE.as_pointer()), align=8)
-        return context.get_dummy_value()
 
     return types.void(types.int64, types.float64), generate
 
@@ -95,10 +94,8 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
     simd = simd_of(isa.floats)
 
     @intrinsic
-    def quantize(
-        context: Any, total: Any, first: Any, second: Any, factor: Any, columns: Any, low: Any, high: Any, zero_point: Any, target: Any
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def quantize(total: Any, first: Any, second: Any, factor: Any, columns: Any, low: Any, high: Any, zero_point: Any, target: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             total, first, second, factor, columns, low, high, zero_point, target = arguments
             of_first, of_second, factors = unpacked(builder, columns)
             sums = _whole_sums(builder, isa, of_filters, total, first, second, of_first, of_second)
@@ -129,11 +126,10 @@ def _complete(of_filters: bool, isa: ByteIsa) -> Any:
     """The intrinsic that writes a vector of sums."""
 
     @intrinsic
-    def complete(context: Any, total: Any, first: Any, second: Any, columns: Any, target: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def complete(total: Any, first: Any, second: Any, columns: Any, target: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             total, first, second, columns, target = arguments
             store(builder, _whole_sums(builder, isa, of_filters, total, first, second, *unpacked(builder, columns)), target)
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 3, types.UniTuple(types.int64, 2), types.int64), generate
 
@@ -147,8 +143,8 @@ def _dequantize(of_filters: bool, isa: ByteIsa) -> Any:
     simd = simd_of(isa.floats)
 
     @intrinsic
-    def dequantize(context: Any, total: Any, first: Any, second: Any, scale: Any, columns: Any, bias: Any, target: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def dequantize(total: Any, first: Any, second: Any, scale: Any, columns: Any, bias: Any, target: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             total, first, second, scale, columns, bias, target = arguments
             of_first, of_second, scales = unpacked(builder, columns)
             values = builder.sitofp(_whole_sums(builder, isa, of_filters, total, first, second, of_first, of_second), doubles)
@@ -158,7 +154,6 @@ def _dequantize(of_filters: bool, isa: ByteIsa) -> Any:
             values = builder.fmul(builder.fmul(values, scale), builder.load(builder.inttoptr(scales, doubles.as_pointer()), align=8))
             values = builder.fadd(values, builder.fpext(simd.value_of(builder, bias), doubles))
             simd.write(builder, builder.fptrunc(values, simd.llvm_type), target)
-            return context.get_dummy_value()
 
         integer = types.int64
         return types.void(integer, integer, integer, types.float64, types.UniTuple(integer, 3), integer, integer), generate

@@ -55,8 +55,8 @@ def transposed_tile(isa: Isa, *, halves: bool = False) -> Any:
     simd, lanes = simd_of(isa), isa.lanes
 
     @intrinsic
-    def transpose(context: Any, source: Any, source_row: Any, rows: Any, entries: Any, target: Any, target_row: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def transpose(source: Any, source_row: Any, rows: Any, entries: Any, target: Any, target_row: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
             source, source_row, rows, entries, target, target_row = arguments
             tile = []
             for row in range(lanes):
@@ -66,7 +66,6 @@ def transposed_tile(isa: Isa, *, halves: bool = False) -> Any:
             for value in each_below(builder, turned(builder, tile), entries):
                 simd.write(builder, value, target)
                 target = builder.add(target, target_row)
-            return context.get_dummy_value()
 
         return types.void(*[types.int64] * 6), generate
 

@@ -33,8 +33,8 @@ def lane_selector(isa: Isa) -> Any:
     kind = simd_of(isa).kind
 
     @intrinsic
-    def select_first(context: Any, count: Any, x: Any, other: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def select_first(count: Any, x: Any, other: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             count, x, other = arguments
             return builder.select(lanes_below(builder, count, isa.lanes), x, other)
 
@@ -59,8 +59,8 @@ def _horizontal(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
     simd, lanes = simd_of(isa), isa.lanes
 
     @intrinsic
-    def reduce_lanes(context: Any, x: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def reduce_lanes(x: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             (x,), half = arguments, lanes // 2
             while half:
                 order = ir.Constant(ir.VectorType(INDEX, lanes), [(lane + half) % lanes for lane in range(lanes)])

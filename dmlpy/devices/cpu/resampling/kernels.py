@@ -28,10 +28,10 @@ _ZERO = np.float32(0.0)
 
 
 @intrinsic
-def _number_at(context: Any, address: Any) -> Any:
+def _number_at(address: Any) -> Any:
     """Loads the 32-bit integer at an address."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(builder: Any, arguments: Any) -> Any:
         return builder.sext(builder.load(builder.inttoptr(arguments[0], INDEX.as_pointer()), align=4), ADDRESS)
 
     return types.int64(types.int64), generate
@@ -47,8 +47,8 @@ def _gathered_term(isa: Isa) -> Any:
     numbers, wide, pointers = ir.VectorType(INDEX, lanes), ir.VectorType(ADDRESS, lanes), ir.VectorType(FLOAT.as_pointer(), lanes)
 
     @intrinsic
-    def add_term(context: Any, total: Any, row: Any, sources: Any, weights: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def add_term(total: Any, row: Any, sources: Any, weights: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
             total, row, sources, weights = arguments
             found = builder.load(builder.inttoptr(sources, numbers.as_pointer()), align=4)
             exists = builder.icmp_signed(">=", found, ir.Constant(numbers, [0] * lanes))
