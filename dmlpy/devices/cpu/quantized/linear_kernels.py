@@ -102,6 +102,7 @@ def _step(operation: Element, lanes: int) -> Any:
 
             if operation is Element.DEQUANTIZE:
                 own.simd.write(builder, number(x, 0), target)
+                return
             values = own.floats(x) if operation is Element.QUANTIZE else builder.fadd(number(x, 0), number(y, 1))
             last = 0 if operation is Element.QUANTIZE else 2
             scale, zero = own.floats(scales[last], steps[2 * last]), own.bytes(zeros[last], flips[last], steps[2 * last + 1])
