@@ -365,7 +365,7 @@ def test_a_page_shows_a_gpu_s_layers_and_operators(record: Record, tmp_path: Pat
         "- H100, driver 580.65, 1755 MHz at work, 1980 MHz at most\n"
         "- a copy of 1 GiB: 3.00 TB/s read and written; a product of 8192x8192x8192 FLOAT16: 700 TFLOP/s\n"
         "- a launch after another: 2.50 µs; an empty graph: 3.25 µs\n\n"
-        "H100, 2026-11-23, dmlpy with NumPy 2. Medians"
+        "H100, 2026-11-23, dmlpy with NumPy 2. dmlpy's median time"
     )
     layers, operators = (made.model_copy(update={"runs": runs}) for runs in ([layer], record.runs))
     assert tables.markdown(layers) in block

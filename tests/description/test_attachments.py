@@ -138,7 +138,7 @@ def table_of(package: str) -> Attachments[str]:
         ("DML_OPERATOR_ACTIVATION_RELU", "elements_plan", "elements_plan", "elementwise_plan"),
         ("DML_OPERATOR_ACTIVATION_SOFTMAX", "softmax_plan", "groups_plan", "softmax_plan"),
         ("DML_OPERATOR_ACTIVATION_LOG_SOFTMAX1", "log_softmax_plan", "groups_plan", "softmax_plan"),
-        ("DML_OPERATOR_ACTIVATION_HARDMAX", "hardmax_plan", "groups_plan", None),
+        ("DML_OPERATOR_ACTIVATION_HARDMAX", "hardmax_plan", "groups_plan", "hardmax_plan"),
         ("DML_OPERATOR_GEMM", None, "GemmPlan", "product_plan"),
     ],
 )

@@ -25,6 +25,7 @@ ROWS: list[tuple[str, int, list[tuple[int, ...]], dict[str, Any], tuple[int, ...
     ("Add", 6, [(2, 3, 4), (3,)], {"broadcast": 1, "axis": 1}, (2, 3, 4)),
     ("Sum", 1, [(3,), (3,)], {}, (3,)),
     ("Concat", 1, [(2, 2), (2, 3)], {"axis": 1}, (2, 5)),
+    *(("Slice", opset, [(4, 5, 6)], {"starts": [1, 0], "ends": [2**31, -1], "axes": [1, 0]}, (3, 4, 6)) for opset in (1, 9)),
 ]
 """Operator, opset, sizes of the inputs, attributes, sizes of the output (ONNX Runtime 1.32.0 where it has the version)."""
 

@@ -14,7 +14,7 @@ from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.onnx.domains.host_operators import describe_outputs
 from dmlpy.onnx.loading.values import Value, value_from_proto
 from dmlpy.onnx.lowering.subgraph_types import infer_from_subgraphs
-from dmlpy.onnx.lowering.symbolic_inference import example_of, with_symbolic_sizes
+from dmlpy.onnx.lowering.symbolic_inference import example_of, slice_sizes, with_symbolic_sizes
 from dmlpy.onnx.nodes import inference_guard
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ _MOST = 1024
 _WITH_AXIS = frozenset({"Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub", "Xor"})
 _BROADCAST_SINCE = 7
 """The opset from which on these operators broadcast as NumPy does; before, attributes say how."""
+_SLICE_OF_INPUTS = 10
+"""The opset from which on the bounds of Slice are inputs."""
 
 
 def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProto], labels: Sequence[str]) -> tuple[Value | None, ...]:
@@ -103,6 +105,8 @@ def _infer_own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] |
     if node.op_type == "GatherND" and len(sizes) == 2 and sizes[1]:
         batch = int(node.attribute("batch_dims", 0))
         return (*sizes[1][:-1], *sizes[0][batch + sizes[1][-1] :])
+    if node.op_type == "Slice" and opsets.get("", 1) < _SLICE_OF_INPUTS:
+        return slice_sizes(node, example_of(given[0]).static_sizes)  # ONNX's inference leaves out axes that do not ascend
     return None
 
 

@@ -209,7 +209,12 @@ def _expand(node: Node) -> Sequence[tuple[int, ...] | None]:
 
 @_formula("Slice")
 def _slice(node: Node) -> Sequence[tuple[int, ...] | None]:
-    sizes = [*node.sizes(0)]
+    return [slice_sizes(node, node.sizes(0))]
+
+
+def slice_sizes(node: Node, given: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of a Slice's output for sizes of its first input; of any opset, with axes in any order."""
+    sizes = [*given]
     starts, ends = node.integers(1, "starts") or (), node.integers(2, "ends") or ()
     axes = node.integers(3, "axes") or range(len(starts))
     steps = (node.integers(4) if node.has(4) else None) or (1,) * len(starts)
@@ -217,7 +222,7 @@ def _slice(node: Node) -> Sequence[tuple[int, ...] | None]:
         place = node.axis(axis, len(sizes))
         first, stop, _ = slice_indices(slice(start, end, step), sizes[place])
         sizes[place] = max(0, (stop - first + step - (1 if step > 0 else -1)) // step)
-    return [tuple(sizes)]
+    return tuple(sizes)
 
 
 @_formula("Split")
