@@ -13,6 +13,8 @@ Arguments have the names and defaults of Keras 1. A layer computes nothing itsel
 float32 only.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from dmlpy.keras.backup import BackupAndRestore
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.callbacks import (
@@ -91,3 +93,10 @@ __all__ = [
     "l2",
     "load_model",
 ]
+
+if not _TYPE_CHECKING:  # a type checker would take every name to exist
+
+    def __getattr__(name: str) -> object:
+        from dmlpy.keras.unknown_names import unknown_attribute
+
+        raise AttributeError(unknown_attribute(name, __all__), name=name)

@@ -15,12 +15,31 @@ from dmlpy.description.coercion import brief
 from dmlpy.keras.arguments import found_array, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.initializers import Initializer, Values, initial
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.keras.regularizers import Regularizer
+
+_LATER_NAMES = {
+    "units": "output_dim",
+    "kernel_initializer": "init",
+    "recurrent_initializer": "inner_init",
+    "embeddings_initializer": "init",
+    "recurrent_activation": "inner_activation",
+    "unit_forget_bias": "forget_bias_init",
+    "use_bias": "bias",
+    "kernel_regularizer": "W_regularizer",
+    "recurrent_regularizer": "U_regularizer",
+    "embeddings_regularizer": "W_regularizer",
+    "bias_regularizer": "b_regularizer",
+    "dropout": "dropout_W",
+    "recurrent_dropout": "dropout_U",
+    "implementation": "consume_less",
+    "batch_shape": "batch_input_shape",
+}
+"""Arguments of later Keras versions, each with its name in Keras 1."""
 
 Shape = tuple[int | None, ...]
 """Sizes of an array, the batch first; None for a size that may differ between calls."""
@@ -79,6 +98,9 @@ class Layer(ABC):
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        later = [name for name in kwargs if name in _LATER_NAMES]
+        if later and not _is_bound(cls, args, kwargs):  # Python would report that `output_dim` is missing
+            raise DescError(cls.__name__, [unknown_argument(name, cls) for name in later])
         # The layer is saved with the arguments that it was created with.
         self = super().__new__(cls)
         self._arguments = args, kwargs
@@ -92,6 +114,7 @@ class Layer(ABC):
         input_shape: Sequence[int | None] | None = None,
         batch_input_shape: Sequence[int | None] | None = None,
         name: str | None = None,
+        **unknown: Any,
     ) -> None:
         kind = type(self).__name__.lower()
         Layer._made[kind] += 1
@@ -101,6 +124,7 @@ class Layer(ABC):
         for name, shape in {"input_shape": input_shape, "batch_input_shape": batch_input_shape}.items():
             if shape is not None and not _is_shape(shape):
                 problems.append(Problem("layer.input_shape", name, brief(shape), "sizes of at least 1, None where calls may choose"))
+        problems += [unknown_argument(name, type(self)) for name in unknown]
         if problems:
             raise DescError(self.name, problems)
         self.input_shape: Shape | None = self._given_shape(input_dim, input_length, input_shape, batch_input_shape)
@@ -313,3 +337,21 @@ def _is_shape(value: Any) -> bool:
     if not isinstance(value, Sequence) or isinstance(value, str):
         return False
     return not size_problems(**{str(axis): size for axis, size in enumerate(value) if size is not None})
+
+
+def unknown_argument(name: str, kind: type[Layer]) -> Problem:
+    """The problem of an argument that a layer does not have, perhaps since a later Keras version calls it so."""
+    names = {name for base in kind.__mro__ if issubclass(base, Layer) for name in signature(base.__init__).parameters}
+    known = sorted(names - {"self", "kwargs", "activations", "unknown"})
+    former = _LATER_NAMES.get(name)
+    remedy = f"Keras 1 calls it {former}" if former in known else did_you_mean(name, known)
+    return Problem("field.unknown", name, "not an argument of this layer", f"one of {', '.join(known)}", remedy=remedy)
+
+
+def _is_bound(kind: type[Layer], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a constructor receives all of the arguments that it needs."""
+    try:
+        signature(kind).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True

@@ -11,7 +11,6 @@ passes reuse.
 
 from __future__ import annotations
 
-from inspect import signature
 from itertools import chain
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -26,11 +25,11 @@ from dmlpy.keras.arguments import dropout_problems, found_argument, found_array,
 from dmlpy.keras.gate_layouts import GateLayout, WeightArrays, WeightList
 from dmlpy.keras.initializers import Initializer, initial
 from dmlpy.keras.initializers import initializer as find_initializer
-from dmlpy.keras.layer import Layer, Shape, Weight
+from dmlpy.keras.layer import Layer, Shape, Weight, unknown_argument
 from dmlpy.keras.recurrent_passes import Kind, RecurrentPasses
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.regularizers import regularizer as find_regularizer
-from dmlpy.messages.naming import did_you_mean, plural
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import ActivationDesc, unfusable
 
@@ -46,22 +45,6 @@ ConsumeLess = Literal["cpu", "mem", "gpu"]
 
 _STATE_FIELDS = ("hidden_init_tensor", "cell_mem_init_tensor")
 """The fields of the initial states, in the order in which Keras lists states."""
-
-_LATER_NAMES = {
-    "units": "output_dim",
-    "kernel_initializer": "init",
-    "recurrent_initializer": "inner_init",
-    "recurrent_activation": "inner_activation",
-    "unit_forget_bias": "forget_bias_init",
-    "kernel_regularizer": "W_regularizer",
-    "recurrent_regularizer": "U_regularizer",
-    "bias_regularizer": "b_regularizer",
-    "dropout": "dropout_W",
-    "recurrent_dropout": "dropout_U",
-    "implementation": "consume_less",
-    "batch_shape": "batch_input_shape",
-}
-"""Arguments of later Keras versions, each with its name in Keras 1."""
 
 
 class Recurrent(Layer):
@@ -206,7 +189,7 @@ class Recurrent(Layer):
             problems.append(Problem("field.form", "consume_less", brief(self.consume_less), "'cpu', 'mem' or 'gpu'"))
         if self.input_shape is not None:
             problems += _sequence_problems(self.input_shape)
-        return problems + [_unknown_problem(name, type(self)) for name in unknown]
+        return problems + [unknown_argument(name, type(self)) for name in unknown]
 
     # building
 
@@ -528,11 +511,3 @@ def _sequence_problems(shape: Shape, remedy: str | None = None) -> list[Problem]
     if len(shape) == 3 and sizes_fit:
         return []
     return [Problem("layer.input_shape", "input_shape", brief(shape), "(batch, steps, size), None for any number of them", remedy=remedy)]
-
-
-def _unknown_problem(name: str, kind: type[Recurrent]) -> Problem:
-    names = [*signature(kind).parameters, *signature(Recurrent.__init__).parameters]
-    known = sorted({known for known in names if known not in ("self", "kwargs", "activations", "unknown")})
-    later = _LATER_NAMES.get(name)
-    remedy = f"Keras 1 calls it {later}" if later in known else did_you_mean(name, known)
-    return Problem("field.unknown", name, "not an argument of this layer", f"one of {', '.join(known)}", remedy=remedy)

@@ -48,7 +48,8 @@ def save_model(layers: Sequence[Layer], backend: Backend, path: FilePath) -> Non
     """
     if os.fspath(path).endswith((".keras", ".h5")):
         why = ("a file of that kind is Keras's, and this is a safetensors file",)
-        problem = Problem("model.path", "path", brief(os.fspath(path)), "a name that ends in .safetensors, or in nothing", why)
+        remedy = f"call it {brief(os.path.splitext(path)[0] + '.safetensors')}"
+        problem = Problem("model.path", "path", brief(os.fspath(path)), "a name that ends in .safetensors, or in nothing", why, remedy)
         raise DescError("Sequential.save", [problem])
     arguments = [_encoded(layer, f"layers[{index}]") for index, layer in enumerate(layers)]
     _write(layers, backend, path, {_HEADER: json.dumps({"layers": arguments})})

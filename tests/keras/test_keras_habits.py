@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy import keras as dml_keras
 from dmlpy.keras import (
     GRU,
     Activation,
@@ -28,6 +31,7 @@ from dmlpy.keras import (
     TensorBoard,
     TimeDistributed,
     load_model,
+    unknown_names,
 )
 from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Weight
@@ -235,3 +239,26 @@ def test_tensorboard_without_its_package_names_the_alternative(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(dml.DescError, match="pip install tensorboardX, or use CSVLogger"):
         TensorBoard()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Input", "input_shape"),
+        ("layers", "dmlpy.keras.LSTM"),
+        ("Lstm", "did you mean dmlpy.keras.LSTM?"),
+        ("Conv2D", "dmlpy.eager.convolution"),
+        ("BatchNormalization", "dmlpy.nn.batch_norm "),
+        ("Lambda3", "dir(dmlpy.keras) lists its names"),
+    ],
+)
+def test_names_that_only_keras_has(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(hint)):
+        getattr(dml_keras, name)
+
+
+def test_the_names_that_hints_name_exist() -> None:
+    for hint in unknown_names._HINTS.values():
+        for path in re.findall(r"dmlpy\.([\w.]+)", hint):
+            module, _, member = path.partition(".")
+            assert not member or hasattr(import_module(f"dmlpy.{module}"), member)

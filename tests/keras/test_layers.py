@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.keras import GRU, LSTM, Bidirectional, Recurrent, SimpleRNN, l1l2, l2
+from dmlpy.keras import GRU, LSTM, Bidirectional, Dense, Embedding, Recurrent, SimpleRNN, l1l2, l2
 from tests.support.keras_cases import DEVICES, Array, built, names, run, trained
 from tests.support.keras_layer_runs import LAYERS, check_keras_case
 from tests.support.tolerance import assert_close
@@ -455,3 +455,21 @@ def test_remedies(options: dict[str, Any], remedy: str) -> None:
     with pytest.raises(dml.DescError) as caught:
         LSTM(3, **options)
     assert [problem.remedy for problem in caught.value.problems] == [remedy]
+
+
+@pytest.mark.parametrize(
+    ("make", "remedies"),
+    [
+        (lambda: LSTM(units=3), ["Keras 1 calls it output_dim"]),
+        (
+            lambda: Dense(units=3, kernel_initializer="zero", use_bias=False),
+            ["Keras 1 calls it output_dim", "Keras 1 calls it init", "Keras 1 calls it bias"],
+        ),
+        (lambda: Dense(3, use_bias=False, activatoin="relu"), ["Keras 1 calls it bias", "did you mean activation?"]),
+        (lambda: Embedding(5, 3, embeddings_initializer="zero"), ["Keras 1 calls it init"]),
+    ],
+)
+def test_names_of_later_versions(make: Callable[[], Any], remedies: list[str]) -> None:
+    with pytest.raises(dml.DescError) as caught:
+        make()
+    assert [problem.remedy for problem in caught.value.problems] == remedies

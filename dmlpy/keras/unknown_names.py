@@ -1,0 +1,36 @@
+"""The message for a name that `dmlpy.keras` does not have, such as a layer or a module of Keras."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.messages.naming import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_INPUT = "give the first layer input_shape=(...), without the batch"
+_HINTS = {
+    "Input": _INPUT,
+    "InputLayer": _INPUT,
+    "layers": "its layers are in dmlpy.keras itself, like dmlpy.keras.LSTM",
+    "metrics": "compile takes metrics=['accuracy']",
+    "Model": "there is only Sequential; dmlpy.x makes other graphs of operators, and dmlpy.onnx runs models",
+    "Conv1D": "dmlpy.eager.convolution computes it, outside of a Sequential",
+    "Conv2D": "dmlpy.eager.convolution computes it, outside of a Sequential",
+    "BatchNormalization": "dmlpy.nn.batch_norm computes it, outside of a Sequential",
+}
+"""What stands in the place of names of Keras."""
+
+
+def unknown_attribute(name: str, public: Sequence[str]) -> str:
+    """What an AttributeError of `dmlpy.keras` says.
+
+    Args:
+        name: the unknown name.
+        public: the names that there are.
+    """
+    if name.startswith("_"):
+        return f"module 'dmlpy.keras' has no attribute {name!r}"
+    hint = _HINTS.get(name) or did_you_mean(name, public, "dmlpy.keras.{}".format)
+    return f"dmlpy.keras has no name {name!r}: {hint or 'it has recurrent layers and those around them; dir(dmlpy.keras) lists its names'}"
