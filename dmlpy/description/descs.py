@@ -454,7 +454,8 @@ class OperatorDesc(Struct):
             for field in () if term.run else self.inputs():
                 desc, pattern = None if field.listed else getattr(self, field.name), self.terms(field)
                 if desc is not None and any(other.symbol == symbol for other in pattern):
-                    expected = f"{len(pattern)} dimensions, {show(pattern)}"
+                    least = sum(not other.run for other in pattern)
+                    expected = f"{'at least ' if least < len(pattern) else ''}{plural(least, 'dimension')}, {show(pattern)}"
                     found = f"{plural(len(desc.sizes), 'dimension')} {listed(desc.sizes)}"
                     yield Problem("size.unknown", f"{field.name}.sizes", found, expected, (f"{output.name} needs {symbol}",))
 

@@ -1,4 +1,4 @@
-"""Operators by the names that ONNX, PyTorch, NumPy and Keras have for them, and the remedy for a name that no operator has."""
+"""Operators and their members by the names that ONNX, PyTorch, NumPy and Keras have for them, and the remedies for such names."""
 
 from __future__ import annotations
 
@@ -68,6 +68,21 @@ _VIEWS = {
 }
 """What strides express, so that DirectML has no operator for it."""
 
+_MEMBERS = {
+    "padding": ("start_padding", "end_padding"),
+    "pads": ("start_padding", "end_padding"),
+    "dim": ("axis", "axes"),
+    "dims": ("axis", "axes"),
+    "axis": ("axes",),
+    "groups": ("group_count",),
+    "group": ("group_count",),
+    "kernel_size": ("window_size",),
+    "kernel_shape": ("window_size",),
+    "pool_size": ("window_size",),
+    "eps": ("epsilon",),
+}
+"""Other libraries' names of members, each with the members that it may mean; an operator has some of them."""
+
 _BY_ALIAS = {alias: (name, why) for name, (why, aliases) in _ALIASES.items() for alias in aliases.split()}
 _BY_VIEW = {alias: text for aliases, text in _VIEWS.items() for alias in aliases.split()}
 _AFFIXES = re.compile(r"^(DMLPY_OPERATOR_|DML_OPERATOR_|DMLPY_|DML_)|(_OPERATOR_DESC|_?DESC)$", re.IGNORECASE)
@@ -90,11 +105,12 @@ def operator_remedy(name: object, operators: Iterable[str], show: Callable[[str]
     known = {_plain(short): short for short in operators}
     plain = _plain(_AFFIXES.sub("", name))
     same = [known[spelling] for spelling in (plain, *(family + plain for family in _FAMILIES)) if spelling in known]
+    alias, why = _BY_ALIAS.get(plain, (None, ""))
     if same:
-        return f"did you mean {' or '.join(map(show, same))}?"
+        other = f", or {show(alias)} ({why})" if alias is not None and _plain(alias) in known else ""
+        return f"did you mean {' or '.join(map(show, same))}{other}?"
     if plain in _BY_VIEW:
         return _BY_VIEW[plain]
-    alias, why = _BY_ALIAS.get(plain, (None, ""))
     if alias is not None and _plain(alias) in known:
         return f"did you mean {show(alias)}?{f' {why}' if why else ''}"
     if not spelled_alike:
@@ -103,6 +119,13 @@ def operator_remedy(name: object, operators: Iterable[str], show: Callable[[str]
     alone = {spelling.removeprefix(family): spelling for family in _FAMILIES for spelling in known if spelling.startswith(family)}
     close = nearest(plain, {**known, **alone})
     return f"did you mean {show(known[alone.get(close, close)])}?" if close else None
+
+
+def member_remedy(name: object, members: Iterable[str]) -> str | None:
+    """The remedy for a name that other libraries have for members: `did you mean start_padding and end_padding?`; None for other names."""
+    known = set(members)
+    meant = [member for member in _MEMBERS.get(name, ()) if member in known] if isinstance(name, str) else []
+    return f"did you mean {' and '.join(meant)}?" if meant else None
 
 
 def _plain(name: str) -> str:

@@ -35,6 +35,7 @@ from dmlpy.description.coercion import (
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.description.member_docs import MemberInfo
+from dmlpy.description.other_names import member_remedy
 from dmlpy.description.plain_values import Test, plain_test
 from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, plural
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
@@ -366,7 +367,7 @@ class Struct(BaseModel, metaclass=StructType):
                 expected = f"one of {', '.join(names)}"
                 remedy = cls.unused_remedy(spelling)
                 if remedy is None:
-                    remedy = did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
+                    remedy = member_remedy(spelling, names) or did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
                 problem = Problem("field.unknown", spelling, "not a member of this struct", expected, remedy=remedy)
                 problems.append(problem if len(problems) < MAX_REPORTED else and_more(problem))
         if twice:

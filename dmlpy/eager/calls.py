@@ -91,7 +91,7 @@ class EagerOperator:
             with tensor_policy(TensorPolicy.default):
                 outputs = call(self._kind, **described, **others)
         except DescError as error:
-            raise DescError(error.subject, [_with_cast(problem) for problem in error.problems]) from None
+            raise DescError(error.subject, [_as_of_arrays(problem) for problem in error.problems]) from None
         producer = next(ref.producer for ref in outputs if ref is not None)
         assert isinstance(producer, OperatorProducer)
         taken = [_operand(place, places[place], ref) for place, ref in producer.inputs.items()]
@@ -177,8 +177,13 @@ def _place_of(array: Any) -> str:
     return "cuda" if hasattr(array, "__cuda_array_interface__") else "cpu"
 
 
-def _with_cast(problem: Problem) -> Problem:
-    """The problem of an array of NumPy's default type with the usual remedy, where operators take smaller floats only."""
+def _as_of_arrays(problem: Problem) -> Problem:
+    """The problem of a call on expressions in the words of a call on arrays."""
+    if problem.code == "expression.operand":
+        expected = problem.expected.replace("an expression or ", "").replace(" of NumPy", "").replace("expressions", "arrays")
+        return replace(problem, expected=expected)
+    if problem.code == "field.unknown" and problem.field in ("flags", "feature_level"):
+        return replace(problem, remedy=f"describe the operator and give it to dml.compile(desc, {problem.field}=...)")
     if (
         problem.remedy
         or not problem.code.startswith("type.")
@@ -186,5 +191,6 @@ def _with_cast(problem: Problem) -> Problem:
         or "FLOAT32" not in problem.expected
     ):
         return problem
+    # An array of NumPy's default type, where operators take smaller floats only.
     argument = problem.field.removesuffix("_tensor")
     return replace(problem, remedy=f"cast it: {argument}.astype(numpy.float32)")

@@ -100,7 +100,8 @@ def type_problems(params: Any, tensors: Mapping[str, Any], owner: str = "params"
         problems.append(Problem("array.device", owner, f"on {params.device}", "a tensor on the CPU or on an NVIDIA GPU"))
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor):
-            problems.append(Problem("array.kind", name, with_article(type(tensor).__name__), "a torch.Tensor"))
+            remedy = f"convert it: torch.as_tensor({name})" if hasattr(tensor, "__array_interface__") else None
+            problems.append(Problem("array.kind", name, with_article(type(tensor).__name__), "a torch.Tensor", remedy=remedy))
             continue
         if tensor.dtype not in FLOATS:
             problems.append(_type_problem(name, tensor.dtype))

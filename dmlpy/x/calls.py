@@ -70,7 +70,8 @@ def ref_of(value: Any) -> TensorRef:
         data, tensor = constant_of(value)
         # Copied: the array may change before the graph is built.
         return constant_ref(data.tobytes(), tensor)
-    raise DescError("operand", [Problem("expression.operand", "", brief(value), "an expression or an array of NumPy")])
+    remedy = "make it an array: numpy.array(values, numpy.float32)" if isinstance(value, list | tuple) else None
+    raise DescError("operand", [Problem("expression.operand", "", brief(value), "an expression or an array of NumPy", remedy=remedy)])
 
 
 def constant_ref(data: bytes, tensor: TensorDesc) -> TensorRef:

@@ -82,3 +82,6 @@ class TensorOperand:
 
     def __init__(self, ref: TensorRef) -> None:
         self._ref = ref
+
+    def __repr__(self) -> str:
+        return f"<array {self._ref.tensor.summary()}>"

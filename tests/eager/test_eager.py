@@ -197,6 +197,25 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
     yield "bool", lambda: eager.abs(np.ones(3, np.bool_)), ["array.view(numpy.uint8)"]
     yield "too many", lambda: eager.abs(single, single), ["abs() takes 1 operand (input), but 2 were given"]
     yield "twice", lambda: eager.abs(*[single], **{"input": single}), ["abs() got several values for input"]
+    yield (
+        "list",
+        lambda: eager.gemm([[1.0, 2.0]], single),
+        ["a_tensor is [[1.0, 2.0]], expected an array  ", "make it an array: numpy.array(values, numpy.float32)"],
+    )
+    yield "list of arrays", lambda: eager.gemm([single], single), ["a_tensor is [<array FLOAT32 [3, 4]", "expected an array  "]
+    yield "array for a list", lambda: eager.join(single, axis=0), ["input_tensors is", "expected a list of arrays"]
+    yield "a row", lambda: eager.gemm(single[0], single), ["is 1 dimension [4], expected at least 2 dimensions, [*batch, m, k]"]
+    yield (
+        "flags",
+        lambda: eager.gemm(single, single.T, flags="ALLOW_HALF_PRECISION_COMPUTATION"),
+        ["flags is not a member", "describe the operator and give it to dml.compile(desc, flags=...)"],
+    )
+    yield (
+        "padding",
+        lambda: eager.convolution(np.ones((1, 3, 8, 8), F32), np.ones((4, 3, 3, 3), F32), padding=1),
+        ["did you mean start_padding and end_padding?"],
+    )
+    yield "dim", lambda: eager.activation_softmax1(single, dim=1), ["did you mean axes?"]
     yield "unknown attribute", lambda: eager.gemm(single, single, transb="TRANSPOSE"), ["did you mean trans_b?"]
     yield "device", lambda: eager.abs(single, device="gpu"), ["did you mean 'cuda'?"]
     yield "line", lambda: eager.gemm(single, single), ["gemm at ", "test_eager.py"]
@@ -232,6 +251,7 @@ def test_every_function_is_listed_and_documented() -> None:
         ("gem", "gemm"),
         ("relu", "eager.activation_relu"),
         ("concat", "eager.join"),
+        ("linear", "did you mean eager.activation_linear, or eager.gemm (it is the matrix product)?"),
         ("GEMM", "gemm"),
         ("reshape", "other sizes"),
     ],

@@ -136,7 +136,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no batches": (lambda: line().fit([], verbose=0), r"x is without batches, expected one batch at least"),
     "no batches in steps": (lambda: line().fit([], steps_per_epoch=2, epochs=1, verbose=0), r"x is without batches"),
-    "a batch of x": (lambda: line().fit([X], verbose=0), r"x\[0\] is a ndarray, expected \(x, y\) or \(x, y, sample_weight\)"),
+    "a batch of x": (lambda: line().fit([X], verbose=0), r"x\[0\] is an ndarray, expected \(x, y\) or \(x, y, sample_weight\)"),
     "a batch of four": (lambda: line().fit([(X, Y, Y, Y)], verbose=0), r"x\[0\] is a tuple of 4"),
     "sizes": (lambda: line().fit([*BATCHES, (X, Y[:3])], verbose=0), r"x\[3\]\.y is of 3 samples, expected 10, as many as x\[3\]\.x has"),
     "shape": (lambda: line().fit([(X[:, :3], Y)], verbose=0), r"x\[0\]\.x is of shape \[10, 3\], expected \[None, 4\]"),

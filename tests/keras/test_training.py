@@ -346,7 +346,7 @@ FIT: list[tuple[str, Callable[[], Any], str]] = [
     ("split", lambda: line().fit(X, Y, validation_split=1.0), r"validation_split is 1\.0, expected at least 0 and less than 1"),
     ("split of nothing", lambda: line().fit(X[:1], Y[:1], validation_split=0.5), r"expected at least one sample on either side"),
     ("split beside data", lambda: line().fit(X, Y, validation_split=0.5, validation_data=(X, Y)), r"expected 0 beside validation_data"),
-    ("validation of x", lambda: line().fit(X, Y, validation_data=X), r"validation_data is a ndarray, expected \(x, y\) or"),
+    ("validation of x", lambda: line().fit(X, Y, validation_data=X), r"validation_data is an ndarray, expected \(x, y\) or"),
     ("validation of one", lambda: line().fit(X, Y, validation_data=(X,)), r"validation_data is a tuple of 1, expected"),
     ("validation data", lambda: line().fit(X, Y, validation_data=(X[:, :3], Y)), r"validation_data\.x is of shape \[8, 3\], expected"),
     ("epochs", lambda: line().fit(X, Y, nb_epoch=-1), r"nb_epoch is -1, expected 0 or more"),

@@ -34,7 +34,7 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
         r"input is torch\.float32, expected torch\.float16.*\n.*\n.*input\.to\(torch\.float16\)",
     ),
     ("types of the states", lambda: dt.GRU(4, 6)(X, H.half()), r"hx is torch\.float16, expected torch\.float32"),
-    ("no tensor", lambda: dt.GRU(4, 6)(X.numpy()), r"input is a ndarray, expected a torch\.Tensor"),
+    ("no tensor", lambda: dt.GRU(4, 6)(X.numpy()), r"input is an ndarray, expected a torch\.Tensor.*\n.*torch\.as_tensor\(input\)"),
     ("no input", lambda: dt.GRU(4, 6)(None), "input is a NoneType"),
     ("another device", lambda: dt.GRU(4, 6)(X.to("meta")), "input is on meta, expected a tensor on cpu"),
     ("no memory", lambda: dt.GRU(4, 6, device="meta")(X.to("meta")), "the parameter is on meta, expected a tensor on the CPU"),

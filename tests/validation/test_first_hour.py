@@ -148,7 +148,16 @@ def test_a_tensor_that_cannot_be_prints_no_bytes() -> None:
 @pytest.mark.parametrize(
     ("name", "spoken"),
     [
-        *(("int", "an int"), ("list", "a list"), ("LSTM", "an LSTM"), ("GRU", "a GRU"), ("RNN", "an RNN"), ("UINT8", "a UINT8")),
+        *(
+            ("int", "an int"),
+            ("list", "a list"),
+            ("ndarray", "an ndarray"),
+            ("nan", "a nan"),
+            ("LSTM", "an LSTM"),
+            ("GRU", "a GRU"),
+            ("RNN", "an RNN"),
+            ("UINT8", "a UINT8"),
+        ),
         *(("object", "an object"), ("user", "a user"), ("Embedding", "an Embedding"), ("Sequential", "a Sequential")),
     ],
 )
