@@ -283,6 +283,9 @@ class Rebindable(BoundWork):
         changed: dict[str, BoundTensor] = {}
         producers: dict[str, int] = {}
         for name, value in tensors.items():
+            if value is None:
+                problems.append(_taken_away(name))
+                continue
             item, wrong = self._bind_replacement(known[name], value)
             if item is not None:
                 changed[name] = item
@@ -323,6 +326,10 @@ class Rebindable(BoundWork):
     @abstractmethod
     def _update_value_bounds(self, bound: Mapping[str, BoundTensor]) -> None:
         """Updates the values that have bounds."""
+
+
+def _taken_away(name: str) -> Problem:
+    return Problem("bind.missing", name, "None", "memory: what is bound can be replaced, not taken away")
 
 
 def _spans(bound: Mapping[str, BoundTensor]) -> dict[str, Span]:
@@ -432,11 +439,7 @@ class Dispatch(Rebindable):
     def _by_place(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         table = self.operator._tables.all["persistent" in self._areas]
         values, problems = table.by_place(tensors)
-        problems += [
-            Problem("bind.missing", spelling, "None", "memory: what is bound can be replaced, not taken away")
-            for spelling, value in tensors.items()
-            if value is None
-        ]
+        problems += [_taken_away(spelling) for spelling, value in tensors.items() if value is None]
         return values, problems
 
     def _bind_replacement(self, old: BoundTensor, value: Any) -> tuple[BoundTensor | None, list[Problem]]:

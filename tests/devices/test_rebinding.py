@@ -112,6 +112,7 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "type": ({"a_tensor": A.astype(np.float64)}, {"a_tensor": "array.type"}),
     "all are told": ({"a_tensor": A[..., ::2], "output_tensor": "x"}, {"a_tensor": "array.shape", "output_tensor": "array.kind"}),
     "unknown": ({"c_tensor": A}, {"c_tensor": "bind.unknown"}),
+    "none alone": ({"a_tensor": None}, {"a_tensor": "bind.missing"}),
     "none": ({"a_tensor": None, "c_tensor": A}, {"a_tensor": "bind.missing", "c_tensor": "bind.unknown"}),
     "part of an input": ({"output_tensor": dml.Buffer(A.ctypes.data + 4, 48)}, {"output_tensor": "hazard.in_place"}),
     "part of the output": ({"b_tensor": dml.Buffer(OUTPUT.ctypes.data + 16, 48)}, {"output_tensor": "hazard.in_place"}),
