@@ -10,6 +10,7 @@ import numpy as np
 from dmlpy.compiler import compile as compiled_for
 from dmlpy.description.arrays import Buffer
 from dmlpy.description.coercion import brief
+from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.devices import Device, binding
 from dmlpy.devices.graphs.ir import GraphIR
@@ -108,7 +109,9 @@ def compare(
         DescError: `graph` is no graph.
     """
     if not isinstance(graph, Graph):
-        raise DescError("compare", [Problem("field.form", "graph", brief(graph), "a graph, like that of GraphBuilder or dmlpy.x.graph")])
+        expected = "a graph, like that of GraphBuilder or dmlpy.x.graph"
+        remedy = "dml.reference computes a single operator in float64" if isinstance(graph, OperatorDesc) else None
+        raise DescError("compare", [Problem("field.form", "graph", brief(graph), expected, remedy=remedy)])
     if len(devices) != 2:
         raise BindError("compare", [Problem("bind.count", "devices", f"{len(devices)} given", "two")])
     (first, left), (second, right) = (_trace(graph, inputs, device) for device in devices)

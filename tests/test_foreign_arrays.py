@@ -144,5 +144,6 @@ def test_an_array_by_its_interface_alone_is_broadcast() -> None:
 
 
 def test_what_is_no_graph_is_not_compared() -> None:
-    with pytest.raises(dml.DescError, match=r"graph is .*, expected a graph"):
+    with pytest.raises(dml.DescError, match=r"graph is .*, expected a graph") as caught:
         dml.compare(ADD, [ONES, ONES], ("numpy", "reference"))
+    assert caught.value.problems[0].remedy == "dml.reference computes a single operator in float64"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 
 import dmlpy as dml
 from dmlpy.inspection.explain import explain
 from dmlpy.unknown_names import unknown_attribute
+
+MISSING = {"onnx": "onnx", "dask": r"dask\S*", "torch": "torch", "thinc": "(thinc|catalogue)"}
 
 ATTRIBUTES = {
     "ReluDesc": "did you mean dmlpy.ActivationReluDesc?",
@@ -70,3 +74,17 @@ def test_a_module_that_is_not_imported() -> None:
 def test_views_are_no_operators(name: str, told: str) -> None:
     with pytest.raises(dml.DescError, match=rf"remedy: it needs no operator: .*{told}"):
         explain(name)
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
+    code = """import sys
+for package, use in ("onnx", "from dmlpy import onnx; onnx.load"), *((name, f"import dmlpy.{name}") for name in ("dask", "torch", "thinc")):
+    sys.modules[package] = None
+    try:
+        exec(use)
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told = [rf"dmlpy\.{name} needs the package {package}: pip install 'dmlpy\[{name}\]'" for name, package in MISSING.items()]
+    assert re.fullmatch("\n".join(told), found.stdout.strip())

@@ -7,6 +7,9 @@ depends on its inputs, the desc and the kind of CPU or GPU that computes it, not
 bit-identical, so a task that Dask repeats elsewhere changes nothing.
 """
 
-from dmlpy.dask.mapping import map_blocks
+from dmlpy.messages.packages import packages_of as _packages_of
+
+with _packages_of("dask", "dask", "distributed"):
+    from dmlpy.dask.mapping import map_blocks
 
 __all__ = ["map_blocks"]

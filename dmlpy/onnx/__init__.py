@@ -13,14 +13,11 @@ from typing import Any as _Any
 
 import lazy_loader as _lazy_loader
 
+from dmlpy.messages.packages import packages_of as _packages_of
+
 _attribute, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> _Any:
-    try:
+    with _packages_of("onnx", "onnx", "ml_dtypes"):
         return _attribute(name)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("onnx", "ml_dtypes"):
-            raise
-        text = f"dmlpy.onnx needs the package {error.name}: pip install 'dmlpy[onnx]'"
-        raise ModuleNotFoundError(text, name=error.name) from None

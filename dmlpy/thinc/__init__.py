@@ -12,8 +12,11 @@ Weights have the layout of Thinc's `LSTM.v1`: `from_bytes` and `from_disk` load 
 - Both biases have gradients.
 """
 
-from dmlpy.thinc.encoders import BiLSTMEncoder
-from dmlpy.thinc.layers import GRU, LSTM, RNN
-from dmlpy.thinc.pytorch import from_pytorch, to_pytorch
+from dmlpy.messages.packages import packages_of as _packages_of
+
+with _packages_of("thinc", "thinc", "catalogue"):
+    from dmlpy.thinc.encoders import BiLSTMEncoder
+    from dmlpy.thinc.layers import GRU, LSTM, RNN
+    from dmlpy.thinc.pytorch import from_pytorch, to_pytorch
 
 __all__ = ["GRU", "LSTM", "RNN", "BiLSTMEncoder", "from_pytorch", "to_pytorch"]

@@ -17,7 +17,10 @@ Differences from torch.nn:
 - torch.compile and torch.export see a network as one operator, `torch.ops.dmlpy.cudnn_rnn`.
 """
 
-from dmlpy.torch.function import DerivativeError, cudnn_rnn
-from dmlpy.torch.modules import GRU, LSTM, RNN
+from dmlpy.messages.packages import packages_of as _packages_of
+
+with _packages_of("torch", "torch"):
+    from dmlpy.torch.function import DerivativeError, cudnn_rnn
+    from dmlpy.torch.modules import GRU, LSTM, RNN
 
 __all__ = ["GRU", "LSTM", "RNN", "DerivativeError", "cudnn_rnn"]

@@ -144,7 +144,7 @@ CODES: dict[str, Callable[[Path], Any]] = {
     "layer.kind": lambda _: model(3),
     "layer.not_built": lambda _: Dense(3).set_weights([]),
     "layer.not_trained": lambda _: model(Dense(3, input_dim=4)).layers[0].backward(zeros(2, 3)),
-    "layer.argument": lambda folder: load(folder, DENSE, header='{"layers": [{"class": "Dense", "arguments": {"init": "zero"}}]}', whole=True),
+    "layer.argument": lambda folder: load(folder, DENSE, header='{"layers": [{"class": "Dense", "arguments": {}}]}', whole=True),
     "layer.unknown": lambda folder: load(folder, DENSE, header='{"layers": [{"class": "Tense", "arguments": {}}]}', whole=True),
     "loss.unknown": lambda _: compiled(loss="huber"),
     "mask.shape": lambda _: SimpleRNN(3)(zeros(2, 5, 4), mask=np.ones((2, 4))),

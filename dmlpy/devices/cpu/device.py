@@ -68,12 +68,13 @@ class CpuDevice(NumpyDevice):
         found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}
         if not llvmlite_is_installed():
             return found | {"compiled plans": "none: llvmlite is not installed (pip install 'dmlpy[cpu]')"}
-        from dmlpy.devices.cpu.isa import host_isa
+        from dmlpy.devices.cpu.isa import host_isa, multiplies_bfloat16
 
         isa = host_isa()
         return found | {
             "llvmlite": version("llvmlite"),
             "vector registers": f"{isa.registers} of {isa.lanes} floats",
+            "BFLOAT16 products": "yes" if multiplies_bfloat16() else "no",
         }
 
 

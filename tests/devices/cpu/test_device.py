@@ -136,11 +136,12 @@ def test_a_graph_of_compiled_and_other_operators() -> None:
 @pytest.mark.parametrize("installed", [True, False])
 def test_its_description(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from dmlpy.devices.cpu import device
-    from dmlpy.devices.cpu.isa import host_isa
+    from dmlpy.devices.cpu.isa import host_isa, multiplies_bfloat16
 
     monkeypatch.setattr(device, "llvmlite_is_installed", lambda: installed)
     found = dml.device("cpu").describe()
     if installed:
         assert found["vector registers"] == f"{host_isa().registers} of {host_isa().lanes} floats"
+        assert found["BFLOAT16 products"] == ("yes" if multiplies_bfloat16() else "no")
     else:
         assert found["compiled plans"] == "none: llvmlite is not installed (pip install 'dmlpy[cpu]')"
