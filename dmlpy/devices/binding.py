@@ -18,10 +18,11 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import int4_type, pack_tensor, unpack_tensor
 from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
 from dmlpy.devices.device import Memory
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.device import Device
@@ -467,3 +468,16 @@ def copy_back(data: np.ndarray[Any, Any], desc: TensorDesc, values: np.ndarray[A
     """Copies a described tensor from its bytes to an array of valid form."""
     unpacks = int4_type(values.dtype) is not None
     values[...] = unpack_tensor(data, desc).astype(values.dtype) if unpacks else strided(data, desc)
+
+
+def unnamed_error(name: str, inputs: Iterable[str], unnamed: Sequence[object]) -> TypeError:
+    """The error for a call with arrays that are not given by name.
+
+    Args:
+        name: what is called.
+        inputs: the names of the inputs that it takes.
+        unnamed: the arrays.
+    """
+    names = [*inputs]
+    form = ", ".join(f"{own}=..." for own in names[:4]) + (", ..." if len(names) > 4 else "")
+    return TypeError(f"{name} takes arrays by name, op({form}); {plural(len(unnamed), 'value')} without a name")

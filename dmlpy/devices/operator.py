@@ -20,7 +20,7 @@ from dmlpy.devices.dispatch import BoundedValues, Dispatch, ValueBound
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes, layout_fingerprint, packed_bytes, packed_memory
 from dmlpy.devices.plan import ArrayPlan, BindingProperties, BoundAddress, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
-from dmlpy.messages.naming import listed, plural
+from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import BindError, PickleError, Problem
 
 if TYPE_CHECKING:
@@ -409,8 +409,7 @@ class CompiledOperator:
     def _unnamed_error(self, unnamed: Sequence[object], packed: Sequence[str] = ()) -> TypeError:
         """The error for arrays that are not given by name."""
         names = [slot.place for slot in self.desc.input_slots() if slot.tensor is not None and slot.place not in packed]
-        form = ", ".join(f"{name}=..." for name in names[:4]) + (", ..." if len(names) > 4 else "")
-        return TypeError(f"{self.name} takes arrays by name, op({form}); {plural(len(unnamed), 'value')} without a name")
+        return binding.unnamed_error(self.name, names, unnamed)
 
     def _repr_html_(self) -> str:
         from dmlpy.devices.notebook import operator_html

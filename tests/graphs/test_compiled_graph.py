@@ -397,3 +397,20 @@ def test_what_lies_between_the_entries_of_a_new_array_is_zero(any_device: dml.De
     data = any_device.read(any_device.view(array).pointer, desc.extent_in_bytes, any_device.current_stream())
     numbers = np.frombuffer(data, np.float32)
     assert not numbers[1::2].any()
+
+
+def test_the_plan_names_each_node_with_the_plan_of_its_operator() -> None:
+    g = dml.GraphBuilder("net")
+    powers = g.add(dml.ElementWiseExpDesc, "powers", input_tensor=g.input("x", tensor(1, 3)))
+    g.output("y", g.add(dml.ActivationSoftmax1Desc, "shares", input_tensor=powers, axes=[1]))
+    op = dml.compile(g.build(), "numpy")
+    plans = [dml.compile(step.operator.desc, "numpy").plan.replace("\n", "\n    ") for step in op._program.steps]
+    assert op.plan == f"powers\n    {plans[0]}\nshares\n    {plans[1]}"
+    assert op.prepare().plan == op.plan
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_arrays_without_their_names_are_refused_with_the_names(prepared: bool) -> None:
+    op: Any = dml.compile(branches(), "numpy")
+    with pytest.raises(TypeError, match=r"takes arrays by name, op\(x=\.\.\.\); 1 value without a name"):
+        (op.prepare() if prepared else op)(values(2, 3, 4))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from dmlpy.devices.binding import BoundTensor, KnownLayouts
 from dmlpy.devices.graphs.calls import GraphCalls
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.hazards import shared_memory
-from dmlpy.devices.graphs.ir import NumberedInputs
+from dmlpy.devices.graphs.ir import NumberedInputs, node_name
 from dmlpy.devices.graphs.launches import GraphLaunches
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes
@@ -112,6 +113,12 @@ class CompiledGraph:
         count = self.graph.input_count + self.graph.output_count
         return BindingProperties(count, self._program.plan.size, self._program.persistent_size)
 
+    @property
+    def plan(self) -> str:
+        """Describes which kernels run each node and why, in the order in which the nodes run."""
+        graph = self._program.ir.graph
+        return "\n".join(f"{node_name(graph, step.node)}\n{indent(step.operator.plan, '    ')}" for step in self._program.steps)
+
     def explain_plan(self) -> GraphReport:
         """Reports the order of the nodes, the plan of the memory, and the work and predicted cost of one dispatch.
 
@@ -184,12 +191,13 @@ class CompiledGraph:
 
         return enqueue
 
-    def __call__(self, *, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
+    def __call__(self, *unnamed: Never, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once. Owned inputs are among the arguments; they are copied and packed for this call.
 
         In a stream that is being captured the call is captured, and the memory that it allocates is held as long as the CUDA graph.
 
         Args:
+            *unnamed: nothing: arrays are given by name.
             stream: as for `Dispatch`.
             copy: whether arrays in host memory are copied to a GPU (and passed outputs back); not while captured.
             temporary: scratch, as for `bind`; None allocates it. It may be used again as soon as the stream has come past this call.
@@ -202,6 +210,8 @@ class CompiledGraph:
             BindError: arrays or scratch that do not fit; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
+        if unnamed:
+            raise binding.unnamed_error(self.name, self.inputs, unnamed)
         return self._run(tensors, None, stream, copy=copy, temporary=temporary)
 
     def trace(self, inputs: Values = None, /, *, stream: Any = None, **tensors: Any) -> dict[str, Any]:
@@ -507,6 +517,11 @@ class PreparedGraph:
     def binding_properties(self) -> BindingProperties:
         return self.graph.binding_properties
 
+    @property
+    def plan(self) -> str:
+        """What `CompiledGraph.plan` describes."""
+        return self.graph.plan
+
     def explain_plan(self) -> GraphReport:
         """Reports what `CompiledGraph.explain_plan` reports."""
         return self.graph.explain_plan()
@@ -517,8 +532,10 @@ class PreparedGraph:
         alike = graph.device is self.device and layout is not None and layout == graph._packing.layout
         return PreparedGraph(graph, self._memory, self._owned) if alike else None
 
-    def __call__(self, *, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
+    def __call__(self, *unnamed: Never, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once, as `CompiledGraph.__call__` does, without the owned inputs."""
+        if unnamed:
+            raise binding.unnamed_error(self.graph.name, self.graph._unprepared_inputs, unnamed)
         return self.graph._run(tensors, self._memory, stream, copy=copy, temporary=temporary, calls=self._calls)
 
     def profile(self, inputs: Values = None, /, *, runs: int = 20, stream: Any = None, **tensors: Any) -> Profile:
