@@ -1,4 +1,4 @@
-"""A record as an SVG picture: the time of each library over dmlpy's, a line for each shape and pass.
+"""A record as an SVG picture: the time of each library relative to dmlpy's, a line for each shape and pass.
 
 The axis of times is logarithmic. A marker to the right of dmlpy's line is a slower library; the short bar to its left is the floor. The
 file does not depend on when or where it was drawn; it contains the SHA-256 of its record.
@@ -76,7 +76,7 @@ def draw(record: Record, sha256: str) -> str:
     found = lines(record)
     if not found:
         raise ValueError("the record has no work that both dmlpy and another library were timed with: there is nothing to draw")
-    title = f"Time over dmlpy's: {record.device_name}, {record.date[:10]}"
+    title = f"Time relative to dmlpy's: {record.device_name}, {record.date[:10]}"
     with matplotlib.rc_context(STYLE):
         height = MARGIN + LINE * len(found)
         figure = Figure((WIDTH, height))
@@ -103,7 +103,7 @@ def _lines(axes: Axes, found: list[Line]) -> None:
     axes.set_axisbelow(True)
     axes.spines[:].set_visible(False)
     axes.axvline(1.0, color="#333333", linewidth=1.2)
-    axes.set_xlabel("time over dmlpy's (log): right of the line dmlpy is faster")
+    axes.set_xlabel("time relative to dmlpy's, logarithmic: to the right of the line dmlpy is faster")
     for place, line in enumerate(found):
         axes.annotate(line.own, (1.02, place), xycoords=("axes fraction", "data"), va="center", annotation_clip=False)
         if line.floor is not None:

@@ -34,9 +34,10 @@ COMMANDS = {
 }
 """The options of the command that makes a record, by the record's name."""
 EXPLAINED = (
-    "dmlpy's median time, and the other libraries' medians over it for the same work: above 1 dmlpy is faster, **below 1** slower. The "
-    "record has their times with the 10th and 90th percentiles."
+    "dmlpy's median time, and the other libraries' medians relative to it for the same work: above 1 dmlpy is faster, **below 1** slower. "
+    "The record has their times with the 10th and 90th percentiles."
 )
+QUOTIENTS = "The quotients of times are dmlpy's divided by the other library's: below 1 dmlpy is faster."
 
 
 def block(name: str, records: Path) -> str:
@@ -63,13 +64,13 @@ def _layers(record: Record, name: str) -> list[str]:
     if memory := tables.memory_markdown(record):
         found.append(memory)
     if picture.lines(record):
-        found.append(f"![The time of each library over dmlpy's, a line for each shape and pass]({RECORDS.name}/{name}.svg)")
+        found.append(f"![The time of each library relative to dmlpy's, a line for each shape and pass]({RECORDS.name}/{name}.svg)")
     return found
 
 
 def _operators(record: Record) -> list[str]:
     """The paragraphs about single operators."""
-    return [f"{_where(record)} {_conditions(record)}", *filter(None, [report.goal_text(record)]), report.markdown(record)]
+    return [f"{_where(record)} {_conditions(record)} {QUOTIENTS}", *filter(None, [report.goal_text(record)]), report.markdown(record)]
 
 
 def goals(name: str, records: Path) -> str:

@@ -298,6 +298,12 @@ def record() -> Record:
     return Record(date="2026-11-23T07:00", device={"kind": "cpu", "name": "NumPy"}, host=host, versions=versions, runs=runs)
 
 
+@pytest.mark.parametrize(("least", "shown"), [(2.0, "0.05×"), (0.09, "0.002×"), (3.9, "0.1×"), (397.0, "9.9×"), (399.0, "10×")])
+def test_no_ratio_is_shown_as_nothing(least: float, shown: str, record: Record) -> None:
+    record.runs[0].least_us = least
+    assert report.markdown(record).splitlines()[2].split(" | ")[5] == shown
+
+
 def test_the_table_has_least_times_and_ratios(record: Record) -> None:
     assert report.markdown(record).splitlines() == [
         "| operator | tensor | dmlpy 1 | ONNX Runtime 3 | PyTorch | dmlpy / ONNX Runtime | dmlpy / PyTorch |",

@@ -277,7 +277,7 @@ def test_the_picture_is_the_same_each_time_and_names_its_record(record: Record) 
         ">1.20 ms<",
         ">2×<",
         ">floor<",
-        "Time over dmlpy's: Some Processor, ",
+        "Time relative to dmlpy's: Some Processor, ",
     ):
         assert text in first  # text is text, not outlines
     assert "batchnorm" not in first  # dmlpy has no time there

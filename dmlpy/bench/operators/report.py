@@ -80,7 +80,9 @@ def _fastest(row: Row) -> Measurement | None:
 
 
 def _times(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.1f}×" if ratio < 9.95 else f"{ratio:.0f}×"
+    if ratio is None:
+        return ""
+    return f"{ratio:.1g}×" if ratio < 0.095 else f"{ratio:.1f}×" if ratio < 9.95 else f"{ratio:.0f}×"
 
 
 def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
