@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -194,8 +195,11 @@ def warmed_table(found: Sequence[Warmed], device: Device | str = "cpu") -> Table
 
 def place() -> str:
     """Where the kernels are cached."""
-    kept = ImageStore.open() is not None
-    return f"stored in {cache_directory()}" if kept else "not stored: there is no folder that only the user can write to"
+    if ImageStore.open() is not None:
+        return f"stored in {cache_directory()}"
+    chosen = os.environ.get("DMLPY_CACHE_DIR")
+    folder = f"DMLPY_CACHE_DIR is {chosen!r}, which is no" if chosen else "there is no"
+    return f"not stored: {folder} folder that only the user can write to"
 
 
 def cache_contents() -> str:
