@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import dmlpy as dml
+from dmlpy import onnx
 from dmlpy.inspection.explain import explain
 from dmlpy.unknown_names import unknown_attribute
 
@@ -74,6 +75,19 @@ def test_a_module_that_is_not_imported() -> None:
 def test_views_are_no_operators(name: str, told: str) -> None:
     with pytest.raises(dml.DescError, match=rf"remedy: it needs no operator: .*{told}"):
         explain(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("InferenceSession", "dmlpy.onnx.load(path).compile(device) in its place"),
+        ("laod", "did you mean dmlpy.onnx.load?"),
+        ("optimizer3", "expected one of "),
+    ],
+)
+def test_names_of_onnx(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"dmlpy.onnx has no name {name!r}: {hint}")):
+        getattr(onnx, name)
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra() -> None:

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return __dir__()
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     from dmlpy.eager.functions import make_function
 
-    if name.startswith("_") or (kind := _operator_of(name)) is None:
-        raise AttributeError(_unknown(name))
+    if (kind := _operator_of(name)) is None:
+        from dmlpy.x.unknown_functions import unknown_function
+
+        raise AttributeError(unknown_function("eager", name), name=name)
     function = globals()[name] = make_function(kind)
     return function
 
@@ -44,15 +48,3 @@ def _operator_of(name: str) -> type[OperatorDesc] | None:
         if spelling in OPERATORS and function_name(OPERATORS[spelling]) == name:
             return OPERATORS[spelling]
     return None
-
-
-def _unknown(name: str) -> str:
-    from dmlpy.description.other_names import operator_remedy
-    from dmlpy.description.registry import OPERATORS
-    from dmlpy.x.signatures import function_name
-
-    if name.startswith("_"):
-        return f"module {__name__!r} has no attribute {name!r}"
-    functions = {kind.short_name(): f"eager.{function_name(kind)}" for kind in OPERATORS.values()}
-    hint = operator_remedy(name, functions, functions.__getitem__)
-    return f"dmlpy.eager has no function {name!r}{f': {hint}' if hint else ''}"

@@ -20,4 +20,17 @@ _attribute, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> _Any:
     with _packages_of("onnx", "onnx", "ml_dtypes"):
-        return _attribute(name)
+        try:
+            return _attribute(name)
+        except AttributeError:
+            raise AttributeError(_unknown(name), name=name) from None
+
+
+def _unknown(name: str) -> str:
+    from dmlpy.messages.naming import did_you_mean
+
+    if name.startswith("_"):
+        return f"module 'dmlpy.onnx' has no attribute {name!r}"
+    session = "dmlpy.onnx.load(path).compile(device) in its place" if name == "InferenceSession" else None
+    hint = session or did_you_mean(name, __all__, "dmlpy.onnx.{}".format) or f"expected one of {', '.join(__all__)}"
+    return f"dmlpy.onnx has no name {name!r}: {hint}"

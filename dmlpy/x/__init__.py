@@ -9,6 +9,22 @@
 `__init__.pyi` lists the names; `python -m dmlpy.x.stubs` writes it and the functions.
 """
 
+from typing import Any as _Any
+
 import lazy_loader as _lazy_loader
 
-__getattr__, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
+_attribute, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> _Any:
+    try:
+        return _attribute(name)
+    except AttributeError:
+        if name.startswith("_"):
+            raise
+        from dmlpy.description.registry import OPERATORS
+        from dmlpy.x.signatures import function_name
+        from dmlpy.x.unknown_functions import unknown_function
+
+        functions = {*map(function_name, OPERATORS.values())}
+        raise AttributeError(unknown_function("x", name, [own for own in __all__ if own not in functions]), name=name) from None

@@ -68,6 +68,13 @@ def in_c(**members: Any) -> dml.RNNDesc:
 REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
     # what is wrong, the call, code, place, remedy
     ("unknown member", lambda: rnn(wieght_tensor=None), "field.unknown", "wieght_tensor", "did you mean weight_tensor?"),
+    (
+        "another library's name of a member",
+        lambda: dml.TensorDesc(data_type="INT8", sizes=[1], shape=[1]),
+        "field.unknown",
+        "shape",
+        "did you mean sizes?",
+    ),
     ("unknown member in C beside Python's", lambda: rnn(WieghtTensor=None), "field.unknown", "WieghtTensor", "did you mean weight_tensor?"),
     (
         "unknown member in Python beside C's",

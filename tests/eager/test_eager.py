@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy import eager
+from dmlpy import eager, x
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices import Device
 from dmlpy.eager import calls, runs
@@ -257,5 +257,11 @@ def test_every_function_is_listed_and_documented() -> None:
     ],
 )
 def test_an_unknown_function_is_told_the_known_one(name: str, told: str) -> None:
-    with pytest.raises(AttributeError, match=re.escape(told)):
-        getattr(eager, name)
+    for module in (eager, x):
+        with pytest.raises(AttributeError, match=re.escape(told.replace("eager.", f"{module.__name__.removeprefix('dmlpy.')}."))):
+            getattr(module, name)
+
+
+def test_a_function_that_is_no_operator_s_is_suggested_too() -> None:
+    with pytest.raises(AttributeError, match=r"dmlpy\.x has no function 'inptu': did you mean x\.input\?"):
+        x.inptu  # type: ignore[attr-defined]  # noqa: B018

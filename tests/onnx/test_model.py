@@ -72,7 +72,7 @@ def test_messages_name_the_node() -> None:
     [
         ({}, "x is not given"),
         ({"X": np.zeros((4, 3), np.float32)}, "did you mean x"),
-        ({"x": np.zeros((4, 3), np.float64)}, "of type float64"),
+        ({"x": np.zeros((4, 3), np.float64)}, "x is float64, expected float32"),
         ({"x": np.zeros((4, 2), np.float32)}, "of sizes [4, 2]"),
     ],
 )

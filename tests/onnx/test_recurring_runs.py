@@ -90,8 +90,8 @@ def test_inputs_that_do_not_fit_are_refused_as_before(device: str) -> None:
     for _ in range(4):
         check(compiled(right), right)
     wrong: dict[str, dict[str, Any]] = {
-        "of type float64": {"x": right["x"].astype(np.float64)},
-        "of type >f4": {"x": right["x"].astype(">f4")},
+        "x is float64, expected float32": {"x": right["x"].astype(np.float64)},
+        "x is >f4, expected float32": {"x": right["x"].astype(">f4")},
         r"of sizes \[2, 5\]": {"x": right["x"][:2]},
         "no input of the model": {"q": right["x"]},
     }

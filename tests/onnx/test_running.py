@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,16 +183,31 @@ def test_optionals_hold_a_tensor_or_nothing() -> None:
     [
         ("SequenceLength", "s", np.ones(3, np.float32), "s is an array of float32 [3], expected a list: the input is a sequence"),
         ("SequenceLength", "s", None, "s is None, expected a list"),
-        ("SequenceLength", "s", [np.ones(1, np.float32), np.ones(1)], "s[1] is of type float64, expected of type float32"),
-        ("SequenceLength", "s", ["text"], "s[0] is of type <U4, expected of type float32"),
+        ("SequenceLength", "s", [np.ones(1, np.float32), np.ones(1)], "s[1] is float64, expected float32"),
+        ("SequenceLength", "s", ["text"], "s[0] is <U4, expected float32"),
         ("OptionalHasElement", "o", np.ones(3, np.float32), "o is of sizes [3], expected float32 [2]"),
-        ("OptionalHasElement", "o", np.ones(2, np.int32), "o is of type int32, expected of type float32"),
+        ("OptionalHasElement", "o", np.ones(2, np.int32), "o is int32, expected float32"),
     ],
 )
 def test_sequences_and_optionals_that_do_not_fit_are_reported(operator: str, name: str, wrong: Any, text: str) -> None:
     compiled = listed(make_node(operator, [name], ["h" if name == "o" else "i2"]), outputs=["h" if name == "o" else "i2"])
     with pytest.raises(dml.BindError, match=re.escape(text)):
         compiled({name: wrong})
+
+
+@pytest.mark.parametrize("way", ["call", "run", "profile", "compare"])
+def test_inputs_without_their_names_are_refused_with_the_names(way: str) -> None:
+    compiled: Any = chain().compile("numpy")
+    array = np.ones((4, 3), np.float32)
+    calls = {"call": compiled, "run": compiled.run, "profile": compiled.profile, "compare": partial(compiled.compare, "reference")}
+    with pytest.raises(dml.BindError, match=r"inputs is an array of float32 \[4, 3\], expected a mapping(.|\n)*name it: \{'x': array\}"):
+        calls[way](array)
+
+
+def test_outputs_lie_in_one_of_two_places() -> None:
+    compiled: Any = chain().compile("numpy")
+    with pytest.raises(dml.DescError, match="outputs is 'gpu', expected 'host' or 'device'"):
+        compiled.run({"x": np.ones((4, 3), np.float32)}, outputs="gpu")
 
 
 def test_a_type_that_does_not_fit_has_a_remedy() -> None:

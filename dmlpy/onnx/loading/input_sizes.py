@@ -116,7 +116,7 @@ def fit_problems(name: str, value: Value, dtype: np.dtype[Any] | None, sizes: Se
     if value.element is not None and dtype is not None and dtype != dtype_of(value.element):
         wanted = dtype_of(value.element)
         remedy = f"convert it: .astype({str(wanted)!r})"
-        problems.append(Problem("onnx.inputs", name, f"of type {dtype}", f"of type {wanted}", (), remedy))
+        problems.append(Problem("onnx.inputs", name, str(dtype), str(wanted), (), remedy))
     own = value.sizes
     if own is not None and (len(own) != len(sizes) or any(isinstance(a, int) and a != b for a, b in zip(own, sizes, strict=True))):
         problems.append(Problem("onnx.inputs", name, f"of sizes {listed(sizes)}", value.summary()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +17,7 @@ from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.profile import Profile, checked_runs, profile_whole
 from dmlpy.messages.naming import did_you_mean, listed
-from dmlpy.messages.problems import BindError, CompileError, DmlError, Problem
+from dmlpy.messages.problems import BindError, CompileError, DescError, DmlError, Problem
 from dmlpy.onnx.loading.input_sizes import fit_problems
 from dmlpy.onnx.loading.size_candidates import size_candidates
 from dmlpy.onnx.lowering.cache import LRUCache
@@ -30,7 +31,7 @@ from dmlpy.onnx.runtime.open_sizes import OpenSizes
 from dmlpy.onnx.runtime.profiling import profile_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from dmlpy.compiler import Flags
     from dmlpy.description.enums import FeatureLevel
@@ -92,7 +93,7 @@ class CompiledModel:
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Runs the model: `run` with its inputs as keywords."""
-        return self.run(dict(inputs or {}) | named)
+        return self.run(named if inputs is None else {**self._by_name(inputs), **named})
 
     def run(self, inputs: Mapping[str, Any], *, outputs: Literal["host", "device"] = "host") -> dict[str, Any]:
         """Runs the model.
@@ -109,9 +110,12 @@ class CompiledModel:
         Raises:
             BindError: inputs that are missing, unknown, or of another type or size.
             CompileError: the model does not run with these sizes.
+            DescError: `outputs` is neither place.
             DeviceError: not enough memory, a failed launch, or a node that fails on the host.
         """
         on_device = outputs == "device"
+        if not on_device and outputs != "host":
+            raise DescError(f"{self.model.name}.run", [Problem("field.form", "outputs", brief(outputs), "'host' or 'device'")])
         key = self._host_signature(inputs)
         if key is not None and (bound := self._recurring.find(key)) is not None:
             with suppress(BindError):  # which the run below reports
@@ -134,7 +138,7 @@ class CompiledModel:
 
     def _host_signature(self, inputs: Mapping[str, Any]) -> Signature | None:
         """The types and sizes of the inputs if they are all that the model has, NumPy's arrays, for a device with host memory."""
-        if not self._reads_host_arrays or len(inputs) != len(self._tensors):
+        if not self._reads_host_arrays or not isinstance(inputs, Mapping) or len(inputs) != len(self._tensors):
             return None
         found = []
         for name in self._tensors:
@@ -206,9 +210,17 @@ class CompiledModel:
             raise BindError(self.model.name, problems)
         return self._compile_for_sizes(found)
 
+    def _by_name(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The inputs, which a caller may have given without their names."""
+        if isinstance(inputs, Mapping):
+            return inputs
+        name = next(iter(self.model.inputs), "name")
+        expected, remedy = "a mapping of the model's input names to arrays", f"name it: {{{name!r}: array}}"
+        raise BindError(self.model.name, [Problem("bind.form", "inputs", brief(inputs), expected, remedy=remedy)])
+
     def _arrays(self, given: Mapping[str, Any]) -> dict[str, Any]:
         problems = []
-        wanted = self.model.inputs
+        wanted, given = self.model.inputs, self._by_name(given)
         for name in given:
             if name not in wanted:
                 problems.append(
