@@ -22,7 +22,9 @@ def unknown_attribute(name: str, public: Sequence[str]) -> str:
     """
     if name.startswith("_"):
         return f"module 'dmlpy' has no attribute {name!r}"
-    if find_spec(f"dmlpy.{name}") is not None:  # `from dmlpy import x` asks for the attribute first; a search would import all operators
+    if (
+        name.isidentifier() and find_spec(f"dmlpy.{name}") is not None
+    ):  # `from dmlpy import x` asks for the attribute first; a search would import all operators
         return f"dmlpy.{name} is a module that is not imported: import dmlpy.{name}"
     hint = _c_name(name) or _operator(name) or did_you_mean(name, public, "dmlpy.{}".format)
     return f"dmlpy has no name {name!r}{f': {hint}' if hint else ''}"

@@ -52,7 +52,7 @@ def test_an_unknown_attribute(name: str) -> None:
         getattr(dml, name)
 
 
-@pytest.mark.parametrize("name", ["__wrapped__", "_private", "qqqqqq"])
+@pytest.mark.parametrize("name", ["__wrapped__", "_private", "qqqqqq", "qqqqqq.qqqqqq"])
 def test_a_name_like_no_other_gets_no_hint(name: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(dml, name)

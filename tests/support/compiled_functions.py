@@ -53,6 +53,10 @@ def extremes(x: Any, y: Any) -> Any:
     return min(x, y, 7) * 100 + max(x, y, -7) + abs(x - y)
 
 
+def extremes_of_truths(x: Any, y: Any) -> Any:
+    return int(min(x > 0, y > 0)) + 2 * int(max(x > 0, y > 0)) + 4 * int((x > 0) < (y > 0))
+
+
 def nested_loops(x: Any, y: Any) -> Any:
     total = 0
     for outer in range(x % 5):
@@ -128,6 +132,7 @@ FUNCTIONS: list[Callable[[Any, Any], Any]] = [
     comparisons,
     mixed_numbers,
     extremes,
+    extremes_of_truths,
     nested_loops,
     loops_of_any_step,
     a_loop_without_end,
@@ -234,6 +239,23 @@ def _returns_two_types(x: Any) -> Any:
     return 0.5
 
 
+def _returns_sometimes(x: Any) -> Any:
+    if x > 0:
+        return 1
+
+
+def _remainder_of_floats(x: Any) -> Any:
+    return int(x * 0.5 % 2.0)
+
+
+def _among_others(x: Any) -> Any:
+    return x not in (1, 2)
+
+
+def _beyond(x: Any) -> Any:
+    return (x, 1)[2]  # type: ignore[misc]
+
+
 def _ambiguous(x: Any) -> Any:
     value = x * 0.5 if x > 3 else 1.5
     if x > 0:
@@ -277,6 +299,10 @@ struct_view_of_fields = struct_view(FIELDS)
 REFUSED: list[tuple[Callable[..., Any], str]] = [
     (_of_two_types, r"total = total \* 0\.5: the variable is of type int64, the value of type float64"),
     (_returns_two_types, r"return 0\.5: the function returns values of several types"),
+    (_returns_sometimes, r"_returns_sometimes returns a value, but not always"),
+    (_remainder_of_floats, r"return int\(x \* 0\.5 % 2\.0\): floats of kernels have no operator Mod"),
+    (_among_others, r"return x not in \(1, 2\): values of kernels have no comparison NotIn"),
+    (_beyond, r"return \(x, 1\)\[2\]: tuple index out of range"),
     (_ambiguous, r"return other \+ x: a variable has values of several types"),
     (_lists, r"return \[x\]: kernels have no expressions such as \[x\]"),
     (_calls_python, r"return print\(x\): kernels cannot call print"),

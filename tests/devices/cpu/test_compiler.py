@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+import dmlpy as dml
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
@@ -14,6 +16,9 @@ from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.compiler.translation import Translation
 from dmlpy.devices.cpu.jit import Kernel
 from tests.support import compiled_functions as functions
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MODULE = "tests.support.compiled_functions"
 WRITER = Kernel(f"{MODULE}:build_writer", 3)
@@ -80,6 +85,19 @@ def test_functions_of_other_kinds(target: str, x: int, expected: int) -> None:
 def test_what_cannot_be_compiled_is_refused(function: Any, message: str) -> None:
     with pytest.raises(KernelError, match=rf"compiled_functions\.py:\d+: .*{message}|^{message}"):
         Translation().add_kernel(function, 1, returns=False, symbol="kernel")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"), [(None, "FileNotFoundError"), ("def other(x):\n    return x\n", "it has no kernel at line 1")]
+)
+def test_a_source_that_does_not_fit_is_reported(source: str | None, message: str, tmp_path: Path) -> None:
+    """Packages may leave out sources, and an update may replace those of a running process."""
+    file, scope = tmp_path / "kernels.py", dict[str, Any]()
+    exec(compile("def kernel(x):\n    return x\n", str(file), "exec"), scope)
+    if source is not None:
+        file.write_text(source)
+    with pytest.raises(dml.DeviceError, match=f"compiles kernel from its source file, .*kernels.py, which it cannot use: {message}"):
+        Translation().add_kernel(scope["kernel"], 1, returns=True, symbol="kernel")
 
 
 def test_a_function_is_compiled_once_for_its_types() -> None:

@@ -135,7 +135,10 @@ class Arithmetic:
             common = int64
         a, b = self.converted(x, common), self.converted(y, common)
         if isinstance(common, Float):
-            return Value(common, getattr(self._builder, _OF_FLOATS[type(kind)])(a, b))
+            name = _OF_FLOATS.get(type(kind))
+            if name is None:
+                raise TypeError(f"floats of kernels have no operator {type(kind).__name__}")
+            return Value(common, getattr(self._builder, name)(a, b))
         if not isinstance(common, Integer):
             raise TypeError(f"{common} has no operators; use the operations of `Simd`")
         return Value(common, self._of_integers(type(kind), bitwise, a, b))
@@ -173,16 +176,23 @@ class Arithmetic:
 
     def comparison(self, kind: ast.cmpop, x: Term, y: Term) -> Term:
         """Whether x compares to y so."""
-        if is_known(x) and is_known(y):
+        if is_known(x) and is_known(y) and type(kind) in _FOLDED:
             return bool(_FOLDED[type(kind)](x, y))
+        sign = _COMPARISONS.get(type(kind))
+        if sign is None:
+            raise TypeError(f"values of kernels have no comparison {type(kind).__name__}")
         x, y = self.value(x), self.value(y)
-        common, sign = promoted(x.type, y.type), _COMPARISONS[type(kind)]
-        a, b = self.converted(x, common), self.converted(y, common)
-        if isinstance(common, Integer):
-            compare = self._builder.icmp_unsigned if common is boolean else self._builder.icmp_signed
-        else:
-            compare = self._builder.fcmp_unordered if isinstance(kind, ast.NotEq) else self._builder.fcmp_ordered
-        return Value(boolean, compare(sign, a, b))
+        common = promoted(x.type, y.type)
+        return Value(boolean, self._compared(sign, common, self.converted(x, common), self.converted(y, common)))
+
+    def _compared(self, sign: str, kind: Type, a: Any, b: Any) -> Any:
+        """Whether a compares to b so, both of one type. Of NaN only `!=` is true."""
+        if isinstance(kind, Float):
+            return (self._builder.fcmp_unordered if sign == "!=" else self._builder.fcmp_ordered)(sign, a, b)
+        if not isinstance(kind, Integer):
+            raise TypeError(f"{kind} has no comparisons; use the operations of `Simd`")
+        # As a signed number of one bit, true would be -1.
+        return (self._builder.icmp_unsigned if kind is boolean else self._builder.icmp_signed)(sign, a, b)
 
     def unary(self, kind: ast.unaryop, x: Term) -> Term:
         """The operator of one operand."""
@@ -205,8 +215,7 @@ class Arithmetic:
         for other in others:
             common = promoted(best.type, other.type)
             a, b = self.converted(best, common), self.converted(other, common)
-            compare = self._builder.fcmp_ordered if isinstance(common, Float) else self._builder.icmp_signed
-            best = Value(common, self._builder.select(compare(sign, b, a), b, a))
+            best = Value(common, self._builder.select(self._compared(sign, common, b, a), b, a))
         return best
 
     def built_in(self, name: str, x: Term) -> Term:

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.messages.problems import DeviceError
+
 if TYPE_CHECKING:
     from types import FunctionType
 
@@ -20,9 +22,21 @@ def _functions_of(file: str) -> dict[tuple[str, int], ast.FunctionDef]:
 
 
 def syntax_of(function: FunctionType) -> ast.FunctionDef:
-    """The definition of a function in its file."""
+    """The definition of a function in its file.
+
+    Raises:
+        DeviceError: the file is missing, or it has changed since its module was imported.
+    """
     code = function.__code__
-    return _functions_of(code.co_filename)[code.co_name, code.co_firstlineno]
+    try:
+        return _functions_of(code.co_filename)[code.co_name, code.co_firstlineno]
+    except (OSError, SyntaxError) as error:
+        why = f"{type(error).__name__}: {error}"
+    except KeyError:
+        why = f"it has no {code.co_name} at line {code.co_firstlineno}: it has changed since Python imported it"
+    raise DeviceError(
+        f"the device cpu compiles {function.__qualname__} from its source file, {code.co_filename}, which it cannot use: {why}"
+    )
 
 
 def outer_names(function: FunctionType) -> dict[str, Any]:

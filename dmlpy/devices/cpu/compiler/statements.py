@@ -86,6 +86,8 @@ class Body(Expressions):
         """
         self._run(self._definition.body)
         if not self.builder.block.is_terminated:
+            if self._results is not None:
+                raise KernelError(f"{self.python.__qualname__} returns a value, but not always")
             self.builder.branch(self._exit)
         self.builder.position_at_end(self._exit)
         result = self._loaded(self._results)
@@ -110,7 +112,7 @@ class Body(Expressions):
             translate(self, node)
         except KernelError:
             raise
-        except (TypeError, AttributeError, KeyError, NotImplementedError, ValueError, ZeroDivisionError) as error:
+        except (TypeError, AttributeError, LookupError, NotImplementedError, ValueError, ZeroDivisionError) as error:
             place = f"{self.python.__code__.co_filename}:{node.lineno}"
             raise KernelError(f"{place}: {ast.unparse(node).splitlines()[0]}: {error}") from error
 
