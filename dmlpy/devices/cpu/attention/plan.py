@@ -170,12 +170,6 @@ def _divisor(count: int, most: int) -> int:
     return next(own for own in range(min(count, most), 0, -1) if count % own == 0)
 
 
-def _shared(operand: Operand, count: int) -> Operand:
-    """Keys or values with a dimension of so many heads that share them, behind that of their own heads."""
-    batch, groups, *others = operand.tensor.sizes
-    return operand.divided(1, (groups, 1)).repeated((batch, groups, count, *others))
-
-
 def _without_first(operand: Operand) -> Operand:
     """The operand without its first dimension, of size 1."""
     tensor = operand.tensor
