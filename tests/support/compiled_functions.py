@@ -301,7 +301,7 @@ REFUSED: list[tuple[Callable[..., Any], str]] = [
     (_returns_two_types, r"return 0\.5: the function returns values of several types"),
     (_returns_sometimes, r"_returns_sometimes returns a value, but not always"),
     (_remainder_of_floats, r"return int\(x \* 0\.5 % 2\.0\): floats of kernels have no operator Mod"),
-    (_among_others, r"return x not in \(1, 2\): values of kernels have no comparison NotIn"),
+    (_among_others, r"return x not in \(1, 2\): values of kernels have no comparison Not"),
     (_beyond, r"return \(x, 1\)\[2\]: tuple index out of range"),
     (_ambiguous, r"return other \+ x: a variable has values of several types"),
     (_lists, r"return \[x\]: kernels have no expressions such as \[x\]"),
