@@ -97,6 +97,12 @@ def _struct_view(kind: np.dtype[np.void]) -> Any:
     return view
 
 
+def maximum(builder: Any, x: Any, y: Any) -> Any:
+    """The larger number of each lane of two vectors, the first of equal ones, or NaN if there is one."""
+    found = builder.select(builder.fcmp_ordered(">", y, x), y, x)
+    return builder.select(builder.fcmp_unordered("uno", y, y), y, found)
+
+
 def prefetch(builder: Any, address: Any) -> None:
     """Prefetches the cache line at an address, which may be invalid, in LLVM code."""
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())

@@ -12,7 +12,7 @@ from functools import cache, reduce
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.code import declared
@@ -20,13 +20,16 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic
 from dmlpy.devices.cpu.convolution.depthwise import OperationName, RowBlockParameters, Window
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import IrLoadStore, ir_load_store_of
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, field_at, prefetch, repeated_index, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, field_at, maximum, prefetch, repeated_index, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_LLVM_WITH_MAXIMUM = 20
+"""The first version of LLVM of any llvmlite that computes `llvm.maximum` of vectors on x86; the one before, 15, ends the process there."""
 
 
 class Operation(ABC):
@@ -131,6 +134,8 @@ class Max(Pooling):
         pass
 
     def _combine(self, x: Any, y: Any) -> Any:
+        if binding.llvm_version_info[0] < _LLVM_WITH_MAXIMUM:
+            return maximum(self._builder, x, y)
         kind = ir.FunctionType(x.type, [x.type, y.type])
         function = declared(self._builder.module, kind, f"llvm.maximum.v{self._simd.lanes}f32")
         return self._builder.call(function, [x, y], fastmath=("nsz",))  # ordering -0 and +0 would cost instructions

@@ -11,7 +11,7 @@ from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.pooling.plan import PoolingParameters
-from dmlpy.devices.cpu.simd import float_at, integer_at, simd_of, struct_view
+from dmlpy.devices.cpu.simd import float_at, integer_at, maximum, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
@@ -109,12 +109,7 @@ def maximum_of(isa: Isa) -> Any:
     kind = simd_of(isa).kind
 
     @intrinsic
-    def maximum(x: Any, y: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> Any:
-            x, y = arguments
-            found = builder.select(builder.fcmp_ordered(">", y, x), y, x)
-            return builder.select(builder.fcmp_unordered("uno", y, y), y, found)
+    def larger(context: Any, x: Any, y: Any) -> Any:
+        return kind(kind, kind), lambda context, builder, signature, arguments: maximum(builder, *arguments)
 
-        return kind(kind, kind), generate
-
-    return maximum
+    return larger
