@@ -176,7 +176,7 @@ def build_fields() -> Callable[..., None]:
 
     def write(address: Any) -> None:
         p = fields_at(address)
-        p.count += p.small
+        p.count += p.small * p.small + p.small
         p.scale = p.scale * p.count
         p.total = p.scale + p.total
         p.small = 5

@@ -62,9 +62,11 @@ def test_what_is_known_is_decided_when_compiling(scaled: bool, factor: int, expe
 
 
 def test_fields_of_structs() -> None:
-    struct = np.array([(4, 1.5, 0.25, 3)], functions.FIELDS)
+    """Integers of 32 bits are computed with in 64."""
+    struct = np.array([(4, 0.5, 0.25, 1 << 20)], functions.FIELDS)
     Kernel(f"{MODULE}:build_fields", 1)()(struct.ctypes.data)
-    assert struct[0].tolist() == (7, 10.5, 10.75, 5)
+    count = 4 + (1 << 40) + (1 << 20)
+    assert struct[0].tolist() == (count, np.float32(0.5 * count), np.float32(0.5 * count) + 0.25, 5)
 
 
 @pytest.mark.parametrize("x", [0.3, -1e-3, 12345.678])

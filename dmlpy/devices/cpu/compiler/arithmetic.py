@@ -131,7 +131,7 @@ class Arithmetic:
         if isinstance(kind, ast.Div) and isinstance(common, Integer):
             common = float64
         bitwise = _BITWISE.get(type(kind))
-        if common is boolean and bitwise is None:
+        if isinstance(common, Integer) and (common is not boolean or bitwise is None):
             common = int64
         a, b = self.converted(x, common), self.converted(y, common)
         if isinstance(common, Float):
