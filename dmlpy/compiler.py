@@ -22,7 +22,7 @@ from dmlpy.devices.owned_inputs import with_owned_inputs
 from dmlpy.devices.pickling import Refused, version_refused, written_by
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, PickleError, Problem, only_errors
-from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
+from dmlpy.validation.checking import LATEST, Checkable, check, no_desc, parse_level
 from dmlpy.validation.doubts import why_uncomputed
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def compile(
     if isinstance(desc, OperatorDesc):
         return _compile(desc, find_device(device), parse_level(feature_level), parse_flags(flags))
     if not isinstance(desc, Checkable):
-        raise DescError("compile", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...), or a Graph")])
+        raise DescError("compile", [no_desc(desc, "an operator's desc, like RNNDesc(...), or a Graph")])
     return _compile_graph(desc, find_device(device), parse_level(feature_level), parse_flags(flags), fuse=fuse)
 
 

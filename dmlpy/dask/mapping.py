@@ -17,7 +17,6 @@ from dmlpy.dask.jobs import Job, Task, chunk_problems
 from dmlpy.dask.resizing import tensors_of
 from dmlpy.dask.state_passing import pass_state
 from dmlpy.dask.task_graph import TaskGraph
-from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.outputs import Outputs
@@ -26,7 +25,7 @@ from dmlpy.devices import device as find_device
 from dmlpy.graphs import Graph
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, Problem, only_errors
-from dmlpy.validation.checking import LATEST, check, parse_level
+from dmlpy.validation.checking import LATEST, check, no_desc, parse_level
 from dmlpy.validation.tensor_arguments import TensorArguments, named
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def _make_job(
     """Checks everything possible without running, and chunks the arrays of each group alike."""
     if not isinstance(described, OperatorDesc | Graph):
         expected = "an operator's desc, like LSTMDesc(...), or a Graph"
-        raise DescError("map_blocks", [Problem("field.form", "described", brief(described), expected)])
+        raise DescError("map_blocks", [no_desc(described, expected, "described")])
     level = parse_level(feature_level)
     if problems := _check(described, level):
         raise CompileError(_name(described), problems, desc=described if isinstance(described, OperatorDesc) else None)

@@ -286,6 +286,9 @@ def _values(given: Any) -> bool:
 
 def _check_values(spelling: str, given: Any, listed: bool | None, *, known: bool) -> None:
     """Raises if a member that takes no values holds some; `listed` is None for a member that is not an input."""
+    if known and listed is not None and _attribute(given, "shape") is not None:
+        remedy = "builder.constant(name, array) makes a value of it, builder.input(name, TensorDesc.of(array)) one that is bound"
+        raise _graph_error("field.form", spelling, brief(given), "a value of the graph", remedy)
     if not known or not (isinstance(given, Value) or _values(given)):
         return
     if listed is None:

@@ -19,7 +19,7 @@ from dmlpy.description.outputs import Outputs
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, CompileError, DescError, Problem, only_errors
 from dmlpy.reference.registry import Array, definition, why_undefined
-from dmlpy.validation.checking import check
+from dmlpy.validation.checking import check, no_desc
 from dmlpy.validation.doubts import why_uncomputed
 from dmlpy.validation.tensor_arguments import TensorArguments
 
@@ -63,7 +63,7 @@ def reference(
         DescError: `desc` is not an operator's desc, or `dtype` is another type.
     """
     if not isinstance(desc, OperatorDesc):
-        raise DescError("reference", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...)")])
+        raise DescError("reference", [no_desc(desc, "an operator's desc, like RNNDesc(...)")])
     wide = _parse_type(dtype)
     found = check(desc)
     if problems := only_errors(found):

@@ -53,6 +53,15 @@ class Checkable(Protocol):
     def lowest_level(self) -> FeatureLevel | None: ...
 
 
+def no_desc(value: Any, expected: str, place: str = "desc") -> Problem:
+    """The problem of a value in the place of a desc, such as an operator's class without its members."""
+    remedy = None
+    if isinstance(value, type) and issubclass(value, OperatorDesc):
+        members = ", ".join([f"{field.name}=..." for field in value.inputs()][:2])
+        remedy = f"give it its members: {value.__name__}({members}{', ' if members else ''}...)"
+    return Problem("field.form", place, brief(value), expected, remedy=remedy)
+
+
 def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False) -> list[Problem]:
     """Finds all problems of a desc or a graph; the result is empty if it is valid.
 
@@ -73,7 +82,7 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
     if not isinstance(desc, OperatorDesc):
         if isinstance(desc, Checkable):
             return desc.check(feature_level, strict=strict)
-        raise DescError("check", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...), or a Graph")])
+        raise DescError("check", [no_desc(desc, "an operator's desc, like RNNDesc(...), or a Graph")])
     level = parse_level(feature_level)
     if desc.is_extension:
         level = LATEST  # an operator that DirectML lacks is not limited by its levels

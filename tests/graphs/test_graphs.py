@@ -171,6 +171,7 @@ def test_the_builder_refuses_what_no_edge_can_say() -> None:
         (lambda: g.add("RELU", input_tensor=x), "operator is 'RELU', expected an operator's desc"),
         (lambda: g.constant("c", [1.0]), "c is [1.0], expected an array"),
         (lambda: g.input("z", np.ones(3, np.float32)), "describe the array with TensorDesc.of(array)"),
+        (lambda: g.add(dml.ActivationReluDesc, input_tensor=np.ones(3, np.float32)), "remedy: builder.constant(name, array) makes a value"),
         (lambda: x.viewed([1]), "tensor is [1], expected a TensorDesc"),
     ]
     before = g.build()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -143,6 +144,12 @@ def test_a_mistake_is_told_with_its_place_and_its_remedy(name: str) -> None:
 
 def test_a_tensor_that_cannot_be_prints_no_bytes() -> None:
     assert str(dml.TensorDesc(data_type="FLOAT32", sizes=[1, -1, 3])) == "FLOAT32 [1, -1, 3] (invalid)"
+
+
+@pytest.mark.parametrize("call", [dml.check, dml.compile, dml.reference], ids=lambda call: call.__name__)
+def test_a_class_without_its_members_is_told_to_be_given_them(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(dml.DescError, match=re.escape("remedy: give it its members: GEMMDesc(a_tensor=..., b_tensor=..., ...)")):
+        call(dml.GEMMDesc)
 
 
 @pytest.mark.parametrize(
