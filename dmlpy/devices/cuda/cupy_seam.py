@@ -327,7 +327,9 @@ class CupySeam:
                     found = self._cublas_lt.setdefault(device, CublasLt())
                 except DeviceError:
                     return None
-        return found.bind(a, b, c, fusion, tf32, (workspace, self.workspace_size(device)), batch)
+        memory = workspace, self.workspace_size(device)
+        with self.use(device):  # binding asks the library for an algorithm
+            return found.bind(a, b, c, fusion, tf32, memory, batch)
 
     # memory
 

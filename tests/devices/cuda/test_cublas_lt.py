@@ -271,6 +271,25 @@ def test_a_library_that_is_missing_is_no_product(seam: CupySeam, monkeypatch: py
     assert seam.bind_fused_gemm(0, one, one, one, PLAIN, False, 4096, 1) is None
 
 
+def test_the_library_is_asked_where_the_product_runs(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever device is current: a handle belongs to one."""
+    seen: list[int] = []
+
+    class Asked:
+        def __init__(self) -> None:
+            self.bind(None)
+
+        def bind(self, *_: Any) -> None:
+            seen.append(seam._runtime.getDevice())
+
+    one = matrix(np.ones((1, 1), np.float32), 1)
+    monkeypatch.setattr(cupy_seam, "CublasLt", Asked)
+    for _ in range(2):
+        seam._runtime.setDevice(0)
+        seam.bind_fused_gemm(1, one, one, one, PLAIN, False, 4096, 1)
+    assert (seen, seam._runtime.getDevice()) == ([1, 1, 1], 0)
+
+
 def test_it_has_to_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DMLPY_CUBLASLT", raising=False)
     monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 0)
