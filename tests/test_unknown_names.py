@@ -81,7 +81,7 @@ def test_views_are_no_operators(name: str, told: str) -> None:
     ("name", "hint"),
     [
         ("InferenceSession", "dmlpy.onnx.load(path).compile(device) in its place"),
-        ("laod", "did you mean dmlpy.onnx.load?"),
+        ("loads", "did you mean dmlpy.onnx.load?"),
         ("optimizer3", "expected one of "),
     ],
 )
