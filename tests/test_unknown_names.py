@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import dmlpy as dml
-from dmlpy import onnx
+from dmlpy import directml, onnx
 from dmlpy.inspection.explain import explain
 from dmlpy.unknown_names import unknown_attribute
 
@@ -75,6 +75,19 @@ def test_a_module_that_is_not_imported() -> None:
 def test_views_are_no_operators(name: str, told: str) -> None:
     with pytest.raises(dml.DescError, match=rf"remedy: it needs no operator: .*{told}"):
         explain(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("DML_TENSOR_DATA_TYPE_FLOAT31", ": did you mean dmlpy.directml.DML_TENSOR_DATA_TYPE_FLOAT32?"),
+        ("DMLCreateDevice", ": the page From DirectML has the counterparts"),
+        ("IDMLDevice1", ": the page From DirectML has the counterparts"),
+    ],
+)
+def test_names_of_the_header(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"dmlpy.directml has no name {name!r}{hint}")):
+        getattr(directml, name)
 
 
 @pytest.mark.parametrize(

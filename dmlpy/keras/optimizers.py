@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from inspect import signature
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import did_you_mean, plural
@@ -45,6 +46,13 @@ class Optimizer(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of lr {self.lr:g} after {plural(self.iterations, 'update')}>"
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if "learning_rate" in kwargs and "learning_rate" not in signature(cls).parameters:
+            expected = f"one of {', '.join(signature(cls).parameters)}"
+            problem = Problem("field.unknown", "learning_rate", "not an argument", expected, remedy="Keras 1 calls it lr")
+            raise DescError(cls.__name__, [problem])
+        return super().__new__(cls)
 
     def __init__(self, lr: float, decay: float, clipnorm: float | None, clipvalue: float | None, **betas: float) -> None:
         self.lr = lr

@@ -82,8 +82,8 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
 
     A beta of 0 multiplies C like any other: what is not finite there gives NaN. A fused SOFTMAX is that of each row of the result.
 
-    DirectML was seen to refuse more than 65,535 in a dimension of the batch (its issue 650). Its documentation has no such limit, and neither
-    has dmlpy.
+    DirectML was seen to refuse more than 65,535 in a dimension of the batch (its issue 650). Its documentation has no such limit, and
+    neither has dmlpy.
     """
 
     formula = "output = f(alpha * A B + beta * C)"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.keras import GRU, LSTM, Bidirectional, Dense, Embedding, Recurrent, SimpleRNN, l1l2, l2
+from dmlpy.keras import GRU, LSTM, Adam, Bidirectional, Dense, Embedding, Recurrent, SimpleRNN, l1l2, l2
 from tests.support.keras_cases import DEVICES, Array, built, names, run, trained
 from tests.support.keras_layer_runs import LAYERS, check_keras_case
 from tests.support.tolerance import assert_close
@@ -466,6 +466,7 @@ def test_remedies(options: dict[str, Any], remedy: str) -> None:
             ["Keras 1 calls it output_dim", "Keras 1 calls it init", "Keras 1 calls it bias"],
         ),
         (lambda: Dense(3, use_bias=False, activatoin="relu"), ["Keras 1 calls it bias", "did you mean activation?"]),
+        (lambda: Adam(learning_rate=0.1), ["Keras 1 calls it lr"]),
         (lambda: Embedding(5, 3, embeddings_initializer="zero"), ["Keras 1 calls it init"]),
     ],
 )

@@ -304,7 +304,7 @@ def weights_unknown() -> Any:
 
 @shows("layer.argument")
 def layer_argument() -> Any:
-    save_file({}, "model.safetensors", {"dmlpy.keras": '{"layers": [{"class": "Dense", "arguments": {"units": 3}}]}'})
+    save_file({}, "model.safetensors", {"dmlpy.keras": '{"layers": [{"class": "Dense", "arguments": {}}]}'})
     load_model("model.safetensors")
 
 
