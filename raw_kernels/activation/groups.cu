@@ -263,11 +263,12 @@ __global__ void __launch_bounds__(most_threads, 1) groups(const __grid_constant_
 
         Finder finders[own];
         Entries<width, across> kept;
-        // at least one turn: without entries all of its are absent
-        long long entry = member;
+        // at least one turn: all of its entries are absent if the thread has none
+        long long const first_entry = works ? member : count;
+        long long entry = first_entry;
 #pragma unroll 1
         do {
-            Batch const places(parameters, group, works ? entry : count);
+            Batch const places(parameters, group, entry);
             AlignedVector<T, width> vectors[batch];
             places.template load<width>(parameters.input, vectors);
             kept.set(vectors, places, number_step);
@@ -307,10 +308,10 @@ __global__ void __launch_bounds__(most_threads, 1) groups(const __grid_constant_
             functions[i] = Own::of(found, finders[i]);
         }
 
-        entry = member;
+        entry = first_entry;
 #pragma unroll 1
         do {
-            Batch const places(parameters, group, works ? entry : count);
+            Batch const places(parameters, group, entry);
             if constexpr (!once && Own::reads_again) {
                 AlignedVector<T, width> vectors[batch];
                 places.template load<width>(parameters.input, vectors);
