@@ -42,7 +42,7 @@ __device__ inline float power_for_halves(float x, float exponent) {
 }
 
 /// powf where it is rarely called: not a copy of it for each element.
-__device__ inline __attribute__((noinline)) float rare_power(float x, float exponent) {
+__device__ __noinline__ inline float rare_power(float x, float exponent) {
     return powf(x, exponent);
 }
 

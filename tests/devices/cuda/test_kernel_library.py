@@ -70,7 +70,16 @@ def test_line_directives_lead_to_every_line(file: str) -> None:
 
 
 def test_only_the_machine_header_holds_assembly_and_intrinsics() -> None:
-    keywords = {"__global__", "__device__", "__shared__", "__forceinline__", "__launch_bounds__", "__grid_constant__", "__cluster_dims__"}
+    keywords = {
+        "__global__",
+        "__device__",
+        "__shared__",
+        "__forceinline__",
+        "__noinline__",
+        "__launch_bounds__",
+        "__grid_constant__",
+        "__cluster_dims__",
+    }
     for path in sources.directory().rglob("*.cu*"):
         if path.name != "machine.cuh":
             text = path.read_text()
