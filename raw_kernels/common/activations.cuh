@@ -36,20 +36,19 @@ __device__ inline float hyperbolic_tangent(float x) {
 
 // What functors need for halves: relative errors below a millionth, in few instructions and without branches.
 
-/// e^x - 1 for x < 0
+/// e^x - 1, of numbers of either sign: CELU's argument, x / alpha, is positive for negative alpha
 __device__ inline float expm1_for_halves(float x) {
-    float series = 0.00705719087f;
-    series = series * x + 0.0412294194f;
-    series = series * x + 0.166604325f;
-    series = series * x + 0.499996841f;
+    float series = 0.008337437f;
+    series = series * x + 0.04184238f;
+    series = series * x + 0.16666785f;
+    series = series * x + 0.49999565f;
     series = series * x + 1.0f;
     float const log2_e = 1.44269504f;
-    return x > -0.4f ? series * x : machine::exp2_flushed(log2_e * x) - 1.0f;
+    return fabsf(x) < 0.32f ? series * x : machine::exp2_flushed(log2_e * x) - 1.0f;
 }
 
-/// ln(1 + e^-|x|), for a multiple of x by log2(e)
-__device__ inline float log1p_of_decay_for_halves(float log2_e_x) {
-    float const power = machine::exp2_flushed(-fabsf(log2_e_x));
+/// ln(1 + power) for 0 <= power <= 1
+__device__ inline float log1p_for_halves(float power) {
     float series = -0.00853909645f;
     series = series * power + 0.0440892391f;
     series = series * power + -0.10768117f;
@@ -208,7 +207,9 @@ struct Softplus {
     __device__ float operator()(float x) const { return fmaxf(x, 0.0f) + log1pf(decay(steepness, x)) / steepness; }
     __device__ float for_halves(float x) const {
         float const log2_e = 1.44269504f;
-        return fmaxf(x, 0.0f) + log1p_of_decay_for_halves(log2_e * steepness * x) * (1.0f / steepness);
+        // not x times a product, which could be infinity times 0
+        float const power = machine::exp2_flushed(-fabsf(log2_e * (steepness * x)));
+        return fmaxf(x, 0.0f) + log1p_for_halves(power) * (1.0f / steepness);
     }
     __device__ float derivative(float saved) const { return logistic(steepness * saved); }
 };
@@ -223,7 +224,9 @@ struct ParametricSoftplus {
     }
     __device__ float for_halves(float x) const {
         float const log2_e = 1.44269504f;
-        return alpha * (fmaxf(beta * x, 0.0f) + log1p_of_decay_for_halves(log2_e * beta * x));
+        float const argument = beta * x;
+        // not flushed: a large alpha makes normal numbers of the smallest powers
+        return alpha * (fmaxf(argument, 0.0f) + log1p_for_halves(machine::exp2_approx(-fabsf(log2_e * argument))));
     }
     __device__ float derivative(float saved) const { return logistic(beta * saved) * alpha * beta; }
 };

@@ -91,6 +91,34 @@ def test_special_values(any_device: dml.Device, desc: dml.ActivationDesc, dtype:
     assert not wrong.any(), [(*(array[at] for array in arrays.values()), found[at], expected[at]) for at in np.flatnonzero(wrong)[:5]]
 
 
+@DTYPES
+@pytest.mark.parametrize(
+    "desc",
+    [
+        dml.ActivationEluDesc(alpha=1e6),
+        dml.ActivationEluDesc(alpha=-1e-6),
+        dml.ActivationCeluDesc(alpha=-1e-3),
+        dml.ActivationCeluDesc(alpha=-50.0),
+        dml.ActivationCeluDesc(alpha=1e-38),
+        dml.ActivationCeluDesc(alpha=1e4),
+        dml.ActivationScaledEluDesc(alpha=1e30, gamma=-1e-30),
+        dml.ActivationSoftplusDesc(steepness=3e38),
+        dml.ActivationParametricSoftplusDesc(alpha=2.0, beta=-3e38),
+        dml.ActivationParametricSoftplusDesc(alpha=-1e38, beta=1.0),
+    ],
+    ids=label,
+)
+def test_attributes_of_any_size(any_device: dml.Device, desc: dml.ActivationDesc, dtype: Any) -> None:
+    """Arguments of both signs where e^x - 1 turns from a series to a power, and where powers are nearly the smallest numbers."""
+    steps = np.linspace(0.0, 1.2, 49)
+    x = np.concatenate([steps, -steps, np.linspace(-88.0, -80.0, 17), [-1e-3, -6e-4, -20.0, -200.0]]).astype(dtype)
+    arrays = inputs(desc, x)
+    with np.errstate(over="ignore"):
+        expected = oracle(rounded(desc), arrays).astype(dtype)
+    smallest = float(np.finfo(dtype).smallest_subnormal)
+    np.testing.assert_allclose(run(any_device, desc, arrays), expected, rtol=2e-3 if dtype == np.float16 else 2e-5, atol=4 * smallest)
+
+
 def test_small_results_of_swish(any_device: dml.Device) -> None:
     """Where 1 + e^x has long been 1, and down to the smallest numbers."""
     x = np.linspace(-86.0, -10.0, 101, dtype=np.float32)
