@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dmlpy.description.coercion import brief
+from dmlpy.messages.json_nesting import MAX_NESTING, NestingError, decoded
 from dmlpy.messages.json_text import without_comments
 from dmlpy.messages.problems import DescError, Problem
 
@@ -18,16 +19,19 @@ def read_json(text: str | bytes, subject: str) -> Any:
     """Parses JSON text, which may have comments and trailing commas, as files do.
 
     Raises:
-        DescError: the text is not JSON; `subject` names what was expected.
+        DescError: the text is not JSON, or nested too deeply; `subject` names what was expected.
     """
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
         try:
-            return json.loads(text)
+            return decoded(text)
         except json.JSONDecodeError:
-            return json.loads(without_comments(text))
-    except (ValueError, RecursionError) as error:
+            return decoded(without_comments(text))
+    except NestingError:
+        problem = Problem("json.depth", "", "nested too deeply", f"at most {MAX_NESTING} objects and arrays within one another")
+        raise DescError(subject, [problem]) from None
+    except ValueError as error:
         problem = Problem("json.syntax", "", "not JSON", "a JSON object", why=(str(error),))
         raise DescError(subject, [problem]) from None
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy import files
 from dmlpy.dxdispatch.report import Finding, ModelError
-from dmlpy.messages.json_positions import Position, Positions, nesting
+from dmlpy.messages import json_nesting
+from dmlpy.messages.json_nesting import MAX_NESTING, NestingError
+from dmlpy.messages.json_positions import Position, Positions
 from dmlpy.messages.json_text import STRING, without_comments
 from dmlpy.messages.problems import MAX_REPORTED, Problem, and_more
 
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_BYTES = 256 * 2**20
-MAX_NESTING = 64
-"""The deepest nesting of objects and arrays: no model, desc or graph comes near."""
 MAX_PARTS = 300_000
 """The most objects and arrays in total: each takes some 200 bytes of memory for as few as two characters."""
 MAX_DESC_PARTS = 60_000
@@ -126,7 +126,8 @@ def parse(text: str, path: Path | str = "text") -> Document:
 
     def decoded(text: str) -> Any:
         start = len(text) - len(text.lstrip(" \t\r\n"))
-        return json.JSONDecoder(object_pairs_hook=members).raw_decode(text, start)[0]
+        decoder = json.JSONDecoder(object_pairs_hook=members)
+        return json_nesting.decoded(text, decode=lambda text: decoder.raw_decode(text, start)[0])
 
     try:
         if _has_more_parts(text, MAX_PARTS):
@@ -137,8 +138,9 @@ def parse(text: str, path: Path | str = "text") -> Document:
             repeats, longest = False, 0
             text = without_comments(text)
             data = decoded(text)
-    except RecursionError:
-        raise _too_deep(path) from None
+    except NestingError:
+        expected = f"at most {MAX_NESTING} objects and arrays within one another"
+        raise _refuse(path, "json.depth", "nested too deeply", expected) from None
     except MemoryError:
         raise _refuse(path, "file.size", "too large for the memory that is left", "a smaller file") from None
     except json.JSONDecodeError as error:
@@ -152,8 +154,6 @@ def parse(text: str, path: Path | str = "text") -> Document:
         raise _refuse(path, "json.number", found, f"at most {most}", position=position) from None
     if not isinstance(data, dict):
         raise _refuse(path, "json.root", f"a JSON {_NAMES[type(data)]}", "an object: { ... }", position=Position(1, 1))
-    if nesting(data, MAX_NESTING) > MAX_NESTING:
-        raise _too_deep(path)
     if longest > MAX_KEY:
         raise _refuse(path, "json.key", f"a key of {longest} characters", f"at most {MAX_KEY}")
     return Document(Path(path), text, data, repeats)
@@ -177,10 +177,6 @@ def _syntax_error(text: str, path: Path | str, error: json.JSONDecodeError) -> M
     where = f"character {error.pos}, in {text[max(0, error.pos - 20) : error.pos + 20]!r}"
     expected = "JSON, with comments and trailing commas if need be"
     return _refuse(path, "json.syntax", f"not JSON ({reason})", expected, where, position=position)
-
-
-def _too_deep(path: Path | str) -> ModelError:
-    return _refuse(path, "json.depth", "nested too deeply", f"at most {MAX_NESTING} objects and arrays within one another")
 
 
 def _refuse(

@@ -15,6 +15,7 @@ from dmlpy.keras.callbacks import Callback, FilePath, Logs
 from dmlpy.keras.loop import Run
 from dmlpy.keras.metric_callbacks import check_frequency
 from dmlpy.keras.saving import read_arrays, write_arrays
+from dmlpy.messages.json_nesting import decoded
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class BackupAndRestore(Callback):
             arrays, text = read_arrays(self.path, _HEADER)
             # The file may hold anything; missing entries and wrong types are reported as damage.
             try:
-                self._resumed = json.loads(text), arrays
+                self._resumed = decoded(text), arrays
                 self._restore()
             except DescError:
                 raise

@@ -17,7 +17,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.files import beside, opened
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
-from dmlpy.messages.json_positions import nesting
+from dmlpy.messages.json_nesting import MAX_NESTING, NestingError, decoded
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import DescError, Problem, truncate
 
@@ -30,8 +30,6 @@ FilePath = str | PathLike[str]
 
 MAX_LAYERS = 10_000
 """The most layers of a model in a file."""
-MAX_NESTING = 64
-"""The deepest nesting of objects and arrays in a file's header: layers within layers, and their arguments."""
 _HEADER = "dmlpy.keras"
 
 
@@ -242,16 +240,16 @@ def _layers_in(text: str) -> list[Any]:
     """The layers in a file's header, as JSON data."""
     expected = "the model's layers, as Sequential.save writes them"
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = decoded(text)
+    except NestingError:
+        raise DescError("", [Problem("model.header", _HEADER, "nested too deeply", f"at most {MAX_NESTING} objects and arrays")]) from None
+    except ValueError as error:
         raise DescError("", [Problem("model.header", _HEADER, brief(text), expected, (brief(str(error)),))]) from None
     layers = data.get("layers") if isinstance(data, dict) else None
     if not isinstance(layers, list):
         raise DescError("", [Problem("model.header", _HEADER, brief(text), expected)])
     if len(layers) > MAX_LAYERS:
         raise DescError("", [Problem("model.header", _HEADER, f"{len(layers)} layers", f"at most {MAX_LAYERS}")])
-    if nesting(layers, MAX_NESTING) > MAX_NESTING:
-        raise DescError("", [Problem("model.header", _HEADER, "nested too deeply", f"at most {MAX_NESTING} objects and arrays")])
     return layers
 
 

@@ -13,8 +13,10 @@ from itertools import islice
 from json import JSONDecoder
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.messages.json_nesting import items
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 Key = str | int
 _MOST_NESTED = 3
@@ -174,15 +176,6 @@ def _plain(name: Key) -> str:
     return str(name).replace("_", "").lower()
 
 
-def nesting(data: Any, limit: int) -> int:
-    """The nesting depth of JSON data: 0 for a number, 1 for an array of numbers. Depths beyond `limit` are not examined."""
-    depth, parts = 0, [data] if isinstance(data, dict | list) else []
-    while parts and depth <= limit:
-        depth += 1
-        parts = [item for part in parts for item in _items(part) if isinstance(item, dict | list)]
-    return depth
-
-
 def parts(data: Any) -> int:
     """The number of objects and arrays in JSON data."""
     count, waiting = 0, [data]
@@ -190,9 +183,5 @@ def parts(data: Any) -> int:
         part = waiting.pop()
         if isinstance(part, dict | list):
             count += 1
-            waiting.extend(item for item in _items(part) if isinstance(item, dict | list))
+            waiting.extend(item for item in items(part) if isinstance(item, dict | list))
     return count
-
-
-def _items(part: Any) -> Iterable[Any]:
-    return part.values() if isinstance(part, dict) else part

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+import dmlpy as dml
 from dmlpy.dxdispatch import load
 from dmlpy.dxdispatch import text as model_text
-from dmlpy.messages.json_positions import Position, Positions, nesting
+from dmlpy.messages.json_nesting import NestingError, decoded, nesting
+from dmlpy.messages.json_positions import Position, Positions
 from tests.support.models import rnn_model, write
 
 Location = tuple[str | int, ...]
@@ -179,3 +181,38 @@ def test_nesting_is_counted_up_to_a_limit() -> None:
         assert nesting(data, 64) == depth - 1
         data = [0, data] if depth % 2 else {"a": 0, "b": data}
     assert nesting(data, 3) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[" * 4 + "]" * 4, None),
+        ('[{"a": [{}, [1]]}, [], [[]]]', None),
+        ('["[[[[[", {"{{{\\"{{": "\\\\"}]', None),
+        ("[" * 5 + "]" * 5, NestingError),
+        ('{"a": [{"b": [{}]}]}', NestingError),
+        ("[" * 5 + "x", NestingError),
+        ("[" * 5 + "9" * 5000, NestingError),
+        ("[" * 100_000, NestingError),
+        ("[" * 100_000 + "]" * 100_000, NestingError),
+        ("[" * 4 + "x", json.JSONDecodeError),
+        ("[x" + "[" * 5, json.JSONDecodeError),
+        ('["[[[[[', json.JSONDecodeError),
+    ],
+    ids=lambda value: value[:12] if isinstance(value, str) else getattr(value, "__name__", "fits"),
+)
+def test_the_limit_of_nesting_is_that_of_no_decoder(text: str, error: type[ValueError] | None) -> None:
+    """How deep Python's json reads is another thing in each version: a text that is not JSON is too deep where it is before its error."""
+    if error is None:
+        assert decoded(text, 4) == json.loads(text)
+        return
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the next line says which
+        decoded(text, 4)
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize("text", ["[" * 65 + "]" * 65, "[" * 65, "[" * 100_000, '{"a": // deep\n' + "[" * 2000])
+def test_text_of_a_desc_is_not_nested_deeper_than_files(text: str) -> None:
+    with pytest.raises(dml.DescError) as caught:
+        dml.GEMMDesc.from_json(text)
+    assert [problem.code for problem in caught.value.problems] == ["json.depth"]
