@@ -165,6 +165,19 @@ def test_loops_of_thousands_of_turns_run() -> None:
     np.testing.assert_array_equal(result["y"], -X[0, :2])
 
 
+@pytest.mark.parametrize("turns", [4, None], ids=["unrolled", "turn by turn"])
+def test_an_output_of_the_counter_has_a_number_of_each_turn(turns: int | None) -> None:
+    """By the text of Loop. ONNX Runtime 1.32.0 has the last number in every row."""
+    of_turn = body([make_node("Relu", ["s_in"], ["s_out"])], ["i", "c_in", "s_in"], ["c_in", "s_out", "i"], {"i": 7, "c_in": 9}, [2])
+    nodes = [make_node("Loop", ["n", "", "v0"], ["y", "rows"], body=of_turn)]
+    constants = {"n": np.asarray(turns)} if turns else {}
+    inputs = {"v0": [2]} | ({} if turns else {"n": []})
+    types = {"n": TensorProto.INT64, "rows": TensorProto.INT64}
+    compiled = onnx.load(model(nodes, inputs, ["y", "rows"], constants=constants, types=types)).compile("numpy")
+    result = compiled({"v0": X[0, :2]} | ({} if turns else {"n": np.asarray(4)}))
+    assert result["rows"].ravel().tolist() == [0, 1, 2, 3]
+
+
 def relu_body(op_type: str = "Relu") -> GraphProto:
     """One node for each turn."""
     return body([make_node(op_type, ["s_in"], ["s_out"])], ["i", "c_in", "s_in"], ["c_in", "s_out"], {"i": 7, "c_in": 9}, [2])
