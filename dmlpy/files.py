@@ -43,6 +43,40 @@ def opened(path: Path) -> BinaryIO:
         raise
 
 
+def status(path: Path) -> os.stat_result | None:
+    """What `stat` gives for a file; None if there is nothing of this name, or can be. Links are followed.
+
+    Unlike `Path.is_file`, which from Python 3.14 on takes any error for an absent file.
+
+    Raises:
+        OSError: that cannot be found out: the name is too long, or a folder may not be entered.
+    """
+    try:
+        return path.stat()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
+    except ValueError:  # a character that no name has
+        return None
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file of this name; raises OSError as `status` does."""
+    found = status(path)
+    return found is not None and stat.S_ISREG(found.st_mode)
+
+
+def size(path: Path) -> int | str:
+    """The bytes of a regular file, or what there is instead: "missing", "a directory"; raises OSError as `status` does."""
+    found = status(path)
+    if found is None:
+        return "missing"
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size
+    return "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+
+
 def refusal(status: os.stat_result) -> str | None:
     """Why a file is not read; None if it is."""
     if not stat.S_ISREG(status.st_mode):
@@ -89,7 +123,7 @@ def beside(path: Path) -> Iterator[Path]:
     """
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    old = target.stat() if target.exists() else None
+    old = status(target)
     if old is not None and not stat.S_ISREG(old.st_mode):
         raise OSError(errno.EINVAL, f"{kind_of(old.st_mode)}, not a regular file", str(path))
     if old is not None and not os.access(target, os.W_OK):

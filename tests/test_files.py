@@ -298,3 +298,24 @@ def test_what_is_no_file_is_not_replaced(make: Callable[[Path], None], told: str
     with pytest.raises(OSError, match=f"{told}, not a regular file"):
         files.write_bytes(path, b"new")
     assert path.stat().st_mode == kind
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "b/" * 3000])
+def test_a_name_that_no_file_can_have_is_an_error(tmp_path: Path, name: str) -> None:
+    """It is not an absent file, for which Path.is_file takes it from Python 3.14 on."""
+    for asked in (files.status, files.is_file, files.size):
+        with pytest.raises(OSError, match="too long"):
+            asked(tmp_path / name)
+
+
+def test_what_is_in_a_place(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(7))
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "lost").symlink_to("nowhere")
+    (tmp_path / "round").symlink_to("round")
+    os.mkfifo(tmp_path / "pipe")
+    places = ("file", "link", "lost", "round", "absent", "file/below", "nul\0", "pipe", ".")
+    sizes = [files.size(tmp_path / name) for name in places]
+    assert sizes == [7, 7, "missing", "missing", "missing", "missing", "missing", "not a regular file", "a directory"]
+    assert [files.is_file(tmp_path / name) for name in places] == [True, True, *[False] * 7]
+    assert [files.status(tmp_path / name) is None for name in places] == [size == "missing" for size in sizes]

@@ -17,7 +17,7 @@ from dmlpy.bench.records import Record
 from dmlpy.bench.references import References
 from dmlpy.bench.shapes import DataType, Shape, select
 from dmlpy.devices.processors import processors
-from dmlpy.files import write_text
+from dmlpy.files import status, write_text
 from dmlpy.messages.naming import nearest
 from dmlpy.messages.problems import DmlError
 from dmlpy.messages.tables import Table
@@ -142,7 +142,7 @@ def run(options: CommandOptions, save: Path | None, inform: Callable[[str], None
         references=None if options.references is None else References.load(options.references),
     )
     inform(f"{len(chosen)} cases on '{device.describe()['name']}', {settings.rounds} rounds")
-    before = Record.load(save) if options.add and save is not None and save.exists() else None
+    before = Record.load(save) if options.add and save is not None and status(save) is not None else None
     return Benchmark(device, settings, inform, before).run(chosen, save)
 
 

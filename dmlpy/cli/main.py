@@ -34,7 +34,7 @@ class ModelsAreRun(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         given = args[0]
-        if given not in self.commands and (Path(given).suffix.lower() in (".json", ".jsonc", ".bin", ".onnx") or Path(given).is_file()):
+        if given not in self.commands and (Path(given).suffix.lower() in (".json", ".jsonc", ".bin", ".onnx") or os.path.isfile(given)):
             run = "onnx run" if Path(given).suffix.lower() == ".onnx" else "run"
             ctx.fail(f"{given!r} is not a command: did you mean dmlpy {run} {given}? dmlpy check {given} checks it")
         return super().resolve_command(ctx, args)

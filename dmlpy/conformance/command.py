@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import os
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -205,7 +206,7 @@ def run(options: ConformanceOptions, save: Callable[[Record], None], inform: Inf
     """
     kinds = _kinds(options.operators)
     more = _more(options.files)
-    if options.dxdispatch is not None and not options.dxdispatch.is_file():
+    if options.dxdispatch is not None and not os.path.isfile(options.dxdispatch):
         raise DmlError(f"there is no {options.dxdispatch}")
     if options.dxdispatch is not None and options.pydirectml:
         raise DmlError("DxDispatch or pydirectml runs the operators, not both")

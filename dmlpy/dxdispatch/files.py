@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.description.coercion import brief
-from dmlpy.files import kind_of, replacing
+from dmlpy.files import kind_of, replacing, status
 from dmlpy.messages.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    import os
 
 Array = np.ndarray[Any, Any]
 SOURCE = "initialValues.sourcePath"
@@ -52,7 +56,8 @@ class Folders:
             path = _below(root, name, member)
             if any(path.is_relative_to(allowed) for allowed in roots):
                 looked.append(path)
-                if _is_file(path, name, member):
+                found = _status(path, name, member)
+                if found is not None and stat.S_ISREG(found.st_mode):
                     return path
         if not looked:
             expected = f"a file below {' or '.join(map(str, dict.fromkeys(roots)))}"
@@ -71,10 +76,10 @@ class Folders:
         if not path.is_relative_to(root) or path == root:
             found = f"{brief(name)}, outside the output folder"
             raise refuse("file.outside", "targetPath", found, f"a file below {root}", remedy="give --output_path")
-        if not _is_file(path, name, "targetPath") and path.exists():
-            raise refuse(
-                "file.kind", "targetPath", f"{brief(name)}, {kind_of(path.stat().st_mode)}", "a file, or a name that nothing has yet"
-            )
+        there = _status(path, name, "targetPath")
+        if there is not None and not stat.S_ISREG(there.st_mode):
+            given = f"{brief(name)}, {kind_of(there.st_mode)}"
+            raise refuse("file.kind", "targetPath", given, "a file, or a name that nothing has yet")
         return path
 
 
@@ -86,9 +91,9 @@ def _below(root: Path, name: str, member: str) -> Path:
         raise refuse("file.name", member, brief(name), "the name of a file", brief(str(error))) from None
 
 
-def _is_file(path: Path, name: str, member: str) -> bool:
+def _status(path: Path, name: str, member: str) -> os.stat_result | None:
     try:
-        return path.is_file()
+        return status(path)
     except OSError as error:  # a name that is too long, a folder that may not be read
         found = f"{brief(name)}: {error.strerror or error}"
         raise refuse("file.unreadable", member, found, "the name of a file that can be read") from None

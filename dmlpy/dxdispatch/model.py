@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -264,7 +265,7 @@ class _Loader(ProblemCollector):
             remedy = str(error).partition(": ")[2] or None
             missing = Problem("dispatchable.kind", "", "an ONNX model", "the package onnx, which reads it", remedy=remedy)
             unreadable = Problem("file.unreadable", "file", "missing", "a file")
-            self.report(place, [missing if path.is_file() else unreadable])
+            self.report(place, [missing if os.path.isfile(path) else unreadable])
             return None
         except DescError as error:
             self.report(place, list(error.problems))

@@ -74,10 +74,9 @@ def read_bytes(path: Path) -> bytes:
         ModelError: it cannot be read.
     """
     try:
-        if not path.is_file():
-            found = "a directory" if path.is_dir() else "not a regular file" if path.exists() else "missing"
-            raise _refuse(path, "file.unreadable", found, "a file")
-        if (size := path.stat().st_size) > MAX_BYTES:
+        if isinstance(size := files.size(path), str):
+            raise _refuse(path, "file.unreadable", size, "a file")
+        if size > MAX_BYTES:
             remedy = "put large data into separate files (sourcePath)"
             raise _refuse(path, "file.size", f"{size} bytes", f"at most {MAX_BYTES}", remedy=remedy)
         return files.read(path, MAX_BYTES)

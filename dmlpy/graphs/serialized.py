@@ -113,10 +113,9 @@ def _error(code: str, path: str, found: str, expected: str, *why: str, remedy: s
 
 def _read_file(path: Path) -> bytes:
     try:
-        if not path.is_file():
-            found = "a directory" if path.is_dir() else "not a regular file" if path.exists() else "missing"
-            raise _error("file.missing", "", f"{path.name}, {found}", "a graph dump")
-        if (size := path.stat().st_size) > MAX_BYTES:
+        if isinstance(size := files.size(path), str):
+            raise _error("file.missing", "", f"{path.name}, {size}", "a graph dump")
+        if size > MAX_BYTES:
             raise _error("file.size", "", f"{path.name} of {size} bytes", f"at most {MAX_BYTES} bytes")
         return files.read(path, MAX_BYTES)
     except (OSError, ValueError) as error:
@@ -346,7 +345,7 @@ def constant_path(folder: Path, name: str) -> Path:
         if found.parent != root:
             expected = f"a file in {root}"
             raise _error("file.outside", path, f"{brief(name + '.bin')}, a link out of the folder", expected)
-        if not found.is_file():
+        if not files.is_file(found):
             raise _error("file.missing", path, f"{brief(name + '.bin')}, no file", f"a file in {root}")
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, DescError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.coercion import brief
+from dmlpy.files import status
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
 from dmlpy.keras.loop import Run
 from dmlpy.keras.metric_callbacks import check_frequency
@@ -62,7 +63,7 @@ class BackupAndRestore(Callback):
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._resumed = None
-        if self.path.exists():
+        if status(self.path) is not None:
             arrays, text = read_arrays(self.path, _HEADER)
             # The file may hold anything; missing entries and wrong types are reported as damage.
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("script", type=Path)
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
     options = parser.parse_args(arguments)
-    if not options.script.is_file():
+    if not os.path.isfile(options.script):
         parser.error(f"there is no file {options.script}")
     try:
         choose_device(options.device)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import opcode
 import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+
+_NOT_TAKEN = opcode.opmap.get("NOT_TAKEN")
+"""An instruction of Python 3.14 that does nothing. Python looks for no signal there, and its compiler leaves some out of `try`."""
 
 
 class Interrupts:
@@ -34,7 +38,7 @@ class Interrupts:
             return None
         frame.f_trace = self._trace  # Python 3.13 asks for it before there are opcodes
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
+        if event == "opcode" and frame.f_code.co_code[frame.f_lasti] != _NOT_TAKEN:
             self.seen += 1
             if self.seen in self._at:
                 raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -185,7 +186,7 @@ def _external_problem(tensor: TensorProto, folder: Path | None) -> Problem | Non
         path = (folder / location).resolve(strict=True)
         status = path.stat()
         size = status.st_size
-        inside, regular = path.is_relative_to(folder.resolve()), path.is_file()
+        inside, regular = path.is_relative_to(folder.resolve()), stat.S_ISREG(status.st_mode)
     except (OSError, RuntimeError, ValueError):
         return Problem("onnx.external", "location", brief(location), "a file that can be read")
     if not inside or not regular:
