@@ -43,6 +43,7 @@ from tests.support.networks import (
     values,
 )
 from tests.support.recurrent_runs import place
+from tests.support.tools import require
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -407,6 +408,7 @@ def test_threads_share_an_operator() -> None:
 
 def test_a_bound_network_is_one_graph() -> None:
     """Its lengths and offset included, which the kernels read."""
+    require("g++")
     net = network(np.random.default_rng(24), num_proj=3, lengths=[5, 2, 0], dropout=0.5, offset=1)
     seam = CpuSeam()
     device = CudaDevice(seam)

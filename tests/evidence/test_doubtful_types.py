@@ -24,6 +24,7 @@ from dmlpy.messages.problems import and_more
 from dmlpy.validation.checking import lowest_level
 from tests.support.sarif import SARIF
 from tests.support.shipping.rows import f32, i32, i64, tensor, u32
+from tests.support.tools import require
 
 WINDOW = {"strides": [1, 1], "dilations": [1, 1], "start_padding": [0, 0], "end_padding": [0, 0]}
 
@@ -90,6 +91,8 @@ DOUBTFUL_IDS = [name for name, (entry, _) in zip(IDS, CASES, strict=True) if ent
 @pytest.mark.parametrize("device", ["numpy", "cpu", "cuda-emulated"])
 @pytest.mark.parametrize(("entry", "desc"), DOUBTFUL, ids=DOUBTFUL_IDS)
 def test_a_doubtful_desc_runs_or_is_refused_with_the_reason(entry: TypeEntry, desc: OperatorDesc, device: str) -> None:
+    if device == "cuda-emulated":
+        require("g++")
     level = entry.levels[0]
     reason = entry.uncomputed or (entry.uncomputed_on_cuda if device == "cuda-emulated" else "")
     if reason:

@@ -431,7 +431,7 @@ def test_ptx_instructions_have_the_orders_that_are_modelled() -> None:
     """And the compiler has to leave them where they are, and other accesses on their side of them."""
     text = text_of("common/machine.cuh")
     seen = []
-    for name, inside in re.findall(r"__device__ __forceinline__ \w+ (\w+)\(.*?\) \{\n(.*?)\n\}", text, re.DOTALL):
+    for name, inside in re.findall(r"__device__ __forceinline__ \w+ (\w+)\([^;]*?\) \{\n(.*?)\n\}", text, re.DOTALL):
         for opening, instruction, operands in re.findall(rf'(asm[^(]*)\("({ACCESS}[^" ]*)[^"]*"(.*?);', inside, re.DOTALL):
             assert tuple(instruction.rstrip(";").split(".")[:4]) == ACCESSES[name], name
             assert opening == "asm volatile"

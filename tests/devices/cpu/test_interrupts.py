@@ -14,6 +14,7 @@ from tests.support.folders import ROOT
 
 PROGRAM = """
 import signal
+import time
 import numpy as np
 import dmlpy as dml
 from tests.support.tensors import tensor
@@ -43,13 +44,18 @@ def is_interrupted(call, delay):
 for desc in (pooling, layer):
     inputs = {slot.place: 0.2 * random.standard_normal(slot.tensor.sizes, np.float32) for slot in desc.input_slots() if slot.tensor}
     (expected,) = dml.compile(desc, "numpy")(**inputs).as_dict().values()
-    compiling, delay = 0, 0.02
+    compiling, delay = 0, 0.005
     while is_interrupted(lambda: dml.compile(desc, "cpu")(**inputs), delay):
-        compiling, delay = compiling + 1, delay * 2.5
+        compiling, delay = compiling + 1, delay * 2
     operator, launching = dml.compile(desc, "cpu"), 0
     output = np.empty_like(expected)
     dispatch = operator.bind(inputs, {name: output for name in operator.desc.applicable_outputs()[:1]})
-    for delay in np.geomspace(2e-4, 2e-2, 30):
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        dispatch()
+        times.append(time.perf_counter() - began)
+    for delay in min(times) * np.geomspace(0.1, 3, 30):
         launching += is_interrupted(dispatch, delay)
         output[...] = np.nan
         dispatch()

@@ -203,7 +203,7 @@ import signal
 import numpy as np
 from tests.support.small_kernels import STORE
 signal.signal(signal.SIGALRM, signal.default_int_handler)
-place, delay, interrupts = np.zeros(1, np.int64), 0.005, 0
+place, delay, interrupts = np.zeros(1, np.int64), 0.001, 0
 while True:
     try:
         signal.setitimer(signal.ITIMER_REAL, delay)

@@ -235,6 +235,7 @@ def random_inputs(desc: dml.GEMMDesc) -> dict[str, Array]:
 @pytest.mark.parametrize("row", FUSED)
 def test_plans_fuse_what_the_library_can(monkeypatch: pytest.MonkeyPatch, row: str, refuses: bool) -> None:
     """By one launch for all of the batch; by the other way where the library has no algorithm."""
+    require("g++")
     monkeypatch.setenv("DMLPY_CUBLASLT", "1")
     monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 0)
     (desc, fused), seam = FUSED[row], CpuSeam()
@@ -291,6 +292,7 @@ def test_the_library_is_asked_where_the_product_runs(seam: CupySeam, monkeypatch
 
 
 def test_it_has_to_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("g++")
     monkeypatch.delenv("DMLPY_CUBLASLT", raising=False)
     monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 0)
     assert "cublasLt" not in dml.compile(FUSED["alpha"][0], CudaDevice(CpuSeam())).plan

@@ -199,6 +199,7 @@ def test_kernels_without_a_folder_are_reported(case: str, tmp_path: Path, monkey
 
 
 def test_kernels_that_cannot_be_stored_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("g++")
     monkeypatch.setattr(compiler, "cache_directory", lambda: tmp_path / "gone")
     with pytest.raises(dml.DeviceError, match=r"cannot be stored in .*gone: No such file or directory"):
         compiler.compile_program("int zero;", ("-c",))

@@ -19,6 +19,7 @@ from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.far_memory import STEP, far_array, run_far
 from tests.support.layout_runs import by_definition
 from tests.support.tolerance import assert_close
+from tests.support.tools import require
 
 RNG = np.random.default_rng(0)
 
@@ -156,6 +157,7 @@ MOST = NUMBERS - 1
 
 def test_a_reduction_of_more_than_2_to_the_31_entries() -> None:
     """The last split of a sum of ones counts what the others leave of the entries."""
+    require("g++")
     ones = tensor(MOST, data_type="UINT32", strides=(0,))
     desc = dml.ReduceDesc(function="SUM", input_tensor=ones, output_tensor=tensor(1, data_type="UINT32"), axes=[0])
     split, argument = last_split(desc)
@@ -173,6 +175,7 @@ def test_a_reduction_of_more_than_2_to_the_31_entries() -> None:
 
 def test_a_scan_of_more_than_2_to_the_31_entries() -> None:
     """The last split numbers its entries, up to the last one of the line."""
+    require("g++")
     ones = tensor(MOST, data_type="UINT32", strides=(0,))
     desc = dml.CumulativeSummationDesc(
         input_tensor=ones, output_tensor=tensor(MOST, data_type="UINT32"), axis=0, axis_direction="INCREASING", has_exclusive_sum=False

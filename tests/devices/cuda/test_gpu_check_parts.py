@@ -39,6 +39,7 @@ from tests.support.cuda.counting import CountingSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.folders import ROOT
 from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_until
+from tests.support.tools import require
 
 # time
 
@@ -426,6 +427,7 @@ def test_steps_are_saved_one_by_one(
     interrupted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever ends it loses the one that is being measured."""
+    require("g++")
     names = [f"rnn-8-b2-t100 FLOAT32 {strategy}" for strategy in STRATEGIES]
     works, strategies = zip(*(name.rsplit(" ", 1) for name in names), strict=True)
 
