@@ -116,6 +116,9 @@ def test_what_is_no_backup_of_the_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latest.safetensors").write_bytes(b"damaged" * 9)
     with pytest.raises(dml.DescError, match=r"weights\.file"):
         made.fit(x, y, epochs=2, verbose=0, callbacks=[BackupAndRestore(tmp_path)])
+    write_arrays({}, tmp_path / "latest.safetensors", {"dmlpy.keras.run": "[" * 100_000})
+    with pytest.raises(dml.DescError, match=r"nested deeper than 64(.|\n)*backup\.damaged"):
+        made.fit(x, y, epochs=2, verbose=0, callbacks=[BackupAndRestore(tmp_path)])
 
 
 DAMAGE: dict[str, Callable[[dict[str, Any]], Any]] = {
