@@ -363,7 +363,8 @@ __device__ __forceinline__ void add_entries(T const* x, ThreadGroups<tensors> co
                                             typename Reduction::Part (&parts)[owned]) {
     visit_vectors<false, unrolled_reduction>(thread_groups, member, split, [&](auto const& places, unsigned first) {
         constexpr int vectors = sizeof(places) / sizeof(places[0]);
-        constexpr int added = across ? vectors : width;    // values at a time: more of them would need too many registers
+        // Values at a time: more of them would need too many registers.
+        constexpr int added = across ? vectors : sizeof(typename Reduction::Value) > sizeof(float) && width > 4 ? 4 : width;
         AlignedVector<T, width> loaded[vectors];
 #pragma unroll
         for (int vector = 0; vector < vectors; ++vector) {
@@ -371,12 +372,12 @@ __device__ __forceinline__ void add_entries(T const* x, ThreadGroups<tensors> co
         }
         cached.template store<0>(first, loaded);
 #pragma unroll
-        for (int turn = 0; turn < (across ? owned : vectors); ++turn) {
+        for (int turn = 0; turn < (across ? owned : vectors * width / added); ++turn) {
             typename Reduction::Value values[added];
 #pragma unroll
             for (int entry = 0; entry < added; ++entry) {
-                int const vector = across ? entry : turn;
-                int const place = across ? turn : entry;
+                int const vector = across ? entry : turn * added / width;
+                int const place = across ? turn : turn * added % width + entry;
                 unsigned const number = static_cast<unsigned>(places[vector].of[1]) + (across ? 0 : place * settings.number_step);
                 values[entry] = Reduction::value(loaded[vector].values[place], number, settings);
             }
