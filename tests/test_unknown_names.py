@@ -13,7 +13,7 @@ from dmlpy import directml, onnx
 from dmlpy.inspection.explain import explain
 from dmlpy.unknown_names import unknown_attribute
 
-MISSING = {"onnx": "onnx", "dask": r"dask\S*", "torch": "torch", "thinc": "(thinc|catalogue)"}
+MISSING = {"onnx": "onnx", "dask": r"dask\S*", "torch": "torch", "thinc": r"(thinc\S*|catalogue)"}
 
 ATTRIBUTES = {
     "ReluDesc": "did you mean dmlpy.ActivationReluDesc?",

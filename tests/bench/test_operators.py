@@ -350,7 +350,7 @@ def test_a_page_shows_the_record_of_operators(record: Record, tmp_path: Path) ->
     block = readme.block("operators", tmp_path)
     assert block.startswith(
         "CPU, 1 thread, 2026-11-23, dmlpy with NumPy 2. Least processor times of 9 rounds. Load averages of 1, 5 and 15 minutes "
-        "before: 1.0 0.5 0.2, after: 2.0 1.0 0.5.\n\n1 of the 2 operators"
+        f"before: 1.0 0.5 0.2, after: 2.0 1.0 0.5. {readme.QUOTIENTS}\n\n1 of the 2 operators"
     )
     assert report.markdown(record) in block
 

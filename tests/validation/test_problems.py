@@ -458,6 +458,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "hazard.persistent": persistent_over_input,
     "hazard.temporary": output_in_temporary,
     "json.syntax": lambda: dml.OperatorDesc.from_json("{"),
+    "json.depth": lambda: dml.OperatorDesc.from_json("[" * 10_000),
     "layer_output_limit": lambda: dml.check(network(input=tensor(2**31, 3, 11))),
     "level.operator": lambda: dml.check(bad_lstm(), "1_0"),
     "num_proj_range": lambda: ParamsLayout("gru", 1, 4, 3, bidirectional=False, num_proj=2),
