@@ -108,7 +108,8 @@ def test_dmlpy_computes_a_row(name: str, dtype: Any, small: None) -> None:
     assert 0 <= error_of(library, work) < TOLERANCES[dtype]
 
 
-@HALVES_OR_ALL
+@pytest.mark.slow  # PyTorch's half of a benchmark that only runs on a GPU
+@pytest.mark.parametrize(("name", "dtype"), PAIRS)
 def test_pytorch_computes_a_row(name: str, dtype: Any, small: None) -> None:
     require("torch")
     from tests.support.fake_torch_cuda import TorchOverFake

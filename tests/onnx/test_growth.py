@@ -83,10 +83,9 @@ def reported(made: ModelProto) -> Callable[[], Any]:
     return lambda: str(onnx.load(data).report())
 
 
-ROWS = [
-    *((opened, make) for make in MODELS),
-    *((reported, make) if make in (chain, split, turns) else pytest.param(reported, make, marks=pytest.mark.slow) for make in MODELS),
-]
+USUAL = {opened: (chain, turns), reported: (chain, split, turns)}
+"""The models of each use whose rows a change runs; the others take as long and grow for the same reasons."""
+ROWS = [pytest.param(use, make, marks=[pytest.mark.slow] * (make not in USUAL[use])) for use in USUAL for make in MODELS]
 
 
 @pytest.mark.each_value
