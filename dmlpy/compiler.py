@@ -71,9 +71,9 @@ def compile(
         desc: the desc or graph to run.
         device: `"cpu"`, `"numpy"`, `"cuda"`, `"cuda:1"`, a device, or None: the first GPU that answers, else `"cpu"`.
         feature_level: a cap, as for `check`.
-        flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect, on a GPU: it may round
-            the factors of FLOAT32 matrix products and convolutions to TF32. The compiled operator's `plan` lists the flags that it
-            supports.
+        flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect: it may round the
+            factors of FLOAT32 matrix products, on a GPU to TF32 (of convolutions, too), on `cpu` to BFLOAT16. The compiled operator's
+            `plan` lists the flags that it supports.
         fuse: whether activations of a graph become part of the operators before them, where these have a `fused_activation`, and, on CUDA,
             element-wise nodes that only read each other run as one kernel. Results in FLOAT16 are not rounded before a fused activation;
             everything else stays the same bit for bit. A desc alone has nothing to fuse.

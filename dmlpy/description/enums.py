@@ -244,8 +244,9 @@ class ExecutionFlags(DmlFlags, prefix="DML_EXECUTION_FLAG_"):
     """DML_EXECUTION_FLAGS: the liberties and restrictions of an operator at execution.
 
     ALLOW_HALF_PRECISION_COMPUTATION lets a GPU round the factors of FLOAT32 matrix products and convolutions to TF32 (10 bits of
-    mantissa); sums stay FLOAT32, and without the flag no product is rounded. DISABLE_META_COMMANDS and DESCRIPTORS_VOLATILE have no
-    effect: there are no kernels of drivers, and every dispatch has its memory fixed.
+    mantissa), and the device `cpu` those of products to BFLOAT16 (7 bits); sums stay FLOAT32, and without the flag no product is
+    rounded. DISABLE_META_COMMANDS and DESCRIPTORS_VOLATILE have no effect: there are no kernels of drivers, and every dispatch has its
+    memory fixed.
     """
 
     NONE = 0

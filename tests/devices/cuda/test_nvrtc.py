@@ -21,6 +21,7 @@ from tests.support.cuda.gpu_kernels import kernels_of_gpu_tests
 from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.nvrtc import NEWEST, PROMISED, VERSIONS, NvrtcError, compile_instance, compile_instances, compile_ptx, nvrtc
 from tests.support.cuda.plan_kernels import DEVICES, cases, kernels_of
+from tests.support.pairwise import covering_rows
 from tests.support.tools import missing, require
 
 ARCHITECTURES = (75, 80, 90, 100, 120)
@@ -35,6 +36,10 @@ for _kernel in KERNELS:
     BY_NAME.setdefault((_kernel.file, _kernel.entry.partition("<")[0]), []).append(_kernel)
 EVERY_CASE = 499
 """Of so many cases that name kernels, one is compiled at each run."""
+PAIRED = ("attention/", "matrix/", "recurrent/")
+"""Of kernels of these folders, a change is compiled for every pair of template arguments: two of them together decide how many registers
+are used. In the others an argument is a function of an element, a type or a width.
+"""
 MOST_TOGETHER = 48
 """Instances of a program: they share the time that their source takes to read, and processors share the programs."""
 
@@ -153,13 +158,38 @@ def test_some_kernels_of_each_file_compile(file: str, version: str) -> None:
     assert not found, found
 
 
+def parts_of(entry: str) -> tuple[str, ...]:
+    """A kernel's name, and the names and values in its template arguments: `a<b<c, d>, e>` has `a`, `b`, `c`, `d` and `e`."""
+    return tuple(found.strip() for found in re.split("[<>,]", entry) if found.strip())
+
+
+def covering(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Some instances of one kernel, with as many parts each, that have every part in every place; or every pair of parts."""
+    rows = [parts_of(kernel.entry) for kernel in kernels]
+    return [kernels[number] for number in covering_rows(rows, pairwise=kernels[0].file.startswith(PAIRED))]
+
+
+@functools.cache
+def representatives() -> tuple[Kernel, ...]:
+    """The instances that a change is compiled for. For the other ones `test_every_instance_has_right_types` asks g++, in a hundredth of the
+    time, and at night NVRTC compiles them.
+    """
+    found: set[Kernel] = set()
+    for same in BY_NAME.values():
+        tables: dict[int, list[Kernel]] = {}
+        for kernel in same:
+            tables.setdefault(len(parts_of(kernel.entry)), []).append(kernel)
+        found.update(kernel for table in tables.values() for kernel in covering(table))
+    return tuple(kernel for kernel in KERNELS if kernel in found)
+
+
 def half(version: str) -> list[tuple[Kernel, int]]:
     """The pairs that a change is compiled for with the oldest or the newest version: of each file two or three architectures, of the next
     file the others. Instances for one architecture share the time that their source takes to read, so they are not divided.
     """
     newest = version == NEWEST
     places = {(file, known): (number + ARCHITECTURES.index(known)) % 2 for number, file in enumerate(FILES) for known in ARCHITECTURES}
-    return [pair for pair in pairs() if places[pair[0].file, pair[1]] == newest]
+    return [pair for pair in pairs(representatives()) if places[pair[0].file, pair[1]] == newest]
 
 
 @pytest.mark.slow
@@ -205,10 +235,28 @@ struct Text { char letters[4]; };
 
 def test_the_halves_are_all_pairs_and_each_has_every_kernel_and_architecture() -> None:
     halves = {version: half(version) for version in (OLDEST, NEWEST)}
-    assert sorted(map(repr, halves[OLDEST] + halves[NEWEST])) == sorted(map(repr, pairs()))
+    assert sorted(map(repr, halves[OLDEST] + halves[NEWEST])) == sorted(map(repr, pairs(representatives())))
     for version, chosen in halves.items():
         assert {(kernel.file, kernel.entry.partition("<")[0]) for kernel, _ in chosen} == {*BY_NAME}, version
         assert {architecture for _, architecture in chosen} == {*ARCHITECTURES}, version
+    compiled = {(kernel.file, kernel.entry.partition("<")[0], known) for kernel, known in halves[OLDEST] + halves[NEWEST]}
+    assert compiled == {(kernel.file, kernel.entry.partition("<")[0], known) for kernel in KERNELS for known in architectures_of(kernel)}
+
+
+def test_representatives_have_every_argument_of_every_kernel() -> None:
+    def values(kernels: Iterable[Kernel]) -> set[tuple[object, ...]]:
+        found: set[tuple[object, ...]] = set()
+        for kernel in kernels:
+            parts = parts_of(kernel.entry)
+            place = kernel.file, parts[0], len(parts)
+            found |= {(*place, *part) for part in enumerate(parts)}
+            if kernel.file.startswith(PAIRED):
+                found |= {(*place, *pair) for pair in combinations(enumerate(parts), 2)}
+        return found
+
+    assert values(representatives()) == values(KERNELS)
+    assert parts_of("a<b<c, d<e>>, f>") == ("a", "b", "c", "d", "e", "f")
+    assert len(representatives()) < 0.6 * len(KERNELS)
 
 
 def test_every_instance_and_every_pair_of_kernel_and_architecture_is_compiled() -> None:

@@ -109,7 +109,7 @@ def maximum_of(isa: Isa) -> Any:
     kind = simd_of(isa).kind
 
     @intrinsic
-    def larger(context: Any, x: Any, y: Any) -> Any:
-        return kind(kind, kind), lambda context, builder, signature, arguments: maximum(builder, *arguments)
+    def larger(x: Any, y: Any) -> Any:
+        return kind(kind, kind), lambda builder, arguments: maximum(builder, *arguments)
 
     return larger
