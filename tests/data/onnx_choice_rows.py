@@ -67,6 +67,9 @@ def resized() -> None:
             node("Resize", [normal("whole", 1, 1, size), None, np.array([1, 1, scale], F32)], known=[2], opset=18, mode=mode)
         if scale > 1:
             node("Upsample", [normal("whole", 1, 1, size), np.array([1, 1, scale], F32)], known=[1], opset=9)
+    for scales in ((0.6, 1.5), (0.3, 0.7)):  # the element behind where the result is smaller, before it where it is larger
+        node("Resize", [image, np.array([1, 1, *scales], F32)], known=[1], opset=10)
+    node("Resize", [whole("whole", -40, 40, 1, 1, 3, 4), None, np.array([1, 1, 2, 2], F32)], known=[2], opset=13, mode="linear")
     for opset in (11, 12):
         floored: dict[str, Any] = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
         node("Resize", [image, np.empty(0, F32), np.array([1, 1, 1.6, 0.7], F32)], known=[1, 2], opset=opset, **floored)
@@ -134,6 +137,18 @@ def numbers() -> None:
         node("Range", [scalar(first, F32), scalar(second, F32), scalar(step, F32)], known=[0, 1, 2])
 
 
+def of_nothing() -> None:
+    for operator in ("Sum", "Mean", "L1", "L2", "SumSquare", "LogSum", "LogSumExp", "Max", "Min", "Prod"):
+        for dtype in (F32, I64):
+            empty = np.empty((0, 2), dtype)
+            node(f"Reduce{operator}", [empty], opset=11, axes=[0])
+            node(f"Reduce{operator}", [empty], opset=18, keepdims=0)
+
+
+def old_forms() -> None:
+    node("TopK", [normal("few", 3, 6)], (0, 1), opset=9, k=2)
+
+
 def transposed() -> None:
     line = normal("transposed", 1, 1, 4)
     shapes = [(size, "NOTSET") for size in (7, 8, 9, 10)] + [(8, "SAME_UPPER"), (7, "SAME_UPPER"), (8, "SAME_LOWER")]
@@ -162,4 +177,4 @@ def recurrent() -> None:
         node(operator, [steps, *weights], opset=14, hidden_size=2, activations=[*before, "ScaledTanh"], **both)
 
 
-ROWS = (resized, sampled, regions, quantized, pooled, numbers, transposed, added, recurrent)
+ROWS = (resized, sampled, regions, quantized, pooled, numbers, of_nothing, old_forms, transposed, added, recurrent)

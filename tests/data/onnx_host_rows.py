@@ -22,6 +22,15 @@ def integer_reductions() -> None:
                 node(operator, [x * kind(2**27)], domain="", opset=opset, keepdims=0)
 
 
+def suppressed() -> None:
+    corners = np.random.default_rng(9).random((1, 8, 4), F32)
+    boxes = np.concatenate([corners[..., :2], corners[..., :2] + corners[..., 2:]], 2)
+    scores = np.random.default_rng(10).random((1, 2, 8), F32)
+    scalars = np.array(3, I64), np.array(0.4, F32), np.array(0.5, F32)
+    node("NonMaxSuppression", [boxes, scores, *scalars], domain="", opset=11)
+    node("NonMaxSuppression", [boxes, scores, scalars[0], None, scalars[2]], domain="", opset=11)
+
+
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 
 
@@ -94,4 +103,4 @@ def classifiers() -> None:
         node("TreeEnsembleClassifier", [x], [1] if seed > 11 or seed == 9 else [0, 1], domain="ai.onnx.ml", computed=2, **own, **more)
 
 
-ROWS = (integer_reductions, trees, classifiers)
+ROWS = (integer_reductions, suppressed, trees, classifiers)

@@ -60,6 +60,14 @@ def test_when_sizes_are_known_makes_no_difference(operator: str) -> None:
             check(case, onnx.load(hidden).compile("numpy")(inputs), way.__name__)
 
 
+def test_a_margin_of_truth_values_may_be_known() -> None:
+    x = np.array([[True, False, False]])
+    constants = {"pads": np.array([1, 0, 0, 1], np.int64), "margin": np.array(True)}
+    node, types = make_node("Pad", ["x", "pads", "margin"], ["y"]), {"x": TensorProto.BOOL, "y": TensorProto.BOOL}
+    found = onnx.load(model([node], {"x": [1, 3]}, ["y"], opset=13, types=types, constants=constants)).compile("numpy")({"x": x})["y"]
+    np.testing.assert_array_equal(found, [[True, True, True, True], [True, False, False, True]])
+
+
 @pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("opset", [11, 21])
 def test_a_window_that_begins_in_the_padding_counts_nowhere(operator: str, opset: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.helper import make_node
 
+import dmlpy as dml
 from dmlpy import onnx
 from tests.support.onnx_models import Array, model
 
@@ -272,6 +273,42 @@ def test_a_scan_is_unrolled(opset: int) -> None:
     np.testing.assert_allclose(result["last"], last, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(result["rows"], rows, rtol=1e-4, atol=1e-5)
     assert all(record.op_type != "Scan" for record in found.interpretation().records)
+
+
+def test_a_loop_without_turns_gives_rows_of_the_sizes_that_a_turn_would_give() -> None:
+    """Its body declares none; ONNX Runtime 1.32.0 takes them from its inference, and tells no fewer dimensions where that knows them."""
+    nodes = [
+        *GOES_ON,
+        make_node("Concat", ["s_in", "x"], ["s_out"], axis=1),
+        make_node("ReduceMax", ["s_out"], ["row"], axes=[0], keepdims=0),
+    ]
+    inner = body(nodes, ["i", "c_in", "s_in"], ["c_out", "s_out", "row"], {"i": TensorProto.INT64, "c_in": 9, "c_out": 9})
+    for item in (*inner.input[2:], *inner.output[1:]):
+        item.type.tensor_type.ClearField("shape")
+    loop = make_node("Loop", ["turns", "", "x"], ["last", "rows"], body=inner)
+    types = {"turns": TensorProto.INT64}
+    compiled = onnx.load(model([loop], {"x": ["n", 4], "turns": []}, ["last", "rows"], opset=17, types=types)).compile("numpy")
+    for turns, sizes in ((0, (0, 8)), (1, (1, 8))):
+        result = compiled({"x": X, "turns": np.asarray(turns)})
+        assert result["rows"].shape == sizes
+        assert result["rows"].dtype == np.float32
+        assert result["last"].shape == (3, 4 + 4 * turns)
+
+
+def test_a_scan_of_opset_8_ends_each_sequence_by_itself() -> None:
+    """What lies behind its end is 0, as in ONNX Runtime 1.32.0."""
+    nodes = [make_node("Add", ["s_in", "a"], ["s_out"]), make_node("Neg", ["s_out"], ["row"])]
+    inner = body(nodes, ["s_in", "a"], ["s_out", "row"], {}, [4])
+    node = make_node("Scan", ["lens", "s", "a"], ["last", "rows"], body=inner, num_scan_inputs=1)
+    inputs: dict[str, Sequence[int | str]] = {"lens": [2], "s": [2, 4], "a": [2, 3, 4]}
+    compiled = onnx.load(model([node], inputs, ["last", "rows"], opset=8, types={"lens": TensorProto.INT64})).compile("numpy")
+    start, steps = X[:2], np.random.default_rng(4).standard_normal((2, 3, 4)).astype(np.float32)
+    result = compiled({"lens": np.array([1, 3]), "s": start, "a": steps})
+    sums = start[:, None] + np.cumsum(steps, 1)
+    np.testing.assert_allclose(result["last"], [sums[0, 0], sums[1, 2]], rtol=1e-5)
+    np.testing.assert_allclose(result["rows"], -np.stack([sums[0] * [[1], [0], [0]], sums[1]]), rtol=1e-5)
+    with pytest.raises(dml.DmlError, match=r"input 0 'sequence_lens' is \[0, 4\], expected 2 numbers from 1 to 3"):
+        compiled({"lens": np.array([0, 4]), "s": start, "a": steps})
 
 
 ONE, TWO = X[:1], X[1:3]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import dmlpy as dml
 from dmlpy import onnx
 from tests.support.onnx_models import model
 from tests.support.onnx_mutants import mutant
+from tests.support.tolerance import assert_close
 
 
 def small() -> ModelProto:
@@ -254,6 +257,47 @@ def test_functions_of_the_model_are_inlined() -> None:
     assert isinstance(built.functions[0], FunctionProto)
     result = onnx.load(built).compile("numpy")({"x": np.arange(3, dtype=np.float32)})
     np.testing.assert_array_equal(result["y"], [0, 2, 4])
+
+
+@pytest.mark.parametrize(
+    ("opset", "body", "refusal"),
+    [
+        (20, [make_node("Shape", ["a"], ["s"]), make_node("Reshape", ["a", "s"], ["b"])], None),  # 21 has more types
+        (10, [make_node("Relu", ["a"], ["r"]), make_node("Cast", ["r"], ["b"], to=1)], None),  # 19 has saturate, for FLOAT8
+        (11, [make_node("Softmax", ["a"], ["b"], axis=0)], "functions['Own'] is Softmax of opset 11, expected the operator of opset 21"),
+        (12, [make_node("ReduceSum", ["a"], ["b"], axes=[0])], "functions['Own'] is ReduceSum of opset 12"),
+        (17, [make_node("Gelu", ["a"], ["b"])], "functions['Own'] is Gelu of opset 17"),
+    ],
+)
+def test_a_function_may_import_another_version_of_the_same_operators(opset: int, body: list[Any], refusal: str | None) -> None:
+    """As ONNX's checker has it; ONNX Runtime 1.32.0 takes the model's version also where it is another operator."""
+    call = make_node("Own", ["x"], ["y"], domain="own")
+    built = model([call], {"x": [3]}, ["y"], domains={"own": 1})
+    built.functions.append(make_function("own", "Own", ["a"], ["b"], body, [make_opsetid("", opset)]))
+    if refusal is not None:
+        with pytest.raises(dml.DescError, match=re.escape(refusal)):
+            onnx.load(built)
+        return
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(onnx.load(built).compile("numpy")({"x": x})["y"], x)
+
+
+def test_functions_of_one_name_are_told_apart_by_their_overload() -> None:
+    calls = [make_node("Own", ["x"], ["m"], domain="own", overload="a"), make_node("Own", ["m"], ["y"], domain="own", overload="b")]
+    built = model(calls, {"x": [3]}, ["y"], domains={"own": 1})
+    for overload, operator in (("a", "Neg"), ("b", "Exp")):
+        own = make_function("own", "Own", ["a"], ["b"], [make_node(operator, ["a"], ["b"])], [make_opsetid("", 21)], overload=overload)
+        built.functions.append(own)
+    x = np.arange(3, dtype=np.float32)
+    assert_close(onnx.load(built).compile("numpy")({"x": x})["y"], np.exp(-x), np.float32)
+
+
+def test_a_function_may_import_a_domain_that_the_model_does_not() -> None:
+    built = model([make_node("Own", ["x"], ["y"], domain="own")], {"x": [3]}, ["y"], domains={"own": 1})
+    body = [make_node("QuickGelu", ["a"], ["b"], domain="com.microsoft", alpha=1.0)]
+    built.functions.append(make_function("own", "Own", ["a"], ["b"], body, [make_opsetid("com.microsoft", 1)]))
+    x = np.arange(3, dtype=np.float32)
+    assert_close(onnx.load(built).compile("numpy")({"x": x})["y"], x / (1 + np.exp(-x)), np.float32)
 
 
 def _survives(seed: int) -> str | None:

@@ -19,6 +19,7 @@ from onnx.helper import (
     make_tensor_sequence_value_info,
     make_tensor_type_proto,
     make_value_info,
+    np_dtype_to_tensor_dtype,
 )
 
 import dmlpy as dml
@@ -225,6 +226,43 @@ def test_an_initializer_that_is_an_input_is_a_default() -> None:
     check(loaded.compile("numpy")({"x": given(0)}), given(0))
     doubled = onnx.load(built, constants={"w": 2 * WEIGHTS}).compile("numpy")({"x": given(0)})
     assert_close(doubled["y"], 4 * expected(given(0))["y"], np.float32)
+    compiled = loaded.compile("numpy")
+    for factor in (2, 3):  # a call may give it, as in ONNX Runtime
+        arrays = {"x": given(0), "w": factor * WEIGHTS}
+        assert_close(compiled(arrays)["y"], factor**2 * expected(given(0))["y"], np.float32)
+    check(compiled({"x": given(0)}), given(0))
+    assert compiled.profile(arrays, runs=1).nodes
+    assert compiled.compare("reference", arrays).first is None
+    with pytest.raises(dml.BindError, match=r"w is of sizes \[3, 4\]"):
+        compiled({"x": given(0), "w": WEIGHTS[:, :4]})
+    with pytest.raises(dml.BindError, match=r"expected one of \[x, w\]"):
+        compiled({"x": given(0), "v": WEIGHTS})
+
+
+TEXTS = [
+    (
+        "float32",
+        "STRING",
+        [1.5, 1e10, 0.1, 3, np.nan, -np.inf, 1e-5, -0.0],
+        ["1.5", "1e+10", "0.1", "3", "NaN", "-INF", "9.9999997e-06", "-0"],
+    ),
+    ("float64", "STRING", [1 / 3, 123456789.0], ["0.33333333", "1.2345679e+08"]),
+    ("bool", "STRING", [True, False], ["1", "0"]),
+    ("object", "BOOL", ["1", "0", "-3", "0.0"], [True, False, True, False]),
+    ("object", "INT64", ["3.7", "-3.7", " 5"], [3, -3, 5]),
+    ("object", "UINT8", ["300", "-3"], [44, 253]),
+    ("object", "FLOAT", ["1e3", "inf", "NaN"], [1000, np.inf, np.nan]),
+]
+"""Casts to and from texts as ONNX Runtime 1.32.0 makes them."""
+
+
+@pytest.mark.parametrize(("of", "to", "values", "expected"), TEXTS, ids=lambda given: given if isinstance(given, str) else "")
+def test_numbers_become_texts_and_texts_numbers_as_in_onnx_runtime(of: str, to: str, values: list[Any], expected: list[Any]) -> None:
+    wanted = TensorProto.DataType.Value(to)
+    kind = TensorProto.STRING if of == "object" else int(np_dtype_to_tensor_dtype(np.dtype(of)))
+    built = model([make_node("Cast", ["x"], ["y"], to=wanted)], {"x": [len(values)]}, ["y"], types={"x": kind, "y": wanted})
+    result = onnx.load(built).compile("numpy")({"x": np.array(values, of)})["y"]
+    np.testing.assert_array_equal(result, np.array(expected, result.dtype))
 
 
 def test_the_plan_reports_the_memory() -> None:

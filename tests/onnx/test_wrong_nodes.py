@@ -56,6 +56,13 @@ def recurrent(operator: str, gates: int, *more: Array | None, told: tuple[str, .
 
 
 ROWS = {
+    "one-hot vectors of a scalar": Row(
+        "OneHot", (np.asarray(2), integers(4), normal(2)), ("indices", "a scalar", "at least one dimension")
+    ),
+    "a scalar flattened behind its first axis": Row("Flatten", (np.float32(2),), ("axis", "1", "0 for a scalar")),
+    "an output_shape of all dimensions": Row(
+        "ConvTranspose", (normal(1, 2, 4, 4), normal(2, 2, 3, 3)), ("output_shape", "4 numbers", "2"), {"output_shape": [1, 2, 9, 9]}
+    ),
     "a projection of 4 units to 2": Row(
         "LSTM",
         (normal(5, 2, 3), normal(1, 16, 3), normal(1, 16, 2), None, None, normal(1, 2, 2), normal(1, 2, 4)),

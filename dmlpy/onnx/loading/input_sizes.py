@@ -29,12 +29,17 @@ def inputs_of(loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], con
     Raises:
         DescError: sizes or constants do not fit.
     """
-    graph = loaded.proto.graph
     # The initializer of an input is a default, which a constant replaces.
-    initializers = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
-    initializers -= constants.keys()
-    declared = {item.name: value_from_proto(item.name, item.type) for item in graph.input if item.name not in initializers}
+    optional = default_inputs(loaded).keys() - constants.keys()
+    declared = {item.name: value_from_proto(item.name, item.type) for item in loaded.proto.graph.input if item.name not in optional}
     return _apply_sizes(declared, sizes, constants, loaded.name)
+
+
+def default_inputs(loaded: LoadedModel) -> dict[str, Value]:
+    """The inputs that have an initializer, which a caller may leave out."""
+    graph = loaded.proto.graph
+    held = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
+    return {item.name: value_from_proto(item.name, item.type) for item in graph.input if item.name in held}
 
 
 def _apply_sizes(

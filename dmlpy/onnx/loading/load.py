@@ -15,6 +15,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading import tensors
+from dmlpy.onnx.loading.function_versions import with_functions_of_one_version
 from dmlpy.onnx.loading.limits import Budget, Limits, limit_problem
 from dmlpy.onnx.loading.message_count import count_messages
 from dmlpy.onnx.loading.model_checks import problems_of
@@ -59,7 +60,7 @@ class LoadedModel:
         if (problem := memory_problem(self.proto, folder, limits, self.size)) is not None:
             raise DescError(f"onnx.load: {name}", [problem])
         self.folder = folder
-        self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in proto.opset_import}
+        self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in self.proto.opset_import}
         self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # holds the tensor, so that no other one gets its id
         self._outside: dict[tuple[object, ...], Array] = {}
         self.without_owned_inputs: set[Hashable] = set()
@@ -182,8 +183,11 @@ def _inline_functions(proto: ModelProto, name: str, folder: Path | None, limits:
         raise DescError(f"onnx.load: {name}", problems)
     if not proto.functions:
         return proto
+    adapted, problems = with_functions_of_one_version(proto)
+    if problems:
+        raise DescError(f"onnx.load: {name}", problems)
     try:
-        own: ModelProto = inliner.inline_local_functions(proto)
+        own: ModelProto = inliner.inline_local_functions(adapted)
     except Exception as error:  # ONNX raises whatever its C++ code throws
         found = f"not inlined: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         raise DescError(f"onnx.load: {name}", [Problem("onnx.function", "functions", found, "functions that ONNX inlines")]) from None

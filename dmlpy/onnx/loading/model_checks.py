@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Names: TypeAlias = "ChainMap[str, None]"
 """Names as keys: those of a body are chained before the enclosing ones, which are not copied."""
 
+FunctionKey: TypeAlias = tuple[str, str, str]
+"""What a node calls a function by: its domain, name and overload."""
+
 MAX_DEPTH = 16
 """The deepest nesting of subgraphs."""
 _OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
@@ -86,7 +89,7 @@ def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int
         return
     if wrong:
         return  # the meaning of operators depends on it
-    functions = {(_domain(function.domain), function.name): function for function in model.functions}
+    functions = {(_domain(function.domain), function.name, function.overload): function for function in model.functions}
     most = limits.nodes if limits.nodes is not None else most_nodes(ModelSize(nodes))
     broken = list(_function_problems(functions, model, limits, most))
     yield from broken
@@ -103,33 +106,31 @@ def _is_name(text: object, *, empty: bool = False) -> bool:
     return isinstance(text, str) and (empty or bool(text)) and len(text) <= MAX_NAME
 
 
-def _call_problems(node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto], place: str) -> Iterator[Problem]:
+def _call_problems(node: NodeProto, functions: Mapping[FunctionKey, FunctionProto], place: str) -> Iterator[Problem]:
     """A call of one of the model's functions with more inputs or outputs than it has."""
-    called = functions.get((_domain(node.domain), node.op_type))
+    called = functions.get((_domain(node.domain), node.op_type, node.overload))
     if called is not None:
         for what, names, formals in (("inputs", node.input, called.input), ("outputs", node.output, called.output)):
             if len(names) > len(formals):
                 yield Problem("onnx.count", f"{place}.{what}", str(len(names)), f"at most {len(formals)}, as the function has")
 
 
-def _function_problems(
-    functions: Mapping[tuple[str, str], FunctionProto], model: ModelProto, limits: Limits, most: int
-) -> Iterator[Problem]:
+def _function_problems(functions: Mapping[FunctionKey, FunctionProto], model: ModelProto, limits: Limits, most: int) -> Iterator[Problem]:
     """Functions that are recursive, or expand to too many nodes or bytes."""
     if len(functions) != len(model.functions):
-        yield Problem("onnx.function", "functions", "two of the same name", "each function once")
+        yield Problem("onnx.function", "functions", "two of the same name and overload", "each function once")
         return
-    sizes: dict[tuple[str, str], tuple[int, int]] = {}
-    open_: set[tuple[str, str]] = set()
+    sizes: dict[FunctionKey, tuple[int, int]] = {}
+    open_: set[FunctionKey] = set()
 
-    def size(key: tuple[str, str], depth: int) -> tuple[int, int]:
+    def size(key: FunctionKey, depth: int) -> tuple[int, int]:
         """The nodes and the bytes to which a function expands."""
         if key in open_ or depth > MAX_DEPTH:
             raise RecursionError
         if key not in sizes:
             open_.add(key)
             nodes, taken = 0, functions[key].ByteSize()
-            for own in _called_functions(functions[key].node, 0):
+            for own in called_functions(functions[key].node, 0):
                 below = size(own, depth + 1) if own in functions else (0, 0)
                 nodes, taken = nodes + 1 + below[0], taken + below[1]
             sizes[key] = nodes, taken
@@ -153,7 +154,7 @@ def _function_problems(
             )
             return
     try:
-        called = [sizes.get(key, (0, 0)) for key in _called_functions(model.graph.node, 0)]
+        called = [sizes.get(key, (0, 0)) for key in called_functions(model.graph.node, 0)]
     except RecursionError:
         return  # too deep: reported with the graph
     total = len(called) + sum(nodes for nodes, _ in called)
@@ -164,15 +165,15 @@ def _function_problems(
         yield limit_problem("bytes", "functions", f"{held} bytes in all places where they are called", allowed, "bytes of functions")
 
 
-def _called_functions(nodes: Iterable[NodeProto], depth: int) -> Iterator[tuple[str, str]]:
+def called_functions(nodes: Iterable[NodeProto], depth: int) -> Iterator[FunctionKey]:
     """The operators of nodes, including those of their subgraphs."""
     if depth > MAX_DEPTH:
         raise RecursionError
     for node in nodes:
-        yield _domain(node.domain), node.op_type
+        yield _domain(node.domain), node.op_type, node.overload
         for attribute in node.attribute:
             for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _called_functions(body.node, depth + 1)
+                yield from called_functions(body.node, depth + 1)
 
 
 class _Graphs:
@@ -185,9 +186,7 @@ class _Graphs:
         most: the most nodes. Values also count if there are more than `OPERANDS` per node.
     """
 
-    def __init__(
-        self, folder: Path | None, opsets: Mapping[str, int], functions: Mapping[tuple[str, str], FunctionProto], most: int
-    ) -> None:
+    def __init__(self, folder: Path | None, opsets: Mapping[str, int], functions: Mapping[FunctionKey, FunctionProto], most: int) -> None:
         self.folder = folder
         self.opsets = opsets
         self.functions = functions
@@ -269,7 +268,7 @@ class _Graphs:
                 remedy = "sort the nodes; if that cannot be done, they form a circle" if name in later else None
                 yield Problem("onnx.name", f"{place}.input", repr(name), expected, (), remedy)
         domain = _domain(node.domain)
-        function = (domain, node.op_type) in self.functions
+        function = (domain, node.op_type, node.overload) in self.functions
         yield from _call_problems(node, self.functions, place)
         if domain == "" and "" not in self.opsets:
             yield Problem("onnx.opset", place, "an operator of ONNX", "a version of ONNX's operators in opset_import")

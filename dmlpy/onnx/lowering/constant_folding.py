@@ -35,6 +35,15 @@ _NEVER = frozenset(
 Python's `re` matches in exponential time. StringNormalizer changes the locale of the whole process while it runs."""
 
 
+_OF_NOTHING = {
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare"), "zero"),
+    **dict.fromkeys(("ReduceMax", "ReduceLogSum", "ReduceLogSumExp"), "least"),
+    "ReduceMin": "greatest",
+    "ReduceProd": "one",
+}
+"""What reductions of no elements give in ONNX Runtime 1.32.0, in every version and type."""
+
+
 def fold_empty_value(value: Value) -> Value:
     """The value; if a size is 0, as a known value without elements."""
     is_typed = value.kind == "tensor" and value.element is not None
@@ -51,6 +60,20 @@ def fold_empty_outputs(node: Node) -> dict[str, Array] | None:
     if not wanted or any(value.array is None for value in wanted) or _has_subgraphs(node):
         return None
     return {value.name: value.array for value in wanted if value.array is not None}
+
+
+def fold_empty_reduction(node: Node) -> dict[str, Array] | None:
+    """The output of a reduction of no elements by name, else None. No operator of DirectML takes a tensor without elements."""
+    data, result = (node.inputs[0] if node.inputs else None), (node.outputs[0] if node.outputs else None)
+    kind = _OF_NOTHING.get(node.op_type) if node.domain == "" else None
+    if kind is None or data is None or result is None or not data.is_empty or not result.is_static or not result.element:
+        return None
+    dtype = dtype_of(result.element)
+    if dtype.kind not in "iuf":
+        return None
+    limits = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    number = {"zero": 0, "one": 1, "least": limits[0], "greatest": limits[1]}[kind]
+    return {node.proto.output[0]: np.full(result.static_sizes, number, dtype)}
 
 
 def fold_node(

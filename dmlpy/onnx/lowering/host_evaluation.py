@@ -136,17 +136,21 @@ def _summary(value: Any) -> str:
 
 
 def _with_optional_inputs(node: NodeProto) -> list[NodeProto]:
-    """A node with its optional inputs added where the reference implementation requires them."""
-    if node.op_type != "NonMaxSuppression" or (len(node.input) == 5 and all(node.input)):
+    """A node with inputs as the reference implementation requires them: none is left out, and numbers are in tensors of one dimension."""
+    if node.op_type != "NonMaxSuppression":
         return [node]
     own = NodeProto()
     own.CopyFrom(node)
     own.input.extend([""] * (5 - len(own.input)))
-    found = []
+    one = f"{node.name}/one dimension"
+    found = [helper.make_node("Constant", [], [one], value=numpy_helper.from_array(np.asarray([-1], np.int64)))]
     for index, default in ((2, np.asarray([0], np.int64)), (3, np.zeros(1, np.float32)), (4, np.asarray([-np.inf], np.float32))):
         if not own.input[index]:
             own.input[index] = f"{node.name}/input {index}"
             found.append(helper.make_node("Constant", [], [own.input[index]], value=numpy_helper.from_array(default)))
+        else:
+            own.input[index] = f"{node.name}/input {index}"
+            found.append(helper.make_node("Reshape", [node.input[index], one], [own.input[index]]))
     return [*found, own]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_cast import cast_to
 from onnx.reference.ops.op_reduce_l2 import ReduceL2_18
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 _LEAST_E8M0 = 2.0**-127
 """The least number of FLOAT8E8M0, to which the reference implementation converts 0; the largest is its inverse."""
 
+_WHOLE = frozenset(
+    getattr(TensorProto, name) for name in ("BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
+)
+"""The types of whole numbers and of truth values."""
+
 
 class Compress(OpRun):  # type: ignore[misc, unused-ignore]
     """Ignores a condition's entries beyond the data, as ONNX Runtime does; the reference implementation rejects them."""
@@ -34,15 +39,44 @@ class Compress(OpRun):  # type: ignore[misc, unused-ignore]
 
 
 class Cast(OpRun):  # type: ignore[misc, unused-ignore]
-    """Infinity and numbers below the least one of FLOAT8E8M0 saturate or become NaN, as in ONNX's specification and ONNX Runtime."""
+    """Infinity and numbers below the least one of FLOAT8E8M0 saturate or become NaN, as in ONNX's specification and ONNX Runtime.
+
+    Texts of numbers, and numbers of texts, are those of ONNX Runtime, too; the reference implementation takes "0" for true.
+    """
 
     def _run(self, x: Array, to: int | None = None, saturate: int | None = 1, round_mode: str | None = "up") -> tuple[Array]:
+        if to == TensorProto.STRING and x.dtype.kind in "bf":
+            return (_texts_of(x),)
+        if to in _WHOLE and x.dtype.kind in "OU":
+            return (_whole_numbers_of(x, helper.tensor_dtype_to_np_dtype(int(to or 0))),)
         is_saturated = saturate is None or bool(saturate)
         if to == TensorProto.FLOAT8E8M0:
             small = np.where((x == _LEAST_E8M0) | is_saturated, np.float32(0), np.float32(np.nan))
             x = np.where(x <= _LEAST_E8M0, small, x.astype(np.float32))
             x = np.minimum(x, np.float32(1 / _LEAST_E8M0)) if is_saturated else x
         return (cast_to(x, to, is_saturated, round_mode or "up"),)  # type: ignore[arg-type]
+
+
+def _texts_of(numbers: Array) -> Array:
+    """Eight digits of each number, FLOAT64's too, and ONNX's words for what is none; truth values are 1 and 0."""
+    words = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
+    texts = [f"{float(number):.8g}" for number in numbers.ravel().tolist()]
+    return np.array([words.get(text, text) for text in texts], object).reshape(numbers.shape)
+
+
+def _whole_numbers_of(texts: Array, dtype: np.dtype[Any]) -> Array:
+    """Integers of texts without what follows the point, reduced to the type's bits; a truth value is whether it is not 0."""
+    numbers = [_whole_number_of(str(text)) for text in texts.ravel().tolist()]
+    if dtype.kind == "b":
+        return np.array([number != 0 for number in numbers], np.bool_).reshape(texts.shape)
+    return np.array([number % (1 << 64) for number in numbers], np.uint64).astype(dtype).reshape(texts.shape)
+
+
+def _whole_number_of(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text))
 
 
 def _root_of_squares(numbers: Array, **along: Any) -> Array:

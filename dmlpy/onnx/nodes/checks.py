@@ -375,6 +375,22 @@ def _check_one_hot(node: Node) -> Iterator[Problem]:
     if _is_known(node, 1) and prod(node.sizes(1)) != 1:
         yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), "one element")
     yield from _check_sizes(node, 2, (2,), "the values of what is off and of what is on")
+    if _is_known(node, 0) and not node.rank(0):
+        yield Problem("onnx.invalid", node.input_label(0), "a scalar", "at least one dimension")
+
+
+@_rule("Flatten")
+def _check_flatten(node: Node) -> Iterator[Problem]:
+    axis = node.attribute("axis", 1)
+    if axis and _is_known(node, 0) and not node.rank(0):
+        yield Problem("onnx.invalid", "axis", str(axis), "0 for a scalar")
+
+
+@_rule("ConvTranspose")
+def _check_output_shape(node: Node) -> Iterator[Problem]:
+    shape = node.attribute("output_shape")
+    if shape and _is_known(node, 0) and len(shape) != node.rank(0) - 2:
+        yield Problem("onnx.invalid", "output_shape", f"{len(shape)} numbers", f"{node.rank(0) - 2}: batch and channels are not in it")
 
 
 @_rule("TopK")

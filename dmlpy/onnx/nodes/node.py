@@ -228,7 +228,7 @@ class Node:
                 return held.numbers
             return tuple(int(number) for number in np.ravel(self.array(index)))
         given = self.attribute(attribute) if attribute else None
-        return default if given is None else tuple(int(number) for number in given)
+        return default if given is None else tuple(int(number) for number in ([given] if isinstance(given, int) else given))
 
     def axis(self, given: int, rank: int) -> int:
         """An axis counted from the front.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.onnx.runtime.deferred_nodes import DeferredNodes
+from dmlpy.messages.problems import DmlError
+from dmlpy.onnx.runtime.deferred_nodes import DeferredLowering, DeferredNodes, value_from_array
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, PackedWeights
 
 if TYPE_CHECKING:
@@ -76,3 +78,21 @@ class CompileContext:
             return nodes(values, self.to_host, calls)
 
         return run
+
+    def infer_values(
+        self, take: LowerNodes, reads: Mapping[str, Value], held: Mapping[str, Any], wanted: Sequence[str]
+    ) -> dict[str, Value]:
+        """The types and sizes of what nodes would give, as far as they follow from what they read.
+
+        Args:
+            take: lowers the nodes.
+            reads: what they read, by name.
+            held: the arrays of that, by name.
+            wanted: the names of their outputs.
+        """
+        inputs = {name: value_from_array(name, held[name], value) if name in held else value for name, value in reads.items()}
+        lowering = DeferredLowering(self.model, self.level, inputs=inputs)
+        scope = dict(inputs)
+        with suppress(DmlError):  # then the nodes could not run, either
+            take(lowering, scope)
+        return {name: scope[name] for name in wanted if name in scope}

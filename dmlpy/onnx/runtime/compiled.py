@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,9 +19,10 @@ from dmlpy.devices import device as find_device
 from dmlpy.devices.profile import Profile, checked_runs, profile_whole
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, DescError, DmlError, Problem
-from dmlpy.onnx.loading.input_sizes import fit_problems
+from dmlpy.onnx.loading.input_sizes import default_inputs, fit_problems
 from dmlpy.onnx.loading.size_candidates import size_candidates
 from dmlpy.onnx.lowering.cache import LRUCache
+from dmlpy.onnx.lowering.lowered_model import LoweredModel
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.runtime.bound_runs import BoundRunCache
 from dmlpy.onnx.runtime.compile_context import CompileContext
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from dmlpy.compiler import Flags
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.loading.values import Value
-    from dmlpy.onnx.lowering.lowered_model import LoweredModel
     from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.runtime.bound_runs import Signature
     from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
@@ -80,6 +81,11 @@ class CompiledModel:
             model.name, model.loaded, self.device, feature_level, flags, fuse, compile_deferred, self._cache, self._recurring, weights
         )
         self._lock = threading.Lock()
+        self._defaults = {name: value for name, value in default_inputs(model.loaded).items() if name not in model.given}
+        self._replacing: dict[frozenset[str], CompiledModel] = {}
+        self._compile_again = partial(
+            CompiledModel, device=self.device, feature_level=feature_level, flags=flags, fuse=fuse, keep_bytes=keep_bytes
+        )
         self._open: OpenSizes | None = None
         self._templates = ProgramTemplates(feature_level, self._program_for_sizes, self._cache)
         self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
@@ -100,7 +106,7 @@ class CompiledModel:
 
         Args:
             inputs: arrays by the model's names: of NumPy, in the device's memory, or others that support DLPack; for a sequence a list of
-                them, for an optional also None.
+                them, for an optional also None. An input with an initializer may be left out.
             outputs: `device` leaves the outputs of graphs in the device's memory: CuPy arrays on a GPU. Outputs of host nodes stay in
                 host memory.
 
@@ -121,6 +127,8 @@ class CompiledModel:
             with suppress(BindError):  # which the run below reports
                 if (found := bound.outputs(inputs, on_device=on_device)) is not None:
                     return found
+        if (other := self._with_replaced_defaults(inputs)) is not None:
+            return other.run(inputs, outputs=outputs)
         given = self._arrays(inputs)
         sizes = {name: given[name].shape for name in self._tensors}
         key = tuple([(own.dtype, own.shape) for own in given.values()]) if self._has_tensors_only else None
@@ -135,6 +143,19 @@ class CompiledModel:
                     self._open.give_up()
                 return found
         return self._recurring.outputs(self._compile_for_sizes(sizes), given, key, on_device=on_device)
+
+    def _with_replaced_defaults(self, inputs: Mapping[str, Any]) -> CompiledModel | None:
+        """The model with the initializers that a caller replaces as inputs; None if none is replaced."""
+        if not self._defaults or not isinstance(inputs, Mapping):
+            return None
+        replaced = frozenset(self._defaults.keys() & inputs.keys())
+        if not replaced:
+            return None
+        with self._lock:
+            if replaced not in self._replacing:
+                given = {**self.model.given, **{name: self._defaults[name] for name in sorted(replaced)}}
+                self._replacing[replaced] = self._compile_again(LoweredModel(self.model.loaded, given))
+            return self._replacing[replaced]
 
     def _host_signature(self, inputs: Mapping[str, Any]) -> Signature | None:
         """The types and sizes of the inputs if they are all that the model has, NumPy's arrays, for a device with host memory."""
@@ -173,6 +194,8 @@ class CompiledModel:
             BindError, CompileError, DeviceError: as for `run`.
             DescError: `runs` is no number from 1 on.
         """
+        if (other := self._with_replaced_defaults(inputs)) is not None:
+            return other.profile(inputs, runs=runs)
         count, given = checked_runs(runs, f"{self.model.name}.profile"), self._arrays(inputs)
         for _ in range(_RUNS_UNTIL_BOUND):
             self.run(given)
@@ -193,6 +216,8 @@ class CompiledModel:
             BindError: inputs that do not fit.
             CompileError: the other device does not run an operator.
         """
+        if (other := self._with_replaced_defaults(inputs)) is not None:
+            return other.compare(device, inputs, tolerance=tolerance)
         given = self._arrays(inputs)
         return self._compile_for_sizes({name: given[name].shape for name in self._tensors}).compare(given, device, tolerance)
 
@@ -228,8 +253,8 @@ class CompiledModel:
                         "onnx.inputs",
                         brief(name),
                         "no input of the model",
-                        f"one of {listed([*wanted])}",
-                        remedy=did_you_mean(name, wanted),
+                        f"one of {listed([*wanted, *self._defaults])}",
+                        remedy=did_you_mean(name, [*wanted, *self._defaults]),
                     )
                 )
         found = {}

@@ -42,9 +42,10 @@ class LoopRun:
         own = {item.name: value_from_proto(item.name, item.type) for item in self._body.input}
         around = {name: node.reads[name] for name in subgraphs.captured_names(node.proto)}
         graph = self._body
-        take = context.lowering_of(graph, node.opsets)
+        self._take = context.lowering_of(graph, node.opsets)
         self._around = [name for name, value in around.items() if value.array is None]
-        self._iteration = context.defer(take, around | own, list(dict.fromkeys(item.name for item in graph.output)))
+        self._reads = around | own
+        self._iteration = context.defer(self._take, self._reads, list(dict.fromkeys(item.name for item in graph.output)))
         self._is_on_host = context.device.memory_kind == "cpu"
         self._inputs, self._outputs = [item.name for item in graph.input], [item.name for item in graph.output]
 
@@ -77,7 +78,9 @@ class LoopRun:
             for row, held in zip(rows, found[1 + len(states) :], strict=True):
                 row.append(self._context.to_host(held))
             step += 1
-        return [*states, *(_stack_rows(row, item, 0) for row, item in zip(rows, self._body.output[1 + len(states) :], strict=True))]
+        first = [np.asarray(0, np.int64), np.asarray(True), *given[2:]]
+        items = self._body.output[1 + len(states) :]
+        return [*states, *(self._stack_rows(row, item, 0, first, around) for row, item in zip(rows, items, strict=True))]
 
     def _run_in_place(self, turns: Turns, step: int, most: int | None, rows: Sequence[list[Any]]) -> tuple[int, bool]:
         """Runs all turns from this one on; returns their number, and whether the last one asked for another."""
@@ -96,11 +99,23 @@ class LoopRun:
     def _run_batched_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         if self._opset >= 9:
             return self._run_scan(given, around)
-        if given[0] is not None:
-            raise self._failure("input 0 'sequence_lens'", "given", "left out: all sequences have the same length")
         batches = [self._context.to_host(held) for held in given[1:]]
-        found = [self._run_scan([array[entry] for array in batches], around) for entry in range(len(batches[0]))]
-        return [np.stack([self._context.to_host(held) for held in entries]) for entries in zip(*found, strict=True)]
+        states = len(batches) - int(self._attributes["num_scan_inputs"])
+        batch, steps = batches[0].shape[0], batches[states].shape[1]
+        lengths = [steps] * batch if given[0] is None else self._sequence_lens(given[0], batch, steps)
+        found = []
+        for entry, length in enumerate(lengths):
+            scanned = [array[entry, :length] for array in batches[states:]]
+            values = map(self._context.to_host, self._run_scan([*(array[entry] for array in batches[:states]), *scanned], around))
+            found.append([held if index < states else _lengthened(held, steps) for index, held in enumerate(values)])
+        return [np.stack(entries) for entries in zip(*found, strict=True)]
+
+    def _sequence_lens(self, held: Any, batch: int, steps: int) -> list[int]:
+        """The number of steps of each sequence of a batch."""
+        found = self._context.to_host(held)
+        if found.shape != (batch,) or found.min(initial=1) < 1 or found.max(initial=steps) > steps:
+            raise self._failure("input 0 'sequence_lens'", f"{found.tolist()}", f"{batch} numbers from 1 to {steps}, one for each sequence")
+        return [int(length) for length in found]
 
     def _run_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         scanned = int(self._attributes["num_scan_inputs"])
@@ -128,11 +143,32 @@ class LoopRun:
                 row.append(self._context.to_host(held))
         axes = self._attributes.get("scan_output_axes") or [0] * len(rows)
         turned = self._attributes.get("scan_output_directions") or [0] * len(rows)
-        items = self._body.output[first:]
-        return [
-            *states,
-            *(_stack_rows(row[::-1] if turn else row, item, axis) for row, item, axis, turn in zip(rows, items, axes, turned, strict=True)),
+        entry = [*given[:first], *(np.zeros(array.shape[1:], array.dtype) for array in arrays)]
+        stacked = [
+            self._stack_rows(row[::-1] if turn else row, item, axis, entry, around)
+            for row, item, axis, turn in zip(rows, self._body.output[first:], axes, turned, strict=True)
         ]
+        return [*states, *stacked]
+
+    def _stack_rows(self, rows: Sequence[Array], item: ValueInfoProto, axis: int, first: Sequence[Any], around: Mapping[str, Any]) -> Array:
+        """What the iterations gave for an output of the body; after none, a tensor without elements.
+
+        Args:
+            rows: what each iteration gave.
+            item: the output.
+            axis: the dimension of the iterations.
+            first: what the first iteration reads, by the body's inputs.
+            around: what the body reads of the graph around it.
+        """
+        if rows:
+            return np.stack(rows, axis)
+        row = value_from_proto(item.name, item.type)
+        if row.element is None or not row.is_static:
+            values = {name: held for name, held in self._values(first, around).items() if name in self._reads}
+            row = self._context.infer_values(self._take, self._reads, values, [item.name]).get(item.name, row)
+        sizes = [size if isinstance(size, int) else 0 for size in row.sizes or ()]
+        sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
+        return np.empty(sizes, dtype_of(row.element or TensorProto.FLOAT))
 
     def _scan_in_place(self, turns: Turns, arrays: Sequence[Array], rows: Sequence[list[Any]]) -> None:
         """Runs the iterations for the remaining entries of the scanned inputs."""
@@ -201,11 +237,8 @@ class LoopRun:
         return DeviceError(self._node.proto.name, [Problem("onnx.invalid", path, found, expected)])
 
 
-def _stack_rows(rows: Sequence[Array], item: ValueInfoProto, axis: int) -> Array:
-    """What the iterations gave for an output of the body; after none, sizes that the body does not declare are 0."""
-    if rows:
-        return np.stack(rows, axis)
-    row = value_from_proto(item.name, item.type)
-    sizes = [size if isinstance(size, int) else 0 for size in row.sizes or ()]
-    sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
-    return np.empty(sizes, dtype_of(row.element or TensorProto.FLOAT))
+def _lengthened(rows: Array, steps: int) -> Array:
+    """The rows of a shorter sequence with zeros behind them."""
+    made = np.zeros((steps, *rows.shape[1:]), rows.dtype)
+    made[: len(rows)] = rows
+    return made

@@ -45,7 +45,7 @@ def lower_transposed_convolution(node: Node) -> Expression:
     mode = node.attribute("auto_pad", "NOTSET")
     shape = node.attribute("output_shape")
     if shape or mode.startswith("SAME"):
-        wanted = (shape or [size * window.stride for size, window in zip(spatial, windows.axes[windows.added :], strict=True)])[-rank:]
+        wanted = shape or [size * window.stride for size, window in zip(spatial, windows.axes[windows.added :], strict=True)]
         cut = [most - size for most, size in zip(full, wanted, strict=True)]
         extra = [more + max(0, -less) for more, less in zip(extra, cut, strict=True)]
         halves = [(max(0, less) // 2, max(0, less) - max(0, less) // 2) for less in cut]

@@ -86,7 +86,8 @@ def lower_pad(node: Node) -> Expression:
     value = node.attribute("value", 0.0) if not node.has(2) else np.ravel(node.array(2))[0]
     if data.data_type in FLOATS or not value or mode != "constant":
         return x.padding(data, padding_mode=modes[mode], padding_value=float(value), **margins)
-    return x.padding1(data, padding_mode=modes[mode], padding_value_data_type=data.data_type, padding_value=value.item(), **margins)
+    number = int(value) if value.dtype.kind == "b" else value.item()
+    return x.padding1(data, padding_mode=modes[mode], padding_value_data_type=data.data_type, padding_value=number, **margins)
 
 
 @lowers("Tile")

@@ -73,13 +73,18 @@ class Filter:
 @lowers("Upsample")
 @lowers("Resize", since=10)
 def lower_upsample(node: Node) -> Expression:
-    """RESAMPLE1 without pixel offsets; the nearest element is the one before."""
+    """RESAMPLE1 without pixel offsets; the nearest element is the one before, or the one behind where the result is smaller."""
     data = node.x(0)
     mode = {"bilinear": "linear"}.get(node.attribute("mode", "nearest"), node.attribute("mode", "nearest"))
     if mode not in ("nearest", "linear"):
         raise node.invalid("mode", "nearest", "linear")
     outputs, scales = resized(node)
     axes = [Axis(place, data.sizes[place], outputs[place], scale, 1 / scale, 0.0) for place, scale in enumerate(scales)]
+    if mode == "nearest":
+        for axis in axes:
+            if axis.scale < 1:
+                data = _gather(node, data, axis, Filter(mode, "ceil"))
+                axes[axis.place] = Axis(axis.place, axis.output, axis.output, 1.0, 1.0, 0.0)
     return _resize(node, data, axes, Filter(mode))
 
 
@@ -172,9 +177,14 @@ def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> E
         direct = direct and node.level >= FeatureLevel.FL_5_1  # older levels lack RESAMPLE2
     if direct:
         return _resample(data.reshape(*[axis.size for axis in merged]).with_leading_ones(4), merged, chosen, smaller).reshape(*sizes)
+    if chosen.mode == "nearest":
+        for axis in active:
+            data = _gather(node, data, axis, chosen)
+        return data
+    found = data if data.data_type in FLOATS else x.cast(data, output_data_type="FLOAT32")
     for axis in active:
-        data = _gather(node, data, axis, chosen) if chosen.mode == "nearest" else _weigh(node, data, axis, chosen)
-    return data
+        found = _weigh(node, found, axis, chosen)
+    return found if data.data_type in FLOATS else x.cast(found, output_data_type=data.data_type)
 
 
 def _merge(active: list[Axis], sizes: tuple[int, ...]) -> list[Axis]:
@@ -235,8 +245,6 @@ def _gather(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Express
 
 def _weigh(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
     """The product with the weights of one axis, in FLOAT32."""
-    if data.data_type not in FLOATS:
-        raise node.refusal("onnx.type", node.input_label(0), data.data_type.name, "FLOAT32 or FLOAT16, of which GEMM takes weights")
     wide = data if data.data_type is DataType.FLOAT32 else x.cast(data, output_data_type="FLOAT32")
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
     node.reserve_elements(axis.output, axis.size)
