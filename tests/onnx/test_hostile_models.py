@@ -10,8 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, TensorProto
-from onnx.helper import make_function, make_node, make_opsetid, make_sparse_tensor, make_tensor
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, TensorProto, numpy_helper
+from onnx.helper import (
+    make_attribute,
+    make_function,
+    make_graph,
+    make_node,
+    make_opsetid,
+    make_sparse_tensor,
+    make_tensor,
+    make_tensor_value_info,
+)
 
 import dmlpy as dml
 from dmlpy import onnx
@@ -290,6 +299,34 @@ def test_functions_of_one_name_are_told_apart_by_their_overload() -> None:
         built.functions.append(own)
     x = np.arange(3, dtype=np.float32)
     assert_close(onnx.load(built).compile("numpy")({"x": x})["y"], np.exp(-x), np.float32)
+
+
+def test_a_call_without_an_attribute_has_the_function_s_default() -> None:
+    """Which onnx 1.23.2's inliner drops; also in a branch and in another function."""
+    inner = make_node("LeakyRelu", ["a"], ["b"])
+    inner.attribute.add(name="alpha", ref_attr_name="slope", type=AttributeProto.FLOAT)
+    call = make_node("Own", ["x"], ["taken"], domain="own")
+    branch = make_graph([call], "branch", [], [make_tensor_value_info("taken", TensorProto.FLOAT, [2])])
+    nodes = [
+        make_node("If", ["flag"], ["m"], then_branch=branch, else_branch=branch),
+        make_node("Own", ["m"], ["n"], domain="own", slope=0.5),
+        make_node("Twice", ["n"], ["y"], domain="own"),
+    ]
+    built = model(nodes, {"x": [2], "flag": []}, ["y"], types={"flag": TensorProto.BOOL}, domains={"own": 1})
+    imports = [make_opsetid("", 21), make_opsetid("own", 1)]
+    built.functions.append(make_function("own", "Own", ["a"], ["b"], [inner], imports, attribute_protos=[make_attribute("slope", 0.25)]))
+    built.functions.append(make_function("own", "Twice", ["a"], ["b"], [make_node("Own", ["a"], ["b"], domain="own")], imports))
+    for flag in (True, False):
+        result = onnx.load(built).compile("numpy")({"x": np.array([-64, 3], np.float32), "flag": np.array(flag)})
+        np.testing.assert_array_equal(result["y"], [-64 * 0.25 * 0.5 * 0.25, 3])
+
+
+@pytest.mark.parametrize("places", [[1, 4], [[0, 1], [1, 1]]], ids=["by number", "by place"])
+def test_a_sparse_constant_is_made_dense(places: list[Any]) -> None:
+    sparse = make_sparse_tensor(numpy_helper.from_array(np.array([5, 7], np.float32)), numpy_helper.from_array(np.array(places)), [2, 3])
+    nodes = [make_node("Constant", [], ["k"], sparse_value=sparse), make_node("Add", ["x", "k"], ["y"])]
+    result = onnx.load(model(nodes, {"x": [2, 3]}, ["y"])).compile("numpy")({"x": np.ones((2, 3), np.float32)})
+    np.testing.assert_array_equal(result["y"], [[1, 6, 1], [1, 8, 1]])
 
 
 def test_a_function_may_import_a_domain_that_the_model_does_not() -> None:

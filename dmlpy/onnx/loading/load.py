@@ -15,8 +15,8 @@ from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading import tensors
-from dmlpy.onnx.loading.function_versions import with_functions_of_one_version
 from dmlpy.onnx.loading.limits import Budget, Limits, limit_problem
+from dmlpy.onnx.loading.local_functions import prepared_for_inlining
 from dmlpy.onnx.loading.message_count import count_messages
 from dmlpy.onnx.loading.model_checks import problems_of
 from dmlpy.onnx.loading.model_size import count_model_nodes, measure_model, memory_problem
@@ -183,7 +183,7 @@ def _inline_functions(proto: ModelProto, name: str, folder: Path | None, limits:
         raise DescError(f"onnx.load: {name}", problems)
     if not proto.functions:
         return proto
-    adapted, problems = with_functions_of_one_version(proto)
+    adapted, problems = prepared_for_inlining(proto)
     if problems:
         raise DescError(f"onnx.load: {name}", problems)
     try:

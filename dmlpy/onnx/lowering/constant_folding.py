@@ -127,10 +127,12 @@ def _has_subgraphs(node: Node) -> bool:
 
 
 def _constant_elements(node: Node) -> Array | None:
-    """The elements of a Constant that is a tensor or texts."""
+    """The elements of a Constant that is a tensor or texts. A sparse one is made dense, as ONNX Runtime does: all operators read it."""
     for item in node.proto.attribute:
         if item.name == "value" and item.HasField("t"):
             return tensors.array_of(item.t, None)
+        if item.name == "sparse_value" and item.HasField("sparse_tensor"):
+            return tensors.dense(item.sparse_tensor, None)
         if item.name == "value_strings" and all(map(tensors.is_text, item.strings)):
             return tensors.texts_of(item.strings)
     return None

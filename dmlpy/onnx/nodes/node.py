@@ -237,7 +237,7 @@ class Node:
             NotLowered: it is out of range.
         """
         if not -rank <= given < rank:
-            raise self.refusal("onnx.invalid", "axis", str(given), f"{-rank} to {rank - 1}")
+            raise self.refusal("onnx.invalid", "axis", str(given), f"{-rank} to {rank - 1}" if rank else "none: the input is a scalar")
         return given % rank if rank else 0
 
     def input_label(self, index: int) -> str:

@@ -1,4 +1,4 @@
-"""The versions of operators in a model's functions, which need not be those that the model imports."""
+"""The functions of a model, made ready for ONNX's inliner: their versions of operators, and the defaults of their attributes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,28 @@ from dmlpy.onnx.loading.model_checks import called_functions
 from dmlpy.onnx.loading.schemas import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from onnx import AttributeProto, NodeProto
+
+    from dmlpy.onnx.loading.model_checks import FunctionKey
 
 _AS_BEFORE = frozenset({"saturate", "round_mode", "largest", "sorted", "keep_aspect_ratio_policy"})
 """Attributes whose defaults, other than 0, say what operators without them did."""
 
 
-def with_functions_of_one_version(model: ModelProto) -> tuple[ModelProto, list[Problem]]:
-    """The model with functions that import what it imports, as ONNX's inliner asks for, and why some cannot.
+def prepared_for_inlining(model: ModelProto) -> tuple[ModelProto, list[Problem]]:
+    """The model with functions as ONNX's inliner takes them, and why some cannot be taken.
 
-    ONNX allows a function to import other versions, as long as each of its operators is the same in them. ONNX Runtime takes the model's
-    version in any case.
+    ONNX allows a function to import other versions than the model, as long as each of its operators is the same in them; ONNX Runtime takes
+    the model's version in any case. The inliner of onnx 1.23.2 leaves such functions alone, and drops the defaults of their attributes.
 
     Args:
         model: a model that was checked.
     """
     opsets = {_domain(item.domain): item.version for item in model.opset_import}
-    if all(opsets.get(_domain(item.domain)) == item.version for function in model.functions for item in function.opset_import):
+    imports = [(_domain(item.domain), item.version) for function in model.functions for item in function.opset_import]
+    if all(opsets.get(domain) == version for domain, version in imports) and not any(item.attribute_proto for item in model.functions):
         return model, []
     made = ModelProto()
     made.CopyFrom(model)
@@ -40,7 +45,21 @@ def with_functions_of_one_version(model: ModelProto) -> tuple[ModelProto, list[P
     missing = opsets.keys() - {_domain(item.domain) for item in made.opset_import}
     for domain in sorted(missing):
         made.opset_import.add(domain=domain, version=opsets[domain])
+    defaults = {(_domain(item.domain), item.name, item.overload): [*item.attribute_proto] for item in made.functions}
+    for nodes in (made.graph.node, *(function.node for function in made.functions)):
+        _add_defaults(nodes, defaults)
     return made, problems
+
+
+def _add_defaults(nodes: Iterable[NodeProto], defaults: Mapping[FunctionKey, Sequence[AttributeProto]]) -> None:
+    """Writes the defaults of a function's attributes into its calls, those in subgraphs too."""
+    for node in nodes:
+        given = {item.name for item in node.attribute}
+        own = defaults.get((_domain(node.domain), node.op_type, node.overload), ())
+        node.attribute.extend(item for item in own if item.name not in given)
+        for attribute in node.attribute:
+            for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                _add_defaults(body.node, defaults)
 
 
 def _differing_operators(function: FunctionProto, own: Mapping[str, int], opsets: Mapping[str, int]) -> list[Problem]:
