@@ -13,6 +13,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.devices import Device, binding
+from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
 from dmlpy.devices.graphs.ir import GraphIR
 from dmlpy.graphs import Graph
 from dmlpy.messages.problems import BindError, DescError, Problem
@@ -21,6 +22,7 @@ from dmlpy.reference.evaluation import reference
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dmlpy.description.enums import ExecutionFlags
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.graphs.ir import Source
 
@@ -91,6 +93,7 @@ def compare(
     inputs: Mapping[str, Any],
     devices: Sequence[Device | str] = ("cpu", "cuda"),
     *,
+    flags: ExecutionFlags | str | int = "NONE",
     tolerance: float | None = None,
 ) -> Comparison:
     """Runs a graph node by node on two devices and compares what each node gives.
@@ -100,21 +103,30 @@ def compare(
         inputs: NumPy arrays of all inputs, owned ones too, by name.
         devices: two devices, of which one may be `"reference"`: the operators' definitions in float64, which shows where float32 or
             float16 is not enough.
+        flags: the execution flags that the graph is compiled with on both devices, as for `dml.compile`; the definitions know none.
         tolerance: the largest difference that counts as rounding, relative to the largest magnitude of a tensor, in place of 2e-2 for
             FLOAT16, 1e-4 for FLOAT32 and 1e-10 for FLOAT64. Integers have to be equal.
 
     Raises:
         BindError: there are not two devices, or inputs are missing or do not fit.
         CompileError: the graph breaks rules, or a device does not run it.
-        DescError: `graph` is no graph.
+        DescError: `graph` is no graph, or `flags` are no flags.
     """
     if not isinstance(graph, Graph):
         expected = "a graph, like that of GraphBuilder or dmlpy.x.graph"
-        remedy = "dml.reference computes a single operator in float64" if isinstance(graph, OperatorDesc) else None
+        remedy = None
+        if isinstance(graph, OperatorDesc):
+            remedy = "dml.reference computes a single operator in float64"
+        elif isinstance(graph, CompiledGraph | PreparedGraph):
+            remedy = (
+                "give it the graph that was compiled: compiled.graph" if isinstance(graph, CompiledGraph) else "give it the graph itself"
+            )
         raise DescError("compare", [Problem("field.form", "graph", brief(graph), expected, remedy=remedy)])
-    if len(devices) != 2:
-        raise BindError("compare", [Problem("bind.count", "devices", f"{len(devices)} given", "two")])
-    (first, left), (second, right) = (_trace(graph, inputs, device) for device in devices)
+    given = [devices] if isinstance(devices, str | Device) else [*devices]
+    if len(given) != 2:
+        remedy = 'name two, such as devices=["cpu", "reference"]'
+        raise BindError("compare", [Problem("bind.count", "devices", f"{len(given)} given", "two", remedy=remedy)])
+    (first, left), (second, right) = (_trace(graph, inputs, device, flags) for device in given)
     ir = GraphIR.of(graph)
     order = {index: step for step, index in enumerate(ir.order())}
     sources = sorted(ir.tensors, key=lambda source: (order[source[0] or 0], source[1]))
@@ -129,7 +141,9 @@ def compare(
     return Comparison((first, second), tuple(nodes))
 
 
-def _trace(graph: Graph, inputs: Mapping[str, Any], device: Device | str) -> tuple[str, dict[str, Array]]:
+def _trace(
+    graph: Graph, inputs: Mapping[str, Any], device: Device | str, flags: ExecutionFlags | str | int
+) -> tuple[str, dict[str, Array]]:
     """The name of a device and what each node gives there, in host memory."""
     if device == REFERENCE:
         compiled = compiled_for(graph, "numpy")
@@ -137,7 +151,7 @@ def _trace(graph: Graph, inputs: Mapping[str, Any], device: Device | str) -> tup
         ir = GraphIR.of(graph)
         values = _by_definition(ir, {name: np.asarray(inputs[name]) for name in compiled.inputs})
         return REFERENCE, dict(zip(ir.labels(list(values)), values.values(), strict=True))
-    compiled = compiled_for(graph, device)
+    compiled = compiled_for(graph, device, flags=flags)
     stream = compiled.device.current_stream()
     given: dict[str, Any] = dict(inputs)
     kept = []

@@ -349,29 +349,11 @@ def explain(
 
 def _print_explanation(found: Explanation) -> None:
     """Prints an operator's explanation: tables in colour on a terminal."""
-    typer.echo(found.summary[:1].upper() + found.summary[1:])
-    if found.formula:
-        typer.echo("\n" + "\n".join(f"    {line}" for line in found.formula.splitlines()))
-    typer.echo()
-    show(found.members())
-    if found.sizes:
-        typer.echo("Sizes that follow from others")
-        for name, text in found.sizes.items():
-            typer.echo(f"  {name}: {text}")
-        typer.echo()
-    show(found.levels())
-    if found.rules:
-        typer.echo("Rules beyond sizes and types")
-        for name, text in found.rules.items():
-            typer.echo(f"  {text}  [{name}]")
-        typer.echo()
-    typer.echo("\n".join(found.facts()))
-    if shown := found.shown():
-        typer.echo("\nWhat released programs show")
-        for line in shown:
-            typer.echo(f"  {line}")
-    if found.example:
-        typer.echo("\nExample\n" + "\n".join(f"    {line}".rstrip() for line in found.example.splitlines()))
+    for part in found.parts():
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            show(part)
 
 
 @app.command()

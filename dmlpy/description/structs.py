@@ -145,7 +145,7 @@ class Struct(BaseModel, metaclass=StructType):
         try:
             super().__init__(**{name: value for name, value in values.items() if name not in reported})
         except ValidationError as error:
-            problems += [problem for problem in _form_problems(error) if problem.field not in reported]
+            problems += [problem for problem in _form_problems(type(self), error) if problem.field not in reported]
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
 
@@ -259,7 +259,7 @@ class Struct(BaseModel, metaclass=StructType):
         try:
             return super().model_validate(obj, **options)
         except ValidationError as error:
-            raise DescError(cls.c_name or cls.__name__, _form_problems(error)) from None
+            raise DescError(cls.c_name or cls.__name__, _form_problems(cls, error)) from None
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
@@ -268,7 +268,7 @@ class Struct(BaseModel, metaclass=StructType):
         try:
             return super().model_validate_json(json_data, **options)
         except ValidationError as error:
-            raise DescError(cls.c_name or cls.__name__, _form_problems(error)) from None
+            raise DescError(cls.c_name or cls.__name__, _form_problems(cls, error)) from None
 
     @classmethod
     def member_named(cls, spelling: str) -> str | None:
@@ -483,7 +483,7 @@ _PLAIN = {"tuple_type": "an array", "string_type": "a text", "bytes_type": "byte
 """The expectation to show for kinds of pydantic errors that would otherwise appear in pydantic's words."""
 
 
-def _form_problems(error: ValidationError) -> list[Problem]:
+def _form_problems(kind: type[Struct], error: ValidationError) -> list[Problem]:
     problems = []
     for item in error.errors(include_url=False):
         path = ""
@@ -496,20 +496,32 @@ def _form_problems(error: ValidationError) -> list[Problem]:
             remedy = (
                 "give its desc: TensorDesc(data_type=..., sizes=...)" if path.startswith("output") and path.endswith("_tensor") else None
             )
-            problems.append(Problem("field.missing", path, "missing", "a value: the member is required", remedy=remedy))
+            problems.append(Problem("field.missing", path, "missing", f"{_value_of(kind, path)}: the member is required", remedy=remedy))
         elif item["type"] == "json_invalid":
             problems.append(Problem("json.syntax", path, "not JSON", "a JSON object", why=(item["msg"],)))
         elif item["type"] == "model_type":
             problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
         else:
             expected = str(cause).removeprefix("expected ") if cause else _PLAIN.get(item["type"], item["msg"])
-            remedy = spelling_remedy(item["input"], expected, getattr(cause, "prefix", "")) or _list_remedy(path, item["input"], expected)
-            problems.append(Problem("field.form", path, brief(item["input"]), expected, remedy=remedy))
+            given = item["input"]
+            remedy = spelling_remedy(given, expected, getattr(cause, "prefix", "")) or _form_remedy(path, given, expected)
+            problems.append(Problem("field.form", path, brief(given), expected, remedy=remedy))
     return problems
 
 
-def _list_remedy(path: str, given: Any, expected: str) -> str | None:
-    """The remedy for a number in place of a list of them; none for a number that no member could hold."""
+def _value_of(kind: type[Struct], path: str) -> str:
+    """What a missing member is to hold: one of an enumeration's names, or a value."""
+    annotation = kind.model_fields[path].annotation if path in kind.model_fields else None
+    if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
+        return f"one of {', '.join(annotation.spellings())}"
+    return "a value"
+
+
+def _form_remedy(path: str, given: Any, expected: str) -> str | None:
+    """The remedy for a bool in place of a choice, or a number in place of a list; none for a number that no member could hold."""
+    choices = expected.removeprefix("one of ").split(", ")
+    if isinstance(given, bool) and len(choices) == 2 and choices[0] == "NONE":
+        return f"write {choices[given]!r}"
     if type(given) not in (int, float) or not expected.startswith("a sequence of ") or not abs(given) < 2**64:
         return None
     return f"write [{given}]" if path == "axes" else f"write an entry for each dimension, like [{given}, {given}]"
@@ -552,6 +564,8 @@ def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
     names = expected.removeprefix("one of ").split(", ")
     if (other := _OTHER_VALUES.get(given.upper())) in names:
         return f"did you mean {other}?"
+    if given.upper() in ("BFLOAT16", "BF16") and "FLOAT32" in names:
+        return "DirectML has no bfloat16: cast to FLOAT32, which has its range"
     return did_you_mean(given[len(prefix) :] if in_c else given, names, prefix.__add__ if in_c else str)
 
 

@@ -78,15 +78,18 @@ class TensorDesc(Struct):
         try:
             shape, strides, dtype = layout_of(array)
         except TypeError as error:
-            raise DescError(
-                "TensorDesc.of", [Problem("array.kind", "", with_article(type(array).__name__), "an array", why=(str(error),))]
-            ) from None
+            found, remedy = with_article(type(array).__name__), None
+            if isinstance(array, list | tuple | int | float):
+                remedy = "make it an array: numpy.asarray(..., numpy.float32)"
+            raise DescError("TensorDesc.of", [Problem("array.kind", "", found, "an array", (str(error),), remedy)]) from None
         problems = []
         data_type = DataType.UNKNOWN
         try:
             data_type = DataType.of(dtype)
         except TypeError as error:
             remedy = "describe and pass array.view(numpy.uint8)" if dtype == np.bool_ else None
+            if not dtype.isnative:
+                remedy = "swap its bytes: array.astype(array.dtype.newbyteorder('='))"
             problems.append(Problem("array.type", "data_type", str(dtype), "a type that DirectML has", (str(error),), remedy))
         if any(stride < 0 or stride % max(1, dtype.itemsize) for stride in strides):
             expected = f"non-negative multiples of the element's {dtype.itemsize} bytes"

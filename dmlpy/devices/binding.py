@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 ADDRESSES = 2**64
 """An upper bound of all addresses."""
 
+_VALUES = (list, tuple, int, float)
+"""What NumPy makes an array of."""
+
 Layout = tuple[str, np.dtype[Any], tuple[int, ...], tuple[int, ...], bool]
 """An array's address, type, sizes, strides in bytes, and whether it is an output that cannot be written."""
 
@@ -129,7 +132,8 @@ def bind_tensor(
         seen = device.view(value)
     except TypeError as error:
         given = f"of type {type(value).__name__}"
-        return None, [Problem("array.kind", name, given, "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),))]
+        remedy = f"make it an array: numpy.asarray(..., numpy.{desc.data_type.numpy.name})" if isinstance(value, _VALUES) else None
+        return None, [Problem("array.kind", name, given, "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),), remedy)]
     pointer, shape, strides, dtype, where, read_only, owner, producer = seen
     layout = where, dtype, shape, strides, output and read_only
     if known is None or layout not in known:
@@ -470,14 +474,15 @@ def copy_back(data: np.ndarray[Any, Any], desc: TensorDesc, values: np.ndarray[A
     values[...] = unpack_tensor(data, desc).astype(values.dtype) if unpacks else strided(data, desc)
 
 
-def unnamed_error(name: str, inputs: Iterable[str], unnamed: Sequence[object]) -> TypeError:
+def unnamed_error(name: str, inputs: Iterable[str], unnamed: Sequence[object], call: str = "op") -> TypeError:
     """The error for a call with arrays that are not given by name.
 
     Args:
         name: what is called.
         inputs: the names of the inputs that it takes.
         unnamed: the arrays.
+        call: the call in Python, without its arguments.
     """
     names = [*inputs]
     form = ", ".join(f"{own}=..." for own in names[:4]) + (", ..." if len(names) > 4 else "")
-    return TypeError(f"{name} takes arrays by name, op({form}); {plural(len(unnamed), 'value')} without a name")
+    return TypeError(f"{name} takes arrays by name, {call}({form}); {plural(len(unnamed), 'value')} without a name")

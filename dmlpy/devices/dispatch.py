@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Never, NoReturn, Protocol
 
 import numpy as np
 
@@ -228,7 +228,7 @@ class Rebindable(BoundWork):
         whole = self._device.replayed(launch) if self._is_replayed else launch
         return self._device.dispatched(whole, self._name, self._memories)
 
-    def rebind(self, **tensors: Any) -> None:
+    def rebind(self, *unnamed: Never, **tensors: Any) -> None:
         """Binds other memory to some inputs and outputs; all others stay bound.
 
         Everything is checked here; the next call prepares what the new addresses need. Dispatches that were enqueued
@@ -237,12 +237,15 @@ class Rebindable(BoundWork):
         last four sets of memory are cached, so alternating between some buffers captures each of them once.
 
         Args:
+            *unnamed: nothing: arrays are given by name.
             **tensors: arrays or `Buffer`s by name, as for `bind`.
 
         Raises:
             BindError: memory that does not fit or is used twice; all stays as it was.
             DispatchError: a call is in progress.
         """
+        if unnamed:
+            raise binding.unnamed_error(self._name, self._bound, unnamed, "dispatch.rebind")
         self._run_exclusively(self._rebind, tensors)
 
     def profile(self, runs: int = 20, stream: Any = None) -> Profile:

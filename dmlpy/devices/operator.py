@@ -13,6 +13,7 @@ import numpy as np
 from dmlpy.description.array_problems import value_problems
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
+from dmlpy.devices.bind_calls import BoundNames, with_call_errors
 from dmlpy.devices.binding import BoundTensor
 from dmlpy.devices.binding_table import OperatorTables
 from dmlpy.devices.device import Device, Memory, no_memory
@@ -170,11 +171,12 @@ class CompiledOperator:
 
     @_without_memory_error("prepare")
     def prepare(
-        self, *, persistent: Any = None, stream: Any = None, copy: bool = False, portable: bool = False, **constants: Any
+        self, *unnamed: Never, persistent: Any = None, stream: Any = None, copy: bool = False, portable: bool = False, **constants: Any
     ) -> PreparedOperator:
         """Packs the constants, in the layout that the kernels read, once for all later dispatches.
 
         Args:
+            *unnamed: nothing: constants are given by name.
             persistent: memory to pack into (`binding_properties.persistent_resource_size` bytes, 16-byte aligned); None allocates it.
             stream: as for `Dispatch`; later work must be ordered after it.
             copy: whether arrays in host memory are copied to a CUDA operator's device.
@@ -187,6 +189,8 @@ class CompiledOperator:
             BindError: a constant is missing or does not fit; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
+        if unnamed:
+            raise binding.unnamed_error(self.name, self.prepared_inputs, unnamed, "op.prepare")
         return self._preparation(constants, persistent, self.device.stream_handle(stream), copy=copy, portable=portable)()
 
     def _preparation(
@@ -213,6 +217,7 @@ class CompiledOperator:
 
         return enqueue
 
+    @with_call_errors
     def bind(
         self,
         inputs: Mapping[str, Any] | Sequence[Any],
@@ -329,6 +334,8 @@ class CompiledOperator:
         self, values: Mapping[str, Any] | Sequence[Any], table: TensorArguments, handle: int, *, copy: bool = False
     ) -> tuple[list[BoundTensor], list[Problem]]:
         given, problems = table.by_place(values)
+        if not given and problems and problems[0].code == "bind.form":  # that the tensors are missing follows from it
+            return [], problems
         problems += table.missing(given)
         bound = []
         for field in table.fields:
@@ -411,6 +418,9 @@ class CompiledOperator:
         names = [slot.place for slot in self.desc.input_slots() if slot.tensor is not None and slot.place not in packed]
         return binding.unnamed_error(self.name, names, unnamed)
 
+    def _bound_names(self) -> BoundNames:
+        return BoundNames(self.name, tuple(self._tables.inputs[False].descs), tuple(self._tables.outputs.descs))
+
     def _repr_html_(self) -> str:
         from dmlpy.devices.notebook import operator_html
 
@@ -475,11 +485,16 @@ class PreparedOperator:
             raise self.operator._unnamed_error(unnamed, self.operator.prepared_inputs)
         return self.operator._run(tensors, self._memory, stream, copy=copy, validate=validate, temporary=temporary)
 
+    @with_call_errors
     def bind(
         self, inputs: Mapping[str, Any] | Sequence[Any], outputs: Mapping[str, Any] | Sequence[Any], temporary: Any = None
     ) -> Dispatch:
         """Binds memory for many dispatches, as `CompiledOperator.bind` does; in a list the constant inputs are None."""
         return self.operator._bind(inputs, outputs, temporary, self._memory)
+
+    def _bound_names(self) -> BoundNames:
+        tables = self.operator._tables
+        return BoundNames(self.operator.name, tuple(tables.inputs[True].descs), tuple(tables.outputs.descs))
 
     def _repr_html_(self) -> str:
         from dmlpy.devices.notebook import operator_html

@@ -89,6 +89,7 @@ def settings() -> dict[str, Any]:
         "html_title": f"dmlpy {dmlpy.__version__}",
         "html_static_path": [str(_STATIC)],
         "html_css_files": ["site.css"],
+        "html_js_files": ["formulas.js"],
         "html_logo": str(_STATIC / "icon.svg"),
         "html_favicon": str(_STATIC / "icon.svg"),
         # Formulas begin at the left, and long ones continue on the next line.

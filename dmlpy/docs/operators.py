@@ -136,7 +136,7 @@ def _facts(entry: catalog.CatalogEntry, found: Explanation) -> str:
 
 
 def _formula(kind: type[OperatorDesc], formula: str) -> str:
-    """The formula, set by MathJax; below it as plain text, for who copies it and where no scripts run."""
+    """The formula, set by MathJax; below it as plain text, for who copies it, and in its place where MathJax cannot be loaded."""
     if not formula:
         return ""
     lines = "\n\n".join(directive("math", body=tex) for tex in to_tex(formula, kind.model_fields))

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _MOST_PREPARED = 128
 """The calls that are kept prepared. Each may hold as many bytes as `runs.MAX_STAGED`, on a host device."""
 
+_MOST_ATTRIBUTES = 4
+"""The attributes that a message names."""
+
 _prepared: dict[Hashable, Prepared] = {}
 """Prepared calls by operator, device, layouts and attributes, the oldest first."""
 
@@ -101,7 +104,13 @@ class EagerOperator:
         """Raises the errors that Python raises for a wrong call of a function."""
         if len(given) > len(self._operands):
             takes = f"{plural(len(self._operands), 'operand')} ({', '.join(self._operands)})" if self._operands else "no operands"
-            raise TypeError(f"{name}() takes {takes}, but {len(given)} were given; attributes are given by name")
+            listed = [field.name for field in self._kind.inputs() if field.listed]
+            if listed and len(self._operands) == 1:
+                form = f"give it a list: {name}([a, b], ...)"
+            else:
+                attributes = [field.name for field in self._kind.attribute_fields()][:_MOST_ATTRIBUTES]
+                form = f"attributes are given by name{''.join(f', {attribute}=...' for attribute in attributes)}"
+            raise TypeError(f"{name}() takes {takes}, but {len(given)} were given; {form}")
         if twice := [argument for argument, member in self._operands.items() if member in members and member in positional]:
             raise TypeError(f"{name}() got several values for {', '.join(twice)}")
 

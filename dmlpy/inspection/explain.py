@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description import support
 from dmlpy.description.coercion import brief
+from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.other_names import operator_remedy
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.support import SupportRow, row_at
@@ -19,7 +21,8 @@ from dmlpy.messages.tables import Table
 from dmlpy.validation.checking import LATEST, parse_level
 
 if TYPE_CHECKING:
-    from dmlpy.description.descs import OperatorDesc
+    from collections.abc import Iterator
+
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.description.member_docs import MemberInfo
     from dmlpy.evidence.doubts import TypeEntry
@@ -89,6 +92,27 @@ class Explanation:
             "example": self.example,
         }
 
+    def parts(self) -> Iterator[str | Table]:
+        """Everything as people read it: texts and tables."""
+        yield self.summary[:1].upper() + self.summary[1:]
+        if self.formula:
+            yield "\n" + textwrap.indent(self.formula, "    ")
+        yield ""
+        yield self.members()
+        if self.sizes:
+            yield "\n".join(["Sizes that follow from others", *(f"  {name}: {text}" for name, text in self.sizes.items()), ""])
+        yield self.levels()
+        if self.rules:
+            yield "\n".join(["Rules beyond sizes and types", *(f"  {text}  [{name}]" for name, text in self.rules.items()), ""])
+        yield "\n".join(self.facts())
+        if shown := self.shown():
+            yield "\n".join(["\nWhat released programs show", *(f"  {line}" for line in shown)])
+        if self.example:
+            yield "\nExample\n" + textwrap.indent(self.example, "    ").rstrip()
+
+    def __str__(self) -> str:
+        return "\n".join(part if isinstance(part, str) else f"{part.to_text()}\n" for part in self.parts())
+
     def members(self) -> Table:
         """The members as a table."""
         headings = ("field", "C name", "kind", "", "sizes or values", "types", "meaning")
@@ -145,18 +169,21 @@ class Explanation:
         return [*(fact.line() for fact in self.evidence), *doubts]
 
 
-def explain(name: str, feature_level: FeatureLevel | str = LATEST) -> Explanation:
+def explain(operator: str | OperatorDesc | type[OperatorDesc], feature_level: FeatureLevel | str = LATEST) -> Explanation:
     """Explains an operator's struct.
 
     Args:
-        name: `RNN`, `DML_OPERATOR_RNN`, `DML_RNN_OPERATOR_DESC` or `RNNDesc`, in any case.
+        operator: `RNN`, `DML_OPERATOR_RNN`, `DML_RNN_OPERATOR_DESC` or `RNNDesc`, in any case; or a desc or its class.
         feature_level: the level whose types are shown.
 
     Raises:
         DescError: no such operator (the message gives the nearest name), or no such feature level.
     """
     level = parse_level(feature_level)
-    kind = find(name)
+    kind = operator if isinstance(operator, type) else find(operator) if isinstance(operator, str) else type(operator)
+    if not issubclass(kind, OperatorDesc) or not kind.type_name:
+        expected = "an operator's name, its desc, or its class"
+        raise DescError("operator", [Problem("operator.unknown", "name", brief(operator), expected, remedy="dmlpy ops lists them")])
     conditions = {tuple(row.when.items()) for row in kind.support}
     of_condition = [[row for row in kind.support if tuple(row.when.items()) == condition] for condition in conditions]
     rows = tuple(row_at(rows, level) for rows in of_condition) if kind.introduced() <= level else ()

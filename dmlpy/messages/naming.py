@@ -53,6 +53,8 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
         return None
     compared = [*islice((candidate for candidate in candidates if len(candidate) <= _MAX_COMPARED_LENGTH), _MAX_COMPARED)]
     plain = {_plain(spelling): candidate for candidate in compared for spelling in (_IRREGULAR.get(candidate, candidate), candidate)}
+    if (tensor := plain.get(f"{_plain(name)}tensor")) is not None:  # as `dmlpy.eager` names it: `a` for `a_tensor`
+        return tensor
     found = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else None
 

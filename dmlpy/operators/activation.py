@@ -387,7 +387,7 @@ def _as_activation(value: Any, path: str = "") -> ActivationDesc:
         raise ValueError(f"{'activation descs' if path else 'an activation desc'}: call the class, {desc.__name__}()")
     if not isinstance(desc, ActivationDesc):
         one = 'an activation desc, like ActivationReluDesc() or {"Type": "DML_OPERATOR_ACTIVATION_RELU"}'
-        raise ValueError(f"a sequence of activation descs (found {brief(value)}){_call_of(value)}" if path else one)
+        raise ValueError(f"a sequence of activation descs (found {brief(value)}){_call_of(value)}" if path else one + _call_of(value))
     return desc
 
 

@@ -122,7 +122,7 @@ class TensorArguments:
                         "bind.unknown",
                         spelling,
                         f"not among the {kind}s of {desc.c_name}",
-                        f"one of {', '.join(sorted(names))}",
+                        f"one of {', '.join(sorted(names))}" if names else f"nothing: it has no {kind}s",
                         remedy=remedy,
                     )
                 )

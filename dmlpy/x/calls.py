@@ -228,7 +228,12 @@ class _Call:
         wanted = [name for name in desc.applicable_outputs() if getattr(desc, name) is None]
         if wanted:
             chosen = {name: _preferred_type(desc, name) if types[name] is None else types[name] for name in wanted}
-            desc = desc.with_outputs(*wanted, data_types=chosen)
+            try:
+                desc = desc.with_outputs(*wanted, data_types=chosen)
+            except DescError as error:
+                # What leaves an output's sizes open, such as an axis out of range, is what the caller has to mend.
+                causes = [problem for problem in only_errors(check(desc)) if problem.field not in wanted]
+                raise DescError(self.name, causes or error.problems) from None
         policy = current_policy()
         laid: dict[str, Any] = {}
         for name in (*sized, *wanted):

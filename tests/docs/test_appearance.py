@@ -31,6 +31,8 @@ PAGES = (
 )  # fmt: skip
 MARKED = "reference/layouts.html?highlight=size"
 """A page as it is opened from a search: each hit in a picture gets a rectangle behind it."""
+OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+"""The browser reaches the site alone, so that the pages look the same wherever they are tested."""
 SCRIPT = """
 const found = {};
 const frames = [...document.querySelectorAll("iframe")];
@@ -41,6 +43,8 @@ window.addEventListener("load", () => setTimeout(() => {
     const content = page.querySelector("article").getBoundingClientRect();
     found[frame.dataset.name] = {
       wide: root.scrollWidth, text: Math.round(content.width), marks: marks, copies: page.querySelectorAll("button.copybtn").length,
+      tex: [...page.querySelectorAll(".dmlpy-formula")].filter((formula) => formula.offsetHeight).length,
+      plain: page.querySelectorAll(".dmlpy-formula + details[open]").length,
     };
   }
   document.body.innerHTML = "<pre>" + JSON.stringify(found) + "</pre>";
@@ -66,7 +70,8 @@ def browser() -> str:
 
 def chromium(folder: Path, *arguments: str) -> str:
     """What Chromium prints; the page's timers run as fast as it can."""
-    options = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage", f"--user-data-dir={folder}")
+    plain = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
+    options = (*plain, OFFLINE, f"--user-data-dir={folder}")
     command = [browser(), *options, "--virtual-time-budget=10000", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
@@ -127,6 +132,11 @@ def test_a_search_blackens_no_picture(measured: dict[str, dict[str, Any]]) -> No
 def test_code_can_be_copied(measured: dict[str, dict[str, Any]]) -> None:
     assert measured["index.html 1400"]["copies"] >= 8
     assert measured["operators/lstm.html 390"]["copies"] >= 3
+
+
+def test_formulas_are_plain_text_without_a_network(measured: dict[str, dict[str, Any]]) -> None:
+    found = {name: (page["tex"], page["plain"]) for name, page in measured.items() if "operators/lstm" in name}
+    assert found == {"operators/lstm.html 390": (0, 1), "operators/lstm.html 1400": (0, 1)}
 
 
 def photographs() -> Sequence[tuple[str, int]]:

@@ -204,7 +204,7 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
     )
     yield "list of arrays", lambda: eager.gemm([single], single), ["a_tensor is [<array FLOAT32 [3, 4]", "expected an array  "]
     yield "array for a list", lambda: eager.join(single, axis=0), ["input_tensors is", "expected a list of arrays"]
-    yield "a row", lambda: eager.gemm(single[0], single), ["is 1 dimension [4], expected at least 2 dimensions, [*batch, m, k]"]
+    yield "a row", lambda: eager.gemm(single[0], single), ["is 1 dimension [4], expected 2 to 4 dimensions  [dims.support]"]
     yield (
         "flags",
         lambda: eager.gemm(single, single.T, flags="ALLOW_HALF_PRECISION_COMPUTATION"),

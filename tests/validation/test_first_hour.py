@@ -57,6 +57,14 @@ def convolution(image: tuple[int, ...] = (1, 3, 8, 8), **members: Any) -> Any:
     return dml.ConvolutionDesc(input_tensor=tensor(*image), filter_tensor=tensor(2, 3, 3, 3), **plain | members).with_outputs()
 
 
+A, B = ones(2, 3), ones(3, 4)
+GEMM: Any = dml.compile(dml.GEMMDesc(a_tensor=tensor(2, 3), b_tensor=tensor(3, 4)).with_outputs(), "numpy")
+OWNING: Any = dml.compile(GEMM.desc.replace(b_tensor=tensor(3, 4).replace(flags="OWNED_BY_DML")), "numpy")
+GRAPH: Any = dml.compile(x.graph(x.activation_relu(x.input("x", [2, 3]))), "numpy")
+
+JOIN: Any = eager.join
+
+
 def checked(make: Callable[[], Any]) -> Callable[[], Any]:
     """Raises what the check of a desc finds."""
 
@@ -127,7 +135,61 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "ONNX's FLOAT": (lambda: dml.TensorDesc(data_type="FLOAT", sizes=[1]), ["did you mean FLOAT32?"]),
     "double": (lambda: dml.TensorDesc(data_type="double", sizes=[1]), ["did you mean FLOAT64?"]),
     "half": (lambda: dml.TensorDesc(data_type="half", sizes=[1]), ["did you mean FLOAT16?"]),
+    "bfloat16": (lambda: dml.TensorDesc(data_type="bfloat16", sizes=[1]), ["DirectML has no bfloat16: cast to FLOAT32"]),
+    # choices
+    "True for a transpose": (lambda: eager.gemm(ones(2, 3), ones(2, 4), trans_a=True), ["remedy: write 'TRANSPOSE'"]),
+    "False for no flags": (lambda: dml.TensorDesc(data_type="FLOAT32", sizes=[1], flags=False), ["remedy: write 'NONE'"]),
+    "a choice left out": (
+        lambda: eager.lstm(ones(1, 5, 2, 3), ones(1, 1, 16, 3), ones(1, 1, 16, 4), activation_descs=GATED),
+        ["direction is missing, expected one of FORWARD, BACKWARD, BIDIRECTIONAL: the member is required"],
+    ),
+    "a named fused function": (lambda: eager.gemm(ones(2, 3), ones(3, 4), fused_activation="relu"), [": write ActivationReluDesc()  ["]),
+    # arrays
+    "a list in a call": (lambda: GEMM(a_tensor=[[1.0]], b_tensor=B), ["remedy: make it an array: numpy.asarray(..., numpy.float32)"]),
+    "a list described": (lambda: dml.TensorDesc.of([1.0]), ["remedy: make it an array: numpy.asarray(..., numpy.float32)"]),
+    "bytes in another order": (lambda: eager.activation_relu(np.ones(3, ">f4")), ["remedy: swap its bytes: array.astype(array.dtype"]),
+    # the cause, and not that sizes cannot be inferred
+    "an axis from behind": (
+        lambda: eager.reduce(ones(2, 3), function="SUM", axes=[-1]),
+        ["1 problem\n", "axes[0] is -1, expected a dimension, 0 to 1", "remedy: 1 counts from the front"],
+    ),
+    "no steps": (
+        lambda: eager.convolution(ones(1, 1, 8, 8), ones(1, 1, 3, 3), strides=[0, 1]),
+        ["1 problem\n", "strides[0] is 0, expected at least 1"],
+    ),
+    "no operand": (lambda: eager.activation_relu(None), ["1 problem\n", "input_tensor is missing, expected a tensor"]),
+    # bind
+    "tensors as keywords of bind": (
+        lambda: GEMM.bind(a_tensor=A, b_tensor=B, output_tensor=ones(2, 4)),
+        [
+            "DML_GEMM_OPERATOR_DESC.bind: 1 problem\n",
+            "call is bind(a_tensor=..., b_tensor=..., output_tensor=...), expected bind(inputs, outputs, temporary, persistent)",
+            'remedy: bind({"a_tensor": ..., "b_tensor": ...}, {"output_tensor": ...})',
+        ],
+    ),
+    "inputs without outputs": (lambda: GRAPH.bind({"x": A}), ["call is bind(inputs), ", 'remedy: bind({"x": ...}, {"output": ...})']),
+    "one argument too many": (lambda: GEMM.bind([A, B, None], [ones(2, 4)], None, None, 3), ["persistent, one more), expected bind("]),
+    "bind of packed constants": (
+        lambda: OWNING.prepare(b_tensor=B).bind(a_tensor=A),
+        ["expected bind(inputs, outputs, temporary)  [", 'remedy: bind({"a_tensor": ...}, {"output_tensor": ...})'],
+    ),
+    "bind of a prepared graph": (lambda: GRAPH.prepare().bind(x=A), ['remedy: bind({"x": ...}, {"output": ...})']),
+    "an array for all inputs": (lambda: GEMM.bind(A, [ones(2, 4)]), ["1 problem\n", "inputs is an array of float32 [2, 3]"]),
+    "an array for a graph's inputs": (lambda: GRAPH.bind(A, [A]), ["1 problem\n", "inputs is an array of float32 [2, 3]"]),
+    "the function's name of an operand": (lambda: GEMM(a=A, b_tensor=B), ["remedy: did you mean a_tensor?"]),
+    "constants that are none": (lambda: GEMM.prepare(b=B), ["expected nothing: it has no constant inputs"]),
+    # comparisons
+    "one device to compare": (
+        lambda: dml.compare(GRAPH.graph, {"x": A}, "cpu"),
+        ["devices is 1 given, expected two", 'remedy: name two, such as devices=["cpu", "reference"]'],
+    ),
+    "a compiled graph to compare": (
+        lambda: dml.compare(GRAPH, {"x": A}, ["cpu", "numpy"]),
+        ["remedy: give it the graph that was compiled: compiled.graph"],
+    ),
+    "flags that are none": (lambda: dml.compare(GRAPH.graph, {"x": A}, ["cpu", "numpy"], flags="HALF"), ["flags is 'HALF', expected one"]),
     # operators by other names
+    "no operator at all": (lambda: dml.explain(dml.Graph), ["expected an operator's name, its desc, or its class"]),
     "RELU": (lambda: dml.OperatorDesc.from_dict({"Type": "DML_OPERATOR_RELU"}), ["did you mean DML_OPERATOR_ACTIVATION_RELU?"]),
     "concat": (lambda: explain("concat"), ["did you mean JOIN?"]),
 }
@@ -140,6 +202,38 @@ def test_a_mistake_is_told_with_its_place_and_its_remedy(name: str) -> None:
         run()
     for text in told:
         assert text in f"{caught.value}\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: OWNING.prepare(B), "op.prepare(b_tensor=...); 1 value without a name"),
+        (lambda: GEMM.bind([A, B, None], [ones(2, 4)]).rebind(A), "dispatch.rebind(a_tensor=..., b_tensor=..., output_tensor=...); "),
+        (lambda: JOIN(A, A, axis=0), "give it a list: join([a, b], ...)"),
+        (lambda: eager.reduce(A, "SUM"), "attributes are given by name, function=..., axes=..."),
+    ],
+    ids=["prepare", "rebind", "operands of a list", "an attribute"],
+)
+def test_values_without_a_name_are_told_their_names(call: Callable[[], Any], told: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(told)):
+        call()
+
+
+def test_an_error_within_bind_is_not_taken_for_a_wrong_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: Any) -> Any:
+        raise TypeError("of another kind")
+
+    monkeypatch.setattr(type(GEMM), "_bind", broken)
+    with pytest.raises(TypeError, match="of another kind"):
+        GEMM.bind([A, B, None], [ones(2, 4)])
+
+
+def test_a_desc_and_its_class_are_explained_as_its_name_is() -> None:
+    named = dml.explain("GEMM")
+    assert dml.explain(dml.GEMMDesc) == named == dml.explain(GEMM.desc)
+    lines = str(named).splitlines()
+    assert lines[0] == "The product of two matrices, for each entry of a batch."
+    assert any(line.split()[:3] == ["a_tensor", "ATensor", "input"] for line in lines)
 
 
 def test_a_tensor_that_cannot_be_prints_no_bytes() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
+from dmlpy.devices.bind_calls import BoundNames, with_call_errors
 from dmlpy.devices.binding import BoundTensor, KnownLayouts
 from dmlpy.devices.graphs.calls import GraphCalls
 from dmlpy.devices.graphs.dispatch import GraphDispatch
@@ -270,6 +271,7 @@ class CompiledGraph:
         others = [item for item in bound if item.name not in self.prepared_inputs]
         return self._dispatch(others, written, None, persistent, handle, repeated=True).profile(runs, handle)
 
+    @with_call_errors
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None, persistent: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches.
 
@@ -443,6 +445,8 @@ class CompiledGraph:
         output = kind == "output"
         found: list[BoundTensor] = []
         given, problems = in_order(values, order, kind) if isinstance(values, list | tuple) else named(values, kind, in_order=True)
+        if not given and problems and problems[0].code == "bind.form":  # that the tensors are missing follows from it
+            return [], problems
         problems += [self._unexpected_problem(name, wanted, kind) for name in given if name not in wanted and given[name] is not None]
         for name, tensor in wanted.items():
             if given.get(name) is None:
@@ -461,6 +465,9 @@ class CompiledGraph:
             problems += wrong
             found += [item] if item else []
         return found, problems
+
+    def _bound_names(self) -> BoundNames:
+        return BoundNames(self.name, tuple(self._unprepared_inputs), tuple(self.outputs))
 
     def _unexpected_problem(self, name: str, wanted: Iterable[str], kind: str) -> Problem:
         """The problem with memory for a tensor that is not bound here."""
@@ -542,9 +549,13 @@ class PreparedGraph:
         """Measures a dispatch, as `CompiledGraph.profile` does, without the owned inputs."""
         return self.graph._profile(tensors if inputs is None else inputs, self._memory, runs, stream)
 
+    @with_call_errors
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches, as `CompiledGraph.bind` does; in a list the owned inputs are None."""
         return self.graph._bind(inputs, outputs, temporary, self._memory)
+
+    def _bound_names(self) -> BoundNames:
+        return self.graph._bound_names()
 
     def __reduce__(self) -> tuple[Any, ...]:
         packing = self.graph._packing
