@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,12 +11,10 @@ from dmlpy.keras.callbacks import Callback, LambdaCallback
 from dmlpy.keras.data_sources import ArraySource, BatchSource, DataSource
 from dmlpy.keras.metric_callbacks import EarlyStopping, ReduceLROnPlateau, reported_name
 from dmlpy.keras.training import Data, DataReader
-from dmlpy.messages.naming import did_you_mean, plural, with_article
-from dmlpy.messages.problems import Problem
+from dmlpy.messages.naming import class_remedy, did_you_mean, plural, with_article
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dmlpy.keras.training import Model
 
 
@@ -71,8 +70,9 @@ class FitArguments(NamedTuple):
                 reader.problems.append(Problem("data.steps", name, brief(steps), "1 or more"))
         for index, callback in enumerate(self.callbacks or ()):
             if not isinstance(callback, Callback):
-                expected = "a callback: an object of a class derived from dmlpy.keras.Callback"
-                reader.problems.append(Problem("callback.kind", f"callbacks[{index}]", with_article(type(callback).__name__), expected))
+                found = brief(callback) if isinstance(callback, type) else with_article(type(callback).__name__)
+                expected, remedy = "a callback: an object of a class derived from dmlpy.keras.Callback", class_remedy(callback, Callback)
+                reader.problems.append(Problem("callback.kind", f"callbacks[{index}]", found, expected, remedy=remedy))
         self._check_monitors(reader)
 
     def _check_monitors(self, reader: DataReader) -> None:
@@ -149,3 +149,19 @@ class FitArguments(NamedTuple):
         data = reader.read(*given, prefix="validation_data.")
         reader.whole_batches(data, "validation_data")
         return None if data is None else ArraySource(data, size)
+
+
+def given_callbacks(callbacks: Callback | Iterable[Callback] | None) -> tuple[Callback, ...]:
+    """The callbacks of `fit`, of which there may be one without a list.
+
+    Raises:
+        DescError: it is neither a callback nor several of them.
+    """
+    if callbacks is None or isinstance(callbacks, Callback):
+        return () if callbacks is None else (callbacks,)
+    if isinstance(callbacks, type) or not isinstance(callbacks, Iterable):
+        remedy = class_remedy(callbacks, Callback)
+        raise DescError(
+            "Sequential.fit", [Problem("callback.kind", "callbacks", brief(callbacks), "a callback, or a list of them", remedy=remedy)]
+        )
+    return tuple(callbacks)

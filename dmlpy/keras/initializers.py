@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.description.coercion import brief
+from dmlpy.keras.activations import ACTIVATIONS
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 
@@ -135,7 +136,10 @@ def initializer(value: Initializer | str) -> Initializer:
         return value
     if not isinstance(value, str) or value not in INITIALIZERS:
         expected = f"a function of a shape and a random generator, or one of {', '.join(INITIALIZERS)}"
-        raise DescError("initializer", [Problem("field.form", "", brief(value), expected, remedy=did_you_mean(value, INITIALIZERS))])
+        remedy = did_you_mean(value, INITIALIZERS)
+        if isinstance(value, str) and value in ACTIVATIONS:  # the second argument of later versions of Keras
+            remedy = f"write activation={value!r}: an activation is given by name"
+        raise DescError("initializer", [Problem("field.form", "", brief(value), expected, remedy=remedy)])
     return INITIALIZERS[value]
 
 

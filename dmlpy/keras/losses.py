@@ -14,7 +14,7 @@ import numpy as np
 
 from dmlpy.description.coercion import brief
 from dmlpy.keras.activations import of_rows
-from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.naming import class_remedy, did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
     ActivationDesc,
@@ -63,9 +63,22 @@ class Crossentropy(Loss):
 
     Attributes:
         link: the activation.
+
+    Args:
+        from_logits: Keras's argument, which must be False here.
+
+    Raises:
+        DescError: `from_logits` is True.
     """
 
     link: ClassVar[type[ActivationDesc]]
+
+    def __init__(self, from_logits: bool = False) -> None:
+        if from_logits:
+            function = "sigmoid" if self.link is ActivationSigmoidDesc else "softmax"
+            why = (f"the loss of a model that ends in {function} is computed from its logits",)
+            remedy = f"leave it out, and end the model in Dense(..., activation={function!r})"
+            raise DescError(type(self).__name__, [Problem("field.form", "from_logits", "True", "False", why, remedy)])
 
     @abstractmethod
     def of_logits(self, targets: Array, values: Array, logits: Array, backend: Backend) -> tuple[Array, Array]:
@@ -203,7 +216,8 @@ def loss(value: Loss | str) -> Loss:
     found = LOSSES.get(value) if isinstance(value, str) else None
     if found is None:
         expected = f"a loss, or one of {', '.join(LOSSES)}"
-        raise DescError("loss", [Problem("loss.unknown", "", brief(value), expected, remedy=did_you_mean(value, LOSSES))])
+        remedy = class_remedy(value, Loss) or did_you_mean(value, LOSSES)
+        raise DescError("loss", [Problem("loss.unknown", "", brief(value), expected, remedy=remedy)])
     return found()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.coercion import brief
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
+from dmlpy.keras.saving import check_path
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class ModelCheckpoint(MetricCallback):
         initial_value_threshold: the value that the first epoch must surpass; None for none.
 
     Raises:
-        DescError: `mode` or `save_freq` is invalid.
+        DescError: `mode` or `save_freq` is invalid, or the file's name says that it is Keras's.
     """
 
     def __init__(
@@ -169,6 +170,7 @@ class ModelCheckpoint(MetricCallback):
     ) -> None:
         super().__init__(monitor, mode, 0.0, verbose)
         self.save_freq = check_frequency("ModelCheckpoint", save_freq)
+        check_path("ModelCheckpoint", "filepath", filepath)  # here, and not after the first epoch
         self.filepath = os.fspath(filepath)
         self.save_best_only = save_best_only
         self.save_weights_only = save_weights_only

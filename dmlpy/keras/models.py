@@ -5,16 +5,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 from itertools import accumulate
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.devices.profile import checked_runs
 from dmlpy.keras import saving
 from dmlpy.keras.arguments import found_argument, found_arrays
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.data_sources import ArraySource, BatchSource
-from dmlpy.keras.fit_arguments import FitArguments
+from dmlpy.keras.fit_arguments import FitArguments, given_callbacks
 from dmlpy.keras.layer import Layer, Shape, Weight
 from dmlpy.keras.loop import Run, evaluate
 from dmlpy.keras.losses import Loss
@@ -23,7 +24,7 @@ from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
 from dmlpy.keras.profiling import profile_layers
 from dmlpy.keras.training import Data, DataReader, Measured, Objective
-from dmlpy.messages.naming import plural, with_article
+from dmlpy.messages.naming import class_remedy, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.messages.tables import Table
 
@@ -84,7 +85,8 @@ class Sequential:
             DescError: the first layer has no input size, or a layer does not accept the previous one's output, or is already in a model.
         """
         if not isinstance(layer, Layer):
-            raise DescError("Sequential.add", [Problem("layer.kind", "layer", with_article(type(layer).__name__), "a layer")])
+            found = brief(layer) if isinstance(layer, type) else with_article(type(layer).__name__)
+            raise DescError("Sequential.add", [Problem("layer.kind", "layer", found, "a layer", remedy=class_remedy(layer, Layer))])
         if layer.return_state:
             remedy = "leave return_state out, or call the layers one after the other"
             raise DescError(
@@ -215,7 +217,7 @@ class Sequential:
         sample_weight: Any = None,
         *,
         epochs: int | None = None,
-        callbacks: Iterable[Callback] | None = None,
+        callbacks: Callback | Iterable[Callback] | None = None,
         initial_epoch: int = 0,
         steps_per_epoch: int | None = None,
         validation_steps: int | None = None,
@@ -235,7 +237,7 @@ class Sequential:
             shuffle: whether to shuffle the samples of arrays in each epoch.
             sample_weight: [N], of each sample in the loss.
             epochs: another name of `nb_epoch`, which it overrides.
-            callbacks: callbacks, called in this order.
+            callbacks: one callback, or several, called in this order.
             initial_epoch: the number of the first epoch.
             steps_per_epoch: for an iterable, the batches of an epoch; None: one pass over it. The next epoch continues where one has ended.
                 If an iterator is exhausted early, the run ends with a warning.
@@ -250,7 +252,7 @@ class Sequential:
         self._known_layers()
         self._known_compiled()
         count = nb_epoch if epochs is None else epochs
-        called = tuple(callbacks or ())
+        called = given_callbacks(callbacks)
         rest = (validation_split, validation_data, shuffle, sample_weight, called, initial_epoch, steps_per_epoch, validation_steps)
         arguments = FitArguments(x, y, batch_size, count, *rest)
         source, validation = arguments.sources(self, "nb_epoch" if epochs is None else "epochs")
@@ -272,6 +274,7 @@ class Sequential:
         """
         return _scalar_or_list(self.test_step(self._one_batch("test_on_batch", x, y, sample_weight)))
 
+    @overload
     def evaluate(
         self,
         x: Any,
@@ -281,7 +284,31 @@ class Sequential:
         *,
         steps: int | None = None,
         verbose: int = 0,
-    ) -> float | list[float]:
+        return_dict: Literal[False] = False,
+    ) -> float | list[float]: ...
+    @overload
+    def evaluate(
+        self,
+        x: Any,
+        y: Any = None,
+        batch_size: int | None = None,
+        sample_weight: Any = None,
+        *,
+        steps: int | None = None,
+        verbose: int = 0,
+        return_dict: Literal[True],
+    ) -> dict[str, float]: ...
+    def evaluate(
+        self,
+        x: Any,
+        y: Any = None,
+        batch_size: int | None = None,
+        sample_weight: Any = None,
+        *,
+        steps: int | None = None,
+        verbose: int = 0,
+        return_dict: bool = False,
+    ) -> float | list[float] | dict[str, float]:
         """Returns the loss of all samples, averaged over batches, in a list with any metrics.
 
         Args:
@@ -291,6 +318,7 @@ class Sequential:
             sample_weight: [N], of each sample in the loss.
             steps: for an iterable, the batches to read; None: all.
             verbose: 0 for nothing; else a line with the metrics is printed.
+            return_dict: whether the loss and the metrics are returned by the names that `History` has, without its `val_`.
 
         Raises:
             DescError: as for `fit`.
@@ -298,13 +326,13 @@ class Sequential:
         reader = self._reader("evaluate")
         self._known_compiled()
         if y is None and BatchSource.gives(x):
-            return _reported(evaluate(self, BatchSource(self, x, steps, "evaluate", "x")), verbose)
+            return _reported(evaluate(self, BatchSource(self, x, steps, "evaluate", "x")), verbose, as_dict=return_dict)
         data = reader.read(x, y, sample_weight)
         size = reader.batch_size(batch_size)
         reader.whole_batches(data)
         reader.raise_problems()
         assert data is not None
-        return _reported(evaluate(self, ArraySource(data, size)), verbose)
+        return _reported(evaluate(self, ArraySource(data, size)), verbose, as_dict=return_dict)
 
     @np.errstate(all="ignore")
     def predict(self, x: Any, batch_size: int | None = None, *, verbose: int = 0) -> np.ndarray[Any, Any]:
@@ -530,11 +558,11 @@ def _agree(given: Shape, before: Shape) -> bool:
     return len(given) == len(before) and all(None in (own, other) or own == other for own, other in zip(given, before, strict=True))
 
 
-def _reported(metrics: Mapping[str, float], verbose: int) -> float | list[float]:
+def _reported(metrics: Mapping[str, float], verbose: int, *, as_dict: bool) -> float | list[float] | dict[str, float]:
     """The metrics as `evaluate` returns them, which may be printed."""
     if verbose:
         print(" - ".join(f"{name}: {value:.4f}" for name, value in metrics.items()))
-    return _scalar_or_list(list(metrics.values()))
+    return dict(metrics) if as_dict else _scalar_or_list(list(metrics.values()))
 
 
 def _scalar_or_list(values: list[float]) -> float | list[float]:

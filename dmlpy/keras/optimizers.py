@@ -13,7 +13,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 from dmlpy.description.coercion import brief
-from dmlpy.messages.naming import did_you_mean, plural
+from dmlpy.messages.naming import class_remedy, did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -354,5 +354,6 @@ def optimizer(value: Optimizer | str) -> Optimizer:
     found = OPTIMIZERS.get(value.lower()) if isinstance(value, str) else None
     if found is None:
         expected = f"an optimizer, or one of {', '.join(OPTIMIZERS)}"
-        raise DescError("optimizer", [Problem("optimizer.unknown", "", brief(value), expected, remedy=did_you_mean(value, OPTIMIZERS))])
+        remedy = class_remedy(value, Optimizer) or did_you_mean(value, OPTIMIZERS)
+        raise DescError("optimizer", [Problem("optimizer.unknown", "", brief(value), expected, remedy=remedy)])
     return found()

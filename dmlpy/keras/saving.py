@@ -33,8 +33,22 @@ MAX_LAYERS = 10_000
 _HEADER = "dmlpy.keras"
 
 
+def check_path(owner: str, member: str, path: FilePath) -> None:
+    """Raises DescError for a name that says that the file is Keras's, which a reader of it would believe."""
+    if fspath(path).endswith((".keras", ".h5")):
+        why = ("a file of that kind is Keras's, and this is a safetensors file",)
+        remedy = f"call it {brief(os.path.splitext(path)[0] + '.safetensors')}"
+        problem = Problem("model.path", member, brief(fspath(path)), "a name that ends in .safetensors, or in nothing", why, remedy)
+        raise DescError(owner, [problem])
+
+
 def save_weights(layers: Sequence[Layer], backend: Backend, path: FilePath) -> None:
-    """Writes the weights of a model's layers."""
+    """Writes the weights of a model's layers.
+
+    Raises:
+        DescError: a name that says that the file is Keras's.
+    """
+    check_path("Sequential.save_weights", "path", path)
     _write(layers, backend, path, None)
 
 
@@ -44,11 +58,7 @@ def save_model(layers: Sequence[Layer], backend: Backend, path: FilePath) -> Non
     Raises:
         DescError: an argument that cannot be stored, or a name that says that the file is Keras's.
     """
-    if os.fspath(path).endswith((".keras", ".h5")):
-        why = ("a file of that kind is Keras's, and this is a safetensors file",)
-        remedy = f"call it {brief(os.path.splitext(path)[0] + '.safetensors')}"
-        problem = Problem("model.path", "path", brief(os.fspath(path)), "a name that ends in .safetensors, or in nothing", why, remedy)
-        raise DescError("Sequential.save", [problem])
+    check_path("Sequential.save", "path", path)
     arguments = [_encoded(layer, f"layers[{index}]") for index, layer in enumerate(layers)]
     _write(layers, backend, path, {_HEADER: json.dumps({"layers": arguments})})
 

@@ -69,6 +69,11 @@ def did_you_mean(name: object, candidates: Iterable[str], show: Callable[[str], 
     return f"did you mean {show(candidate)}?" if candidate else None
 
 
+def class_remedy(value: object, base: type) -> str | None:
+    """A remedy for a class in the place of an object of it; None for anything else."""
+    return f"call the class: {value.__name__}(...)" if isinstance(value, type) and issubclass(value, base) else None
+
+
 def is_c_style(name: str, beside: Iterable[str] = ()) -> bool:
     """Returns whether a mistyped name is meant in directml.h's spelling, as most of the names next to it are."""
     others = [other[:1].isupper() for other in beside if other and other != name]

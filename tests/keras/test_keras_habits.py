@@ -19,12 +19,15 @@ from dmlpy.keras import (
     GRU,
     Activation,
     AdamW,
+    BinaryCrossentropy,
+    CategoricalCrossentropy,
     Dense,
     Dropout,
     EarlyStopping,
     History,
     LambdaCallback,
     MeanAbsoluteError,
+    ModelCheckpoint,
     ReduceLROnPlateau,
     RMSprop,
     Sequential,
@@ -187,11 +190,39 @@ def test_a_callback_of_the_callers_may_add_a_metric() -> None:
     assert len(history.epoch) == 2
 
 
-@pytest.mark.parametrize("name", ["model.keras", "model.h5"])
-def test_a_file_of_keras_is_not_imitated(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["model.keras", "model.h5", "model.weights.h5"])
+@pytest.mark.parametrize("write", [Sequential.save, Sequential.save_weights, lambda _, path: ModelCheckpoint(path)])
+def test_a_file_of_keras_is_not_imitated(write: Callable[[Sequential, Path], Any], name: str, tmp_path: Path) -> None:
     with pytest.raises(dml.DescError, match=r"expected a name that ends in \.safetensors, or in nothing"):
-        model().save(tmp_path / name)
+        write(model(), tmp_path / name)
     assert not [*tmp_path.iterdir()]
+
+
+def test_metrics_by_name_and_a_callback_by_itself() -> None:
+    made, stop = model(), EarlyStopping("loss")
+    made.fit(X, Y, epochs=1, verbose=0, callbacks=stop)
+    assert stop.best < np.inf, "it has seen a loss"
+    assert made.evaluate(X, Y, return_dict=True) == dict(zip(("loss", "acc"), made.evaluate(X, Y), strict=True))
+    assert made.evaluate([(X, Y)], return_dict=True) == made.evaluate(X, Y, return_dict=True)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda: Sequential([Dense]), "remedy: call the class: Dense(...)"),
+        (lambda: model(optimizer=AdamW), "remedy: call the class: AdamW(...)"),
+        (lambda: Sequential([Dense(1, input_dim=2)]).compile("sgd", MeanAbsoluteError), "remedy: call the class: MeanAbsoluteError(...)"),
+        (lambda: model().fit(X, Y, callbacks=[EarlyStopping]), "remedy: call the class: EarlyStopping(...)"),
+        (lambda: model().fit(X, Y, callbacks=EarlyStopping), "remedy: call the class: EarlyStopping(...)"),
+        (lambda: model().fit(X, Y, callbacks=3), "callbacks is 3, expected a callback, or a list of them"),
+        (lambda: Sequential([Dense(1, "relu", input_dim=2)]), "remedy: write activation='relu': an activation is given by name"),
+        (lambda: BinaryCrossentropy(from_logits=True), "end the model in Dense(..., activation='sigmoid')"),
+        (lambda: CategoricalCrossentropy(from_logits=True), "end the model in Dense(..., activation='softmax')"),
+    ],
+)
+def test_mistakes_of_scripts_for_keras_are_told_their_remedy(mistake: Callable[[], Any], told: str) -> None:
+    with pytest.raises(dml.DescError, match=re.escape(told)):
+        mistake()
 
 
 def test_a_history_is_drawn() -> None:
