@@ -87,16 +87,13 @@ class Row:
                 else:
                     yield f"{slot} refuses {name}: {show(first or last)}"
                 continue
+            # All that share the type at once, so that each is refused by its own row and not for differing from the others.
             group = descs.type_group(self.operator, slot)
-            alone = descs.with_tensor(described[0], place, {"DataType": name})
-            # At the last level together, so that it is not the others that refuse it.
-            together = descs.with_types(self.operator, described[0], dict.fromkeys(group, name))
-            blamed = [other for other in descs.places(self.operator, together) if slot_of(other) in group]
+            members = descs.with_types(self.operator, described[0], dict.fromkeys(group, name))
             at_last = self.last_level if name in self.next_support[slot]["types"] else self.level
-            tries = {(self.level, False), (at_last, len(group) > 1)}
-            for level, with_group in sorted(tries):
-                problems = self.problems(together if with_group else alone, level)
-                if not any(problem.c_path == f"{other}.DataType" for problem in problems for other in (blamed if with_group else [place])):
+            for level in sorted({self.level, at_last}):
+                problems = self.problems(members, level)
+                if not any(problem.c_path == f"{place}.DataType" for problem in problems):
                     yield f"{place} takes {name} at {level}: {show(problems)}"
 
     def retyped(self, slot: str, name: str, described: list[Members]) -> Iterator[Members]:
