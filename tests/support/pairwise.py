@@ -9,7 +9,7 @@ them.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence, Set
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -29,27 +29,33 @@ def _values(row: Sequence[Hashable]) -> set[tuple[int, Hashable, int, Hashable]]
     return {(*cell, *cell) for cell in enumerate(row)}
 
 
-def covering_rows(rows: Sequence[Sequence[Hashable]], *, pairwise: bool = True) -> list[int]:
-    """Numbers of rows, ascending, that together have every pair of values of two columns that occurs in `rows`.
+def cover(sets: Sequence[Set[Hashable]]) -> list[int]:
+    """Numbers of sets, ascending, that together have every element of all of them.
 
-    The choice is greedy and the same in every run: always the row with the most pairs that no chosen one has, the first of these.
-    With `pairwise=False` they have every value of each column.
+    The choice is greedy and the same in every run: always the set with the most elements that no chosen one has, the first of these.
     """
-    pairs = [_pairs(row) if pairwise else _values(row) for row in rows]
-    missing = set().union(*pairs)
+    missing = set().union(*sets)
     chosen = []
-    # A row's count of missing pairs only falls, so one whose count is still right when it comes to the top has the most.
-    queue = [(-len(own), number) for number, own in enumerate(pairs)]
+    # A set's count of missing elements only falls, so one whose count is still right when it comes to the top has the most.
+    queue = [(-len(own), number) for number, own in enumerate(sets)]
     heapq.heapify(queue)
     while missing:
         count, number = heapq.heappop(queue)
-        now = len(pairs[number] & missing)
+        now = len(sets[number] & missing)
         if now == -count:
             chosen.append(number)
-            missing -= pairs[number]
+            missing -= sets[number]
         elif now:
             heapq.heappush(queue, (-now, number))
     return sorted(chosen)
+
+
+def covering_rows(rows: Sequence[Sequence[Hashable]], *, pairwise: bool = True) -> list[int]:
+    """Numbers of rows, ascending, that together have every pair of values of two columns that occurs in `rows`; see `cover`.
+
+    With `pairwise=False` they have every value of each column.
+    """
+    return cover([_pairs(row) if pairwise else _values(row) for row in rows])
 
 
 PAIRS_OR_ALL = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["pairs", "all"])

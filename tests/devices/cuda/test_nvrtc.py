@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.emulation.compiler import FLAGS, HERE, over_cpu_machine
+from dmlpy.devices.cuda.functors import ELEMENT_WISE, functor
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.block_shapes import MOST_PERSISTENT_BLOCK_THREADS
 from dmlpy.devices.processors import processors
@@ -21,7 +23,7 @@ from tests.support.cuda.gpu_kernels import kernels_of_gpu_tests
 from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.nvrtc import NEWEST, PROMISED, VERSIONS, NvrtcError, compile_instance, compile_instances, compile_ptx, nvrtc
 from tests.support.cuda.plan_kernels import DEVICES, cases, kernels_of
-from tests.support.pairwise import covering_rows
+from tests.support.pairwise import cover
 from tests.support.tools import missing, require
 
 ARCHITECTURES = (75, 80, 90, 100, 120)
@@ -36,10 +38,15 @@ for _kernel in KERNELS:
     BY_NAME.setdefault((_kernel.file, _kernel.entry.partition("<")[0]), []).append(_kernel)
 EVERY_CASE = 499
 """Of so many cases that name kernels, one is compiled at each run."""
-PAIRED = ("attention/", "matrix/", "recurrent/")
-"""Of kernels of these folders, a change is compiled for every pair of template arguments: two of them together decide how many registers
-are used. In the others an argument is a function of an element, a type or a width.
+STEPS = (75, 90, 120)
+"""The architectures that a change compiles every kernel for: the oldest, the one that added most of what kernels use, the newest."""
+PAIRED = ("attention/", "recurrent/gradient.cu", "recurrent/layer.cu")
+"""Of these kernels a change is compiled for every pair of template arguments: two of them together decide whether a block's registers
+suffice. In the others an argument is a function of an element, a type or a width, or a plan fits the block to the registers.
 """
+ACTIVATIONS = frozenset(map(functor, ELEMENT_WISE))
+PRODUCT_SHAPE = re.compile(r"\b(TensorCores|Fma)<[^<>]*>")
+"""Sizes that a plan chooses for a layer; those of the instances are examples."""
 MOST_TOGETHER = 48
 """Instances of a program: they share the time that their source takes to read, and processors share the programs."""
 
@@ -109,14 +116,14 @@ def all_faults(pairs: Iterable[tuple[Kernel, int]], version: str) -> str:
         return "\n".join(filter(None, found))
 
 
-def pairs(kernels: Iterable[Kernel] = KERNELS) -> list[tuple[Kernel, int]]:
-    """Each instance for one architecture, in turn; and each kernel, in some instance, for all that have what it uses."""
+def pairs(kernels: Iterable[Kernel] = KERNELS, architectures: Sequence[int] = ARCHITECTURES) -> list[tuple[Kernel, int]]:
+    """Each instance for one architecture, in turn; and each kernel, in some instance, for those given that have what it uses."""
     by_name: dict[tuple[str, str], list[Kernel]] = {}
     for kernel in kernels:
         by_name.setdefault((kernel.file, kernel.entry.partition("<")[0]), []).append(kernel)
     found = []
     for same in by_name.values():
-        missing_ones = [architecture for architecture in ARCHITECTURES if any(architecture in architectures_of(kernel) for kernel in same)]
+        missing_ones = [architecture for architecture in architectures if any(architecture in architectures_of(kernel) for kernel in same)]
         for number, kernel in enumerate(same):
             known = architectures_of(kernel)
             architecture = next((new for new in known if new in missing_ones), known[number % len(known)])
@@ -163,10 +170,15 @@ def parts_of(entry: str) -> tuple[str, ...]:
     return tuple(found.strip() for found in re.split("[<>,]", entry) if found.strip())
 
 
-def covering(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Some instances of one kernel, with as many parts each, that have every part in every place; or every pair of parts."""
-    rows = [parts_of(kernel.entry) for kernel in kernels]
-    return [kernels[number] for number in covering_rows(rows, pairwise=kernels[0].file.startswith(PAIRED))]
+def features(kernel: Kernel) -> set[Hashable]:
+    """What a change is to be compiled with: each part in its place of the entry, in `PAIRED` each pair of them; and each activation
+    somewhere in the folder, since kernels call all of them in the same way.
+    """
+    parts = parts_of(PRODUCT_SHAPE.sub(r"\1", kernel.entry))
+    row = list(enumerate("activation" if part in ACTIVATIONS else part for part in parts))
+    units = [*row, *combinations(row, 2)] if kernel.file.startswith(PAIRED) else row
+    activations = {(kernel.file.partition("/")[0], part) for part in parts if part in ACTIVATIONS}
+    return {*((kernel.file, parts[0], len(parts), unit) for unit in units), *activations}
 
 
 @functools.cache
@@ -174,22 +186,23 @@ def representatives() -> tuple[Kernel, ...]:
     """The instances that a change is compiled for. For the other ones `test_every_instance_has_right_types` asks g++, in a hundredth of the
     time, and at night NVRTC compiles them.
     """
-    found: set[Kernel] = set()
-    for same in BY_NAME.values():
-        tables: dict[int, list[Kernel]] = {}
-        for kernel in same:
-            tables.setdefault(len(parts_of(kernel.entry)), []).append(kernel)
-        found.update(kernel for table in tables.values() for kernel in covering(table))
+    shortest_first = sorted(KERNELS, key=lambda kernel: len(sources.read(kernel.file)))
+    found = {shortest_first[number] for number in cover(list(map(features, shortest_first)))}
     return tuple(kernel for kernel in KERNELS if kernel in found)
 
 
+def change() -> list[tuple[Kernel, int]]:
+    """What a change is compiled for."""
+    return pairs(representatives(), STEPS)
+
+
 def half(version: str) -> list[tuple[Kernel, int]]:
-    """The pairs that a change is compiled for with the oldest or the newest version: of each file two or three architectures, of the next
-    file the others. Instances for one architecture share the time that their source takes to read, so they are not divided.
+    """The pairs of a change for the oldest or the newest version: of each file two or three architectures, of the next file the others.
+    Instances for one architecture share the time that their source takes to read, so they are not divided.
     """
-    newest = version == NEWEST
-    places = {(file, known): (number + ARCHITECTURES.index(known)) % 2 for number, file in enumerate(FILES) for known in ARCHITECTURES}
-    return [pair for pair in pairs(representatives()) if places[pair[0].file, pair[1]] == newest]
+    turns = (*STEPS, *(known for known in ARCHITECTURES if known not in STEPS))
+    of_newest = {(file, known) for number, file in enumerate(FILES) for turn, known in enumerate(turns) if (number + turn) % 2}
+    return [pair for pair in change() if ((pair[0].file, pair[1]) in of_newest) == (version == NEWEST)]
 
 
 @pytest.mark.slow
@@ -233,30 +246,34 @@ struct Text { char letters[4]; };
     assert "no match for" in type_errors(text, ["kernel<int>", "kernel<Text>", "kernel<float>"])
 
 
-def test_the_halves_are_all_pairs_and_each_has_every_kernel_and_architecture() -> None:
+def test_the_halves_are_the_change_and_each_has_every_kernel_and_architecture() -> None:
     halves = {version: half(version) for version in (OLDEST, NEWEST)}
-    assert sorted(map(repr, halves[OLDEST] + halves[NEWEST])) == sorted(map(repr, pairs(representatives())))
+    assert sorted(map(repr, halves[OLDEST] + halves[NEWEST])) == sorted(map(repr, change()))
     for version, chosen in halves.items():
         assert {(kernel.file, kernel.entry.partition("<")[0]) for kernel, _ in chosen} == {*BY_NAME}, version
         assert {architecture for _, architecture in chosen} == {*ARCHITECTURES}, version
-    compiled = {(kernel.file, kernel.entry.partition("<")[0], known) for kernel, known in halves[OLDEST] + halves[NEWEST]}
-    assert compiled == {(kernel.file, kernel.entry.partition("<")[0], known) for kernel in KERNELS for known in architectures_of(kernel)}
+    compiled = {(kernel.file, kernel.entry.partition("<")[0], known) for kernel, known in change()}
+    assert compiled >= {(k.file, k.entry.partition("<")[0], known) for k in KERNELS for known in architectures_of(k) if known in STEPS}
 
 
 def test_representatives_have_every_argument_of_every_kernel() -> None:
-    def values(kernels: Iterable[Kernel]) -> set[tuple[object, ...]]:
-        found: set[tuple[object, ...]] = set()
-        for kernel in kernels:
-            parts = parts_of(kernel.entry)
-            place = kernel.file, parts[0], len(parts)
-            found |= {(*place, *part) for part in enumerate(parts)}
-            if kernel.file.startswith(PAIRED):
-                found |= {(*place, *pair) for pair in combinations(enumerate(parts), 2)}
-        return found
-
-    assert values(representatives()) == values(KERNELS)
+    assert set().union(*map(features, representatives())) == set().union(*map(features, KERNELS))
     assert parts_of("a<b<c, d<e>>, f>") == ("a", "b", "c", "d", "e", "f")
-    assert len(representatives()) < 0.6 * len(KERNELS)
+    assert len(representatives()) < 0.45 * len(KERNELS)
+
+
+@pytest.mark.parametrize(
+    ("file", "one", "other", "alike"),
+    [
+        ("matrix/product.cu", "product<float, Relu>", "product<float, Elu>", False),  # the folder needs both, the kernel one
+        ("recurrent/persistent_grid.cu", "layer<Fma<8, 1>, Rnn>", "layer<Fma<16, 1>, Rnn>", True),
+        ("recurrent/persistent_grid.cu", "layer<Fma<8, 1>, Rnn>", "layer<TensorCores<float, 1>, Rnn>", False),
+        ("reduction/reduce.cu", "reduce<Sum, 1>", "reduce<Sum, 2>", False),
+    ],
+)
+def test_instances_are_alike_that_differ_in_a_products_shape(file: str, one: str, other: str, alike: bool) -> None:
+    first, second = (features(replace(KERNELS[0], file=file, entry=entry)) for entry in (one, other))
+    assert (first == second) == alike
 
 
 def test_every_instance_and_every_pair_of_kernel_and_architecture_is_compiled() -> None:
