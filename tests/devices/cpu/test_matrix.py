@@ -28,6 +28,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "one term": ((), 5, 1, 40, {}),
     "B read in place": ((2,), 7, 20, 64, {"beta": 0.5}),
     "one row, FLOAT16": ((), 1, 20, 40, {"beta": 0.5, "fused_activation": RELU}),
+    "one row": ((), 1, 20, 50, {"alpha": 0.5, "beta": 2.0, "fused_activation": RELU}),
+    "B transposed, few rows and columns": ((2,), 3, 20, 7, {"trans_b": "TRANSPOSE"}),
     "FLOAT16": ((2,), 19, 37, 71, {"alpha": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
     "B transposed, FLOAT16": ((), 9, 37, 71, {"trans_b": "TRANSPOSE"}),
 }
@@ -102,8 +104,9 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "elements of B apart": ({"b_strides": (0, 0, 80, 2)}, {}, "a B whose rows or columns"),
     "A transposed, scaled": ({"a": (30, 20)}, {"trans_a": "TRANSPOSE", "alpha": 2.0}, "without C, alpha"),
     "both transposed": ({"a": (30, 20), "b": (40, 30)}, {"trans_a": "TRANSPOSE", "trans_b": "TRANSPOSE"}, "no transposed B"),
-    "few rows": ({"a": (3, 30)}, {}, "fewer than 4 rows"),
-    "few columns": ({"b": (30, 7)}, {}, "16 columns"),
+    "few rows": ({"a": (3, 300), "b": (300, 40)}, {}, "fewer than 4 rows"),
+    "few columns": ({"a": (20, 1200), "b": (1200, 7)}, {}, "16 columns"),
+    "few rows, A transposed": ({"a": (30, 3)}, {"trans_a": "TRANSPOSE"}, "fewer than 4 rows"),
     "columns of C apart": ({"c": (0, 0, 80, 2)}, {}, "rows of C"),
 }
 

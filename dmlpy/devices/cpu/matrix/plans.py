@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MIN_ROWS, _MIN_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
+_FEW_FACTORS = 1 << 13
+"""With so few elements of B, packing it takes less time than NumPy takes to begin a product."""
 _MIN_TERMS = 16
 """With fewer terms, rounding A would take as long as multiplying it."""
 
@@ -35,7 +37,8 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | WidePl
         return refusal
     output, a = desc.output_tensor, desc.a_tensor
     assert output is not None  # guaranteed by the check
-    if (output.sizes[-2] < _MIN_ROWS and not halves) or output.sizes[-1] < _MIN_COLUMNS:
+    is_narrow = (output.sizes[-2] < _MIN_ROWS and not halves) or output.sizes[-1] < _MIN_COLUMNS
+    if is_narrow and (desc.trans_a is MatrixTransform.TRANSPOSE or desc.b_tensor.element_count > _FEW_FACTORS):
         return f"the result has fewer than {_MIN_ROWS} rows or {_MIN_COLUMNS} columns: BLAS is as fast"
     terms = a.sizes[-1]
     if desc.trans_a is MatrixTransform.TRANSPOSE:

@@ -29,7 +29,7 @@ _SIZE = EncodedCopy.dtype.itemsize
 def build_copies(isa: Isa) -> TaskBody:
     """Builds a thread's part of copies of elements as they are, to be compiled."""
     ones, twos, fours, eights = (_strided(width) for width in (1, 2, 4, 8))
-    copy_bytes, fill = _memory_copy, _fill
+    copy_bytes, fill = memory_copy, _fill
 
     @jit
     def copy_block(
@@ -117,7 +117,7 @@ def _for_each_block(copy_block: Any) -> TaskBody:
 
 
 @intrinsic
-def _memory_copy(target: Any, source: Any, size: Any) -> Any:
+def memory_copy(target: Any, source: Any, size: Any) -> Any:
     """Copies bytes."""
 
     def generate(builder: Any, arguments: Any) -> None:
@@ -173,7 +173,7 @@ def _fill_loop(builder: Any, target: Any, value: Any, width: int, size: Any) -> 
 
 def _strided(width: int) -> Any:
     """The kernel that copies elements of a width one by one, the longer axis innermost."""
-    copy_one = _element_copy(width)
+    copy_one = element_copy(width)
 
     @jit
     def copy_strip(
@@ -195,7 +195,8 @@ def _strided(width: int) -> Any:
     return copy
 
 
-def _element_copy(width: int) -> Any:
+def element_copy(width: int) -> Any:
+    """The operation that copies an element of a width."""
     kind = ir.IntType(8 * width)
 
     @intrinsic

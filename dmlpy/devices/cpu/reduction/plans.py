@@ -1,4 +1,4 @@
-"""The compiled plans of running sums, and of the reductions that are sums, means, and largest or smallest elements."""
+"""The compiled plans of running sums, of the reductions that are sums, means, and largest or smallest elements, and of their indices."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import AxisDirection, ReduceFunction
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.reduction import CumulativeSummationDesc, ReduceDesc
+from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeSummationDesc, ReduceDesc
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.reduction.index_plan import IndexReductionPlan
     from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, CompiledRunningSumPlan
 
 _SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.SUM_SQUARE}
@@ -35,3 +36,12 @@ def running_sum_plan(desc: CumulativeSummationDesc) -> CompiledRunningSumPlan | 
     if isinstance(groups, str):
         return groups
     return CompiledRunningSumPlan(groups, desc.axis_direction is AxisDirection.DECREASING, desc.has_exclusive_sum)
+
+
+@plan(ArgminDesc, ArgmaxDesc)
+def index_plan(desc: ArgminDesc | ArgmaxDesc) -> IndexReductionPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.reduction.index_plan import IndexReductionPlan, axes_of
+
+    axes = axes_of(desc)
+    return axes if isinstance(axes, str) else IndexReductionPlan(desc, axes, 1 if isinstance(desc, ArgmaxDesc) else -1)
