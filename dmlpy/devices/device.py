@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.plan import Launch, Plan
+    from dmlpy.devices.repetition import Repetition, Turn
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,10 @@ class Device(ABC):
     def joined(self, launches: Sequence[Launch]) -> Joined:
         """The form in which these launches run one after the other."""
         return Joined((launch, 1) for launch in launches)
+
+    def repetition(self, turn: Turn) -> Repetition | None:
+        """The turns of a loop without Python between them; None if this device does not run them so."""
+        return None
 
     @abstractmethod
     def replayed(self, launch: Launch) -> Launch:

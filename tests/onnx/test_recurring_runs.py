@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 from dmlpy import onnx
 from dmlpy.messages.problems import BindError
+from dmlpy.onnx.runtime import turns as runtime_turns
 from dmlpy.onnx.runtime.bound_runs import BoundRuns
 from dmlpy.onnx.runtime.turns import Turns
 from tests.support.onnx_models import model
@@ -164,6 +165,49 @@ def test_scanned_items(device: str) -> None:
         np.testing.assert_array_equal(found["last"], 2 + x.sum())
 
 
+@HOSTS
+def test_scanned_items_of_hidden_number(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows, and columns from the last on; of two outputs one is in columns, the last first. They run in place."""
+    in_place = []
+    run = Turns.run
+
+    def counting(turns: Turns, *arguments: Any) -> Any:
+        assert (turns._repetition is not None) == (device == "cpu")
+        ran = run(turns, *arguments)
+        in_place.append(ran.turns)
+        return ran
+
+    monkeypatch.setattr(Turns, "run", counting)
+    monkeypatch.setattr(runtime_turns, "_FIRST_TURNS", 2)
+    body = helper.make_graph(
+        [Node("Add", ["state", "item"], ["sum"]), Node("Sub", ["sum", "column"], ["next"]), Node("Mul", ["next", "item"], ["row"])],
+        "body",
+        [helper.make_tensor_value_info(name, T.FLOAT, [2]) for name in ("state", "item", "column")],
+        [helper.make_tensor_value_info(name, T.FLOAT, [2]) for name in ("next", "row", "sum")],
+    )
+    given = ["hidden x", "hidden y"]
+    hiding = [Node("Compress", [name, "keep"], [hidden], axis=axis) for axis, (name, hidden) in enumerate(zip("xy", given, strict=True))]
+    scan = Node(
+        "Scan", ["s", *given], ["last", "rows", "sums"], body=body, num_scan_inputs=2, scan_input_axes=[0, 1],
+        scan_input_directions=[0, 1], scan_output_axes=[0, 1], scan_output_directions=[0, 1],
+    )  # fmt: skip
+    sizes = {"s": [2], "x": ["t", 2], "y": [2, "t"], "keep": ["t"]}
+    case = model([*hiding, scan], sizes, ["last", "rows", "sums"], types={"keep": T.BOOL})
+    compiled = onnx.load(case).compile(device)
+    for steps in (9, 9, 4):
+        state, x, y = normal(2), normal(steps, 2), normal(2, steps)
+        found = compiled(s=state, x=x, y=y, keep=np.ones(steps, np.bool_))
+        rows, sums = [], []
+        for step in range(steps):
+            sums.append(state + x[step])
+            state = sums[-1] - y[:, steps - 1 - step]
+            rows.append(state * x[step])
+        np.testing.assert_array_equal(found["rows"], rows)
+        np.testing.assert_array_equal(found["sums"], np.stack(sums[::-1], 1))
+        np.testing.assert_array_equal(found["last"], state)
+    assert in_place == [7, 9, 2]
+
+
 def info(names: str, element: int = T.FLOAT, sizes: Sequence[int | str] = (2,)) -> list[Any]:
     return [helper.make_tensor_value_info(name, element, sizes) for name in names.split()]
 
@@ -215,18 +259,22 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize(("device", "name"), [*(("numpy", name) for name in BODIES), ("cpu", "a state is an output of an earlier turn")])
+@HOSTS
+@pytest.mark.parametrize("name", BODIES)
 def test_turns_in_place(device: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the third turn on, memory stays where it is, and turns do what they do one by one."""
+    """From the third turn on, memory stays where it is, and turns do what they do one by one; on `cpu` without Python between them."""
     body, counted = BODIES[name], 0
-    turn = Turns.__call__
+    run = Turns.run
 
-    def counting(turns: Turns) -> None:
+    def counting(turns: Turns, *arguments: Any) -> Any:
         nonlocal counted
-        counted += 1
-        turn(turns)
+        assert (turns._repetition is not None) == (device == "cpu")
+        ran = run(turns, *arguments)
+        counted += ran.turns
+        return ran
 
-    monkeypatch.setattr(Turns, "__call__", counting)
+    monkeypatch.setattr(runtime_turns, "_FIRST_TURNS", 2)  # so that there are several series of turns
+    monkeypatch.setattr(Turns, "run", counting)
     nodes = [Node("Loop", ["n", "", "a0", "b0"], ["a_n", "b_n", "rows"], body=body.graph())]
     case = model(nodes, {"n": [], "a0": [2], "b0": [2], "w": [2]}, ["a_n", "b_n", "rows"], types={"n": T.INT64})
     compiled = onnx.load(case).compile(device)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.numpy.array_functions import WholePlan
     from dmlpy.devices.plan import Joined, Launch, Plan
+    from dmlpy.devices.repetition import Repetition, Turn
 
 
 class CpuDevice(NumpyDevice):
@@ -63,6 +64,11 @@ class CpuDevice(NumpyDevice):
         from dmlpy.devices.cpu.launches import BatchedLaunches
 
         return BatchedLaunches(launches)
+
+    def repetition(self, turn: Turn) -> Repetition | None:
+        from dmlpy.devices.cpu.repetition import compiled_repetition
+
+        return None if why_no_kernels() is not None else compiled_repetition(turn)
 
     def describe(self) -> dict[str, str]:
         found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}

@@ -109,25 +109,31 @@ class _FusedLaunch:
 
 
 class BatchedLaunch:
-    """Several task launches as one."""
+    """Several task launches as one.
+
+    Attributes:
+        body: the task body.
+        parameters: the address of its parameters.
+        threads: the most threads to use.
+    """
 
     def __init__(self, launches: Sequence[TaskLaunch]) -> None:
         self._launches = list(launches)
-        self._threads = max(launch.threads for launch in launches)
-        self._entries = np.array([_entry(launch) for launch in launches], np.int64)
+        self.threads = max(launch.threads for launch in launches)
+        self._entries = np.array([entry_of(launch) for launch in launches], np.int64)
         self._parameters = np.array([len(launches), self._entries.ctypes.data], np.int64)
-        self._body, self._address = BATCHED_LAUNCH(), self._parameters.ctypes.data
+        self.body, self.parameters = BATCHED_LAUNCH(), self._parameters.ctypes.data
 
     def __call__(self, stream: int) -> None:
-        if self._threads == 1:
-            self._body(self._address, 0, 1, 0, 0)
+        if self.threads == 1:
+            self.body(self.parameters, 0, 1, 0, 0)
         else:
             memory = (self._parameters, self._entries, *self._launches)
-            shared_pool().run(self._body, self._address, self._threads, len(self._launches), memory=memory)
+            shared_pool().run(self.body, self.parameters, self.threads, len(self._launches), memory=memory)
 
     def replace(self, at: int, launch: TaskLaunch) -> None:
         """Adds another launch, which uses as many threads."""
-        self._launches[at], self._entries[at] = launch, _entry(launch)
+        self._launches[at], self._entries[at] = launch, entry_of(launch)
 
 
 class BatchedLaunches(Joined):
@@ -218,6 +224,7 @@ def _task_launches(launch: Launch) -> list[TaskLaunch] | None:
     return found
 
 
-def _entry(launch: TaskLaunch) -> tuple[int, int, int]:
+def entry_of(launch: TaskLaunch | BatchedLaunch) -> tuple[int, int, int]:
+    """The addresses of a launch's body and of its parameters, and the most threads that it uses."""
     function: Any = launch.body
     return cast(function, c_void_p).value or 0, launch.parameters, launch.threads

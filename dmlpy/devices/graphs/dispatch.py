@@ -118,6 +118,12 @@ class GraphDispatch(Rebindable):
     def _build_launch(self) -> Launch:
         return self._graph_launches.at(self._addresses_by_name(self._bound))
 
+    def launches(self) -> list[Launch] | None:
+        """What a call launches one after the other, for as long as the same memory is bound; None if it does more than that."""
+        if self._value_bounds or self._waits:
+            return None
+        return self._graph_launches.in_order(self._addresses_by_name(self._bound))
+
     def _profiled_parts(self) -> Sequence[ProfiledPart]:
         return self._graph_launches.parts(self._addresses_by_name(self._bound))
 

@@ -77,6 +77,12 @@ class GraphLaunches:
         self._launched_at, self._launches = dict(addresses), moved
         return self._launch
 
+    def in_order(self, addresses: Mapping[str, int]) -> list[Launch]:
+        """The launches that do the work at these addresses one after the other, until `at` replaces them."""
+        self.at(addresses)
+        assert self._launches is not None  # `at` has made them
+        return [part for part, _ in self._launches.parts]
+
     def parts(self, addresses: Mapping[str, int]) -> list[ProfiledPart]:
         """The launches of the nodes, and of the copies after them, for these addresses: one by one, to be timed."""
         from dmlpy.devices.flops import flops_of  # imports operators

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices import Device
     from dmlpy.devices.graphs import GraphDispatch, PreparedGraph
+    from dmlpy.devices.plan import Launch
     from dmlpy.onnx.loading.values import Array, Value
 
 _MOST_COPIED = 1 << 15
@@ -61,13 +62,23 @@ class BoundGraph:
         own = self._own
         made = {name: self._device.empty(self._prepared.outputs[name], stream) for name in self._writes if name not in own}
         if self._dispatch is None:
-            bound = {**self._fixed, **own, **changed, **made}
-            outputs = {name: bound.pop(name) for name in self._prepared.outputs}
-            self._dispatch = self._prepared.bind(bound, outputs)
+            self._dispatch = self._bind({**changed, **made})
         elif changed or made:
             self._dispatch.rebind(**changed, **made)
         self._dispatch(stream)
         return made
+
+    def launches(self) -> list[Launch] | None:
+        """What a run launches one after the other, if all inputs and outputs are fixed or copied; None if it does more than that."""
+        if self._dispatch is None:
+            self._dispatch = self._bind({})
+        return self._dispatch.launches()
+
+    def _bind(self, others: Mapping[str, Any]) -> GraphDispatch:
+        """Binds the graph to the memory that is fixed, to its own, and to that of the other inputs and outputs."""
+        bound = {**self._fixed, **self._own, **others}
+        outputs = {name: bound.pop(name) for name in self._prepared.outputs}
+        return self._prepared.bind(bound, outputs)
 
     def elements(self, name: str, value: Value) -> Array | None:
         """The memory of a tensor that is copied, with ONNX's type and sizes; None if the tensor is not copied, or not from now on."""

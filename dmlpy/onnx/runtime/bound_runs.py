@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -15,11 +15,12 @@ from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
 from dmlpy.onnx.runtime.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.runtime.graph_runs import GraphCall
+    from dmlpy.onnx.runtime.turns import Course
 
 _LAUNCH_BYTES = 1 << 12
 """The bytes of a node's launch, without tensors."""
@@ -63,6 +64,7 @@ class BoundRuns:
         self._lock = threading.Lock()
         self._is_repeatable = True
         """Whether `turns` may give what repeats the run; each node of a loop has bound runs of its own."""
+        self._turns: Turns | None = None
         for at, call in enumerate(calls):
             sources |= {id(held): (at, name) for name, held in call.writes.items()}
         self._sources = {name: sources[id(held)] for name, held in outputs.items() if id(held) in sources}
@@ -120,25 +122,27 @@ class BoundRuns:
         return found | self._constants if self._constants else found
 
     @contextmanager
-    def turns(self, given: Mapping[str, Array], fed_back: Mapping[str, str], changing: Collection[str]) -> Iterator[Turns | None]:
-        """What repeats the run, with these inputs first, and nobody else runs meanwhile; None if it cannot, or not here and now.
+    def turns(self, given: Mapping[str, Array], course: Course) -> Iterator[tuple[Turns, int] | None]:
+        """What repeats the run, with these inputs first, and the stream, and nobody else runs meanwhile; None if it cannot, or not now.
 
         Args:
             given: the inputs, of the types and sizes of the first run.
-            fed_back: as for `Turns`.
-            changing: as for `Turns`.
+            course: what happens between turns: always the same.
         """
         stream = self._acquire() if self._is_repeatable else None
         if stream is None:
             yield None
             return
         try:
-            turns = None
-            try:
-                turns = Turns(self._steps, self._sources, self._constants, given, fed_back, changing, stream)
-            except LookupError:
-                self._is_repeatable = False
-            yield turns
+            if self._turns is None:
+                with suppress(LookupError):
+                    self._turns = Turns(self._steps, self._sources, self._constants, given, course, self._device)
+            self._is_repeatable = self._turns is not None
+            if self._turns is None:
+                yield None
+                return
+            self._turns.begin(given)
+            yield self._turns, stream
         finally:
             self._lock.release()
 

@@ -9,6 +9,7 @@ from dmlpy.onnx.runtime.graph_runs import DeviceTensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.devices.plan import Launch
     from dmlpy.onnx.loading.values import Array, Value
     from dmlpy.onnx.runtime.bound_graphs import BoundGraph
     from dmlpy.onnx.runtime.graph_runs import GraphRun
@@ -63,6 +64,10 @@ class Step:
     def launch_in_place(self, stream: int) -> None:
         """Runs the graph with what lies in that memory."""
         self._bound.launch({}, stream)
+
+    def launches(self) -> list[Launch] | None:
+        """What `launch_in_place` launches one after the other; None if it does more than that."""
+        return self._bound.launches()
 
     def __call__(self, held: dict[Source, Held], stream: int) -> None:
         """Runs the graph; what it reads and writes is in `held`."""

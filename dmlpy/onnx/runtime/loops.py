@@ -12,6 +12,7 @@ from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.loading.elements import dtype_of
 from dmlpy.onnx.loading.values import value_from_proto
 from dmlpy.onnx.lowering import subgraphs
+from dmlpy.onnx.runtime.turns import Course
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.stages import HostNode
     from dmlpy.onnx.runtime.bound_runs import Signature
     from dmlpy.onnx.runtime.compile_context import CompileContext
-    from dmlpy.onnx.runtime.turns import Turns
+    from dmlpy.onnx.runtime.turns import Ran, Turns
 
 
 class LoopRun:
@@ -48,6 +49,7 @@ class LoopRun:
         self._iteration = context.defer(self._take, self._reads, list(dict.fromkeys(item.name for item in graph.output)))
         self._is_on_host = context.device.memory_kind == "cpu"
         self._inputs, self._outputs = [item.name for item in graph.input], [item.name for item in graph.output]
+        self._course = self._make_course()
 
     def __call__(self, values: Mapping[str, Any]) -> list[Any]:
         """The node's outputs, as many as its body gives.
@@ -67,34 +69,19 @@ class LoopRun:
         step = 0
         while goes_on and (most is None or step < most):
             values = self._values([np.asarray(step, np.int64), np.asarray(goes_on), *states], around)
-            with self._turns(values, 1 + len(states), self._inputs[:1]) as turns:
-                if turns is not None:
-                    step, goes_on = self._run_in_place(turns, step, most, rows)
-                    states = [turns.outputs[name].copy() for name in self._outputs[1 : 1 + len(states)]]
+            with self._turns(values) as found:
+                if found is not None:
+                    turns, stream = found
+                    ran = turns.run(step, None if most is None else most - step, [], stream)
+                    step, goes_on = step + ran.turns, ran.goes_on
+                    states = self._following(turns, rows, ran)
                     continue
-            found = [*map(self._array, self._run(values))]
-            goes_on = bool(self._context.to_host(found[0]).item(0))
-            states = found[1 : 1 + len(states)]
-            for row, held in zip(rows, found[1 + len(states) :], strict=True):
-                row.append(self._context.to_host(held))
+            outputs = [*map(self._array, self._run(values))]
+            goes_on = bool(self._context.to_host(outputs[0]).item(0))
+            states = outputs[1 : 1 + len(states)]
+            self._append(rows, outputs[1 + len(states) :])
             step += 1
-        first = [np.asarray(0, np.int64), np.asarray(True), *given[2:]]
-        items = self._body.output[1 + len(states) :]
-        return [*states, *(self._stack_rows(row, item, 0, first, around) for row, item in zip(rows, items, strict=True))]
-
-    def _run_in_place(self, turns: Turns, step: int, most: int | None, rows: Sequence[list[Any]]) -> tuple[int, bool]:
-        """Runs all turns from this one on; returns their number, and whether the last one asked for another."""
-        outputs = [turns.outputs[name] for name in self._outputs]
-        scanned = [(row.append, array.copy) for row, array in zip(rows, outputs[len(outputs) - len(rows) :], strict=True)]
-        counter, goes_on = turns.given[self._inputs[0]], True
-        while goes_on and step != most:
-            counter[...] = step
-            turns()
-            step += 1
-            goes_on = bool(outputs[0].item(0))
-            for append, copied in scanned:
-                append(copied())
-        return step, goes_on
+        return [*states, *(_stacked(row, item) for row, item in zip(rows, self._body.output[1 + len(states) :], strict=True))]
 
     def _run_batched_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         if self._opset >= 9:
@@ -132,21 +119,21 @@ class LoopRun:
         step, steps = 0, lengths[0] if lengths else 0
         while step < steps:
             values = self._values([*states, *(array[step] for array in arrays)], around)
-            with self._turns(values, first, self._inputs[first:]) as turns:
-                if turns is not None:
-                    self._scan_in_place(turns, [array[step:] for array in arrays], rows)
-                    states, step = [turns.outputs[name].copy() for name in self._outputs[:first]], steps
+            with self._turns(values) as found:
+                if found is not None:
+                    turns, stream = found
+                    ran = turns.run(step, steps - step, [array[step:] for array in arrays], stream)
+                    states, step = self._following(turns, rows, ran), steps
                     continue
-            found = self._run(values)
-            states, step = found[:first], step + 1
-            for row, held in zip(rows, found[first:], strict=True):
-                row.append(self._context.to_host(held))
+            outputs = self._run(values)
+            states, step = outputs[:first], step + 1
+            self._append(rows, outputs[first:])
         axes = self._attributes.get("scan_output_axes") or [0] * len(rows)
         turned = self._attributes.get("scan_output_directions") or [0] * len(rows)
-        entry = [*given[:first], *(np.zeros(array.shape[1:], array.dtype) for array in arrays)]
-        stacked = [
-            self._stack_rows(row[::-1] if turn else row, item, axis, entry, around)
-            for row, item, axis, turn in zip(rows, self._body.output[first:], axes, turned, strict=True)
+        items = self._body.output[first:]
+        return [
+            *states,
+            *(_stacked(row, item, axis, turned=bool(turn)) for row, item, axis, turn in zip(rows, items, axes, turned, strict=True)),
         ]
         return [*states, *stacked]
 
@@ -170,16 +157,17 @@ class LoopRun:
         sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
         return np.empty(sizes, dtype_of(row.element or TensorProto.FLOAT))
 
-    def _scan_in_place(self, turns: Turns, arrays: Sequence[Array], rows: Sequence[list[Any]]) -> None:
-        """Runs the iterations for the remaining entries of the scanned inputs."""
-        outputs = [turns.outputs[name] for name in self._outputs[len(self._outputs) - len(rows) :]]
-        scanned = [turns.given[name] for name in self._inputs[len(self._inputs) - len(arrays) :]]
-        for entries in zip(*arrays, strict=True):
-            for given, entry in zip(scanned, entries, strict=True):
-                given[...] = entry
-            turns()
-            for row, array in zip(rows, outputs, strict=True):
-                row.append(array.copy())
+    def _append(self, rows: Sequence[list[Array]], outputs: Sequence[Any]) -> None:
+        """Appends what a turn gives to the blocks of rows."""
+        for row, held in zip(rows, outputs, strict=True):
+            row.append(self._context.to_host(held)[np.newaxis])
+
+    def _following(self, turns: Turns, rows: Sequence[list[Array]], ran: Ran) -> list[Any]:
+        """The states after turns in place, whose rows it appends."""
+        for row, blocks in zip(rows, ran.rows, strict=True):
+            row += blocks
+        first = self._course.condition is not None
+        return [turns.outputs[name].copy() for name in [*self._course.fed_back.values()][first:]]
 
     def _values(self, given: Sequence[Any], around: Mapping[str, Any]) -> dict[str, Any]:
         """What one iteration reads, by name."""
@@ -192,20 +180,24 @@ class LoopRun:
         found = self._context.recurring.values(self._iteration, values, self._signature(values))
         return [found[name] for name in self._outputs]
 
-    def _turns(self, values: Mapping[str, Any], fed_back: int, changing: Sequence[str]) -> AbstractContextManager[Turns | None]:
-        """The iterations in place, if the graphs of one are bound together and have all their memory; else None.
+    def _turns(self, values: Mapping[str, Any]) -> AbstractContextManager[tuple[Turns, int] | None]:
+        """The iterations in place, and their stream, if the graphs of one are bound together and have all their memory; else None.
 
         Args:
             values: what the next iteration reads.
-            fed_back: how many outputs, from the first on, the iteration after it reads.
-            changing: the inputs that differ in each iteration.
         """
         key = self._signature(values)
         bound = None if key is None else self._context.recurring.find(key)
-        following = [name for name in self._inputs if name not in changing]
-        return (
-            nullcontext() if bound is None else bound.turns(values, dict(zip(following, self._outputs[:fed_back], strict=False)), changing)
-        )
+        return nullcontext() if bound is None else bound.turns(values, self._course)
+
+    def _make_course(self) -> Course:
+        """What happens between iterations."""
+        inputs, outputs = self._inputs, self._outputs
+        if self._node.proto.op_type == "Loop":
+            following, kept = dict(zip(inputs[1:], outputs, strict=False)), outputs[max(1, len(inputs) - 1) :]
+            return Course(following, inputs[0], [], kept, outputs[0])
+        first = len(inputs) - int(self._attributes["num_scan_inputs"])
+        return Course(dict(zip(inputs[:first], outputs, strict=False)), None, inputs[first:], outputs[first:], None)
 
     def _array(self, held: Any) -> Any:
         """A value as the iterations take it: in host memory an array of NumPy, which costs no copy there."""
@@ -237,8 +229,19 @@ class LoopRun:
         return DeviceError(self._node.proto.name, [Problem("onnx.invalid", path, found, expected)])
 
 
-def _lengthened(rows: Array, steps: int) -> Array:
-    """The rows of a shorter sequence with zeros behind them."""
-    made = np.zeros((steps, *rows.shape[1:]), rows.dtype)
-    made[: len(rows)] = rows
-    return made
+def _stacked(blocks: Sequence[Array], item: ValueInfoProto, axis: int = 0, *, turned: bool = False) -> Array:
+    """What the iterations gave for an output of the body, along an axis; after none, sizes that the body does not declare are 0.
+
+    Args:
+        blocks: the rows of some iterations each.
+        item: the output of the body.
+        axis: the axis.
+        turned: whether the last iteration is first.
+    """
+    if blocks:
+        rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        return np.ascontiguousarray(np.moveaxis(rows[::-1] if turned else rows, 0, axis))
+    row = value_from_proto(item.name, item.type)
+    sizes = [size if isinstance(size, int) else 0 for size in row.sizes or ()]
+    sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
+    return np.empty(sizes, dtype_of(row.element or TensorProto.FLOAT))

@@ -2,18 +2,68 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+from dmlpy.devices.repetition import ArrayCopy, Turn
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.devices import Device
+    from dmlpy.devices.plan import Launch
+    from dmlpy.devices.repetition import Repetition
     from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.runtime.bound_steps import Source, Step
 
-Copies: TypeAlias = "list[tuple[Array, Array]]"
-"""Arrays, each with the one whose elements it is given."""
+_FIRST_TURNS = 16
+"""The turns that run first without Python between them."""
+_MORE_TURNS = 4
+"""How many times as many run after them, if they took less than `_PATIENCE_S`: Ctrl+C is answered when they are done."""
+_PATIENCE_S = 0.005
+_MOST_ROW_BYTES = 1 << 22
+"""The most memory for what these turns give, unless the number of turns is known."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """What happens between the turns of a loop.
+
+    Attributes:
+        fed_back: the outputs that are inputs of the turn after, by the names of these inputs.
+        counter: the input that is the number of the turn.
+        scanned: the inputs that are given an entry of what is scanned.
+        kept: the outputs that the loop gives for each turn.
+        condition: the output that says whether there is another turn.
+    """
+
+    fed_back: Mapping[str, str]
+    counter: str | None
+    scanned: Sequence[str]
+    kept: Sequence[str]
+    condition: str | None
+
+    @property
+    def changing(self) -> set[str]:
+        """The inputs that are set before each turn."""
+        return {*self.scanned} | ({self.counter} if self.counter is not None else set())
+
+
+class Ran(NamedTuple):
+    """What some turns gave.
+
+    Attributes:
+        turns: their number.
+        goes_on: whether the last one asked for another.
+        rows: for each output that is kept, blocks [turns, ...].
+    """
+
+    turns: int
+    goes_on: bool
+    rows: list[list[Array]]
 
 
 class Turns:
@@ -23,13 +73,11 @@ class Turns:
         steps: the body's graphs with their memory, which nobody else runs meanwhile.
         sources: the sources of its outputs by name.
         constants: its outputs that are the same in each turn.
-        given: the inputs of the next turn.
-        fed_back: the outputs that are inputs of the turn after, by the names of these inputs.
-        changing: the inputs whose elements the caller sets before each turn.
-        stream: where the graphs run.
+        given: inputs of a turn, of the types and sizes of all others.
+        course: what happens between turns.
+        device: where the graphs run.
 
     Attributes:
-        given: the inputs by name; of those that are changing the caller sets the elements.
         outputs: the outputs of the last turn by name, in memory that the next one writes.
 
     Raises:
@@ -42,46 +90,134 @@ class Turns:
         sources: Mapping[str, Source],
         constants: Mapping[str, Array],
         given: Mapping[str, Array],
-        fed_back: Mapping[str, str],
-        changing: Collection[str],
-        stream: int,
+        course: Course,
+        device: Device,
     ) -> None:
+        fed_back, changing = course.fed_back, course.changing
         if not all(step.is_in_place for step in steps) or any(
-            source in (fed_back.keys() | {*changing}) - {name} for name, output in fed_back.items() if (source := sources.get(output))
+            source in (fed_back.keys() | changing) - {name} for name, output in fed_back.items() if (source := sources.get(output))
         ):
             raise LookupError
-        self.given = {name: np.array(array) for name, array in given.items()}
-        self._stream = stream
+        self._course = course
+        given_on = {source for source in sources.values() if isinstance(source, str)}
+        reads = {source for step in steps for _, source in step.copied_in if isinstance(source, str)}
+        own = self._given = {name: np.array(given[name]) for name in reads | given_on | fed_back.keys() | changing}
         written = {source: elements for step in steps for elements, source in step.copied_out}
         self.outputs: dict[str, Array] = dict(constants)
         for name, source in sources.items():
-            self.outputs[name] = self.given[source] if isinstance(source, str) else written[source]
+            self.outputs[name] = own[source] if isinstance(source, str) else written[source]
         following = {name: self.outputs[output] for name, output in fed_back.items()}
-        if any((array.shape, array.dtype) != (self.given[name].shape, self.given[name].dtype) for name, array in following.items()):
+        if any((array.shape, array.dtype) != (own[name].shape, own[name].dtype) for name, array in following.items()):
             raise LookupError
-        given_on = {source for source in sources.values() if isinstance(source, str)}
-        self._before: Copies = [(self.given[name], array) for name, array in following.items() if name in given_on]
-        """What changes between turns: copied before any graph writes an output."""
-        self._steps: list[tuple[Copies, Callable[[int], Any]]] = []
+        self._first: list[ArrayCopy] = []
+        """What is copied before the first turn."""
+        before = [ArrayCopy(own[name], array) for name, array in following.items() if name in given_on]
+        work: list[ArrayCopy | Step] = []
         for step in steps:
-            copies: Copies = []
             for elements, source in step.copied_in:
                 if not isinstance(source, str):
-                    copies.append((elements, written[source]))
+                    work.append(ArrayCopy(elements, written[source]))
                     continue
-                elements[...] = self.given[source]
+                self._first.append(ArrayCopy(elements, own[source]))
                 if source in following or source in changing:
-                    self._before.append((elements, following.get(source, self.given[source])))
-            self._steps.append((copies, step.launch_in_place))
+                    before.append(ArrayCopy(elements, following.get(source, own[source])))
+            work.append(step)
+        self._before = before
+        """What changes between turns: copied before any graph writes an output."""
+        self._work = [each if isinstance(each, ArrayCopy) else each.launch_in_place for each in work]
+        self._repetition = self._compiled(work, device)
         self._is_first = True
 
-    def __call__(self) -> None:
+    def begin(self, given: Mapping[str, Array]) -> None:
+        """Begins a loop with these inputs of its first turn."""
+        for name, array in self._given.items():
+            array[...] = given[name]
+        for elements, array in self._first:
+            elements[...] = array
+        self._is_first = True
+
+    def run(self, number: int, most: int | None, scanned: Sequence[Array], stream: int) -> Ran:
+        """Runs turns until one asks for no other, or there are no more.
+
+        Args:
+            number: the number of the next turn.
+            most: how many turns, at most; None for any number.
+            scanned: the entries of each input that is scanned, those of the next turn first.
+            stream: where the graphs run.
+        """
+        if self._repetition is not None:
+            return self._run_compiled(self._repetition, number, most, scanned)
+        course, done, goes_on = self._course, 0, True
+        kept = [self.outputs[name] for name in course.kept]
+        rows: list[list[Array]] = [[] for _ in kept]
+        counter = None if course.counter is None else self._given[course.counter]
+        entries = [self._given[name] for name in course.scanned]
+        while goes_on and done != most:
+            if counter is not None:
+                counter[...] = number + done
+            for entry, array in zip(entries, scanned, strict=True):
+                entry[...] = array[done]
+            self(stream)
+            done += 1
+            goes_on = self._goes_on()
+            for row, array in zip(rows, kept, strict=True):
+                row.append(array.copy())
+        return Ran(done, goes_on, [[np.stack(row)] if row else [] for row in rows])
+
+    def __call__(self, stream: int) -> None:
         """Runs a turn."""
         if not self._is_first:
             for elements, array in self._before:
                 elements[...] = array
         self._is_first = False
-        for copies, launch in self._steps:
-            for elements, array in copies:
-                elements[...] = array
-            launch(self._stream)
+        for each in self._work:
+            if isinstance(each, ArrayCopy):
+                each.target[...] = each.source
+            else:
+                each(stream)
+
+    def _run_compiled(self, repeat: Repetition, number: int, most: int | None, scanned: Sequence[Array]) -> Ran:
+        """Runs turns as `run` does, many of them without Python between."""
+        kept = [self.outputs[name] for name in self._course.kept]
+        rows: list[list[Array]] = [[] for _ in kept]
+        entries = [np.ascontiguousarray(array) for array in scanned]
+        most_kept = max(1, _MOST_ROW_BYTES // max([1, *(array.nbytes for array in kept)]))
+        done, goes_on, count = 0, True, _FIRST_TURNS
+        while goes_on and done != most:
+            count = min(count, most_kept) if most is None else min(count, most_kept, most - done)
+            blocks = [np.empty((count, *array.shape), array.dtype) for array in kept]
+            started = time.perf_counter()
+            ran = repeat(number + done, count, [array[done:] for array in entries], blocks, is_first=self._is_first)
+            if time.perf_counter() - started < _PATIENCE_S:
+                count *= _MORE_TURNS
+            self._is_first, done = False, done + ran
+            for row, block in zip(rows, blocks, strict=True):
+                row.append(block[:ran])
+            goes_on = self._goes_on()
+        return Ran(done, goes_on, rows)
+
+    def _goes_on(self) -> bool:
+        return self._course.condition is None or bool(self.outputs[self._course.condition].item(0))
+
+    def _compiled(self, work: Sequence[ArrayCopy | Step], device: Device) -> Repetition | None:
+        """The turns without Python between them, where the device runs them so."""
+        course = self._course
+        launches: list[ArrayCopy | Launch] = []
+        for each in work:
+            found = [each] if isinstance(each, ArrayCopy) else each.launches()
+            if found is None:
+                return None
+            launches += found
+        condition = None if course.condition is None else self.outputs[course.condition]
+        if condition is not None and condition.dtype != np.bool_:
+            return None
+        return device.repetition(
+            Turn(
+                None if course.counter is None else self._given[course.counter],
+                [self._given[name] for name in course.scanned],
+                self._before,
+                launches,
+                [self.outputs[name] for name in course.kept],
+                condition,
+            )
+        )

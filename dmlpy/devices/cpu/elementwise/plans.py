@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dmlpy.devices.cpu.elementwise.few_plan import LOGIC, few_plan
 from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
@@ -13,11 +14,12 @@ from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
     from dmlpy.devices.cpu.movement.plan import CopyPlan
 
 
-def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | str:
+def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
@@ -25,7 +27,7 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | str:
         return copy_plan(desc, "identity_copies")
     reason = why_untranslated(desc)
     if reason is not None:
-        return reason
+        return few_plan(desc) or reason
     (output,) = (slot for slot in desc.output_slots() if slot.tensor is not None)
     assert output.tensor is not None  # it was just found
     inputs = [(slot.place, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
@@ -34,7 +36,7 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | str:
     return ElementwisePlan(program, inputs, (output.place, output.tensor))
 
 
-plan(*OPERATORS, derived=False)(elementwise_plan)
+plan(*OPERATORS, *LOGIC, derived=False)(elementwise_plan)
 
 
 def is_groupable(desc: OperatorDesc) -> bool:

@@ -355,7 +355,7 @@ def why_untranslated(desc: OperatorDesc) -> str | None:
         return f"{desc.short_name()} has no compiled form"
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
-        return "compiled element-wise operators are of FLOAT32 or FLOAT16"
+        return "compiled element-wise operators are of FLOAT32 or FLOAT16, or of few integers"
     if refusal := refusal_of(types):
         return refusal
     return why_function_untranslated(desc)

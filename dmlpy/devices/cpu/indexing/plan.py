@@ -66,7 +66,9 @@ class GatherPlan(PlanWithoutConstants):
             "index_width": index.itemsize,
             "unsigned": index.kind == "u",
         }
-        self._threads = max(1, min(available_threads(), self._slices * (self._slice_size + _BYTES_OF_AN_INDEX) // _WORK_OF_A_THREAD, self._slices))
+        self._threads = max(
+            1, min(available_threads(), self._slices * (self._slice_size + _BYTES_OF_AN_INDEX) // _WORK_OF_A_THREAD, self._slices)
+        )
 
     def load(self) -> None:
         GATHER()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
     from dmlpy.devices.cpu.movement.plan import CopyPlan
 
 _MOST_COPIES = 512
@@ -41,7 +42,8 @@ def copy_plan(desc: OperatorDesc, maker: str, *, count: int = 1) -> CopyPlan | s
 
 
 @plan(CastDesc)
-def cast_plan(desc: CastDesc) -> CopyPlan | str:
+def cast_plan(desc: CastDesc) -> CopyPlan | FewPlan | str:
+    from dmlpy.devices.cpu.elementwise.few_plan import few_plan
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.movement import copies
     from dmlpy.devices.cpu.movement.plan import CopyPlan
@@ -50,7 +52,7 @@ def cast_plan(desc: CastDesc) -> CopyPlan | str:
     if len(types) == 1:
         return copy_plan(desc, "identity_copies")
     if types != _CONVERTED:
-        return "of the conversions those between FLOAT16 and FLOAT32 have a compiled form"
+        return few_plan(desc) or "of the conversions those between FLOAT16 and FLOAT32, and of few integers, have a compiled form"
     return refusal_of(types) or CopyPlan(copies.identity_copies(desc), converts=True)
 
 

@@ -1,0 +1,162 @@
+"""The compiled plan of functions of few integers, of comparisons and of truth values, as the conditions and counters of loops are.
+
+NumPy takes microseconds to begin such a function, and ends the batch of launches around it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.axes import Axis, merged
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, KernelStruct, field
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.operators.elementwise import arithmetic, logic
+from dmlpy.operators.movement.copy import CastDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+
+FEW = Kernel("dmlpy.devices.cpu.elementwise.few_kernels:build_few", 5)
+"""The functions of few elements."""
+
+_MOST_ELEMENTS = 256
+"""More elements take longer one by one than NumPy takes in all."""
+
+
+class Function(IntEnum):
+    """The functions of the kernel."""
+
+    CONVERT = 0
+    ADD = 1
+    SUBTRACT = 2
+    MULTIPLY = 3
+    LEAST = 4
+    LARGEST = 5
+    EQUAL = 6
+    LESS = 7
+    LESS_OR_EQUAL = 8
+    AND = 9
+    OR = 10
+    XOR = 11
+    NOT = 12
+    SELECT = 13
+
+
+class Kind(IntEnum):
+    """The types of elements in the kernel."""
+
+    INT8 = 0
+    UINT8 = 1
+    INT32 = 2
+    UINT32 = 3
+    INT64 = 4
+    FLOAT32 = 5
+
+
+_COMPARISONS = {Function.EQUAL, Function.LESS, Function.LESS_OR_EQUAL}
+_FUNCTIONS: dict[type[OperatorDesc], tuple[Function, tuple[str, ...]]] = {
+    CastDesc: (Function.CONVERT, ("input_tensor",)),
+    arithmetic.ElementWiseAddDesc: (Function.ADD, ("a_tensor", "b_tensor")),
+    arithmetic.ElementWiseSubtractDesc: (Function.SUBTRACT, ("a_tensor", "b_tensor")),
+    arithmetic.ElementWiseMultiplyDesc: (Function.MULTIPLY, ("a_tensor", "b_tensor")),
+    arithmetic.ElementWiseMinDesc: (Function.LEAST, ("a_tensor", "b_tensor")),
+    arithmetic.ElementWiseMaxDesc: (Function.LARGEST, ("a_tensor", "b_tensor")),
+    logic.ElementWiseLogicalEqualsDesc: (Function.EQUAL, ("a_tensor", "b_tensor")),
+    logic.ElementWiseLogicalLessThanDesc: (Function.LESS, ("a_tensor", "b_tensor")),
+    logic.ElementWiseLogicalGreaterThanDesc: (Function.LESS, ("b_tensor", "a_tensor")),
+    logic.ElementWiseLogicalLessThanOrEqualDesc: (Function.LESS_OR_EQUAL, ("a_tensor", "b_tensor")),
+    logic.ElementWiseLogicalGreaterThanOrEqualDesc: (Function.LESS_OR_EQUAL, ("b_tensor", "a_tensor")),
+    logic.ElementWiseLogicalAndDesc: (Function.AND, ("a_tensor", "b_tensor")),
+    logic.ElementWiseLogicalOrDesc: (Function.OR, ("a_tensor", "b_tensor")),
+    logic.ElementWiseLogicalXorDesc: (Function.XOR, ("a_tensor", "b_tensor")),
+    logic.ElementWiseLogicalNotDesc: (Function.NOT, ("input_tensor",)),
+    logic.ElementWiseIfDesc: (Function.SELECT, ("a_tensor", "b_tensor", "condition_tensor")),
+}
+"""The functions by class, each with the inputs in the kernel's order."""
+
+LOGIC = tuple(kind for kind in _FUNCTIONS if kind.__module__ == logic.__name__)
+"""The classes that have no other compiled form."""
+
+_ONE = Axis(1, (0,) * 4)
+
+
+class FewParameters(KernelStruct):
+    """The parameters of the functions. An input that a function does not have is not read."""
+
+    function: Count = field("the `Function`")
+    rows: Count = field("elements along the outer of two axes")
+    columns: Count = field("elements along the inner one")
+    y: Address = field("the output")
+    y_row: Bytes = field("from a row of the output to the next")
+    y_column: Bytes = field("from a column of the output to the next")
+    y_kind: Count = field("the `Kind` of the output")
+    a: Address = field("the first input")
+    a_row: Bytes = field("from a row of the first input to the next")
+    a_column: Bytes = field("from a column of the first input to the next")
+    a_kind: Count = field("the `Kind` of the first input")
+    b: Address = field("the second input")
+    b_row: Bytes = field("from a row of the second input to the next")
+    b_column: Bytes = field("from a column of the second input to the next")
+    b_kind: Count = field("the `Kind` of the second input")
+    c: Address = field("the condition")
+    c_row: Bytes = field("from a row of the condition to the next")
+    c_column: Bytes = field("from a column of the condition to the next")
+    c_kind: Count = field("the `Kind` of the condition")
+
+
+class FewPlan(PlanWithoutConstants):
+    """A function of few elements, one by one.
+
+    Args:
+        function: the function.
+        places: the output, and the inputs in the kernel's order.
+        kinds: their types.
+        axes: two axes of their elements.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, function: Function, places: tuple[str, ...], kinds: tuple[Kind, ...], axes: tuple[Axis, Axis]) -> None:
+        self._function, self._places, self._kinds = function, places, kinds
+        self._elements = axes[0].size * axes[1].size
+        self._values = {"function": function, "rows": axes[0].size, "columns": axes[1].size}
+        for at, (name, kind) in enumerate(zip("yabc", kinds, strict=False)):
+            size = DataType[kind.name].numpy.itemsize
+            row, column = (axis.strides[at] * size for axis in axes)
+            self._values |= {f"{name}_row": row, f"{name}_column": column, f"{name}_kind": kind}
+
+    def load(self) -> None:
+        FEW()
+
+    def describe(self) -> str:
+        return f"compiled by LLVM, {self._kinds[1].name} on 1 thread; {self._elements} element(s)"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        values: Mapping[str, Any] = self._values | {name: tensors[place] for name, place in zip("yabc", self._places, strict=False)}
+        return TaskLaunch.of(FEW(), FewParameters.bound(values), 1)
+
+
+def few_plan(desc: OperatorDesc) -> FewPlan | None:
+    """The plan of a checked desc, or None."""
+    function, inputs = _FUNCTIONS.get(type(desc), (None, ()))
+    if function is None:
+        return None
+    tensors = desc.tensors()
+    places = ("output_tensor", *inputs)
+    descs = [tensors[place] for place in places]
+    if descs[0].element_count > _MOST_ELEMENTS or any(each.data_type.name not in Kind.__members__ for each in descs):
+        return None
+    kinds = tuple(Kind[each.data_type.name] for each in descs)
+    if Kind.FLOAT32 in kinds[1:] and function not in _COMPARISONS and function is not Function.SELECT:
+        return None
+    axes = merged(descs[0].sizes, [each.element_strides for each in descs])
+    if len(axes) > 2:
+        return None
+    outer, inner = (_ONE, _ONE, *axes)[-2:]
+    return FewPlan(function, places, kinds, (outer, inner))

@@ -1,0 +1,80 @@
+"""The compiled functions of few integers, comparisons and truth values, against their definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+
+pytest.importorskip("llvmlite")
+
+from dmlpy.devices.cpu.elementwise.few_plan import _FUNCTIONS, FewPlan, Function
+from dmlpy.devices.cpu.plans import compiled_plan
+
+INTEGERS = ("INT8", "UINT8", "INT32", "UINT32", "INT64")
+FLAGS = {Function.AND, Function.OR, Function.XOR, Function.NOT}
+# sizes, and strides of the inputs and of the output in elements
+LAYOUTS: dict[str, tuple[tuple[int, ...], Any, Any]] = {
+    "one element": ((1,), None, None),
+    "packed": ((3, 4), None, None),
+    "a column and gaps": ((4, 5), (1, 0), (7, 1)),
+}
+
+
+def elements(rng: np.random.Generator, desc: dml.TensorDesc) -> Any:
+    """Numbers with both ends of the type, 0 and what is equal among them; of FLOAT32 also NaN."""
+    dtype = desc.data_type.numpy
+    if dtype.kind == "f":
+        choices = np.array([np.nan, np.inf, -1.5, -0.0, 0.0, 2.0], dtype)
+    else:
+        limits = np.iinfo(dtype)
+        choices = np.array([limits.min, limits.max, 0, 1, 3, limits.max // 2 + 1], dtype)
+    memory = rng.choice(choices, desc.span)
+    return np.lib.stride_tricks.as_strided(memory, desc.sizes, desc.numpy_strides())
+
+
+def types_of(kind: Any) -> list[tuple[str, str]]:
+    """The types of the inputs and of the output that a class is compiled for."""
+    function, _ = _FUNCTIONS[kind]
+    if function is Function.CONVERT:
+        return [(own, to) for own in INTEGERS for to in (*INTEGERS, "FLOAT32") if own != to]
+    if function in FLAGS:
+        return [("UINT8", "UINT8")]
+    if Function.EQUAL <= function <= Function.LESS_OR_EQUAL:
+        return [(own, "UINT8") for own in (*INTEGERS, "FLOAT32")]
+    return [(own, own) for own in ((*INTEGERS, "FLOAT32") if function is Function.SELECT else INTEGERS)]
+
+
+@pytest.mark.parametrize("kind", _FUNCTIONS, ids=lambda kind: kind.__name__)
+def test_few_elements(kind: Any) -> None:
+    rng, (_, places) = np.random.default_rng(1), _FUNCTIONS[kind]
+    for layout, (sizes, of_inputs, of_output) in LAYOUTS.items():
+        for own, to in types_of(kind):
+            inputs = {
+                place: dml.TensorDesc(data_type="UINT8" if place == "condition_tensor" else own, sizes=sizes, strides=of_inputs)
+                for place in places
+            }
+            desc = kind(**inputs, output_tensor=dml.TensorDesc(data_type=to, sizes=sizes, strides=of_output))
+            given = {place: elements(rng, each) for place, each in inputs.items()}
+            memory = np.full(desc.output_tensor.span, 0x5A, desc.output_tensor.data_type.numpy)
+            found = np.lib.stride_tricks.as_strided(memory, sizes, desc.output_tensor.numpy_strides())
+            plan = compiled_plan(desc)
+            assert isinstance(plan, FewPlan), (layout, own, to)
+            plan.bind({place: array.ctypes.data for place, array in (given | {"output_tensor": found}).items()}, 0, None)(0)
+            expected = np.asarray(dml.reference(desc, given).output_tensor).astype(found.dtype)
+            np.testing.assert_array_equal(found, expected, err_msg=f"{layout} {own} {to}")
+            untouched = np.ones(memory.shape, np.bool_)
+            np.lib.stride_tricks.as_strided(untouched, sizes, desc.output_tensor.element_strides)[...] = False
+            assert (memory[untouched] == memory.dtype.type(0x5A)).all()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "own", "to"), [((257,), "INT32", "INT64"), ((4,), "INT16", "INT64"), ((4,), "UINT64", "INT64"), ((4,), "FLOAT32", "INT32")]
+)
+def test_what_numpy_runs_says_why(sizes: tuple[int, ...], own: str, to: str) -> None:
+    """Many elements, and types that the kernel does not read."""
+    x, y = (dml.TensorDesc(data_type=kind, sizes=sizes) for kind in (own, to))
+    assert "of few integers" in str(compiled_plan(dml.CastDesc(input_tensor=x, output_tensor=y)))
