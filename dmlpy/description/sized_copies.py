@@ -218,7 +218,7 @@ class _Copier:
         if kind is dict:
             return self._add_parts(item, dict)
         if isinstance(item, Struct):
-            return self._add_parts(item._members(), _maker_of_struct(item))
+            return self._add_parts(item._members() | _known_properties(item), _maker_of_struct(item))
         if is_dataclass(item):
             return self._add_parts(vars(item), _maker(kind))
         if kind in self._kinds:
@@ -256,6 +256,11 @@ class _Copier:
             return make(found)
 
         return self._step(copied)
+
+
+def _known_properties(item: Struct) -> dict[str, Any]:
+    """The properties that copies take over: known without another comparison of sizes."""
+    return {name: getattr(item, name) for name in type(item).numbers if "_known_sizes" in item.__dict__}
 
 
 def _maker_of_struct(item: Struct) -> Callable[[dict[str, Any]], Struct]:

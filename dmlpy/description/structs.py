@@ -90,6 +90,9 @@ class Struct(BaseModel, metaclass=StructType):
     unused: ClassVar[Mapping[str, str]] = {}
     """Names that users may take for members, each with the reason why it is not one."""
 
+    numbers: ClassVar[tuple[str, ...]] = ()
+    """Cached properties that follow from the sizes: copies for other sizes get theirs without solving the size patterns again."""
+
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         super().__pydantic_init_subclass__(**options)

@@ -390,3 +390,27 @@ def test_a_device_finds_places_once_for_all_sizes(monkeypatch: pytest.MonkeyPatc
         for name, array in right.items():
             assert_close(found[name], array, np.float32)
         searched.clear()
+
+
+def test_an_lstm_of_a_new_length_solves_no_size_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sizes as numbers are formulas as well."""
+    solved = Counter[str]()
+    bound = dml.LSTMDesc._bound_sizes
+
+    def solving(desc: Any) -> Any:
+        solved["descs"] += 1
+        return bound(desc)
+
+    monkeypatch.setattr(dml.LSTMDesc, "_bound_sizes", solving)
+    proto = CASES["LSTM"].model()
+    compiled = onnx.load(proto).compile("numpy")
+    for steps in (4, 5, 9, 7):
+        compiled(x0=normal(steps, 2, 3))
+    solved.clear()
+    for steps in (11, 30):
+        given = {"x0": normal(steps, 2, 3)}
+        found = compiled(given)
+        assert not solved
+        for name, array in onnx.load(proto, sizes={"x0": [steps, 2, 3]}).compile("numpy")(given).items():
+            assert_close(found[name], array, np.float32)
+        solved.clear()

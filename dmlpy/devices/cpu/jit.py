@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from ctypes import CDLL, CFUNCTYPE, c_int64, c_void_p, cast
+from ctypes import CDLL, CFUNCTYPE, c_int64
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
 
 Function: TypeAlias = Any
-"""A kernel for certain choices, as a function of ctypes: takes integers (numbers and addresses) and returns nothing."""
+"""A kernel for certain choices, as a function of ctypes: takes integers (numbers and addresses) and returns nothing. It has its address as
+`address`."""
 
 _WORD_AFTER_S = 1.0
 """When a process has compiled for so long, it says so on a terminal."""
@@ -92,8 +93,7 @@ class Kernel:
 
     def address(self, *choices: Hashable) -> int:
         """The address of `kernel(*choices)` for kernels that call it."""
-        function: Any = self(*choices)
-        return cast(function, c_void_p).value or 0
+        return int(self(*choices).address)
 
     def _make(self, choices: tuple[Hashable, ...], form: tuple[Hashable, ...]) -> None:
         """Reads or compiles a function, unless another thread has done so meanwhile."""
@@ -114,6 +114,7 @@ class Kernel:
                 if store is not None:
                     store.write(key, image, symbol)
             _functions[form] = self._kind(address)
+            _functions[form].address = address  # ctypes takes microseconds to tell it
             made.append(Made(name, time.perf_counter() - started, compiles))
             level = logging.INFO if compiles else logging.DEBUG
             CACHE.log(level, "%s: %s in %.2f s", name, "compiled" if compiles else "loaded from disk", made[-1].seconds)

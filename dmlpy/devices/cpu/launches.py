@@ -9,7 +9,6 @@ synchronization state, so a worker that is late for one sees that it is over and
 from __future__ import annotations
 
 from collections.abc import Callable
-from ctypes import c_void_p, cast
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -227,4 +226,4 @@ def _task_launches(launch: Launch) -> list[TaskLaunch] | None:
 def entry_of(launch: TaskLaunch | BatchedLaunch) -> tuple[int, int, int]:
     """The addresses of a launch's body and of its parameters, and the most threads that it uses."""
     function: Any = launch.body
-    return cast(function, c_void_p).value or 0, launch.parameters, launch.threads
+    return function.address, launch.parameters, launch.threads

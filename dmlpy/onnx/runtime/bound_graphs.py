@@ -24,16 +24,19 @@ class BoundGraph:
 
     Args:
         prepared: the graph.
+        copied: the inputs and outputs that are copied, as `copied_tensors` finds them.
         device: where it runs.
         fixed: the inputs and outputs that are the same in all runs, by name.
         stream: the stream of all runs.
     """
 
-    def __init__(self, prepared: PreparedGraph, device: Device, fixed: Mapping[str, Any], stream: int) -> None:
+    def __init__(
+        self, prepared: PreparedGraph, copied: Mapping[str, TensorDesc], device: Device, fixed: Mapping[str, Any], stream: int
+    ) -> None:
         self._prepared, self._device, self._fixed = prepared, device, fixed
         self._dispatch: GraphDispatch | None = None
         self._writes = [name for name in prepared.outputs if name not in fixed]
-        self._own = {name: device.empty(desc, stream) for name, desc in _copied_tensors(prepared, device).items() if name not in fixed}
+        self._own = {name: device.empty(desc, stream) for name, desc in copied.items() if name not in fixed}
 
     def __call__(self, inputs: Mapping[str, Any], stream: int) -> dict[str, Any]:
         """Runs the graph, and returns the outputs that are not fixed by name; `inputs` has the inputs that are not."""
@@ -89,12 +92,7 @@ class BoundGraph:
         return found
 
 
-def copied_bytes(prepared: PreparedGraph, device: Device) -> int:
-    """The most bytes that a bound graph allocates for inputs and outputs."""
-    return sum(desc.extent_in_bytes for desc in _copied_tensors(prepared, device).values())
-
-
-def _copied_tensors(prepared: PreparedGraph, device: Device) -> dict[str, TensorDesc]:
+def copied_tensors(prepared: PreparedGraph, device: Device) -> dict[str, TensorDesc]:
     """The inputs and outputs that are copied, by name."""
     if device.memory_kind != "cpu":
         return {}

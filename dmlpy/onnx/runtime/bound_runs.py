@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from dmlpy.onnx.lowering.cache import NODE_BYTES, LRUCache
-from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_bytes
+from dmlpy.onnx.runtime.bound_graphs import BoundGraph
 from dmlpy.onnx.runtime.bound_steps import Held, Source, Step
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
 from dmlpy.onnx.runtime.turns import Turns
@@ -82,7 +82,7 @@ class BoundRuns:
                 name: held.array for name, held in (*call.reads.items(), *call.writes.items()) if (read | written)[name] not in changing
             }
             known = None if fixed or call.is_late else call.run.take_bound(stream)
-            bound = BoundGraph(call.run.prepared, device, fixed, device.current_stream()) if known is None else known
+            bound = BoundGraph(call.run.prepared, call.run.copied, device, fixed, device.current_stream()) if known is None else known
             self._steps.append(Step(bound, call.run, reads, writes))
 
     def outputs(self, given: Mapping[str, Any], *, on_device: bool) -> dict[str, Any] | None:
@@ -160,9 +160,7 @@ def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:
     found = sum(run.held_bytes + NODE_BYTES * len(run.part.graph.nodes) for run in late)
     for call in calls:
         properties = call.run.compiled.binding_properties
-        found += (
-            properties.temporary_resource_size + copied_bytes(call.run.prepared, device) + _LAUNCH_BYTES * len(call.run.part.graph.nodes)
-        )
+        found += properties.temporary_resource_size + call.run.copied_bytes + _LAUNCH_BYTES * len(call.run.part.graph.nodes)
         found += sum(call.run.prepared.outputs[name].extent_in_bytes for name in call.writes)
     return found
 

@@ -15,7 +15,7 @@ from dmlpy.graphs import ConstantNode
 from dmlpy.onnx.loading.elements import dtype_of
 from dmlpy.onnx.loading.load import memory_key
 from dmlpy.onnx.lowering.stages import to_elements, to_tensor
-from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_bytes
+from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -142,6 +142,8 @@ class GraphRun:
     """A prepared graph with the dispatches that earlier runs bound.
 
     Attributes:
+        copied: the inputs and outputs that bound graphs copy, by name.
+        copied_bytes: the most bytes that a bound graph allocates for them.
         held_bytes: the bytes of packed weights that it does not share, and of the memory of a run.
     """
 
@@ -150,7 +152,9 @@ class GraphRun:
         self.compiled = compiled
         self.prepared, packs = (_prepare(part, compiled), True) if weights is None else weights.prepare(part, compiled)
         properties = compiled.binding_properties
-        self.held_bytes = properties.temporary_resource_size + copied_bytes(self.prepared, device)
+        self.copied = copied_tensors(self.prepared, device)
+        self.copied_bytes = sum([desc.extent_in_bytes for desc in self.copied.values()])
+        self.held_bytes = properties.temporary_resource_size + self.copied_bytes
         self.held_bytes += properties.persistent_resource_size if packs else 0
         self._device = device
         self._free: deque[tuple[int, BoundGraph]] = deque(maxlen=_MOST_BOUND)
@@ -184,7 +188,7 @@ class GraphRun:
         is_captured = self._device.is_capturing(stream)
         bound = None if is_captured else self.take_bound(identity)
         if bound is None:
-            bound = BoundGraph(self.prepared, self._device, {}, stream)
+            bound = BoundGraph(self.prepared, self.copied, self._device, {}, stream)
         outputs = bound(inputs, stream)
         if not is_captured:
             self._free.append((identity, bound))

@@ -81,7 +81,9 @@ class LoopRun:
             states = outputs[1 : 1 + len(states)]
             self._append(rows, outputs[1 + len(states) :])
             step += 1
-        return [*states, *(_stacked(row, item) for row, item in zip(rows, self._body.output[1 + len(states) :], strict=True))]
+        first = [np.asarray(0, np.int64), np.asarray(True), *given[2:]]
+        items = self._body.output[1 + len(states) :]
+        return [*states, *(self._stack_rows(row, item, 0, first, around) for row, item in zip(rows, items, strict=True))]
 
     def _run_batched_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         if self._opset >= 9:
@@ -130,25 +132,36 @@ class LoopRun:
             self._append(rows, outputs[first:])
         axes = self._attributes.get("scan_output_axes") or [0] * len(rows)
         turned = self._attributes.get("scan_output_directions") or [0] * len(rows)
-        items = self._body.output[first:]
-        return [
-            *states,
-            *(_stacked(row, item, axis, turned=bool(turn)) for row, item, axis, turn in zip(rows, items, axes, turned, strict=True)),
+        entry = [*given[:first], *(np.zeros(array.shape[1:], array.dtype) for array in arrays)]
+        stacked = [
+            self._stack_rows(row, item, axis, entry, around, turned=bool(turn))
+            for row, item, axis, turn in zip(rows, self._body.output[first:], axes, turned, strict=True)
         ]
         return [*states, *stacked]
 
-    def _stack_rows(self, rows: Sequence[Array], item: ValueInfoProto, axis: int, first: Sequence[Any], around: Mapping[str, Any]) -> Array:
-        """What the iterations gave for an output of the body; after none, a tensor without elements.
+    def _stack_rows(
+        self,
+        blocks: Sequence[Array],
+        item: ValueInfoProto,
+        axis: int,
+        first: Sequence[Any],
+        around: Mapping[str, Any],
+        *,
+        turned: bool = False,
+    ) -> Array:
+        """What the iterations gave for an output of the body, along an axis; after none, a tensor without elements.
 
         Args:
-            rows: what each iteration gave.
+            blocks: the rows of some iterations each.
             item: the output.
             axis: the dimension of the iterations.
             first: what the first iteration reads, by the body's inputs.
             around: what the body reads of the graph around it.
+            turned: whether the last iteration is first.
         """
-        if rows:
-            return np.stack(rows, axis)
+        if blocks:
+            rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+            return np.ascontiguousarray(np.moveaxis(rows[::-1] if turned else rows, 0, axis))
         row = value_from_proto(item.name, item.type)
         if row.element is None or not row.is_static:
             values = {name: held for name, held in self._values(first, around).items() if name in self._reads}
@@ -229,19 +242,8 @@ class LoopRun:
         return DeviceError(self._node.proto.name, [Problem("onnx.invalid", path, found, expected)])
 
 
-def _stacked(blocks: Sequence[Array], item: ValueInfoProto, axis: int = 0, *, turned: bool = False) -> Array:
-    """What the iterations gave for an output of the body, along an axis; after none, sizes that the body does not declare are 0.
-
-    Args:
-        blocks: the rows of some iterations each.
-        item: the output of the body.
-        axis: the axis.
-        turned: whether the last iteration is first.
-    """
-    if blocks:
-        rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-        return np.ascontiguousarray(np.moveaxis(rows[::-1] if turned else rows, 0, axis))
-    row = value_from_proto(item.name, item.type)
-    sizes = [size if isinstance(size, int) else 0 for size in row.sizes or ()]
-    sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
-    return np.empty(sizes, dtype_of(row.element or TensorProto.FLOAT))
+def _lengthened(rows: Array, steps: int) -> Array:
+    """The rows of a shorter sequence with zeros behind them."""
+    made = np.zeros((steps, *rows.shape[1:]), rows.dtype)
+    made[: len(rows)] = rows
+    return made

@@ -101,6 +101,7 @@ class RecurrentDesc(SomeOutputDesc):
 
     c_counts: ClassVar[Mapping[str, str]] = {"ActivationDescCount": "activation_descs"}
     accepts_owned: ClassVar[bool] = False
+    numbers: ClassVar[tuple[str, ...]] = ("geometry",)
     support = (SupportRow("1_0", dims=4, T=FLOATS),)
 
     input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]

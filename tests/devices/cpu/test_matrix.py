@@ -14,6 +14,7 @@ from tests.support.tolerance import assert_close
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.matrix import plan as product_plan
+from dmlpy.devices.cpu.matrix.few_plan import FewRowsPlan
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.compiled_plans import run_on
 
@@ -28,8 +29,6 @@ CASES: dict[str, tuple[Any, ...]] = {
     "one term": ((), 5, 1, 40, {}),
     "B read in place": ((2,), 7, 20, 64, {"beta": 0.5}),
     "one row, FLOAT16": ((), 1, 20, 40, {"beta": 0.5, "fused_activation": RELU}),
-    "one row": ((), 1, 20, 50, {"alpha": 0.5, "beta": 2.0, "fused_activation": RELU}),
-    "B transposed, few rows and columns": ((2,), 3, 20, 7, {"trans_b": "TRANSPOSE"}),
     "FLOAT16": ((2,), 19, 37, 71, {"alpha": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
     "B transposed, FLOAT16": ((), 9, 37, 71, {"trans_b": "TRANSPOSE"}),
 }
@@ -60,6 +59,36 @@ def test_panels_and_remainders(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(run_on(1, product_plan, desc, given, monkeypatch), result)
     prepared = dml.compile(desc, "cpu").prepare(b_tensor=given["b_tensor"])
     np.testing.assert_array_equal(prepared(**{place: given[place] for place in given if place != "b_tensor"}).output_tensor, result)
+
+
+# batch, rows, terms, columns, whether B is transposed, other members
+FEW: dict[str, tuple[tuple[int, ...], int, int, int, bool, dict[str, Any]]] = {
+    "one row": ((1, 1), 1, 20, 50, False, {"alpha": 0.5, "beta": 2.0, "fused_activation": RELU}),
+    "few rows, whole vectors": ((2, 3), 3, 5, 64, False, {"fused_activation": GELU}),
+    "few columns": ((1, 2), 9, 37, 7, False, {}),
+    "B transposed": ((2, 1), 2, 37, 7, True, {"beta": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_few_rows_or_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With C by rows, with one row, column and element of C for all, and with the rows of all tensors apart."""
+    batch, rows, terms, columns, transposed, members = FEW[name]
+    rng, of_b = np.random.default_rng(6), (columns, terms) if transposed else (terms, columns)
+    for c_strides in (None, (0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 0, 0)):
+        memory = {place: rng.normal(size=(*batch, sizes[0], sizes[1] + 3)).astype(np.float32) for place, sizes in
+                  {"a_tensor": (rows, terms), "b_tensor": of_b, "c_tensor": (rows, columns)}.items()}  # fmt: skip
+        given = {place: array[..., :-3] for place, array in memory.items()}
+        described = {place: dml.TensorDesc.of(array) for place, array in given.items()}
+        if c_strides is not None:
+            described["c_tensor"] = dml.TensorDesc(data_type="FLOAT32", sizes=(*batch, rows, columns), strides=c_strides)
+            given["c_tensor"] = np.lib.stride_tricks.as_strided(
+                memory["c_tensor"], (*batch, rows, columns), [4 * step for step in c_strides]
+            )
+        desc = dml.GEMMDesc(**described, trans_b="TRANSPOSE" if transposed else "NONE", **members).with_outputs()
+        assert isinstance(compiled_plan(desc), FewRowsPlan)
+        found = run_on(1, product_plan, desc, given, monkeypatch)
+        assert_close(found, dml.reference(desc, given).output_tensor, np.float32, terms=terms)
 
 
 def test_what_is_broadcast_by_strides_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +134,7 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "A transposed, scaled": ({"a": (30, 20)}, {"trans_a": "TRANSPOSE", "alpha": 2.0}, "without C, alpha"),
     "both transposed": ({"a": (30, 20), "b": (40, 30)}, {"trans_a": "TRANSPOSE", "trans_b": "TRANSPOSE"}, "no transposed B"),
     "few rows": ({"a": (3, 300), "b": (300, 40)}, {}, "fewer than 4 rows"),
-    "few columns": ({"a": (20, 1200), "b": (1200, 7)}, {}, "16 columns"),
+    "few columns": ({"a": (20, 200), "b": (200, 7)}, {}, "16 columns"),
     "few rows, A transposed": ({"a": (30, 3)}, {"trans_a": "TRANSPOSE"}, "fewer than 4 rows"),
     "columns of C apart": ({"c": (0, 0, 80, 2)}, {}, "rows of C"),
 }

@@ -118,15 +118,7 @@ class ProductPlan(Plan):
         self._batch, self._rows, self._columns = (1, *batch)[-2:] if batch else (1, 1), rows, columns
         self._terms, self._element = desc.a_tensor.sizes[-1], desc.a_tensor.data_type.numpy.itemsize
         self._halves = self._element < FLOAT_BYTES
-        self._low, self._high = -inf, inf
-        self._activation_plan: Plan | None = None
-        function = desc.fused_activation
-        if isinstance(function, ActivationReluDesc):
-            self._low = 0.0
-        elif isinstance(function, ElementWiseClipDesc) and function.scale_bias is None:
-            self._low, self._high = function.min, function.max
-        elif function is not None:
-            self._activation_plan = best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
+        self._low, self._high, self._activation_plan = fused_function(desc)
         width = VECTORS * self._isa.lanes
         self._panels = ceil(columns / width)
         # A matrix B that is broadcast over the batch is packed once.
@@ -257,6 +249,18 @@ class ProductPlan(Plan):
                 values |= {name: tensors[tensor], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
                 values |= {"c_column": column} if name == "c" else {}
         return ProductParameters.bound(values | dict(packed))
+
+
+def fused_function(desc: GEMMDesc) -> tuple[float, float, Plan | None]:
+    """The bounds of a product's results, and the plan of a fused function that is no bound, over the output."""
+    function = desc.fused_activation
+    if isinstance(function, ActivationReluDesc):
+        return 0.0, inf, None
+    if isinstance(function, ElementWiseClipDesc) and function.scale_bias is None:
+        return function.min, function.max, None
+    if function is None:
+        return -inf, inf, None
+    return -inf, inf, best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
 
 
 def b_strides(desc: GEMMDesc) -> tuple[int, int]:

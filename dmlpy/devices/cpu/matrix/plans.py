@@ -13,20 +13,21 @@ from dmlpy.operators.matrix import GEMMDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.matrix.few_plan import FewRowsPlan
     from dmlpy.devices.cpu.matrix.pair_plan import PairProductPlan
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, TransposedProductPlan
     from dmlpy.devices.cpu.wide import WidePlan
 
 _MIN_ROWS, _MIN_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
-_FEW_FACTORS = 1 << 13
-"""With so few elements of B, packing it takes less time than NumPy takes to begin a product."""
+_FEW_MULTIPLICATIONS = 1 << 14
+"""So few take less time than NumPy takes to begin a product."""
 _MIN_TERMS = 16
 """With fewer terms, rounding A would take as long as multiplying it."""
 
 
 @plan(GEMMDesc)
-def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | WidePlan | str:
+def product_plan(desc: GEMMDesc) -> ProductPlan | FewRowsPlan | TransposedProductPlan | WidePlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
@@ -38,7 +39,8 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | WidePl
     output, a = desc.output_tensor, desc.a_tensor
     assert output is not None  # guaranteed by the check
     is_narrow = (output.sizes[-2] < _MIN_ROWS and not halves) or output.sizes[-1] < _MIN_COLUMNS
-    if is_narrow and (desc.trans_a is MatrixTransform.TRANSPOSE or desc.b_tensor.element_count > _FEW_FACTORS):
+    is_small = not halves and output.element_count * a.sizes[-1] <= _FEW_MULTIPLICATIONS
+    if is_narrow and (desc.trans_a is MatrixTransform.TRANSPOSE or not is_small):
         return f"the result has fewer than {_MIN_ROWS} rows or {_MIN_COLUMNS} columns: BLAS is as fast"
     terms = a.sizes[-1]
     if desc.trans_a is MatrixTransform.TRANSPOSE:
@@ -54,6 +56,10 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | WidePl
         return f"{function.short_name()} is not computed with a compiled matrix product"
     if halves and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
         return wide_plan(desc)
+    if is_narrow:
+        from dmlpy.devices.cpu.matrix.few_plan import FewRowsPlan
+
+        return FewRowsPlan(desc)
     return ProductPlan(desc)
 
 
