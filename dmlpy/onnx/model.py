@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import ExecutionFlags
+from dmlpy.devices.garbage import collections_paused
 from dmlpy.onnx.loading.input_sizes import inputs_of
 from dmlpy.onnx.loading.load import LoadedModel, load_model
 from dmlpy.onnx.lowering.lowered_model import LoweredModel
@@ -42,9 +43,10 @@ def load(
     Raises:
         DescError: the file is missing, not a valid model, or beyond the limits, or sizes or constants do not fit; all problems at once.
     """
-    loaded = load_model(source, limits)
-    loaded.joins_chains = join_quantized
-    return Model(loaded, dict(sizes or {}), dict(constants or {}))
+    with collections_paused():
+        loaded = load_model(source, limits)
+        loaded.joins_chains = join_quantized
+        return Model(loaded, dict(sizes or {}), dict(constants or {}))
 
 
 class Model(LoweredModel):
@@ -100,4 +102,5 @@ class Model(LoweredModel):
         """
         from dmlpy.onnx.runtime.compiled import CompiledModel
 
-        return CompiledModel(self, device, parse_level(feature_level), flags, fuse=fuse, keep_bytes=keep_bytes)
+        with collections_paused():
+            return CompiledModel(self, device, parse_level(feature_level), flags, fuse=fuse, keep_bytes=keep_bytes)

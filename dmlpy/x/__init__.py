@@ -22,9 +22,6 @@ def __getattr__(name: str) -> _Any:
     except AttributeError:
         if name.startswith("_"):
             raise
-        from dmlpy.description.registry import OPERATORS
-        from dmlpy.x.signatures import function_name
         from dmlpy.x.unknown_functions import unknown_function
 
-        functions = {*map(function_name, OPERATORS.values())}
-        raise AttributeError(unknown_function("x", name, [own for own in __all__ if own not in functions]), name=name) from None
+        raise AttributeError(unknown_function("x", name, __all__), name=name) from None

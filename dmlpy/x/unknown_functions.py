@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from dmlpy.description.other_names import operator_remedy
@@ -13,15 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def unknown_function(module: str, name: str, others: Sequence[str] = ()) -> str:
+def unknown_function(module: str, name: str, public: Sequence[str] = ()) -> str:
     """What an AttributeError says.
 
     Args:
         module: the module's name behind `dmlpy.`.
         name: the unknown name.
-        others: its names besides the operators' functions.
+        public: its public names, of which those that are no operator's function are remedies too.
     """
+    # `from dmlpy.x import calls` asks for the attribute before it imports the module: the remedy would import all operators.
+    if name.isidentifier() and find_spec(f"dmlpy.{module}.{name}") is not None:
+        return f"dmlpy.{module}.{name} is a module that is not imported: import dmlpy.{module}.{name}"
     functions = {kind.short_name(): f"{module}.{function_name(kind)}" for kind in OPERATORS.values()}
+    called = {*functions.values()}
+    others = [own for own in public if f"{module}.{own}" not in called]
     hint = (
         operator_remedy(name, functions, functions.__getitem__, spelled_alike=False)
         or did_you_mean(name, others, f"{module}.{{}}".format)

@@ -120,9 +120,44 @@ def transformer(tokens: int = 128, width: int = 256, layers: int = 4, heads: int
     return net.built(normalized(x), (1, tokens, width), (1, tokens, width))
 
 
-def thousand_nodes() -> Model:
+def bert(layers: int, width: int, heads: int, tokens: int = 128, words: int = 30_522) -> Model:
+    """BERT with its embeddings, and a mask: the sizes of its base are 12 layers of 768 with 12 heads."""
+    from onnx import TensorProto, helper
+
+    net, size = Builder(), width // heads
+
+    def normalized(x: str) -> str:
+        return net.node("LayerNormalization", x, net.weight(width, scale=1.0), net.weight(width, scale=0.1), axis=-1, epsilon=1e-12)
+
+    def head(x: str, order: list[int]) -> str:
+        sizes = net.constant(np.array([0, 0, heads, size], np.int64))
+        return net.node("Transpose", net.node("Reshape", net.dense(x, width, width), sizes), perm=order)
+
+    words_read = net.node("Gather", net.weight(words, width, scale=0.02), "ids")
+    placed = net.node("Add", words_read, net.weight(1, tokens, width, scale=0.02))
+    x = normalized(net.node("Add", placed, net.node("Gather", net.weight(2, width, scale=0.02), "types")))
+    seen = net.node("Cast", net.node("Unsqueeze", "mask", net.constant(np.array([1, 2], np.int64))), to=TensorProto.FLOAT)
+    bias = net.node("Mul", net.node("Sub", net.constant(np.float32(1)), seen), net.constant(np.float32(-10_000)))
+    for _ in range(layers):
+        query, key, value = head(x, [0, 2, 1, 3]), head(x, [0, 2, 3, 1]), head(x, [0, 2, 1, 3])
+        scores = net.node("Add", net.node("Div", net.node("MatMul", query, key), net.constant(np.float32(size**0.5))), bias)
+        heads_read = net.node("Transpose", net.node("MatMul", net.node("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3])
+        attended = net.node("Reshape", heads_read, net.constant(np.array([0, 0, width], np.int64)))
+        x = normalized(net.node("Add", net.dense(attended, width, width), x))
+        h = net.dense(x, width, 4 * width)
+        grown = net.node("Add", net.node("Erf", net.node("Div", h, net.constant(np.float32(2**0.5)))), net.constant(np.float32(1)))
+        h = net.node("Mul", net.node("Mul", h, grown), net.constant(np.float32(0.5)))
+        x = normalized(net.node("Add", net.dense(h, 4 * width, width), x))
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, (1, tokens)) for name in ("ids", "types", "mask")]
+    output = helper.make_tensor_value_info(x, TensorProto.FLOAT, (1, tokens, width))
+    graph = helper.make_graph(net.nodes, "bert", inputs, [output], net.weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def chain(nodes: int) -> Model:
+    """A graph of small products, sums, activations and factors by turns."""
     net, y = Builder(), "x"
-    for _ in range(250):
+    for _ in range(nodes // 4):
         y = net.node("Relu", net.dense(y, 16, 16))
         y = net.node("Mul", y, net.weight(16, scale=1.0))
     return net.built(y, (4, 16), (4, 16))
@@ -135,8 +170,14 @@ MODELS: dict[str, Callable[[], Model]] = {
     "LSTM, 2 layers of 128, T=100, B=1": lambda: lstm(1),
     "LSTM, 2 layers of 128, T=100, B=16": lambda: lstm(16),
     "transformer, 4 layers of 256, 128 tokens": transformer,
-    "1,000 nodes": thousand_nodes,
+    "1,000 nodes": lambda: chain(1000),
 }
+START_UP_MODELS: dict[str, Callable[[], Model]] = {
+    "BERT, 4 layers of 256": lambda: bert(4, 256, 4),
+    "BERT, 12 layers of 768": lambda: bert(12, 768, 12),
+    "4,000 nodes": lambda: chain(4000),
+}
+"""The models that `tests.benchmarks.model_start_up` measures besides: what loading them takes, not a run."""
 
 
 def runner(library: str, model: Model, threads: int) -> Callable[[Array], Array]:

@@ -6,7 +6,6 @@ code was made from. Its name is a hash of everything that the code depends on; `
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import importlib
 import logging
@@ -20,7 +19,6 @@ from contextlib import contextmanager
 from ctypes import CDLL, CFUNCTYPE, c_int64
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,6 +26,7 @@ import numpy as np
 
 from dmlpy.debugging import CACHE
 from dmlpy.devices.cpu.llvm import SYMBOL, imported, machine_code, optimization
+from dmlpy.devices.garbage import collections_paused
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.threads import apart_from_forks
 
@@ -107,7 +106,7 @@ class Kernel:
             address = None if stored is None else _loaded(*stored)
             compiles = address is None
             if address is None:
-                with _announced(_subject(self._target)), _without_collections():
+                with _announced(_subject(self._target)), collections_paused():
                     image, symbol = self._compiled(choices)
                 address = _loaded(image, symbol)
                 assert address is not None, "what was just compiled has its symbol"
@@ -179,7 +178,7 @@ def _circumstances() -> tuple[object, ...]:
     here, sources = Path(__file__).parent, hashlib.sha256()
     for file in sorted(here.rglob("*.py")):
         sources.update(f"{file.relative_to(here)}\0".encode() + file.read_bytes() + b"\0")
-    versions = tuple(version(name) for name in ("llvmlite",))
+    versions = (imported("llvmlite").__version__,)  # reading the metadata of packages takes longer than loading all kernels of a model
     processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     return sources.hexdigest(), versions, sys.version_info[:3], platform.system(), platform.machine(), processor
 
@@ -235,18 +234,6 @@ def _announced(what: str) -> Iterator[None]:
     finally:
         over.set()
         shows.join()
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Pauses the cyclic garbage collector: a compilation creates many objects, and collection would take a tenth of the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _renew() -> None:

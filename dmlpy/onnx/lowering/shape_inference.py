@@ -18,7 +18,7 @@ from dmlpy.onnx.lowering.symbolic_inference import example_of, slice_sizes, with
 from dmlpy.onnx.nodes import inference_guard
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from onnx import TypeProto
 
@@ -45,7 +45,7 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
     found: dict[str, TypeProto] = {}
     own = infer_from_subgraphs(node)
     if node.schema is not None and not node.problems:
-        for known in (node.schema, *_later_versions(node.op_type, node.schema.since_version, node.domain)):
+        for known in _versions(node.schema):
             for name, stated in _infer_by_schema(known, node, opsets).items():
                 if name not in found or not _has_sizes(found[name]):
                     found[name] = stated
@@ -79,6 +79,12 @@ def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int
         return shape_inference.infer_node_outputs(schema, _with_defaults(node.proto), types, known, opset_imports=imports)
     except Exception:  # ONNX raises many classes for invalid models; the lowering reports missing types
         return {}
+
+
+def _versions(schema: defs.OpSchema) -> Iterator[defs.OpSchema]:
+    """A version of an operator, then the later ones, which are rarely asked for: finding them takes longer than most inferences."""
+    yield schema
+    yield from _later_versions(schema.name, schema.since_version, schema.domain)
 
 
 @cache

@@ -66,7 +66,7 @@ def bias_add(node: Node) -> Expression:
     return node.x(0) + node.x(1) + node.x(2)
 
 
-def root_mean_square(node: Node, data: Expression, axes: range, epsilon: float) -> Expression:
+def root_mean_square(node: Node, data: Expression, axes: list[int], epsilon: float) -> Expression:
     """The data by the root of its mean square: MEAN_VARIANCE_NORMALIZATION2 without the mean, or below feature level 6_3 its parts."""
     if node.level >= FeatureLevel.FL_6_3:
         return x.mean_variance_normalization2(data, axes=axes, use_mean=False, epsilon=epsilon)
@@ -78,7 +78,7 @@ def root_mean_square(node: Node, data: Expression, axes: range, epsilon: float) 
 def simplified(node: Node) -> tuple[Expression | None, ...]:
     """MEAN_VARIANCE_NORMALIZATION2 without the mean, in FLOAT32; the inverse deviation by REDUCE."""
     rank = node.rank(0)
-    axes = range(node.axis(int(node.attribute("axis", -1)), rank), rank)
+    axes = [*range(node.axis(int(node.attribute("axis", -1)), rank), rank)]
     epsilon = float(node.attribute("epsilon", 1e-5))
     data = _single(node.x(0))
     found = _like(root_mean_square(node, data, axes, epsilon) * _single(node.x(1)), node.data_type(1))
@@ -96,7 +96,7 @@ def skip_normalization(node: Node) -> tuple[Expression | None, ...]:
     if node.has(bias):  # FLOAT16 is rounded once, when all is added
         total = _like(_single(node.x(0)) + _single(node.x(1)) + _single(node.x(bias)), node.data_type(0))
     rank = len(total.sizes)
-    axes, epsilon = range(rank - 1, rank), float(node.attribute("epsilon", 1e-12 if not is_simplified else 1e-6))
+    axes, epsilon = [rank - 1], float(node.attribute("epsilon", 1e-12 if not is_simplified else 1e-6))
     if is_simplified:
         found = root_mean_square(node, total, axes, epsilon) * node.x(2)
     else:

@@ -44,7 +44,7 @@ def instance(node: Node) -> Expression:
     epsilon = node.attribute("epsilon", 1e-5)
     if len(data.sizes) == 4:
         return x.mean_variance_normalization(data, scale, bias, cross_channel=False, epsilon=epsilon)
-    return x.mean_variance_normalization1(data, scale, bias, axes=range(2, len(data.sizes)), epsilon=epsilon)
+    return x.mean_variance_normalization1(data, scale, bias, axes=[*range(2, len(data.sizes))], epsilon=epsilon)
 
 
 @lowers("LayerNormalization")
@@ -129,12 +129,12 @@ def _of_channels(tensor: Expression, data: Expression) -> Expression:
     return tensor.reshape(1, -1, *[1] * (len(data.sizes) - 2))
 
 
-def _to_stash_type(node: Node) -> tuple[Expression, range]:
+def _to_stash_type(node: Node) -> tuple[Expression, list[int]]:
     """The input in the type that `stash_type` asks for, with four dimensions at least, and the axes from `axis` to the last."""
     wanted = data_type_of(node.attribute("stash_type", 1)) or DataType.FLOAT32
     (data,) = in_four(_cast_like(node.x(0), wanted))
     first = node.axis(node.attribute("axis", -1), node.rank(0)) + len(data.sizes) - node.rank(0)
-    return data, range(first, len(data.sizes))
+    return data, [*range(first, len(data.sizes))]
 
 
 def _like(node: Node, index: int, data: Expression) -> Expression:
