@@ -105,10 +105,19 @@ def read(path: Path, most: int) -> bytes:
         OSError: it cannot be read, or is longer.
     """
     with opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > most:
-            raise OSError(errno.EFBIG, f"{size} bytes, of at most {most} that are read", str(path))
-        return file.read(size)
+        return file.read(limited_size(file, path, most))
+
+
+def limited_size(file: BinaryIO, path: Path, most: int) -> int:
+    """The bytes of a file that `opened` opened.
+
+    Raises:
+        OSError: they are more than `most`.
+    """
+    size = os.fstat(file.fileno()).st_size
+    if size > most:
+        raise OSError(errno.EFBIG, f"{size} bytes, of at most {most} that are read", str(path))
+    return size
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, inliner
 
-from dmlpy import files
 from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
@@ -20,9 +19,10 @@ from dmlpy.onnx.loading.local_functions import prepared_for_inlining
 from dmlpy.onnx.loading.message_count import count_messages
 from dmlpy.onnx.loading.model_checks import problems_of
 from dmlpy.onnx.loading.model_size import count_model_nodes, measure_model, memory_problem
+from dmlpy.onnx.loading.separate_weights import read_model
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from dmlpy.onnx.loading.values import Array
 
@@ -46,14 +46,26 @@ class LoadedModel:
         joins_chains: whether chains around quantized numbers may be joined.
     """
 
-    def __init__(self, proto: ModelProto, name: str, folder: Path | None, limits: Limits) -> None:
+    def __init__(
+        self, proto: ModelProto, name: str, folder: Path | None, limits: Limits, weights: Mapping[int, Array] | None = None
+    ) -> None:
         """Checks the model.
+
+        Args:
+            proto: the model.
+            name: what messages call it.
+            folder: the folder of external data; None if there can be none.
+            limits: what it may take.
+            weights: the bytes of initializers that were read apart, by their place among them.
 
         Raises:
             DescError: it is not valid; all problems at once.
         """
         nodes = count_model_nodes(proto)
-        self.proto = _inline_functions(proto, name, folder, limits, nodes)
+        initializers = proto.graph.initializer
+        self._weights = {id(tensor): (tensor, data) for place, data in (weights or {}).items() for tensor in [initializers[place]]}
+        held = {identity: data for identity, (_, data) in self._weights.items()}
+        self.proto = _inline_functions(proto, name, folder, limits, nodes, held)
         self.name = name
         self.limits = limits
         self.size = measure_model(proto, nodes, folder)
@@ -92,6 +104,8 @@ class LoadedModel:
     def _read(self, tensor: TensorProto | SparseTensorProto) -> Array:
         if isinstance(tensor, SparseTensorProto):
             return tensors.dense(tensor, self.folder)
+        if id(tensor) in self._weights:
+            return tensors.elements_in(tensor, self._weights[id(tensor)][1])
         if tensor.data_location != TensorProto.EXTERNAL:
             return tensors.array_of(tensor, self.folder)
         key = (tensors.locate(tensor, self.folder), tensor.data_type, *tensor.dims)  # tensors that share their bytes share the array
@@ -148,11 +162,11 @@ def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:
         raise DescError("onnx.load", [Problem("field.form", "source", brief(source), "a path, bytes, or a ModelProto")])
     path = Path(source)
     try:
-        data = files.read(path, MAX_BYTES)
+        data, weights = read_model(path, MAX_BYTES)
     except (OSError, ValueError, MemoryError) as error:  # a name with a null character is a ValueError
         reason = "more than fits into memory" if isinstance(error, MemoryError) else getattr(error, "strerror", None) or str(error)
         raise DescError("onnx.load", [Problem("onnx.file", "source", f"{brief(path.name)}: {reason}", "a file that can be read")]) from None
-    return LoadedModel(_parse(data, path.name, limits), path.name, path.parent, limits)
+    return LoadedModel(_parse(data, path.name, limits), path.name, path.parent, limits, weights)
 
 
 def _parse(data: bytes, name: str, limits: Limits) -> ModelProto:
@@ -169,7 +183,9 @@ def _parse(data: bytes, name: str, limits: Limits) -> ModelProto:
     return proto
 
 
-def _inline_functions(proto: ModelProto, name: str, folder: Path | None, limits: Limits, nodes: int) -> ModelProto:
+def _inline_functions(
+    proto: ModelProto, name: str, folder: Path | None, limits: Limits, nodes: int, weights: Mapping[int, Array]
+) -> ModelProto:
     """Checks the model and inlines its functions.
 
     Args:
@@ -178,8 +194,9 @@ def _inline_functions(proto: ModelProto, name: str, folder: Path | None, limits:
         folder: where external data lies.
         limits: what it may take.
         nodes: the number of nodes in its file.
+        weights: the bytes of initializers that were read apart, by their identity: of a model with functions there are none.
     """
-    if problems := problems_of(proto, folder, limits, nodes):
+    if problems := problems_of(proto, folder, limits, nodes, weights):
         raise DescError(f"onnx.load: {name}", problems)
     if not proto.functions:
         return proto

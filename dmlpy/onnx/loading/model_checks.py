@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, defs
 
@@ -13,13 +13,15 @@ from dmlpy.messages.problems import MAX_PROBLEMS, Problem
 from dmlpy.onnx.loading import tensors
 from dmlpy.onnx.loading.elements import sizes_problem
 from dmlpy.onnx.loading.limits import MAX_NAME, OPERANDS, Limits, ModelSize, limit_problem, most_bytes, most_nodes
-from dmlpy.onnx.loading.schemas import operators_of, schema_of
+from dmlpy.onnx.loading.schemas import attributes_of, inputs_of, operators_of, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from onnx import FunctionProto, NodeProto, TypeProto, ValueInfoProto
+
+    from dmlpy.onnx.loading.values import Array
 
 Names: TypeAlias = "ChainMap[str, None]"
 """Names as keys: those of a body are chained before the enclosing ones, which are not copied."""
@@ -51,7 +53,9 @@ _CONTENT = {
 _SINGLE = ("f", "i", "s", "t", "g", "sparse_tensor", "tp")
 
 
-def problems_of(model: ModelProto, folder: Path | None, limits: Limits, nodes: int) -> list[Problem]:
+def problems_of(
+    model: ModelProto, folder: Path | None, limits: Limits, nodes: int, weights: Mapping[int, Array] | None = None
+) -> list[Problem]:
     """All problems of a model, up to a limit.
 
     Args:
@@ -59,16 +63,17 @@ def problems_of(model: ModelProto, folder: Path | None, limits: Limits, nodes: i
         folder: the folder of external data; None if there can be none.
         limits: what the model may take.
         nodes: the nodes in its file, each once.
+        weights: the bytes of initializers that were read apart, by the identity of the initializer.
     """
     found: list[Problem] = []
-    for problem in _problems(model, folder, limits, nodes):
+    for problem in _problems(model, folder, limits, nodes, weights or {}):
         found.append(problem)
         if len(found) >= MAX_PROBLEMS:
             break
     return found
 
 
-def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int) -> Iterator[Problem]:
+def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int, weights: Mapping[int, Array]) -> Iterator[Problem]:
     if not model.HasField("graph"):
         yield Problem("onnx.protobuf", "graph", "missing", "a model's graph")
         return
@@ -94,7 +99,7 @@ def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int
     broken = list(_function_problems(functions, model, limits, most))
     yield from broken
     if not broken:
-        yield from _Graphs(folder, opsets, functions, most).problems(model.graph, ChainMap(), "", 0)
+        yield from _Graphs(folder, opsets, functions, most, weights).problems(model.graph, ChainMap(), "", 0)
 
 
 def _domain(text: str) -> str:
@@ -184,13 +189,22 @@ class _Graphs:
         opsets: the versions of the domains.
         functions: the model's functions.
         most: the most nodes. Values also count if there are more than `OPERANDS` per node.
+        weights: the bytes of initializers that were read apart, by the identity of the initializer.
     """
 
-    def __init__(self, folder: Path | None, opsets: Mapping[str, int], functions: Mapping[FunctionKey, FunctionProto], most: int) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        opsets: Mapping[str, int],
+        functions: Mapping[tuple[str, str], FunctionProto],
+        most: int,
+        weights: Mapping[int, Array],
+    ) -> None:
         self.folder = folder
         self.opsets = opsets
         self.functions = functions
         self.most = most
+        self.weights = weights
         self.nodes = 0
 
     def problems(self, graph: GraphProto, around: Names, place: str, depth: int) -> Iterator[Problem]:
@@ -232,7 +246,7 @@ class _Graphs:
             elif (problem := _type_problem(item)) is not None:
                 yield problem.under(f"{place}{item.name}")
         for tensor in graph.initializer:
-            if (problem := tensors.problem_of(tensor, self.folder)) is not None:
+            if (problem := tensors.problem_of(tensor, self.folder, self.weights.get(id(tensor)))) is not None:
                 yield problem.under(f"{place}{tensor.name}")
         for sparse in graph.sparse_initializer:
             if (problem := tensors.sparse_problem_of(sparse, self.folder)) is not None:
@@ -298,13 +312,14 @@ class _Graphs:
             found = f"of type {item.type} with {listed(filled)}"
             yield Problem("onnx.attribute", place, found, f"a value in {field}" if field else "one of ONNX's types of attributes")
             return
-        declared = schema.attributes.get(item.name) if schema is not None else None
+        declarations = {} if schema is None else attributes_of(schema)
+        declared = declarations.get(item.name)
         if schema is not None and declared is None:
-            allowed, remedy = sorted(schema.attributes), did_you_mean(item.name, schema.attributes)
+            allowed, remedy = sorted(declarations), did_you_mean(item.name, declarations)
             expected = f"one of {listed(allowed)}" if allowed else f"nothing: {schema.name} has no attributes"
             yield Problem("onnx.attribute", place, "given", expected, (), remedy)
-        elif declared is not None and (wanted := _type_name(declared)) != AttributeProto.AttributeType.Name(item.type):
-            yield Problem("onnx.attribute", place, f"of type {AttributeProto.AttributeType.Name(item.type)}", f"of type {wanted}")
+        elif declared is not None and declared.kind != AttributeProto.AttributeType.Name(item.type):
+            yield Problem("onnx.attribute", place, f"of type {AttributeProto.AttributeType.Name(item.type)}", f"of type {declared.kind}")
         for tensor in (*([item.t] if item.HasField("t") else []), *item.tensors):
             if (problem := tensors.problem_of(tensor, self.folder)) is not None:
                 yield problem.under(place)
@@ -372,14 +387,13 @@ def _form_problems(node: NodeProto, schema: defs.OpSchema, place: str) -> Iterat
         if not least <= len(names) <= most:
             allowed = str(least) if least == most else f"{least} or more" if most > 1 << 20 else f"{least} to {most}"
             yield Problem("onnx.count", f"{place}.{what}", str(len(names)), allowed)
-    for index, formal in enumerate(schema.inputs):
-        required = formal.option == defs.OpSchema.FormalParameterOption.Single
-        if required and index < len(node.input) and not node.input[index]:
+    for index, formal in enumerate(inputs_of(schema)):
+        if formal.is_required and index < len(node.input) and not node.input[index]:
             yield Problem("onnx.missing", f"{place}.input[{index}]", "left out", f"{formal.name}, which the operator requires")
     given = {item.name for item in node.attribute}
-    for name, declared in schema.attributes.items():
+    for name, declared in attributes_of(schema).items():
         if declared.required and name not in given:
-            yield Problem("onnx.attribute", f"{place}.{name}", "missing", f"of type {_type_name(declared)}: the operator requires it")
+            yield Problem("onnx.attribute", f"{place}.{name}", "missing", f"of type {declared.kind}: the operator requires it")
 
 
 def _body_problems(node: NodeProto, opset: int, place: str) -> Iterator[Problem]:
@@ -396,8 +410,3 @@ def _body_problems(node: NodeProto, opset: int, place: str) -> Iterator[Problem]
                 )
             if len(item.g.output) < wanted:
                 yield Problem("onnx.count", f"{place}.{item.name}.outputs", str(len(item.g.output)), f"{wanted} or more")
-
-
-def _type_name(declared: Any) -> str:
-    """The name of an attribute's type in a schema, which ONNX's stubs lack."""
-    return str(declared.type.name)

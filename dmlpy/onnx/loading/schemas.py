@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from onnx import defs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's operators."""
@@ -29,3 +34,56 @@ def schema_of(op_type: str, opset: int, domain: str) -> defs.OpSchema | None:
 @lru_cache(1024)
 def _known_schema(op_type: str, opset: int, domain: str) -> defs.OpSchema:
     return defs.get_schema(op_type, opset, domain)
+
+
+@dataclass(frozen=True)
+class FormalInput:
+    """An input as a schema declares it.
+
+    Attributes:
+        name: its name.
+        types: the types that it takes, as schemas spell them: `tensor(float)`.
+        type_str: its type, or the variable for it.
+        is_homogeneous: whether all inputs of that variable have one type.
+        is_required: whether a node must give it.
+    """
+
+    name: str
+    types: frozenset[str]
+    type_str: str
+    is_homogeneous: bool
+    is_required: bool
+
+
+@dataclass(frozen=True)
+class DeclaredAttribute:
+    """An attribute as a schema declares it.
+
+    Attributes:
+        kind: the name of its type: `INTS`.
+        required: whether a node must state it.
+    """
+
+    kind: str
+    required: bool
+
+
+@lru_cache(1024)
+def inputs_of(schema: defs.OpSchema) -> tuple[FormalInput, ...]:
+    """The inputs of a schema, which ONNX makes anew, with all of their types, each time that they are read."""
+    single = defs.OpSchema.FormalParameterOption.Single
+    return tuple(
+        FormalInput(str(item.name), frozenset(item.types), str(item.type_str), item.is_homogeneous, item.option == single)
+        for item in schema.inputs
+    )
+
+
+@lru_cache(1024)
+def attributes_of(schema: defs.OpSchema) -> Mapping[str, DeclaredAttribute]:
+    """The attributes of a schema by name, which ONNX makes anew each time that they are read."""
+    return {name: DeclaredAttribute(_type_name(item), item.required) for name, item in schema.attributes.items()}
+
+
+def _type_name(declared: Any) -> str:
+    """The name of an attribute's type in a schema, which ONNX's stubs lack."""
+    return str(declared.type.name)

@@ -41,12 +41,13 @@ if hasattr(TensorProto, "INT2"):
 _ALL_FIELDS = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data", "string_data")
 
 
-def problem_of(tensor: TensorProto, folder: Path | None) -> Problem | None:
+def problem_of(tensor: TensorProto, folder: Path | None, held: Array | None = None) -> Problem | None:
     """The problem of a tensor; None if its elements can be read.
 
     Args:
         tensor: the tensor.
         folder: the folder of external data; None if there can be none.
+        held: its bytes, if they were read apart from it.
     """
     if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
         return Problem("onnx.type", "data_type", str(tensor.data_type), "the number of one of ONNX's element types")
@@ -60,7 +61,7 @@ def problem_of(tensor: TensorProto, folder: Path | None) -> Problem | None:
         return _external_problem(tensor, folder)
     if tensor.data_type == TensorProto.STRING or not tensor.HasField("raw_data"):
         return _field_problem(tensor)
-    return _size_problem("raw_data", len(tensor.raw_data), tensor)
+    return _size_problem("raw_data", len(tensor.raw_data if held is None else held), tensor)
 
 
 def array_of(tensor: TensorProto, folder: Path | None) -> Array:
@@ -76,14 +77,16 @@ def array_of(tensor: TensorProto, folder: Path | None) -> Array:
     if len(data) != place.size:
         found, expected = f"{len(data)} bytes", f"{place.size} bytes: the file has changed"
         raise DescError(place.path.name, [Problem("onnx.external", tensor.name, found, expected)])
-    if tensor.data_type in _BITS or np.dtype(dtype_of(tensor.data_type)).kind == "O":
-        inline = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data)
+    return elements_in(tensor, np.frombuffer(data, np.uint8))
+
+
+def elements_in(tensor: TensorProto, data: Array) -> Array:
+    """The elements of a tensor for which `problem_of` returned None, in bytes that are not copied where NumPy has the type."""
+    dtype = np.dtype(dtype_of(tensor.data_type))
+    if tensor.data_type in _BITS or dtype.kind == "O":
+        inline = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data.tobytes())
         return numpy_helper.to_array(inline)
-    return (
-        np.frombuffer(data, dtype_of(tensor.data_type).newbyteorder("<"))
-        .reshape(tuple(tensor.dims))
-        .astype(dtype_of(tensor.data_type), copy=False)
-    )
+    return data.view(dtype.newbyteorder("<")).reshape(tuple(tensor.dims)).astype(dtype, copy=False)
 
 
 def texts_of(texts: Iterable[bytes]) -> Array:

@@ -7,12 +7,13 @@ also have are left to the lowering.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import element_name, sizes_problem, type_string
+from dmlpy.onnx.loading.schemas import inputs_of
 from dmlpy.onnx.nodes import inference_guard
 from dmlpy.onnx.nodes.equations import letters_of, terms_of
 from dmlpy.onnx.nodes.windows import compute_windows
@@ -20,6 +21,7 @@ from dmlpy.onnx.nodes.windows import compute_windows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from dmlpy.onnx.loading.schemas import FormalInput
     from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.nodes.node import Node
 
@@ -64,8 +66,9 @@ def _types(node: Node) -> Iterator[Problem]:
     schema = node.schema
     assert schema is not None
     variables: dict[str, tuple[int, str]] = {}
+    formals = inputs_of(schema)
     for index, value in enumerate(node.inputs):
-        formal = schema.inputs[min(index, len(schema.inputs) - 1)] if schema.inputs else None
+        formal = formals[min(index, len(formals) - 1)] if formals else None
         if value is None or formal is None:
             continue
         if (problem := _wrong_kind(node, index, value, formal)) is not None:
@@ -86,7 +89,7 @@ def _types(node: Node) -> Iterator[Problem]:
                 yield Problem("onnx.invalid", node.input_label(index), name, f"{element_name(first)}, as {other} is")
 
 
-def _wrong_kind(node: Node, index: int, value: Value, formal: Any) -> Problem | None:
+def _wrong_kind(node: Node, index: int, value: Value, formal: FormalInput) -> Problem | None:
     """A tensor where the operator expects a sequence, or the reverse; a known optional counts as its content."""
     prefix = {"sequence": "seq(", "tensor": "tensor("}.get(value.kind)
     is_known = value.kind != "tensor" or value.element is not None

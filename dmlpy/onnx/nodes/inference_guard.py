@@ -17,12 +17,14 @@ from dmlpy.description.sized_arrays import example_array
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import MAX_DIMENSIONS, type_string
+from dmlpy.onnx.loading.schemas import attributes_of, inputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from onnx import defs
 
+    from dmlpy.onnx.loading.schemas import FormalInput
     from dmlpy.onnx.loading.values import Array, Value
     from dmlpy.onnx.nodes.node import Node
 
@@ -116,21 +118,21 @@ def _fits(node: Node, schema: defs.OpSchema) -> bool:
         return False
     if not schema.min_output <= len(node.proto.output) <= schema.max_output:
         return False
+    formals = inputs_of(schema)
     for index, value in enumerate(node.inputs):
-        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        formal = formals[min(index, len(formals) - 1)]
         if (value is None and index < schema.min_input) or (value is not None and not _is_of(value, formal)):
             return False
     given = {item.name: item for item in node.proto.attribute}
-    for name, declared in schema.attributes.items():
-        kind: Any = declared.type  # onnx's stubs do not know it
+    for name, declared in attributes_of(schema).items():
         if name not in given and declared.required:
             return False
-        if name in given and AttributeProto.AttributeType.Name(given[name].type) != kind.name:
+        if name in given and AttributeProto.AttributeType.Name(given[name].type) != declared.kind:
             return False
     return True
 
 
-def _is_of(value: Value, formal: Any) -> bool:
+def _is_of(value: Value, formal: FormalInput) -> bool:
     """Whether an input is of a type that its operator takes."""
     if value.kind != "tensor":
         prefix = {"sequence": "seq(", "optional": "optional("}.get(value.kind)
@@ -142,15 +144,16 @@ def _violations(node: Node) -> Iterator[Violation]:
     schema = node.schema
     assert schema is not None
     stated = {item.name for item in node.proto.attribute}
-    for name in schema.attributes:
+    for name in attributes_of(schema):
         value = node.attribute(name)
         if value is not None:
             for finding in _attribute_violations(node, name, value):
                 yield Violation(finding.problem, finding.refused and name in stated)
+    formals = inputs_of(schema)
     for index, value in enumerate(node.inputs):
         if value is None:
             continue
-        name = str(schema.inputs[min(index, len(schema.inputs) - 1)].name)
+        name = formals[min(index, len(formals) - 1)].name
         if value.is_static and (name in LISTED or (node.op_type, name) == ("ConstantOfShape", "input")):
             yield from _list_length_violations(node, index, prod(value.static_sizes))
         if value.array is not None and value.array.dtype.kind in "iuf":

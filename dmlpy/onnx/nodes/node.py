@@ -15,7 +15,7 @@ from dmlpy.description.tensors import MAX_ELEMENTS
 from dmlpy.messages.naming import listed, with_article
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import data_type_of, element_name
-from dmlpy.onnx.loading.schemas import schema_of
+from dmlpy.onnx.loading.schemas import inputs_of, schema_of
 from dmlpy.onnx.loading.values import Value
 
 if TYPE_CHECKING:
@@ -243,8 +243,8 @@ class Node:
     def input_label(self, index: int) -> str:
         """An input as messages name it: `input 1 'shape'`."""
         formal = ""
-        if self.schema and self.schema.inputs:
-            formal = self.schema.inputs[min(index, len(self.schema.inputs) - 1)].name
+        if self.schema and (formals := inputs_of(self.schema)):
+            formal = formals[min(index, len(formals) - 1)].name
         return f"input {index}" + (f" {formal!r}" if formal else "")
 
     def refusal(self, code: str, path: str, found: str, expected: str, *why: str, remedy: str | None = None) -> NotLowered:
