@@ -12,11 +12,14 @@ from typing import Any as _Any
 
 from lazy_loader import attach_stub as _attach_stub
 
-from dmlpy import operators as _operators  # noqa: F401  (announces the operators)
-from dmlpy.devices import cpu as _cpu  # noqa: F401  (adds itself to the kinds of devices)
-from dmlpy.devices import cuda as _cuda  # noqa: F401
-from dmlpy.devices import numpy as _numpy  # noqa: F401
+from dmlpy.messages.garbage import collections_paused as _collections_paused
 from dmlpy.version import __version__ as __version__
+
+with _collections_paused():
+    from dmlpy import operators as _operators  # noqa: F401  (announces the operators)
+    from dmlpy.devices import cpu as _cpu  # noqa: F401  (adds itself to the kinds of devices)
+    from dmlpy.devices import cuda as _cuda  # noqa: F401
+    from dmlpy.devices import numpy as _numpy  # noqa: F401
 
 _attribute, __dir__, __all__ = _attach_stub(__name__, __file__)
 

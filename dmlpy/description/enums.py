@@ -10,7 +10,7 @@ import enum
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property, lru_cache, reduce
 from operator import or_
 from typing import Any, Self
 
@@ -218,12 +218,17 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
         Raises:
             TypeError: DirectML has no such type (bool, complex, bfloat16, big-endian, ...).
         """
-        dtype = np.dtype(dtype)
-        name = dtype.name.upper()
-        # Other libraries use these names too: ml_dtypes stores each int4 in a whole byte.
-        if name in cls.__members__ and dtype.isnative and cls[name].bits == 8 * dtype.itemsize:
-            return cls[name]
-        raise TypeError(f"DirectML has no tensor type for NumPy's {dtype!s}")
+        return _type_of(np.dtype(dtype))
+
+
+@lru_cache(64)
+def _type_of(dtype: np.dtype[Any]) -> DataType:
+    """See `DataType.of`: NumPy assembles the name of a type each time that it is asked for."""
+    name = dtype.name.upper()
+    # Other libraries use these names too: ml_dtypes stores each int4 in a whole byte.
+    if name in DataType.__members__ and dtype.isnative and DataType[name].bits == 8 * dtype.itemsize:
+        return DataType[name]
+    raise TypeError(f"DirectML has no tensor type for NumPy's {dtype!s}")
 
 
 class TensorType(DmlEnum, prefix="DML_TENSOR_TYPE_"):

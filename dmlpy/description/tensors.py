@@ -15,6 +15,7 @@ from dmlpy.description.coercion import OptionalUint, OptionalUints, Spelled, Spe
 from dmlpy.description.enums import DataType, TensorFlags, TensorType
 from dmlpy.description.json_objects import unwrap
 from dmlpy.description.structs import Struct
+from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.messages.naming import listed, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 
@@ -255,6 +256,17 @@ class TensorDesc(Struct):
             output: whether the tensor is written: outputs may not overlap themselves.
             strict: also what DirectML demands of the buffers behind the tensor (multiples of 4 bytes, 16-byte alignment).
         """
+        if are_symbolic():
+            return self._problems(output=output, strict=strict)  # which records what it compares
+        sound: set[tuple[bool, bool]] = self.__dict__.setdefault("_sound", set())  # operators share the descs of their tensors
+        if (output, strict) in sound:
+            return []
+        found = self._problems(output=output, strict=strict)
+        if not found:
+            sound.add((output, strict))
+        return found
+
+    def _problems(self, *, output: bool, strict: bool) -> list[Problem]:
         found: list[Problem] = []
 
         def report(code: str, path: str, given: Any, expected: str, *why: str, remedy: str | None = None) -> None:

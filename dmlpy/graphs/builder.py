@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import int4_type, pack_int4
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc, covers
@@ -320,6 +322,8 @@ def constant_of(array: Any) -> tuple[Any, TensorDesc]:
             array = array.view(np.uint8)
         elif (data_type := int4_type(array.dtype)) is not None:
             return pack_int4(array), TensorDesc(data_type=data_type, sizes=array.shape)
+        with suppress(TypeError):  # which `of` reports
+            return array, TensorDesc(data_type=DataType.of(array.dtype), sizes=array.shape)
     return array, TensorDesc.of(array).replace(strides=None)
 
 

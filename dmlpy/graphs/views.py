@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dmlpy.description.coercion import as_uint, brief, entries
+from dmlpy.description.sizes import MAX_SIZE
 from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc, packed_strides
 from dmlpy.messages.naming import listed, plural
@@ -23,6 +24,10 @@ from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.enums import DataType
+
+
+_MOST_PLAIN = 64
+"""The numbers that are looked at one by one for a shorter way; more are no sizes of a tensor."""
 
 
 def view_error(view: str, path: str, found: object, expected: str, *why: str, remedy: str | None = None) -> DescError:
@@ -36,6 +41,8 @@ def _integers(view: str, path: str, given: Any) -> tuple[int, ...]:
     Raises:
         DescError: they are something else.
     """
+    if type(given) is tuple and len(given) <= _MOST_PLAIN and all(type(number) is int and abs(number) <= MAX_SIZE for number in given):
+        return given
     try:
         return entries(given, as_uint)
     except Exception:  # whatever the methods of the caller's type raise

@@ -13,13 +13,14 @@ from typing import Any as _Any
 
 import lazy_loader as _lazy_loader
 
+from dmlpy.messages.garbage import collections_paused as _collections_paused
 from dmlpy.messages.packages import packages_of as _packages_of
 
 _attribute, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> _Any:
-    with _packages_of("onnx", "onnx", "ml_dtypes"):
+    with _packages_of("onnx", "onnx", "ml_dtypes"), _collections_paused():
         try:
             return _attribute(name)
         except AttributeError:

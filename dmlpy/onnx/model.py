@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.devices.garbage import collections_paused
+from dmlpy.messages.garbage import collections_paused
 from dmlpy.onnx.loading.input_sizes import inputs_of
 from dmlpy.onnx.loading.load import LoadedModel, load_model
 from dmlpy.onnx.lowering.lowered_model import LoweredModel

@@ -132,7 +132,15 @@ class SlidingDesc(OperatorDesc):
         return max(3, max(possible, key=lambda count: counts.count(count) + self.array_weight * (count == of_arrays)))
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
-        return self.spread(super().terms(field)) if field.name in self.ranked else super().terms(field)
+        known = self._known_terms
+        if field.name not in known:
+            known[field.name] = self.spread(super().terms(field)) if field.name in self.ranked else super().terms(field)
+        return known[field.name]
+
+    @cached_property
+    def _known_terms(self) -> dict[str, tuple[Term, ...]]:
+        """The terms by field: a check asks for those of a field ten times."""
+        return {}
 
     def spread(self, terms: Sequence[Term]) -> tuple[Term, ...]:
         """A pattern with its run spread over the spatial dimensions; `*ones` are ones."""

@@ -102,6 +102,11 @@ def _valid_at(desc: OperatorDesc) -> set[tuple[FeatureLevel, bool]]:
     return found
 
 
+def keep_validity(original: OperatorDesc, changed: OperatorDesc) -> None:
+    """Notes that a desc is valid where another one is, from which it differs only by flags that not every operator takes being gone."""
+    _valid_at(changed).update(_valid_at(original))
+
+
 def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
     """The lowest feature level that accepts a desc or a graph.
 

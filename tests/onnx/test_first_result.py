@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -12,8 +13,11 @@ import numpy as np
 import pytest
 from onnx import helper
 
+import dmlpy as dml
 from dmlpy import onnx
+from dmlpy.onnx.loading import load, schemas
 from dmlpy.onnx.lowering import shape_inference
+from dmlpy.validation import checking
 from tests.support.onnx_models import model
 
 PROGRAM = """
@@ -74,3 +78,51 @@ def test_later_versions_of_an_operator_are_looked_for_where_one_infers_no_sizes(
     oldest = onnx.load(model([helper.make_node("Relu", ["x"], ["y"])], {"x": [2, 3]}, ["y"], opset=1))
     assert [value.name for value in oldest.outputs.values()] == ["y"]
     assert asked == ["Relu"]
+
+
+def test_a_node_is_described_once_for_all_like_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX makes the inputs and attributes of a schema, with all of their types, each time that they are read."""
+    schemas.inputs_of.cache_clear()
+    schemas.attributes_of.cache_clear()
+    nodes = [helper.make_node("Conv", [f"v{index}", "f"], [f"v{index + 1}"], pads=[1, 1, 1, 1]) for index in range(20)]
+    onnx.load(model(nodes, {"v0": [1, 3, 8, 8]}, ["v20"], constants={"f": np.ones((3, 3, 3, 3), np.float32)})).program()
+    assert schemas.inputs_of.cache_info().misses == schemas.attributes_of.cache_info().misses == 1
+
+
+def test_each_tensor_and_desc_of_a_graph_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of which a graph owns an input, which it compiles without the flag, and tensors that operators share."""
+    checked: list[dml.OperatorDesc] = []
+    problems = checking._problems
+
+    def counted(desc: dml.OperatorDesc, *given: Any, **named: Any) -> Any:
+        checked.append(desc)
+        return problems(desc, *given, **named)
+
+    monkeypatch.setattr(checking, "_problems", counted)
+    sizes = (7, 11)  # of no other test: what a process checked before, it finds
+    weights = {"w": np.ones(sizes, np.float32), "v": np.ones(sizes, np.float32)}
+    nodes = [helper.make_node("Add", ["x", "w"], ["a"]), helper.make_node("Mul", ["a", "v"], ["y"])]
+    onnx.load(model(nodes, {"x": sizes}, ["y"], constants=weights)).compile("numpy")
+    assert sorted(desc.short_name() for desc in checked) == ["ELEMENT_WISE_ADD", "ELEMENT_WISE_MULTIPLY"]
+    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[0])
+    assert [problem.path for problem in tensor.problems(output=False)] == [problem.path for problem in tensor.problems(output=False)] != []
+
+
+def test_the_collector_of_cycles_pauses_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def watched(source: Any, limits: Any) -> Any:
+        seen.append(gc.isenabled())
+        return load.load_model(source, limits)
+
+    monkeypatch.setattr("dmlpy.onnx.model.load_model", watched)
+    for collects in (True, False):
+        (gc.enable if collects else gc.disable)()
+        try:
+            onnx.load(network())
+            with pytest.raises(dml.DescError):
+                onnx.load(b"no model")
+            assert gc.isenabled() == collects
+        finally:
+            gc.enable()
+    assert seen == [False] * 4

@@ -26,9 +26,9 @@ import numpy as np
 
 from dmlpy.debugging import CACHE
 from dmlpy.devices.cpu.llvm import SYMBOL, imported, machine_code, optimization
-from dmlpy.devices.garbage import collections_paused
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.threads import apart_from_forks
+from dmlpy.messages.garbage import collections_paused
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping

@@ -13,6 +13,7 @@ from dmlpy.description.enums import TensorFlags
 from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
+from dmlpy.validation.checking import keep_validity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -276,7 +277,10 @@ def _without_owned(desc: OperatorDesc) -> OperatorDesc:
 @lru_cache(512)
 def _compute_without_owned(desc: OperatorDesc) -> OperatorDesc:
     owned = {place: tensor for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML}
-    return with_tensors(desc, {place: tensor.replace(flags=TensorFlags.NONE) for place, tensor in owned.items()})
+    found = with_tensors(desc, {place: tensor.replace(flags=TensorFlags.NONE) for place, tensor in owned.items()})
+    if not are_symbolic():  # where a check records what it compares
+        keep_validity(desc, found)
+    return found
 
 
 def _is_flagged_owned(graph: Graph, node: int, slot: int) -> bool:
