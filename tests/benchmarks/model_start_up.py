@@ -30,7 +30,7 @@ OTHER = "other"
 """The phase of what is in no other one."""
 IMPORT = "import"
 PHASES = {
-    "read and parse": ("dmlpy.files:read", "dmlpy.onnx.loading.load:_parse"),
+    "read and parse": ("dmlpy.onnx.loading.load:read_model", "dmlpy.onnx.loading.load:_parse"),
     "checks": (
         "dmlpy.onnx.loading.load:problems_of",
         "dmlpy.onnx.lowering.node_lowering:check",

@@ -456,3 +456,55 @@ def test_memory_that_was_replaced_is_let_go_of(any_device: dml.Device) -> None:
     del first
     gc.collect()
     assert gone() is None
+
+
+# Owned inputs that are read where they are
+
+
+def placed(array: Array, offset: int = 0) -> Array:
+    """A copy at an address that is a multiple of 64, or so many bytes behind one."""
+    room = np.empty(array.nbytes + 128, np.uint8)
+    start = -room.ctypes.data % 64 + offset
+    found: Array = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
+
+
+def summed(rows: int) -> dml.Graph:
+    """y = a + w, with w owned."""
+    g = dml.GraphBuilder("summed")
+    a, w = g.input("a", tensor(1, 1, rows, 64)), g.input("w", tensor(1, 1, rows, 64, flags="OWNED_BY_DML"))
+    g.output("y", g.add(dml.ElementWiseAddDesc, a_tensor=a, b_tensor=w))
+    return g.build()
+
+
+@pytest.mark.parametrize(
+    ("rows", "offset", "lasting", "borrows"),
+    [(64, 0, ("w",), True), (64, 0, (), False), (64, 4, ("w",), False), (1, 0, ("w",), False)],
+    ids=["large", "not lasting", "not aligned", "small"],
+)
+def test_a_lasting_input_in_host_memory_is_not_copied(rows: int, offset: int, lasting: tuple[str, ...], borrows: bool) -> None:
+    """Weights of a model are in memory once where nodes read them as they are; a pickle holds them."""
+    device = dml.device("numpy")
+    op, a = dml.compile(summed(rows), device), values(1, 1, rows, 64)
+    w = placed(values(1, 1, rows, 64), offset)
+    prepared, expected = op.prepare(w=w, lasting=lasting), a + w
+    again = pickle.loads(pickle.dumps(prepared))
+    dispatch = prepared.bind({"a": a}, {"y": (y := np.full_like(a, np.nan))})
+    dispatch()
+    assert prepared(a=a).y.tobytes() == y.tobytes() == again(a=a).y.tobytes() == expected.tobytes()
+    w += 1  # which shows whether it is read; whoever says that it lasts must not
+    assert (prepared(a=a).y == expected).all() != borrows
+    assert again(a=a).y.tobytes() == expected.tobytes()
+
+
+def test_a_prepared_graph_keeps_its_lasting_inputs() -> None:
+    op, w = dml.compile(summed(64), "numpy"), placed(values(1, 1, 64, 64))
+    gone = weakref.ref(w)
+    prepared = op.prepare(w=w, lasting=["w"])
+    del w
+    gc.collect()
+    assert gone() is not None
+    del prepared
+    gc.collect()
+    assert gone() is None

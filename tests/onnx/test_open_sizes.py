@@ -89,9 +89,9 @@ class Work:
             self.lowered[node.op_type] += 1
             return found
 
-        def packing(own: Any, *arguments: Any) -> Any:
+        def packing(own: Any, *arguments: Any, **named: Any) -> Any:
             self.packed += bool(own._program.persistent_size)
-            return pack(own, *arguments)
+            return pack(own, *arguments, **named)
 
         monkeypatch.setattr(model_lowering, "lower_node", noted)
         monkeypatch.setattr(Packing, "pack", packing)

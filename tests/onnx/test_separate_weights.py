@@ -13,8 +13,10 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import dmlpy as dml
 from dmlpy import onnx
+from dmlpy.devices.graphs.packing import BorrowingMemory
 from dmlpy.onnx.loading import separate_weights
 from dmlpy.onnx.loading.load import LoadedModel, load_model
+from dmlpy.onnx.runtime.graph_runs import GraphRun
 from tests.support.onnx_models import model
 
 COUNT = 6_000
@@ -154,3 +156,22 @@ def test_a_file_of_endless_fields_is_not_read_field_by_field(tmp_path: Path, mon
     data = b"\x08\x01" * 50_000 + network().SerializeToString()
     assert outcome(lambda: loaded_from(data, tmp_path)) == outcome(lambda: load_model(data))
     assert len(asked) <= 2 * 100
+
+
+@pytest.mark.parametrize("source", ["a file", "constants of the caller"])
+def test_only_weights_of_the_model_are_read_where_they_are(source: str, tmp_path: Path) -> None:
+    """A file's weights are aligned, and not copied when they are prepared; arrays of the caller may change."""
+    w = np.zeros((1, 64, 64), np.float32)
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    x = np.ones((1, 64, 64), np.float32)
+    if source == "a file":
+        path = tmp_path / "model.onnx"
+        path.write_bytes(model(nodes, {"x": x.shape}, ["y"], constants={"w": w}).SerializeToString())
+        compiled = onnx.load(path).compile("numpy")
+    else:
+        compiled = onnx.load(model(nodes, {"x": x.shape, "w": w.shape}, ["y"]), constants={"w": w}).compile("numpy")
+    [run] = compiled._compile_for_sizes({"x": x.shape})._runs
+    assert isinstance(run, GraphRun)
+    assert isinstance(run.prepared._memory, BorrowingMemory) == (source == "a file")
+    w += 1
+    assert (compiled({"x": x})["y"] == 1).all()

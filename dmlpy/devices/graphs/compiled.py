@@ -27,7 +27,7 @@ from dmlpy.messages.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import in_order, named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.tensors import TensorDesc
@@ -144,6 +144,7 @@ class CompiledGraph:
         stream: Any = None,
         copy: bool = False,
         portable: bool = False,
+        lasting: Collection[str] = (),
         **owned: Any,
     ) -> PreparedGraph:
         """Copies the owned inputs and packs the constants once for all later dispatches, as DirectML's initializer does.
@@ -155,7 +156,10 @@ class CompiledGraph:
             copy: whether arrays in host memory are copied to a GPU.
             portable: whether copies of the owned inputs are stored in host memory, as for `CompiledOperator.prepare`. A graph without owned
                 inputs is portable.
-            **owned: all of `prepared_inputs`, by name. Their memory may be changed or freed once the stream has come past this call.
+            lasting: names of owned inputs whose arrays will not change: large ones in host memory are not copied for a device that reads
+                them there.
+            **owned: all of `prepared_inputs`, by name. The memory of those that are not lasting may be changed or freed once the stream has
+                come past this call.
 
         Raises:
             BindError: an input is missing or does not fit; nothing was written.
@@ -164,10 +168,18 @@ class CompiledGraph:
         handle = self.device.stream_handle(stream)
         given = owned if inputs is None else inputs
         problems = [Problem("bind.form", "inputs", "given beside keywords", "either of them")] if inputs is not None and owned else []
-        return self._preparation(given, persistent, handle, problems, copy=copy, portable=portable)(None)
+        return self._preparation(given, persistent, handle, problems, copy=copy, portable=portable, lasting=lasting)(None)
 
     def _preparation(
-        self, given: Values, persistent: Any, handle: int, problems: list[Problem], *, copy: bool, portable: bool = False
+        self,
+        given: Values,
+        persistent: Any,
+        handle: int,
+        problems: list[Problem],
+        *,
+        copy: bool,
+        portable: bool = False,
+        lasting: Collection[str] = (),
     ) -> Callable[[Memory | None], PreparedGraph]:
         """Checks the arguments of `prepare`, and returns the function that enqueues the work, with scratch for it or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
@@ -187,7 +199,7 @@ class CompiledGraph:
             binding.order_after_producers(self.device, bound, handle, producers)
             # First, since it raises in a capture, which must then be undisturbed.
             kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
-            filled = self._packing.pack(bound, memory, handle, temporary)
+            filled = self._packing.pack(bound, memory, handle, temporary, lasting=lasting)
             return PreparedGraph(self, filled, kept)
 
         return enqueue

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.arrays import array_at
 from dmlpy.devices.device import no_memory
 from dmlpy.devices.graphs.ir import node_name
+from dmlpy.devices.graphs.packing import BorrowingMemory
 from dmlpy.devices.plan import BoundAddress, in_order
 from dmlpy.devices.profile import ProfiledPart
 
@@ -55,6 +56,8 @@ class GraphLaunches:
         self._packed = self._bound_address(0 if persistent is None else persistent.pointer, None)
         self._fixed = {source: self._bound_address(own.pointer, None) for source, own in constants.items()}
         self._fixed |= {source: self._packed + offset for source, offset in program.owned.items()}
+        if isinstance(persistent, BorrowingMemory):
+            self._fixed |= {source: self._bound_address(pointer, None) for source, pointer in persistent.borrowed.items()}
         self._names = {source: name for name, (source, _) in program.ir.inputs.items() if name not in program.ir.owned}
         self._names |= program.direct
         self._launches: Joined | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from dmlpy.devices.plan import Launch, in_order
 from dmlpy.messages.problems import PickleError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Collection, Container, Hashable, Mapping, Sequence
 
     from dmlpy.devices.binding import BoundTensor
     from dmlpy.devices.graphs.ir import Source
@@ -23,6 +24,21 @@ if TYPE_CHECKING:
 
 _ALLOCATED_ALIGNMENT = 64
 """Every device's allocations are aligned to this many bytes."""
+
+
+_LEAST_BORROWED = 1 << 12
+"""The bytes of an owned input that are worth not copying."""
+
+
+@dataclass(frozen=True)
+class BorrowingMemory(Memory):
+    """Filled memory without the copies of those owned inputs that are read where they are.
+
+    Attributes:
+        borrowed: their addresses.
+    """
+
+    borrowed: Mapping[Source, int] = field(default_factory=dict)
 
 
 class Packing:
@@ -53,7 +69,15 @@ class Packing:
         block = self._device.allocate(size + alignment, stream, purpose)
         return Memory(block.pointer + -block.pointer % alignment, size, block, block.used_in)
 
-    def pack(self, owned: Sequence[BoundTensor], persistent: Memory | None, stream: int, temporary: Memory | None = None) -> Memory:
+    def pack(
+        self,
+        owned: Sequence[BoundTensor],
+        persistent: Memory | None,
+        stream: int,
+        temporary: Memory | None = None,
+        *,
+        lasting: Collection[str] = (),
+    ) -> Memory:
         """Enqueues the initialisation.
 
         Args:
@@ -61,6 +85,7 @@ class Packing:
             persistent: memory to fill; None allocates it.
             stream: where the work is ordered.
             temporary: `staged_size` bytes to use meanwhile; None allocates them.
+            lasting: the owned inputs that stay as they are: large ones in host memory are not copied, if they are aligned alike.
 
         Returns:
             The filled memory.
@@ -75,13 +100,24 @@ class Packing:
         bases |= {source: scratch.pointer + place for source, place in self._places.items()}
         raw = {source: device.upload(self._data(source), stream) for source in self._packed_and_read()}
         bases |= {source: item.pointer for source, item in raw.items()}
-        work = self._copies(bases, memory.pointer) + self._packs(bases, memory.pointer)
+        borrowed = self._borrowed(bases, lasting) if persistent is None else {}
+        work = self._copies(bases, memory.pointer, borrowed) + self._packs(bases, memory.pointer)
         used = [memory, scratch, *stage, *raw.values()]
         try:
             device.dispatched(in_order(work), f"{self._name} prepare", used)(stream)
         except MemoryError as error:
             raise no_memory(f"{self._name}.prepare", error) from None
+        if borrowed:
+            return BorrowingMemory(memory.pointer, memory.size, (memory, [item.owner for item in owned]), memory.used_in, borrowed)
         return memory
+
+    def _borrowed(self, bases: Mapping[Source, int], lasting: Collection[str]) -> dict[Source, int]:
+        """The addresses of lasting inputs that nodes may read where they are."""
+        if self._device.memory_kind != "cpu":
+            return {}
+        alignment, sizes = max(_ALLOCATED_ALIGNMENT, self._program.alignment), self._owned_sizes
+        sources = {self._program.ir.inputs[name][0] for name in lasting} & self._program.owned.keys()
+        return {source: bases[source] for source in sources if sizes[source] >= _LEAST_BORROWED and bases[source] % alignment == 0}
 
     def _data(self, source: Source) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         node = self._program.ir.constant(source)
@@ -98,15 +134,19 @@ class Packing:
         packed = {root for step in self._program.steps for root, _ in step.constants.values()}
         return tuple(source for source in self._program.raw_constants if source in packed)
 
-    def _copies(self, bases: Mapping[Source, int], persistent: int) -> list[Launch]:
-        """The launches that copy owned inputs."""
-        ir, device = self._program.ir, self._device
-        sizes = {source: tensor.extent_in_bytes for source, tensor in map(ir.inputs.__getitem__, ir.owned)}
+    @cached_property
+    def _owned_sizes(self) -> Mapping[Source, int]:
+        ir = self._program.ir
+        return {source: tensor.extent_in_bytes for source, tensor in map(ir.inputs.__getitem__, ir.owned)}
+
+    def _copies(self, bases: Mapping[Source, int], persistent: int, borrowed: Container[Source] = ()) -> list[Launch]:
+        """The launches that copy owned inputs, but for borrowed ones."""
+        device, sizes = self._device, self._owned_sizes
 
         def copy(source: Source, offset: int) -> Launch:
             return lambda stream: device.copy(persistent + offset, bases[source], sizes[source], stream)
 
-        return [copy(source, offset) for source, offset in self._program.owned.items()]
+        return [copy(source, offset) for source, offset in self._program.owned.items() if source not in borrowed]
 
     def _packs(self, bases: Mapping[Source, int], persistent: int) -> list[Launch]:
         """The launches that pack the constants of nodes."""
@@ -138,6 +178,9 @@ class Packing:
 
     def packed_bytes(self, memory: Memory) -> Bytes:
         """The filled memory in host memory; waits for the work on the current stream."""
+        if isinstance(memory, BorrowingMemory):
+            for source, pointer in memory.borrowed.items():
+                self._device.copy(memory.pointer + self._program.owned[source], pointer, self._owned_sizes[source], 0)
         return packed_bytes(self._device, memory, self._program.persistent_size)
 
     def fingerprint(self) -> bytes:

@@ -26,6 +26,7 @@ _LEAST_FILE = 1 << 20
 """The bytes of a file from which on weights are read apart."""
 _LEAST_WEIGHT = 1 << 12
 """The bytes of an initializer from which on."""
+_ALIGNMENT = 64
 _MOST_FIELDS = 1 << 17
 """The fields that are read one by one: a file of more of them is no model, or none whose weights matter."""
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
@@ -114,7 +115,7 @@ class _Reader:
         def raw_data(stop: int) -> bytes:
             if place in self._weights or stop - self._at < _LEAST_WEIGHT:
                 raise _UnusualError
-            found = np.empty(stop - self._at, np.uint8)
+            found = _aligned(stop - self._at)
             if self._file.readinto(found.data) != len(found):  # type: ignore[attr-defined]
                 raise _UnusualError
             found.flags.writeable = False
@@ -146,6 +147,13 @@ class _Reader:
                 return found
             shift += 7
         raise _UnusualError
+
+
+def _aligned(count: int) -> Array:
+    """Room for bytes, aligned as devices align theirs, so that they can read it as it is."""
+    room = np.empty(count + _ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    return room[start : start + count]
 
 
 def _encoded(number: int) -> bytes:

@@ -18,7 +18,7 @@ from dmlpy.onnx.lowering.stages import to_elements, to_tensor
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Collection, Hashable, Mapping
 
     from dmlpy.devices import Device
     from dmlpy.devices.graphs import CompiledGraph, PreparedGraph
@@ -117,13 +117,16 @@ class PackedWeights:
         """The graph of a part, prepared, and whether it packed the weights itself."""
         key: tuple[Hashable, ...] = tuple((name, self._identity(array)) for name, array in part.owned.items())
         if not compiled.binding_properties.persistent_resource_size or any(self._identity(array) is None for array in part.owned.values()):
-            return _prepare(part, compiled), True
+            return self._prepared(part, compiled), True
         key += tuple((node.name, id(node.data)) for node in part.graph.nodes if isinstance(node, ConstantNode))
         known = self._packed.get(key)
         shared = None if known is None else known.shared_with(compiled)
-        made = _prepare(part, compiled) if shared is None else shared
+        made = self._prepared(part, compiled) if shared is None else shared
         self._packed[key] = made  # replaces the other, which is freed sooner
         return made, shared is None
+
+    def _prepared(self, part: GraphPart, compiled: CompiledGraph) -> PreparedGraph:
+        return _prepare(part, compiled, [name for name, array in part.owned.items() if self._model.holds(array)])
 
     def _identity(self, array: Array) -> Hashable:
         """The identity of an array: its address if its memory is permanent, its elements if they are few, else None."""
@@ -132,8 +135,8 @@ class PackedWeights:
         return (array.dtype, array.shape, array.tobytes()) if array.nbytes <= _MOST_COMPARED else None
 
 
-def _prepare(part: GraphPart, compiled: CompiledGraph) -> PreparedGraph:
-    made = compiled.prepare(part.owned, copy=True)
+def _prepare(part: GraphPart, compiled: CompiledGraph, lasting: Collection[str] = ()) -> PreparedGraph:
+    made = compiled.prepare(part.owned, copy=True, lasting=lasting)
     compiled.device.synchronize(compiled.device.current_stream())  # runs may use other streams
     return made
 
