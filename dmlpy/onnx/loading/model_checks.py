@@ -196,7 +196,7 @@ class _Graphs:
         self,
         folder: Path | None,
         opsets: Mapping[str, int],
-        functions: Mapping[tuple[str, str], FunctionProto],
+        functions: Mapping[FunctionKey, FunctionProto],
         most: int,
         weights: Mapping[int, Array],
     ) -> None:

@@ -193,10 +193,12 @@ class Lowering:
         own.input[:] = [value.name if value else "" for value in inputs]
         own.output[:] = [self.unique_name(prefix + given) if given else "" for given in proto.output]
         node = Node(name, own, domain, opsets.get(domain, 1), inputs, (), self.level, _refuse_read, self.budget)
-        node = replace(node, problems=tuple(self._check_node(node)))
+        if problems := tuple(self._check_node(node)):
+            node = node.changed(problems=problems)
         found = infer_outputs(node, opsets, {} if prefix else self.model.types, proto.output)
-        node = replace(node, outputs=tuple(value and self._resolve_empty(value) for value in found))
-        return node if node.problems else replace(node, problems=tuple(checks.size_problems(node)))
+        node = node.changed(outputs=tuple(value and self._resolve_empty(value) for value in found))
+        wrong = () if problems else tuple(checks.size_problems(node))
+        return node.changed(problems=wrong) if wrong else node
 
     def _resolve_empty(self, value: Value) -> Value:
         """A value as nodes read it: known if it has no elements, since no DirectML tensor can be empty."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from dmlpy.onnx.nodes import inference_guard
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from onnx import TypeProto
+    from onnx import OperatorSetIdProto, TypeProto
 
     from dmlpy.onnx.nodes.node import Node
 
@@ -73,7 +73,7 @@ def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int
     known = {
         name: _make_tensor(value) for name, value in given.items() if value.array is not None and example_array(value.array).size <= _MOST
     }
-    imports = [helper.make_opsetid(name, version) for name, version in opsets.items()]
+    imports = [*_imports(tuple(opsets.items()))]
     try:
         types = {name: example_of(value).proto for name, value in given.items()}
         return shape_inference.infer_node_outputs(schema, _with_defaults(node.proto), types, known, opset_imports=imports)
@@ -85,6 +85,12 @@ def _versions(schema: defs.OpSchema) -> Iterator[defs.OpSchema]:
     """A version of an operator, then the later ones, which are rarely asked for: finding them takes longer than most inferences."""
     yield schema
     yield from _later_versions(schema.name, schema.since_version, schema.domain)
+
+
+@lru_cache(64)
+def _imports(opsets: tuple[tuple[str, int], ...]) -> tuple[OperatorSetIdProto, ...]:
+    """The versions of the domains as ONNX's inference takes them."""
+    return tuple(helper.make_opsetid(name, version) for name, version in opsets)
 
 
 @cache

@@ -74,12 +74,18 @@ class Node:
 
     def with_reader(self, read: Callable[[Value], Expression]) -> Node:
         """The node with its inputs in a graph that is being built."""
-        return replace(self, read=read)
+        return self.changed(read=read)
+
+    def changed(self, **members: Any) -> Node:
+        """The node with other members, of the same operator and attributes, which are not read again."""
+        made = replace(self, **members)
+        made.__dict__.update({name: self.__dict__[name] for name in ("attributes", "schema") if name in self.__dict__})
+        return made
 
     def without_empty(self, indices: Sequence[int]) -> Node:
         """The node without those of some inputs that have no elements."""
         kept = [None if i in indices and value and value.is_empty else value for i, value in enumerate(self.inputs)]
-        return replace(self, inputs=tuple(kept)) if indices else self
+        return self.changed(inputs=tuple(kept)) if indices else self
 
     @cached_property
     def schema(self) -> defs.OpSchema | None:
