@@ -1,1 +1,1 @@
-"""Operators that index elements, compiled."""
+"""The compiled plans of the indexing operators."""

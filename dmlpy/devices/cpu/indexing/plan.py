@@ -1,88 +1,135 @@
-"""The compiled plan of GATHER: a copy for each index."""
+"""The plans of gathers, scatters and ONE_HOT on packed tensors, and the parameters of their kernels."""
 
 from __future__ import annotations
 
-from math import prod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, field
+from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan, View
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
-from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    from dmlpy.operators.indexing import GatherDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.jit import Function
 
-GATHER = Kernel("dmlpy.devices.cpu.indexing.kernels:build_gather", 5)
-"""The copies of indexed slices."""
+BLOCKS = Kernel("dmlpy.devices.cpu.indexing.kernels:build_blocks", 5)
+"""Gathers or scatters of blocks of contiguous elements: whether it scatters."""
+ELEMENTS = Kernel("dmlpy.devices.cpu.indexing.kernels:build_elements", 5)
+"""Gathers or scatters of single elements along an axis: whether it scatters, and the bytes of an element."""
+ONE_HOT = Kernel("dmlpy.devices.cpu.indexing.kernels:build_one_hot", 5)
+"""ONE_HOT: the bytes of an element."""
 
-_WORK_OF_A_THREAD = 1 << 20
+_BYTES_OF_A_THREAD = 1 << 18
 """Bytes that are worth waking another thread for."""
-_BYTES_OF_AN_INDEX = 64
-"""Bytes whose copy takes as long as the beginning of a slice."""
 _TILES_PER_THREAD = 4
 """Tiles for each thread."""
 
 
-class GatherParameters(CountedParameters):
-    """The parameters of GATHER. A tile is some of the slices of the output."""
+class IndexingParameters(CountedParameters):
+    """The parameters of all kernels. A tile is some of the units: blocks, rows of elements, or of ONE_HOT groups.
 
-    slices: Count = field("slices of the output: one for each entry before the axis and each index")
-    indices: Count = field("indices")
-    size: Count = field("entries of the input along the axis")
-    slice_size: Bytes = field("bytes of a slice")
-    x: Address = field("the input, packed")
-    x_outer: Bytes = field("from an entry of the input before the axis to the next")
-    index: Address = field("the indices, packed")
-    index_width: Bytes = field("bytes of an index, 4 or 8")
-    unsigned: Flag = field("whether indices are unsigned")
-    y: Address = field("the output, packed")
+    The indexed tensor is the input of a gather and the output of a scatter; the other one is read or written from first to last.
+    """
+
+    units: Count = field("units of all tiles")
+    indices: Address = field("the indices")
+    index_bytes: Bytes = field("the size of an index: 4 or 8")
+    signed: Flag = field("whether indices are signed, and negative ones count from the end")
+    indexed: Address = field("the indexed tensor, or the output of ONE_HOT")
+    other: Address = field("the other tensor, or the two values of ONE_HOT")
+    per_batch: Count = field("units of a batch of the indexed tensor")
+    batch_size: Bytes = field("from a batch of the indexed tensor to the next")
+    period: Count = field("of blocks, tuples of indices: after them they begin anew")
+    axes: Count = field("of blocks, the indices of a tuple")
+    sizes: Address = field("the sizes of the indexed dimensions, int64 [axes], one where units are not blocks")
+    block: Bytes = field("the size of a block")
+    columns: Count = field("elements of a row, or indices of a group")
+    index_step: Bytes = field("of elements, from an index of the indexed tensor to the next")
+    column_step: Bytes = field("of elements, from a column of the indexed tensor to the next")
 
 
-class GatherPlan(PlanWithoutConstants):
-    """GATHER of packed tensors.
+@dataclass(frozen=True)
+class Units:
+    """What a kernel goes over.
+
+    Attributes:
+        kernel: the kernel, and its choices.
+        count: the units.
+        ordered: whether a unit may write over what an earlier one wrote.
+        indices: the place of the indices.
+        indexed: the place of the indexed tensor, or of the output of ONE_HOT.
+        other: the place of the other tensor.
+        sizes: the sizes of the indexed dimensions.
+        values: more of the kernel's parameters.
+    """
+
+    kernel: tuple[Kernel, tuple[Any, ...]]
+    count: int
+    ordered: bool
+    indices: str
+    indexed: str
+    other: str
+    sizes: Sequence[int]
+    values: dict[str, int]
+
+
+class IndexingPlan(PlanWithoutConstants):
+    """Units one after the other; for a scatter the input is copied before.
 
     Args:
-        desc: a checked desc of whole bytes.
+        tensors: the tensors of a checked desc, which are packed.
+        units: what the kernel goes over.
+        copies: whether `input_tensor` is copied to the indexed tensor first.
     """
 
     temporary_size = 0
 
-    def __init__(self, desc: GatherDesc) -> None:
-        x, indices, element = desc.input_tensor, desc.indices_tensor, desc.input_tensor.data_type.numpy.itemsize
-        slices, count = prod(x.sizes[: desc.axis]), indices.element_count
-        self._slice_size = prod(x.sizes[desc.axis + 1 :]) * element
-        self._slices, size = slices * count, x.sizes[desc.axis]
-        index = indices.data_type.numpy
-        self._values = {
-            "slices": self._slices,
-            "indices": count,
-            "size": size,
-            "slice_size": self._slice_size,
-            "x_outer": size * self._slice_size,
-            "index_width": index.itemsize,
-            "unsigned": index.kind == "u",
-        }
-        self._threads = max(
-            1, min(available_threads(), self._slices * (self._slice_size + _BYTES_OF_AN_INDEX) // _WORK_OF_A_THREAD, self._slices)
-        )
+    def __init__(self, tensors: dict[str, TensorDesc], units: Units, copies: bool = False) -> None:
+        self._units, self._sizes = units, FixedArray(np.array(units.sizes, np.int64))
+        kind = tensors[units.indices].data_type.numpy
+        self._index_bytes, self._signed = kind.itemsize, kind.kind == "i"
+        output = tensors["output_tensor"]
+        moved = output.element_count * output.data_type.numpy.itemsize
+        self._threads = 1 if units.ordered else max(1, min(available_threads(), moved // _BYTES_OF_A_THREAD, units.count))
+        self._copy = None
+        if copies:
+            width = output.data_type.numpy.itemsize
+            whole = np.lib.stride_tricks.as_strided(np.empty(1, output.data_type.numpy), (output.element_count,), (width,))
+            self._copy = CopyPlan([Copy(View(units.indexed, whole), View("input_tensor", whole))])
+
+    def _kernel(self) -> Function:
+        kernel, choices = self._units.kernel
+        return kernel(*choices)
 
     def load(self) -> None:
-        GATHER()
+        self._kernel()
+        if self._copy is not None:
+            self._copy.load()
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by LLVM on {threads}; {self._slices} slice(s) of {self._slice_size} bytes"
+        return f"compiled by LLVM on {threads}; {self._units.count} units{' after a copy' * (self._copy is not None)}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        values: Mapping[str, Any] = {
-            "tiles": min(self._slices, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            **self._values,
-            "x": tensors["input_tensor"],
-            "index": tensors["indices_tensor"],
-            "y": tensors["output_tensor"],
+        units = self._units
+        values: dict[str, Any] = {
+            "tiles": min(units.count, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
+            "units": units.count,
+            "indices": tensors[units.indices],
+            "index_bytes": self._index_bytes,
+            "signed": self._signed,
+            "indexed": tensors[units.indexed],
+            "other": tensors[units.other],
+            "sizes": self._sizes,
+            **units.values,
         }
-        return TaskLaunch.of(GATHER(), GatherParameters.bound(values), self._threads)
+        launch = TaskLaunch.of(self._kernel(), IndexingParameters.bound(values), self._threads)
+        return launch if self._copy is None else in_order([self._copy.bind(tensors, 0, None), launch])

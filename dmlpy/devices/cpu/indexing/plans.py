@@ -1,24 +1,99 @@
-"""The compiled plans of the indexing operators."""
+"""The compiled plans of GATHER, GATHER_ELEMENTS, GATHER_ND, SCATTER, SCATTER_ND and ONE_HOT."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.indexing import GatherDesc
+from dmlpy.operators.indexing import GatherDesc, GatherElementsDesc, GatherND1Desc, GatherNDDesc, OneHotDesc, ScatterDesc, ScatterNDDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.indexing.plan import GatherPlan
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cpu.indexing.plan import IndexingPlan
+
+
+def _refusal(desc: OperatorDesc) -> str | None:
+    """Why a checked desc has no compiled form; None if it has one."""
+    tensors = desc.tensors().values()
+    if any(tensor.data_type.bits == 4 for tensor in tensors):
+        return "compiled gathers and scatters move whole bytes"
+    return None if all(tensor.is_packed for tensor in tensors) else "compiled gathers and scatters need packed tensors"
 
 
 @plan(GatherDesc)
-def gather_plan(desc: GatherDesc) -> GatherPlan | str:
+def gather_plan(desc: GatherDesc) -> IndexingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.indexing.plan import GatherPlan
+    from dmlpy.devices.cpu.indexing.plan import BLOCKS, IndexingPlan, Units
 
-    tensors = desc.tensors().values()
-    if any(tensor.data_type.bits == 4 for tensor in tensors):
-        return "compiled copies move whole bytes"
-    if not all(tensor.memory.is_packed for tensor in tensors):
-        return "a compiled GATHER has packed tensors"
-    return GatherPlan(desc)
+    if refusal := _refusal(desc):
+        return refusal
+    tensors, sizes = desc.tensors(), desc.input_tensor.sizes
+    block = prod(sizes[desc.axis + 1 :]) * desc.input_tensor.data_type.numpy.itemsize
+    count = desc.indices_tensor.element_count
+    values = {"period": count, "per_batch": count, "batch_size": sizes[desc.axis] * block, "axes": 1, "block": block}
+    names = ("indices_tensor", "input_tensor", "output_tensor")
+    return IndexingPlan(tensors, Units((BLOCKS, (False,)), prod(sizes[: desc.axis]) * count, False, *names, [sizes[desc.axis]], values))
+
+
+@plan(GatherNDDesc, GatherND1Desc)
+def gather_nd_plan(desc: GatherNDDesc | GatherND1Desc) -> IndexingPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.indexing.plan import BLOCKS, IndexingPlan, Units
+
+    if refusal := _refusal(desc):
+        return refusal
+    sizes = desc.input_tensor.sizes[len(desc.input_tensor.sizes) - desc.input_dimension_count :]
+    *_, axes = desc.indices_tensor.sizes
+    batch, count = desc.batch_dimensions, desc.indices_tensor.element_count // axes
+    block = prod(sizes[batch + axes :]) * desc.input_tensor.data_type.numpy.itemsize
+    indexed = sizes[batch : batch + axes]
+    values = {"period": count, "per_batch": count // prod(sizes[:batch]), "batch_size": prod(indexed) * block, "axes": axes, "block": block}
+    names = ("indices_tensor", "input_tensor", "output_tensor")
+    return IndexingPlan(desc.tensors(), Units((BLOCKS, (False,)), count, False, *names, indexed, values))
+
+
+@plan(ScatterNDDesc)
+def scatter_nd_plan(desc: ScatterNDDesc) -> IndexingPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.indexing.plan import BLOCKS, IndexingPlan, Units
+
+    if refusal := _refusal(desc):
+        return refusal
+    sizes = desc.input_tensor.sizes[len(desc.input_tensor.sizes) - desc.input_dimension_count :]
+    *_, axes = desc.indices_tensor.sizes
+    count, block = desc.indices_tensor.element_count // axes, prod(sizes[axes:]) * desc.input_tensor.data_type.numpy.itemsize
+    values = {"period": count, "per_batch": count, "axes": axes, "block": block}
+    names = ("indices_tensor", "output_tensor", "updates_tensor")
+    return IndexingPlan(desc.tensors(), Units((BLOCKS, (True,)), count, True, *names, sizes[:axes], values), copies=True)
+
+
+@plan(GatherElementsDesc, ScatterDesc)
+def elements_plan(desc: GatherElementsDesc | ScatterDesc) -> IndexingPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.indexing.plan import ELEMENTS, IndexingPlan, Units
+
+    if refusal := _refusal(desc):
+        return refusal
+    scatters, sizes, width = isinstance(desc, ScatterDesc), desc.input_tensor.sizes, desc.input_tensor.data_type.numpy.itemsize
+    length, size, inner = desc.indices_tensor.sizes[desc.axis], sizes[desc.axis], prod(sizes[desc.axis + 1 :])
+    outer = prod(sizes[: desc.axis])
+    columns, per_batch, step = (length, 1, 0) if inner == 1 else (inner, length, width)
+    values = {"per_batch": per_batch, "batch_size": size * inner * width, "columns": columns, "index_step": inner * width}
+    names = ("indices_tensor", "output_tensor", "updates_tensor") if scatters else ("indices_tensor", "input_tensor", "output_tensor")
+    units = Units((ELEMENTS, (scatters, width)), outer * per_batch, scatters, *names, [size], {**values, "column_step": step})
+    return IndexingPlan(desc.tensors(), units, copies=scatters)
+
+
+@plan(OneHotDesc)
+def one_hot_plan(desc: OneHotDesc) -> IndexingPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.indexing.plan import ONE_HOT, IndexingPlan, Units
+
+    if refusal := _refusal(desc):
+        return refusal
+    sizes, width = desc.output_tensor.sizes, desc.output_tensor.data_type.numpy.itemsize
+    outer, size, inner = prod(sizes[: desc.axis]), sizes[desc.axis], prod(sizes[desc.axis + 1 :])
+    values = {"batch_size": size * inner * width, "columns": inner}
+    names = ("indices_tensor", "output_tensor", "values_tensor")
+    return IndexingPlan(desc.tensors(), Units((ONE_HOT, (width,)), outer, False, *names, [size], values))

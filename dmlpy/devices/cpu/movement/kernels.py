@@ -29,7 +29,7 @@ _SIZE = EncodedCopy.dtype.itemsize
 def build_copies(isa: Isa) -> TaskBody:
     """Builds a thread's part of copies of elements as they are, to be compiled."""
     ones, twos, fours, eights = (_strided(width) for width in (1, 2, 4, 8))
-    copy_bytes, fill = memory_copy, _fill
+    copy_bytes, fill_row = memory_copy, fill
 
     @jit
     def copy_block(
@@ -44,7 +44,7 @@ def build_copies(isa: Isa) -> TaskBody:
                     copy_bytes(to + row * to_row, source + row * of_row, size)
         elif to_column == width and of_column == 0 and not is_thin:
             for row in range(rows):
-                fill(to + row * to_row, source + row * of_row, width, size)
+                fill_row(to + row * to_row, source + row * of_row, width, size)
         elif width == 1:
             ones(to, to_row, to_column, source, of_row, of_column, rows, columns)
         elif width == 2:
@@ -131,7 +131,7 @@ def memory_copy(target: Any, source: Any, size: Any) -> Any:
 
 
 @intrinsic
-def _fill(target: Any, source: Any, width: Any, size: Any) -> Any:
+def fill(target: Any, source: Any, width: Any, size: Any) -> Any:
     """Fills bytes, at least one element, with the element of a width at an address."""
 
     def generate(builder: Any, arguments: Any) -> None:
@@ -196,7 +196,6 @@ def _strided(width: int) -> Any:
 
 
 def element_copy(width: int) -> Any:
-    """The operation that copies an element of a width."""
     kind = ir.IntType(8 * width)
 
     @intrinsic
@@ -208,6 +207,44 @@ def element_copy(width: int) -> Any:
         return types.void(types.int64, types.int64), generate
 
     return copy_one
+
+
+def block_copy() -> Any:
+    """The kernel `copy(target, source, size)`, which copies bytes: single elements without a call."""
+    one, two, four, eight, copy_bytes = (*(element_copy(width) for width in (1, 2, 4, 8)), memory_copy)
+
+    @jit
+    def copy(to: Any, source: Any, size: Any) -> None:
+        if size == 4:
+            four(to, source)
+        elif size == 2:
+            two(to, source)
+        elif size == 8:
+            eight(to, source)
+        elif size == 1:
+            one(to, source)
+        else:
+            copy_bytes(to, source, size)
+
+    return copy
+
+
+def _signed_load(bits: int) -> Any:
+    """The intrinsic that loads a signed integer."""
+    kind = ir.IntType(bits)
+
+    @intrinsic
+    def load(address: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            value = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()), align=bits // 8)
+            return value if bits == ADDRESS.width else builder.sext(value, ADDRESS)
+
+        return types.int64(types.int64), generate
+
+    return load
+
+
+word_at, long_at = _signed_load(32), _signed_load(64)
 
 
 def _converted_row(to_halves: bool, isa: Isa) -> Any:

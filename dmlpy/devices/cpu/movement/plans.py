@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.movement.blocks import DepthToSpaceBaseDesc, SpaceToDepthBaseDesc, UnfoldDesc
-from dmlpy.operators.movement.copy import CastDesc, JoinDesc, SplitDesc, TileDesc
+from dmlpy.operators.movement.copy import CastDesc, JoinDesc, ReverseSubsequencesDesc, SplitDesc, TileDesc
 from dmlpy.operators.movement.slicing import Padding1Desc, PaddingDesc, Slice1Desc, SliceDesc, SliceGradDesc
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
     from dmlpy.devices.cpu.movement.plan import CopyPlan
+    from dmlpy.devices.cpu.movement.reversal import ReversalPlan
 
 _MOST_COPIES = 512
 """The most copies of a plan: each takes some time on its own."""
@@ -59,6 +60,13 @@ def cast_plan(desc: CastDesc) -> CopyPlan | FewPlan | str:
 @plan(JoinDesc)
 def join_plan(desc: JoinDesc) -> CopyPlan | str:
     return copy_plan(desc, "join_copies", count=len(desc.input_tensors))
+
+
+@plan(ReverseSubsequencesDesc)
+def reversal_plan(desc: ReverseSubsequencesDesc) -> ReversalPlan | str:
+    from dmlpy.devices.cpu.movement.reversal import ReversalPlan
+
+    return "compiled reversals move whole bytes" if desc.input_tensor.data_type.bits == 4 else ReversalPlan(desc)
 
 
 @plan(SplitDesc)
