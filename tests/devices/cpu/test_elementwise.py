@@ -189,3 +189,23 @@ def test_each_operator_of_a_chain_of_halves_is_rounded() -> None:
     gates = np.clip(np.float32(0.2) * products + np.float32(0.5), np.float32(0), np.float32(1))
     expected = (gates.astype(np.float16).astype(np.float32) * factors).astype(np.float16)
     np.testing.assert_array_equal(dml.compile(graph, "cpu")(a=x, b=factors)["y"], expected)
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+def test_remainders_are_exact(data_type: str) -> None:
+    """Bit by bit those of C: of any floats, whose quotients may have 277 bits, and of infinities, zeros and NaN."""
+    rng, kind = np.random.default_rng(6), np.dtype(TYPES[data_type])
+    bits = rng.integers(0, 1 << 8 * kind.itemsize, (2, 3000)).astype(f"u{kind.itemsize}").view(kind)
+    near, special = rng.normal(scale=50.0, size=(2, 500)).astype(kind), np.array([*SPECIAL, 7, -7, 3]).astype(np.float32)
+    with np.errstate(over="ignore"):
+        pairs = np.stack(np.meshgrid(special, special)).reshape(2, -1).astype(kind)
+    a, b = np.concatenate([bits, near, pairs], axis=1)
+    tensor = dml.TensorDesc.of(a)
+    for desc_kind, function in ((dml.ElementWiseModulusTruncateDesc, np.fmod), (dml.ElementWiseModulusFloorDesc, np.remainder)):
+        found = np.asarray(
+            dml.compile(desc_kind(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor), "cpu")(a_tensor=a, b_tensor=b).output_tensor
+        )
+        with np.errstate(all="ignore"):
+            expected = function(a.astype(np.float32), b.astype(np.float32)).astype(kind)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(found)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import failures_in_layouts
+from tests.support.layout_runs import failures_in_layouts, run
 
 pytest.importorskip("llvmlite")
 
@@ -213,3 +213,24 @@ def test_gathered_halves_keep_their_bits(device: str) -> None:
     ).with_outputs("output_tensor")
     found = dml.compile(desc, device)(input_tensor=bits.view(np.float16), indices_tensor=indices).output_tensor
     np.testing.assert_array_equal(np.ascontiguousarray(found).view(np.uint16).reshape(512, 128), bits[indices[0]])
+
+
+# classes
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32"])
+def test_elements_that_are_not_finite(data_type: str) -> None:
+    """NaN of both signs, quiet or not, and the infinities that are asked for; packed, with gaps and repeated."""
+    bits = [0x7C00, 0xFC00, 0x7C01, 0xFE00, 0x7BFF, 0x8000, 0x3C00]
+    wide = [0x7F800000, 0xFF800000, 0x7F800001, 0xFFC00000, 0x7F7FFFFF, 0x80000000, 0x3F800000]
+    kind = "u2" if data_type == "FLOAT16" else "u4"
+    x = np.random.default_rng(5).choice(np.array(bits if kind == "u2" else wide, kind), (3, 5, 37)).view(data_type.lower())
+    for strides in (None, (200, 39, 1), (1, 3, 15)):
+        out = tensor("UINT8", 3, 5, 37, strides=strides)
+        source = tensor(data_type, 3, 5, 37, strides=strides)
+        rows: list[tuple[Any, Any]] = [(dml.ElementWiseIsNaNDesc(input_tensor=tensor(data_type, 3, 5, 37), output_tensor=out), np.isnan)]
+        for mode, function in (("EITHER", np.isinf), ("POSITIVE", np.isposinf), ("NEGATIVE", np.isneginf)):
+            rows.append((dml.ElementWiseIsInfinityDesc(input_tensor=source, output_tensor=out, infinity_mode=mode), function))
+        for desc, function in rows:
+            assert not isinstance(compiled_plan(desc), str)
+            np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], function(x))

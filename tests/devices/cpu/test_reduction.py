@@ -263,6 +263,24 @@ def test_running_sums(name: str, data_type: str) -> None:
 
 
 @pytest.mark.parametrize("data_type", TYPES)
+def test_running_products(data_type: str) -> None:
+    """Those of the definition, in float64 and rounded at the end, along rows and columns: a part of them leaves float32's range."""
+    values = np.random.default_rng(4).uniform(0.5, 1.5, (3, 19, 37)).astype(np.float32)
+    values[0, :4], values[0, 4:9, 3:5], values[1, 0, 0], values[2, 5] = 1e-12, 1e12, -0.0, np.nan
+    with np.errstate(over="ignore"):
+        x = values.astype(data_type.lower())
+    increasing, decreasing = "INCREASING", "DECREASING"
+    for axis, direction, exclusive in ((1, increasing, False), (1, decreasing, True), (2, decreasing, False), (2, increasing, True)):
+        own: Any = {"axis": axis, "axis_direction": direction, "has_exclusive_product": exclusive}
+        desc = dml.CumulativeProductDesc(input_tensor=tensor(values.shape, None, data_type), **own).with_outputs("output_tensor")
+        assert not isinstance(compiled_plan(desc), str)
+        y = run(desc, {"input_tensor": x}, "cpu")["output_tensor"]
+        expected = np.asarray(dml.reference(desc, {"input_tensor": x.astype(np.float64)}).output_tensor)
+        with np.errstate(over="ignore"):
+            assert_close(y, expected.astype(y.dtype), y.dtype, what=f"axis {axis}")
+
+
+@pytest.mark.parametrize("data_type", TYPES)
 @pytest.mark.parametrize("name", [name for name in SOFTMAX if name.startswith("row") and "two" not in name])
 def test_hardmax(name: str, data_type: str) -> None:
     """The first of equal entries, NaN before all others, and of a row of the lowest entries the first one."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, HALF_RESULT, HALF_X, HALF_Y, Code, EncodedInstruction, ProgramParameters
+from dmlpy.devices.cpu.elementwise.remainder import floored_remainder, remainder
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, Simd, copy_float, float_at, integer_at, set_float, set_integer, simd_of, struct_view
@@ -59,6 +60,8 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.RELU_GRADIENT: lambda x, y, a, b: math.select(math.less(zero, x), y, zero),
         Code.CLIP_GRADIENT: lambda x, y, a, b: math.within(x, y, a, b),
         Code.SIGN: lambda x, y, a, b: math.sign(x),
+        Code.MODULUS_TRUNCATE: lambda x, y, a, b: remainder(math, builder, x, y),
+        Code.MODULUS_FLOOR: lambda x, y, a, b: floored_remainder(math, builder, x, y),
     }
 
 

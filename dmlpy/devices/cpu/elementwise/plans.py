@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.elementwise.few_plan import LOGIC, few_plan
+from dmlpy.description.enums import DataType, IsInfinityMode
 from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 from dmlpy.operators.activation import ActivationIdentityDesc
+from dmlpy.operators.elementwise.logic import ElementWiseIsInfinityDesc, ElementWiseIsNaNDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
-    from dmlpy.devices.cpu.movement.plan import CopyPlan
+    from dmlpy.devices.cpu.movement.plan import ClassesPlan, CopyPlan
 
 
 def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan | str:
@@ -37,6 +38,24 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan
 
 
 plan(*OPERATORS, *LOGIC, derived=False)(elementwise_plan)
+
+
+@plan(ElementWiseIsNaNDesc, ElementWiseIsInfinityDesc)
+def classes_plan(desc: ElementWiseIsNaNDesc | ElementWiseIsInfinityDesc) -> ClassesPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.movement.copies import identity_copies
+    from dmlpy.devices.cpu.movement.plan import NEGATIVE, NOT_A_NUMBER, POSITIVE, ClassesPlan
+
+    assert desc.output_tensor is not None  # guaranteed by the check
+    if desc.input_tensor.data_type not in (DataType.FLOAT16, DataType.FLOAT32) or desc.output_tensor.data_type is not DataType.UINT8:
+        return "compiled tests of elements read FLOAT16 or FLOAT32 and write UINT8"
+    if isinstance(desc, ElementWiseIsNaNDesc):
+        classes = NOT_A_NUMBER
+    else:
+        own = {IsInfinityMode.POSITIVE: POSITIVE, IsInfinityMode.NEGATIVE: NEGATIVE}
+        classes = own.get(desc.infinity_mode, POSITIVE + NEGATIVE)
+    (copy,) = identity_copies(desc)
+    return ClassesPlan(copy, classes)
 
 
 def is_groupable(desc: OperatorDesc) -> bool:

@@ -76,6 +76,10 @@ class Code(IntEnum):
     """0 where x <= a or x >= b, else y."""
     SIGN = auto()
     """-1, 0 or 1; 0 where x is NaN."""
+    MODULUS_TRUNCATE = auto()
+    """The remainder of x / y with the sign of x."""
+    MODULUS_FLOOR = auto()
+    """The remainder of x / y with the sign of y."""
 
 
 EXPENSIVE = frozenset(
@@ -92,6 +96,8 @@ EXPENSIVE = frozenset(
         Code.SQRT,
         Code.SOFTPLUS,
         Code.PARAMETRIC_SOFTPLUS,
+        Code.MODULUS_TRUNCATE,
+        Code.MODULUS_FLOOR,
     }
 )
 """The instructions that take several times as long as an addition."""
@@ -321,6 +327,8 @@ _OF_OPERATORS: dict[type[Any], Translation] = {
     arithmetic.ElementWiseDivideDesc: _binary(Code.DIVIDE),
     arithmetic.ElementWiseMaxDesc: _binary(Code.MAX),
     arithmetic.ElementWiseMinDesc: _binary(Code.MIN),
+    arithmetic.ElementWiseModulusTruncateDesc: _binary(Code.MODULUS_TRUNCATE),
+    arithmetic.ElementWiseModulusFloorDesc: _binary(Code.MODULUS_FLOOR),
     arithmetic.ElementWiseMeanDesc: _mean,
     arithmetic.ElementWiseDifferenceSquareDesc: _difference_square,
     arithmetic.ElementWiseConstantPowDesc: _square,

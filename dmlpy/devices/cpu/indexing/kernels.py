@@ -17,19 +17,17 @@ _WORD_BYTES, _WORD, _LARGEST = 4, 0xFFFFFFFF, (1 << 63) - 1
 
 
 @jit
-def _index_at(p: IndexingParameters, address: Any, size: Any) -> Any:
-    """The index at an address into a dimension of a size, counted from its start. One out of range stays so."""
-    if p.index_bytes == _WORD_BYTES:
+def _index_at(width: Any, signed: Any, address: Any, size: Any) -> Any:
+    """The index of some bytes at an address into a dimension of a size, counted from its start. One out of range stays so."""
+    if width == _WORD_BYTES:
         index = word_at(address)
-        if p.signed == 0:
+        if signed == 0:
             index &= _WORD
     else:
         index = long_at(address)
-        if p.signed == 0 and index < 0:
+        if signed == 0 and index < 0:
             index = _LARGEST  # above any size
-    if p.signed != 0 and index < 0:
-        index += size
-    return index
+    return index + size if signed != 0 and index < 0 else index
 
 
 def _for_each_unit(run: Any) -> TaskBody:
@@ -59,20 +57,25 @@ def build_blocks(scatters: bool) -> TaskBody:
 
     @jit
     def run(p: IndexingParameters, first: Any, last: Any) -> None:
-        for unit in range(first, last):
-            address = p.indices + unit % p.period * p.axes * p.index_bytes
-            number, inside = 0, True
-            for axis in range(p.axes):
-                size = long_at(p.sizes + 8 * axis)
-                index = _index_at(p, address + axis * p.index_bytes, size)
-                inside = inside and 0 <= index < size
-                number = number * size + min(max(index, 0), size - 1)
-            indexed, other = p.indexed + unit // p.per_batch * p.batch_size + number * p.block, p.other + unit * p.block
-            if scatters:
-                if inside:
-                    copy(indexed, other, p.block)
-            else:
-                copy(other, indexed, p.block)
+        # In variables: what is written might be the parameters, for all that LLVM knows.
+        axes, width, signed, sizes, block = p.axes, p.index_bytes, p.signed, p.sizes, p.block
+        while first < last:
+            batch, place = first // p.per_batch, first % p.period
+            following = min(last, first - place + p.period, (batch + 1) * p.per_batch)
+            indexed, indices, others = p.indexed + batch * p.batch_size, p.indices + (place - first) * axes * width, p.other
+            for unit in range(first, following):
+                number, inside = 0, True
+                for axis in range(axes):
+                    size = long_at(sizes + 8 * axis)
+                    index = _index_at(width, signed, indices + (unit * axes + axis) * width, size)
+                    inside = inside and 0 <= index < size
+                    number = number * size + min(max(index, 0), size - 1)
+                if scatters:
+                    if inside:
+                        copy(indexed + number * block, others + unit * block, block)
+                else:
+                    copy(others + unit * block, indexed + number * block, block)
+            first = following
 
     return _for_each_unit(run)
 
@@ -91,10 +94,11 @@ def build_elements(scatters: bool, width: int) -> TaskBody:
         size = long_at(p.sizes)
         for unit in range(first, last):
             indexed, other = p.indexed + unit // p.per_batch * p.batch_size, p.other + unit * p.columns * width
-            indices = p.indices + unit * p.columns * p.index_bytes
+            index_width, signed, column_step, index_step = p.index_bytes, p.signed, p.column_step, p.index_step
+            indices = p.indices + unit * p.columns * index_width
             for column in range(p.columns):
-                index = _index_at(p, indices + column * p.index_bytes, size)
-                place = indexed + column * p.column_step + min(max(index, 0), size - 1) * p.index_step
+                index = _index_at(index_width, signed, indices + column * index_width, size)
+                place = indexed + column * column_step + min(max(index, 0), size - 1) * index_step
                 if scatters:
                     if 0 <= index < size:
                         copy(place, other + column * width)
@@ -117,10 +121,11 @@ def build_one_hot(width: int) -> TaskBody:
         size = long_at(p.sizes)
         repeat(p.indexed + first * p.batch_size, p.other, width, (last - first) * p.batch_size)
         for unit in range(first, last):
-            indexed, indices = p.indexed + unit * p.batch_size, p.indices + unit * p.columns * p.index_bytes
-            for column in range(p.columns):
-                index = _index_at(p, indices + column * p.index_bytes, size)
+            index_width, signed, columns, value = p.index_bytes, p.signed, p.columns, p.other + width
+            indexed, indices = p.indexed + unit * p.batch_size, p.indices + unit * columns * index_width
+            for column in range(columns):
+                index = _index_at(index_width, signed, indices + column * index_width, size)
                 if 0 <= index < size:
-                    copy(indexed + (index * p.columns + column) * width, p.other + width)
+                    copy(indexed + (index * columns + column) * width, value)
 
     return _for_each_unit(run)

@@ -32,9 +32,8 @@ def build_copies(isa: Isa) -> TaskBody:
     copy_bytes, fill_row = memory_copy, fill
 
     @jit
-    def copy_block(
-        width: Any, to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any
-    ) -> None:
+    def copy_block(p: Any, to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any) -> None:
+        width = p.width
         size, is_thin = columns * width, columns < _THIN and rows > columns
         if to_column == width and of_column == width and (not is_thin or to_row == size == of_row):
             if to_row == size == of_row:
@@ -54,7 +53,7 @@ def build_copies(isa: Isa) -> TaskBody:
         else:
             eights(to, to_row, to_column, source, of_row, of_column, rows, columns)
 
-    return _for_each_block(copy_block)
+    return for_each_block(copy_block)
 
 
 def build_conversions(isa: Isa) -> TaskBody:
@@ -63,21 +62,21 @@ def build_conversions(isa: Isa) -> TaskBody:
 
     @jit
     def convert_block(
-        width: Any, to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any
+        p: Any, to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any
     ) -> None:
         if columns == 1:  # rows are then vectors
             to_column, of_column, rows, columns = to_row, of_row, 1, rows
         for row in range(rows):
-            if width == _HALF_BYTES:
+            if p.width == _HALF_BYTES:
                 to_halves(to + row * to_row, to_column, source + row * of_row, of_column, columns)
             else:
                 to_floats(to + row * to_row, to_column, source + row * of_row, of_column, columns)
 
-    return _for_each_block(convert_block)
+    return for_each_block(convert_block)
 
 
-def _for_each_block(copy_block: Any) -> TaskBody:
-    """Calls copy_block(width, target, its row and column, source, its row and column, rows, columns) for each block."""
+def for_each_block(copy_block: Any) -> TaskBody:
+    """Calls copy_block(p, target, its row and column, source, its row and column, rows, columns) for each block."""
     parameters_at, copy_at = struct_view(CopiesParameters), struct_view(EncodedCopy)
 
     @jit
@@ -97,7 +96,7 @@ def _for_each_block(copy_block: Any) -> TaskBody:
             rows = min(rows, c.split_size - split * rows)
         else:
             columns = min(columns, c.split_size - split * columns)
-        copy_block(p.width, to, c.to_row, c.to_column, source, c.of_row, c.of_column, rows, columns)
+        copy_block(p, to, c.to_row, c.to_column, source, c.of_row, c.of_column, rows, columns)
 
     def copy(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)

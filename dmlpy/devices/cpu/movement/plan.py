@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.elementwise.blocks import Blocks
-from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -27,6 +27,11 @@ COPIES = Kernel("dmlpy.devices.cpu.movement.kernels:build_copies", 5)
 """Copies of elements as they are: the instruction set."""
 CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_conversions", 5)
 """Conversions between FLOAT16 and FLOAT32: the instruction set."""
+CLASSES = Kernel("dmlpy.devices.cpu.movement.class_kernels:build_classes", 5)
+"""Which elements are not finite: whether of FLOAT16, and the instruction set."""
+
+NOT_A_NUMBER, POSITIVE, NEGATIVE = 1, 2, 4
+"""The classes of elements that are not finite, as bits: NaN and the infinities."""
 
 _BLOCK = 1 << 14
 """Elements of a block, at most."""
@@ -46,6 +51,7 @@ class CopiesParameters(CountedParameters):
     copies: Count = field("copies")
     table: Address = field("the copies, `EncodedCopy`s")
     bases: Address = field("the addresses of each copy's first target and source, int64 [copies, 2]")
+    classes: Count = field("of CLASSES, the sum of the classes whose elements give 1; the others give 0")
     axes: Address = field(
         "the axes of the blocks of all copies, each copy's innermost first, int64 [axes, 3]: "
         "blocks, and the bytes from one to the next in target and source"
@@ -112,6 +118,7 @@ class CopyPlan(PlanWithoutConstants):
     """
 
     temporary_size = 0
+    _classes = 0
 
     def __init__(self, copies: Sequence[Copy], converts: bool = False) -> None:
         self._copies, self._converts = [copy for copy in copies if copy.target.array.size], converts
@@ -151,8 +158,10 @@ class CopyPlan(PlanWithoutConstants):
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         count = f"{len(self._copies)} cop{'ies' if len(self._copies) > 1 else 'y'}"
-        what = "converted" if self._converts else f"of {self._width} byte{'s' * (self._width > 1)}"
-        return f"compiled by LLVM on {threads}; {count}, {self._elements} elements {what}"
+        return f"compiled by LLVM on {threads}; {count}, {self._elements} elements {self._what()}"
+
+    def _what(self) -> str:
+        return "converted" if self._converts else f"of {self._width} byte{'s' * (self._width > 1)}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_addresses([view.address(tensors) for copy in self._copies for view in (copy.target, copy.source)])
@@ -164,11 +173,31 @@ class CopyPlan(PlanWithoutConstants):
             "width": self._width,
             "blocks": self._blocks,
             "copies": len(self._copies),
+            "classes": self._classes,
             "table": self._table,
             "axes": self._axes,
             "bases": bases,
         }
         return TaskLaunch.of(self._kernel(), CopiesParameters.bound(values), self._threads, self._constants)
+
+
+class ClassesPlan(CopyPlan):
+    """A byte for each element, 1 for those of some classes.
+
+    Args:
+        copy: from elements of FLOAT32 or FLOAT16 to bytes.
+        classes: the sum of the classes.
+    """
+
+    def __init__(self, copy: Copy, classes: int) -> None:
+        super().__init__([copy])
+        self._classes, self._halves = classes, copy.source.array.itemsize == FLOAT_BYTES // 2
+
+    def _what(self) -> str:
+        return "tested"
+
+    def _kernel(self) -> Function:
+        return CLASSES(self._halves, host_isa())
 
 
 def _overlaps(copies: Sequence[Copy]) -> bool:

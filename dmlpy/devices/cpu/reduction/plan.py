@@ -78,8 +78,8 @@ class GroupParameters(CountedParameters):
     squares: Flag = field("whether a reduction adds squares")
     magnitudes: Flag = field("whether a reduction adds magnitudes")
     factor: Float64 = field("what a reduction's sum is multiplied by; of an extreme 1 for the largest, -1 for the smallest")
-    backward: Flag = field("whether running sums begin with the last entry")
-    exclusive: Flag = field("whether a running sum is that of the entries before")
+    backward: Flag = field("whether running sums and products begin with the last entry")
+    exclusive: Flag = field("whether a running sum or product is that of the entries before")
     low: Float32 = field("the lower bound of a normalization's results")
 
 
@@ -95,6 +95,8 @@ HARDMAX = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_hardmax", 5)
 """Hardmax of rows: whether of FLOAT16, and the instruction set."""
 RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_running_sum", 5)
 """Running sums: the layout of the entries, whether of FLOAT16, and the instruction set."""
+RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_running_product", 5)
+"""Running products; the choices are those of running sums."""
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
@@ -288,21 +290,22 @@ class CompiledReductionPlan(_GroupsPlan):
         return self._values
 
 
-class CompiledRunningSumPlan(_GroupsPlan):
-    """The running sum of each group.
+class CompiledRunningPlan(_GroupsPlan):
+    """The running sum or product of each group.
 
     Args:
         groups: the layout of the entries, which have one axis.
+        multiplies: whether it is the product.
         backward: whether it begins with the last entry.
-        exclusive: whether a result is the sum of the entries before.
+        exclusive: whether a result is that of the entries before.
     """
 
-    def __init__(self, groups: Groups, backward: bool, exclusive: bool) -> None:
+    def __init__(self, groups: Groups, multiplies: bool, backward: bool, exclusive: bool) -> None:
         super().__init__(groups)
-        self._values = {"backward": backward, "exclusive": exclusive}
+        self._multiplies, self._values = multiplies, {"backward": backward, "exclusive": exclusive}
 
     def _kernel(self) -> Function:
-        return RUNNING_SUM(self._groups.layout, self._groups.halves, host_isa())
+        return (RUNNING_PRODUCT if self._multiplies else RUNNING_SUM)(self._groups.layout, self._groups.halves, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values
@@ -310,6 +313,8 @@ class CompiledRunningSumPlan(_GroupsPlan):
 
 class CompiledHardmaxPlan(_GroupsPlan):
     """Hardmax of rows, whose entries have one axis."""
+
+    _stages = False
 
     def _kernel(self) -> Function:
         return HARDMAX(self._groups.halves, host_isa())

@@ -1,4 +1,4 @@
-"""The compiled plans of running sums, of the reductions that are sums, means, and largest or smallest elements, and of their indices."""
+"""The compiled plans of running sums and products, and of the reductions that are sums, means, and largest or smallest elements."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import AxisDirection, ReduceFunction
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeSummationDesc, ReduceDesc
+from dmlpy.operators.reduction import CumulativeProductDesc, CumulativeSummationDesc, ReduceDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.reduction.index_plan import IndexReductionPlan
-    from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, CompiledRunningSumPlan
+    from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, CompiledRunningPlan
 
 _SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.SUM_SQUARE}
 _EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
@@ -27,21 +26,14 @@ def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | str:
     return groups if isinstance(groups, str) else CompiledReductionPlan(groups, desc.function)
 
 
-@plan(CumulativeSummationDesc)
-def running_sum_plan(desc: CumulativeSummationDesc) -> CompiledRunningSumPlan | str:
+@plan(CumulativeSummationDesc, CumulativeProductDesc)
+def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> CompiledRunningPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.reduction.plan import CompiledRunningSumPlan, Groups
+    from dmlpy.devices.cpu.reduction.plan import CompiledRunningPlan, Groups
 
     groups = Groups.of(desc.tensors(), {desc.axis})
     if isinstance(groups, str):
         return groups
-    return CompiledRunningSumPlan(groups, desc.axis_direction is AxisDirection.DECREASING, desc.has_exclusive_sum)
-
-
-@plan(ArgminDesc, ArgmaxDesc)
-def index_plan(desc: ArgminDesc | ArgmaxDesc) -> IndexReductionPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.reduction.index_plan import IndexReductionPlan, axes_of
-
-    axes = axes_of(desc)
-    return axes if isinstance(axes, str) else IndexReductionPlan(desc, axes, 1 if isinstance(desc, ArgmaxDesc) else -1)
+    multiplies = isinstance(desc, CumulativeProductDesc)
+    exclusive = desc.has_exclusive_product if isinstance(desc, CumulativeProductDesc) else desc.has_exclusive_sum
+    return CompiledRunningPlan(groups, multiplies, desc.axis_direction is AxisDirection.DECREASING, exclusive)

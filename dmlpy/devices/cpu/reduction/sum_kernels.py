@@ -1,18 +1,21 @@
-"""The compiled functions that reduce each group to one element: sums, and the largest or smallest; running sums and hardmax."""
+"""The compiled functions that reduce each group to one element: sums, and the largest or smallest; running sums and products; hardmax."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from llvmlite import ir
 
-from dmlpy.devices.cpu.compiler.functions import jit
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.pooling.kernels import maximum_of
 from dmlpy.devices.cpu.reduction.kernels import for_each_unit, horizontal_sum, lane_selector
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
-from dmlpy.devices.cpu.simd import float_at, set_float, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, float_at, set_float, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
@@ -36,6 +39,11 @@ def build_reduction(layout: Layout, extreme: bool, halves: bool, isa: Isa) -> Ta
         unit = _largest_of_row(halves, isa) if extreme else _sum_of_row(halves, isa)
     else:
         unit = _reduced_columns(extreme, halves, isa)
+    return _for_each_unit(unit, halves, isa)
+
+
+def _for_each_unit(unit: Any, halves: bool, isa: Isa) -> TaskBody:
+    """Calls unit(p, x, y, left) for each unit, on the tensors as they are; the arguments are those of `kernels.for_each_unit`."""
     vector, lanes, parameters_at = isa.lanes * load_store_of(halves, isa).size, isa.lanes, struct_view(GroupParameters)
 
     def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
@@ -201,10 +209,9 @@ def build_running_sum(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
     return for_each_unit(sum_row if layout == "rows" else sum_columns, layout, halves, isa)
 
 
-def build_hardmax(halves: bool, isa: Isa) -> TaskBody:
-    """Builds a thread's part of a hardmax of rows, to be compiled. The arguments are those of `build_running_sum`."""
-    simd, load_store, maximum, lanes = simd_of(isa), load_store_of(False, isa), maximum_of(isa), isa.lanes
-    all_of, read, write, lane_of, select_first = simd.all_of, load_store.load, load_store.store, simd.lane, lane_selector(isa)
+def build_running_product(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of running products, in double precision, to be compiled. The arguments are those of `build_running_sum`."""
+    lanes = isa.lanes if layout == "columns" else 1
 
     @jit
     def unit(
@@ -219,23 +226,63 @@ def build_hardmax(halves: bool, isa: Isa) -> TaskBody:
         group1: Any,
         left: Any,
     ) -> None:
-        size, largest = p.entry_size, all_of(_LOWEST)
-        for at in range(0, size, lanes):
-            value = read(x + at * FLOAT_BYTES, size - at)
-            largest = maximum(largest, value if size - at >= lanes else select_first(size - at, value, all_of(_LOWEST)))
-        limit = lane_of(largest, 0)
+        for lane in range(min(lanes, left)):
+            total = 1.0
+            for number in range(p.entry_size):
+                at = p.entry_size - 1 - number if p.backward != 0 else number
+                following = total * np.float64(float_at(x + lane * FLOAT_BYTES + at * x_entry))
+                set_float(y + lane * FLOAT_BYTES + at * y_entry, np.float32(total if p.exclusive != 0 else following))
+                total = following
+
+    return for_each_unit(unit, layout, halves, isa)
+
+
+def build_hardmax(halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a hardmax of rows, to be compiled. The arguments are those of `build_running_sum`."""
+    simd, load_store, maximum, lanes = simd_of(isa), load_store_of(halves, isa), maximum_of(isa), isa.lanes
+    read, write, set_one, size = load_store.load, load_store.store, load_store.store_one, load_store.size
+    all_of, lane_of, select_first, first_of = simd.all_of, simd.lane, lane_selector(isa), _first_winner(isa)
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        count, a, b = p.entry_size, all_of(_LOWEST), all_of(_LOWEST)
+        whole = count // (2 * lanes) * (2 * lanes)
+        for at in range(0, whole, 2 * lanes):
+            a, b = maximum(a, read(x + at * size, lanes)), maximum(b, read(x + (at + lanes) * size, lanes))
+        for at in range(whole, count, lanes):
+            a = maximum(a, select_first(count - at, read(x + at * size, count - at), all_of(_LOWEST)))
+        a = maximum(a, b)
+        limit = lane_of(a, 0)
         for lane in range(1, lanes):
-            value = lane_of(largest, lane)
+            value = lane_of(a, lane)
             if value > limit or value != value:
                 limit = value
         winner = 0
-        while winner < size:
-            value = float_at(x + winner * FLOAT_BYTES)
-            if value == limit or value != value:
+        while winner < count:
+            lane = first_of(read(x + winner * size, count - winner), all_of(limit))
+            winner += lane
+            if lane < lanes:
                 break
-            winner += 1
-        for at in range(0, size, lanes):
-            write(y + at * FLOAT_BYTES, all_of(_ZERO), size - at)
-        set_float(y + winner * FLOAT_BYTES, np.float32(1.0))
+        for at in range(0, count, lanes):
+            write(y + at * size, all_of(_ZERO), count - at)
+        set_one(y + winner * size, np.float32(1.0))
 
-    return for_each_unit(unit, "rows", halves, isa)
+    return _for_each_unit(unit, halves, isa)
+
+
+def _first_winner(isa: Isa) -> Any:
+    """The intrinsic `first(x, limit)`: the first lane that is the limit or NaN, or the number of lanes if there is none."""
+    bits, kind = ir.IntType(isa.lanes), simd_of(isa).kind
+
+    @intrinsic
+    def first(x: Any, limit: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            x, limit = arguments
+            wins = builder.or_(builder.fcmp_ordered("==", x, limit), builder.fcmp_unordered("uno", x, x))
+            function = declared(builder.module, ir.FunctionType(bits, [bits, ir.IntType(1)]), f"llvm.cttz.i{isa.lanes}")
+            found = builder.call(function, [builder.bitcast(wins, bits), ir.IntType(1)(0)])
+            return builder.zext(found, ADDRESS)
+
+        return types.int64(kind, kind), generate
+
+    return first

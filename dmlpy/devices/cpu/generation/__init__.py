@@ -1,0 +1,1 @@
+"""The compiled plans of the operators that generate tensors."""

@@ -1,0 +1,60 @@
+"""The compiled plans of DIAGONAL_MATRIX, DIAGONAL_MATRIX1 and FILL_VALUE_SEQUENCE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.operators.generation import DiagonalMatrix1Desc, DiagonalMatrixDesc, FillValueSequenceDesc
+
+if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.generation.plan import BandsPlan, SequencePlan
+
+
+def _refusal(*tensors: TensorDesc | None) -> str | None:
+    """Why there is no compiled form for these tensors; None if there is one."""
+    present = [tensor for tensor in tensors if tensor is not None]
+    if any(tensor.data_type.bits == 4 for tensor in present):
+        return "compiled matrices have elements of whole bytes"
+    return None if all(tensor.is_packed for tensor in present) else "compiled generation needs packed tensors"
+
+
+@plan(DiagonalMatrixDesc)
+def diagonal_plan(desc: DiagonalMatrixDesc) -> BandsPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.generation.plan import BandsPlan
+    from dmlpy.reference.conversion import of_float
+
+    value = of_float(desc.value, desc.output_tensor.data_type)
+    return _refusal(desc.output_tensor) or BandsPlan(desc.output_tensor, False, value, [(desc.offset, desc.offset + 1)])
+
+
+@plan(DiagonalMatrix1Desc)
+def band_plan(desc: DiagonalMatrix1Desc) -> BandsPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.generation.plan import BandsPlan
+    from dmlpy.reference.conversion import of_scalar
+
+    output, begin, end = desc.output_tensor, desc.diagonal_fill_begin, desc.diagonal_fill_end
+    assert output is not None  # guaranteed by the check
+    if refusal := _refusal(desc.input_tensor, output):
+        return refusal
+    # The other way round, all is filled but what is between them.
+    bands = [(begin, end)] if begin <= end else [(begin, output.sizes[-1]), (-output.sizes[-2], end)]
+    return BandsPlan(output, desc.input_tensor is not None, of_scalar(desc.value, desc.value_data_type), bands)
+
+
+@plan(FillValueSequenceDesc)
+def sequence_plan(desc: FillValueSequenceDesc) -> SequencePlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.generation.plan import SequencePlan
+    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.reference.conversion import of_scalar
+
+    output, kind = desc.output_tensor, desc.value_data_type
+    if output.data_type not in (DataType.FLOAT16, DataType.FLOAT32):
+        return "of the sequences those of FLOAT16 and FLOAT32 have a compiled form"
+    start, delta = (float(of_scalar(value, kind)) for value in (desc.value_start, desc.value_delta))
+    return _refusal(output) or refusal_of({output.data_type}) or SequencePlan(output, start, delta)
