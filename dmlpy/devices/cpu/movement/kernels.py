@@ -246,6 +246,16 @@ def _signed_load(bits: int) -> Any:
 word_at, long_at = _signed_load(32), _signed_load(64)
 
 
+@intrinsic
+def set_long(address: Any, value: Any) -> Any:
+    """Stores a 64-bit integer that no other thread reads."""
+
+    def generate(builder: Any, arguments: Any) -> None:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], ADDRESS.as_pointer()), align=8)
+
+    return types.void(types.int64, types.int64), generate
+
+
 def _converted_row(to_halves: bool, isa: Isa) -> Any:
     """The kernel that converts a row of elements."""
     of_size, to_size = (FLOAT_BYTES, _HALF_BYTES) if to_halves else (_HALF_BYTES, FLOAT_BYTES)

@@ -1,4 +1,4 @@
-"""The compiled plans of MAX_POOLING and AVERAGE_POOLING, in all their versions, and of MAX_POOLING_GRAD."""
+"""The compiled plans of MAX_POOLING and AVERAGE_POOLING, in all their versions, of MAX_POOLING_GRAD, and of regions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc
 from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc, MaxPoolingGradDesc
+from dmlpy.operators.pooling.roi import ROIAlign1Desc, ROIAlignDesc, ROIPoolingDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.pooling.byte_plan import BytePoolingPlan
     from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingPlan
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
+    from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
+    from dmlpy.operators.pooling.roi import ForwardRegionsDesc
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 _MAX_SPARSITY = 16
@@ -55,6 +58,21 @@ def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> IndexedPoolin
     if desc.tensors()["input_tensor"].dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
     return refusal_of(types) or IndexedPoolingPlan(desc)
+
+
+@plan(ROIAlignDesc, ROIAlign1Desc, ROIPoolingDesc)
+def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
+
+    tensors = desc.tensors()
+    types = {tensors[place].data_type for place in ("input_tensor", "roi_tensor", "output_tensor")}
+    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
+        return "compiled poolings of regions have tensors of one type, FLOAT32 or FLOAT16"
+    if not all(tensor.is_packed for place, tensor in tensors.items() if place in ("roi_tensor", "batch_indices_tensor")):
+        return "compiled poolings of regions need packed regions"
+    return refusal_of(types) or RegionsPlan(desc)
 
 
 def _byte_plan(desc: ForwardPoolingDesc) -> BytePoolingPlan | str:

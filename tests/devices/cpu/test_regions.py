@@ -1,0 +1,99 @@
+"""Compiled poolings of regions against the definition: corners off the image, not finite and inverted, and very many samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.support.layout_runs import run
+from tests.support.tolerance import assert_close
+
+pytest.importorskip("llvmlite")
+
+from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.devices.cpu.pooling import region_plan
+
+IMAGES, REGIONS = (3, 4, 11, 13), 20
+SPREAD = (2000, 3, 170, 13)
+TYPES = {"FLOAT32": np.float32, "FLOAT16": np.float16}
+
+
+def tensor(data_type: str, *sizes: int, strides: Any = None) -> dml.TensorDesc:
+    return dml.TensorDesc(data_type=data_type, sizes=sizes, strides=strides)
+
+
+def _corners(rng: np.random.Generator, kind: Any) -> Any:
+    start, extent = rng.uniform(-8, 14, (REGIONS, 2)), rng.uniform(-3, 20, (REGIONS, 2))
+    found = np.concatenate([start, start + extent], axis=1)
+    found[0], found[1], found[2:9] = np.nan, 0.0, np.round(found[2:9] * 2) / 2
+    return found.astype(kind)
+
+
+def _images(rng: np.random.Generator, kind: Any) -> Any:
+    x = rng.normal(size=IMAGES)
+    x[2, 0, 3, 3] = np.nan
+    return x.astype(kind)
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("samples", [(2, 2), (1, 5), (1, 4_000_000_000)], ids=str)
+def test_samples(samples: tuple[int, int], data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy pools regions with more samples than a table holds, which a length of 2,000 pixels has here if nothing bounds them."""
+    monkeypatch.setattr(region_plan, "available_threads", lambda: 2)
+    monkeypatch.setattr(region_plan, "_WORK_OF_A_THREAD", 1)
+    rng, (least, most) = np.random.default_rng(1), samples
+    for number in range(4):
+        strides = SPREAD if number % 2 else None
+        corners = _corners(rng, TYPES[data_type])
+        if most > 9 and number == 1:
+            corners[3] = 0, 0, 2000, 3000
+        desc = dml.ROIAlign1Desc(
+            input_tensor=tensor(data_type, *IMAGES, strides=strides),
+            roi_tensor=tensor(data_type, 1, 1, REGIONS, 4),
+            batch_indices_tensor=tensor("UINT64" if number % 2 else "UINT32", 1, 1, 1, REGIONS),
+            output_tensor=tensor(data_type, REGIONS, 4, 3, 5, strides=(100, 1, 20, 4) if number % 2 else None),
+            reduction_function="MAX" if number in (1, 2) else "AVERAGE",
+            interpolation_mode="NEAREST_NEIGHBOR" if number == 3 else "LINEAR",
+            spatial_scale_x=0.9,
+            spatial_scale_y=1.1,
+            input_pixel_offset=0.5,
+            output_pixel_offset=-0.25,
+            out_of_bounds_input_value=0.5,
+            minimum_samples_per_output=least,
+            maximum_samples_per_output=most,
+            align_regions_to_corners=number > 1,
+        )
+        batches = rng.integers(0, 5, REGIONS).reshape(1, 1, 1, REGIONS)
+        arrays = {
+            "input_tensor": _images(rng, TYPES[data_type]),
+            "roi_tensor": corners.reshape(1, 1, REGIONS, 4),
+            "batch_indices_tensor": batches.astype(np.uint64 if number % 2 else np.uint32),
+        }
+        assert not isinstance(compiled_plan(desc), str)
+        expected = dml.reference(desc, arrays).as_dict()["output_tensor"]
+        found = run(desc, arrays, "cpu")["output_tensor"]
+        assert_close(found, np.asarray(expected, np.float64).astype(found.dtype), found.dtype, terms=64, what=str(number))
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+def test_maxima(data_type: str) -> None:
+    """Bit by bit: the maximum of pixels is one of them."""
+    rng = np.random.default_rng(2)
+    for scale in (1.0, 0.37):
+        corners = np.concatenate([rng.integers(-1, 5, (REGIONS, 1)), _corners(rng, np.float32)], axis=1)
+        corners[9], corners[10, 3:] = -np.inf, np.inf
+        desc = dml.ROIPoolingDesc(
+            input_tensor=tensor(data_type, *IMAGES, strides=SPREAD),
+            roi_tensor=tensor(data_type, 1, 1, REGIONS, 5),
+            output_tensor=tensor(data_type, REGIONS, 4, 3, 5, strides=(100, 1, 20, 4)),
+            pooled_size={"height": 3, "width": 5},
+            spatial_scale=scale,
+        )
+        kind = TYPES[data_type]
+        arrays = {"input_tensor": _images(rng, kind), "roi_tensor": corners.astype(kind).reshape(1, 1, REGIONS, 5)}
+        assert not isinstance(compiled_plan(desc), str)
+        expected = run(desc, arrays, "numpy")["output_tensor"]
+        np.testing.assert_array_equal(run(desc, arrays, "cpu")["output_tensor"], expected)
