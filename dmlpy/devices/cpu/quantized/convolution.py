@@ -411,7 +411,8 @@ class _DepthwiseTiling:
         wanted = ceil((_TILES_PER_THREAD * threads if threads > 1 else 1) / planes)
         self._rows = _rows_of_tile(geometry, geometry.strides[0] * self._pitch, _TILE_BYTES // 4, wanted)
         self._row_splits = ceil(geometry.out[0] / self._rows)
-        self.tiles = planes * self._row_splits
+        self._units = planes * self._row_splits
+        self.tiles = min(self._units, _TILES_PER_THREAD * threads) if threads > 1 else 1
         self.ones = (geometry.taps[0], self._quads, 4)
         self.weights = (geometry.groups, geometry.filters, *self.ones)
         self._tile_rows = (self._rows - 1) * geometry.strides[0] + (geometry.taps[0] - 1) * geometry.dilations[0] + 1
@@ -421,7 +422,8 @@ class _DepthwiseTiling:
         size = isa.lanes * 4
         # The last vectors read past the rows, by what their positions beyond a row would read.
         beyond = size * (1 + geometry.strides[1] * _DEPTHWISE_VECTORS)
-        self.scratch_size = _aligned(3 * _DEPTHWISE_VECTORS * size + self._tile_rows * self._pitch + beyond)
+        self._tile_size = _aligned(self._tile_rows * self._pitch + beyond)
+        self.scratch_size = _aligned(3 * _DEPTHWISE_VECTORS * size + 2 * self._tile_size)
 
     def describe(self) -> str:
         return f"groups of one channel: taps of a row are multiplied at once, for vectors of {self._isa.lanes} positions"
@@ -439,8 +441,10 @@ class _DepthwiseTiling:
             {
                 **_common(geometry),
                 "tiles": self.tiles,
+                "units": self._units,
                 "row_splits": self._row_splits,
                 "rows": self._rows,
+                "tile_size": self._tile_size,
                 "taps_y": geometry.taps[0],
                 "quads": self._quads,
                 "ones": ones,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import called, intrinsic, jit
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     all_of,
     byte_at,
@@ -104,62 +104,89 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
     @jit
     def copy_rows(p: DepthwiseByteParameters, source: Any, first_row: Any, target: Any) -> None:
         """Copies the rows that the windows of a tile read, as unsigned bytes, into a tile that holds padding."""
-        inside = min(p.width, p.pitch - p.pad_x)
-        for row in range(p.tile_rows):
-            y, to = first_row * p.stride_y + row - p.pad_y, target + row * p.pitch + p.pad_x
-            if 0 <= y < p.height and inside > 0:
-                of_row = source + y * p.input_row
-                if p.input_element == 1:
-                    copy_bytes(of_row, to, inside, p.input_flip)
+        # In variables: what is written might be the parameters, for all that LLVM knows.
+        inside, flip, row_size, element_size, pitch = min(p.width, p.pitch - p.pad_x), p.input_flip, p.input_row, p.input_element, p.pitch
+        y = first_row * p.stride_y - p.pad_y
+        first, last, to = max(0, -y), min(p.tile_rows, p.height - y), target + p.pad_x
+        if inside > 0:
+            for row in range(first, last):
+                if element_size == 1:
+                    copy_bytes(source + (y + row) * row_size, to + row * pitch, inside, flip)
                 else:
                     for column in range(inside):
-                        set_byte(to + column, byte_at(of_row + column * p.input_element) ^ (p.input_flip & 255))
+                        of_element = source + (y + row) * row_size + column * element_size
+                        set_byte(to + row * pitch + column, byte_at(of_element) ^ (flip & 255))
+
+    @jit
+    def multiply_plane(p: DepthwiseByteParameters, rows_of_tile: Any, scratch: Any, first_row: Any, channel: Any, output: Any) -> None:
+        """Computes the rows of positions of a filter that a tile's rows of the image give."""
+        sums, results, bytes_of = scratch, scratch + VECTORS * size, scratch + 2 * VECTORS * size
+        weights = p.weights + channel * p.taps_y * p.quads * 4
+        of_row = p.row_terms + channel * ROW_SIZE
+        second, uses_second = row_terms_at(of_row).second, integer_at(p.uses_second) != 0
+        columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
+        rows, run = min(p.rows, p.out_height - first_row), p.out_width
+        steps, step = rows, p.stride_y * p.pitch
+        if p.joins_rows != 0:  # rows of the tile follow each other as the positions of one
+            run, steps = (rows - 1) * p.pitch + p.out_width, 1
+        for row in range(steps):
+            to, place = output + (first_row + row) * p.output_row, 0
+            for column in range(0, run, most):
+                useful = min(most, run - column)
+                count, at = (useful + lanes - 1) // lanes, rows_of_tile + row * step + column * stride
+                multiply(count, at, p.row_step, p.taps_y, p.quads, weights, sums)
+                if uses_second:
+                    multiply(count, at, p.row_step, p.taps_y, p.quads, p.ones, bytes_of)
+                is_whole = useful == count * lanes and p.joins_rows == 0 and p.output_element == element
+                finish(p, of_row, second, sums, columns, count, 0, to + column * element if is_whole else results)
+                if p.joins_rows != 0:
+                    place, to = write_rows(p, results, to, place, useful)
+                elif not is_whole:
+                    write(results, to + column * p.output_element, useful, p.output_element)
+
+    @called
+    def gather(p: DepthwiseByteParameters, image: Any, group: Any, split: Any, padding: Any, fills: Any, target: Any) -> None:
+        if fills:
+            fill(target, p.tile_rows * p.pitch, padding)
+        copy_rows(p, p.input + image * p.input_image + group * p.input_channel, split * p.rows, target)
 
     def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished, gathered = parameters_at(parameters), 0, -1
-        sums = p.scratch + thread * p.scratch_size
-        results, bytes_of = sums + VECTORS * size, sums + 2 * VECTORS * size
-        rows_of_tile = sums + 3 * VECTORS * size
+        p, finished, held = parameters_at(parameters), 0, -1
+        scratch = p.scratch + thread * p.scratch_size
+        first_rows = scratch + 3 * VECTORS * size
         tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        padding = 0
+        padding, fills = 0, p.row_splits > 1  # the padding of whole images is at the same places in all of them
         if tile < p.tiles:
             padding = (byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)
             for column in range(most):
-                set_quad(bytes_of + column * 4, 0)
+                set_quad(scratch + 2 * VECTORS * size + column * 4, 0)
+            for half in range(2):
+                fill(first_rows + half * p.tile_size, p.tile_rows * p.pitch, padding)
         while tile < p.tiles:
-            split, rest = tile % p.row_splits, tile // p.row_splits
+            unit, last = p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles
+            split, rest = unit % p.row_splits, unit // p.row_splits
             filter_number, plane = rest % p.filters, rest // p.filters
             group, image = plane % p.groups, plane // p.groups
-            first_row, channel = split * p.rows, group * p.filters + filter_number
-            of_input = plane * p.row_splits + split
-            if gathered != of_input:
-                if gathered < 0 or p.row_splits > 1:  # the padding of whole images is at the same places in all of them
-                    fill(rows_of_tile, p.tile_rows * p.pitch, padding)
-                gathered = of_input
-                copy_rows(p, p.input + image * p.input_image + group * p.input_channel, first_row, rows_of_tile)
-            weights = p.weights + channel * p.taps_y * p.quads * 4
-            of_row = p.row_terms + channel * ROW_SIZE
-            second, uses_second = row_terms_at(of_row).second, integer_at(p.uses_second) != 0
-            columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
-            y = p.output + image * p.output_image + channel * p.output_channel
-            rows, run = min(p.rows, p.out_height - first_row), p.out_width
-            steps, step = rows, p.stride_y * p.pitch
-            if p.joins_rows != 0:  # rows of the tile follow each other as the positions of one
-                run, steps = (rows - 1) * p.pitch + p.out_width, 1
-            for row in range(steps):
-                to, place = y + (first_row + row) * p.output_row, 0
-                for column in range(0, run, most):
-                    useful = min(most, run - column)
-                    count, at = (useful + lanes - 1) // lanes, rows_of_tile + row * step + column * stride
-                    multiply(count, at, p.row_step, p.taps_y, p.quads, weights, sums)
-                    if uses_second:
-                        multiply(count, at, p.row_step, p.taps_y, p.quads, p.ones, bytes_of)
-                    is_whole = useful == count * lanes and p.joins_rows == 0 and p.output_element == element
-                    finish(p, of_row, second, sums, columns, count, 0, to + column * element if is_whole else results)
-                    if p.joins_rows != 0:
-                        place, to = write_rows(p, results, to, place, useful)
-                    elif not is_whole:
-                        write(results, to + column * p.output_element, useful, p.output_element)
+            while unit < last:
+                number = (image * p.groups + group) * p.row_splits + split
+                if held != number:
+                    gather(p, image, group, split, padding, fills, first_rows + number % 2 * p.tile_size)
+                held = number
+                of_split, of_filter, of_group, of_image = split, filter_number, group, image
+                unit, split = unit + 1, split + 1
+                if split == p.row_splits:
+                    split, filter_number = 0, filter_number + 1
+                    if filter_number == p.filters:
+                        filter_number, group = 0, group + 1
+                        if group == p.groups:
+                            group, image = 0, image + 1
+                # What follows is copied ahead: vectors are loaded late enough after their bytes were stored.
+                if unit < last and (image * p.groups + group) * p.row_splits + split == number + 1:
+                    gather(p, image, group, split, padding, fills, first_rows + (number + 1) % 2 * p.tile_size)
+                    held = number + 1
+                channel = of_group * p.filters + of_filter
+                output = p.output + of_image * p.output_image + channel * p.output_channel
+                multiply_plane(p, first_rows + number % 2 * p.tile_size, scratch, of_split * p.rows, channel, output)
             finished += 1
             tile = next_tile(parameters, tile, p.tiles, threads, epoch)
         wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)

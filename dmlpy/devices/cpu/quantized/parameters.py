@@ -199,11 +199,15 @@ class ByteConvolutionParameters(ByteWindowParameters):
 
 
 class DepthwiseByteParameters(ByteWindowParameters):
-    """The parameters of a convolution whose groups have one input channel. A tile is some rows of positions of an image and a filter.
+    """The parameters of a convolution whose groups have one input channel. A tile is some units: rows of an image and a filter.
+
+    A thread has rows of two images, of which one is copied while the other is multiplied.
 
     Filters are [groups, filters, rows of taps, quads, 4].
     """
 
+    units: Count = field("units of all tiles")
+    tile_size: Bytes = field("the size of the rows of an image that a unit reads, with what vectors read behind them")
     taps_y: Count = field("rows of taps of the window")
     quads: Count = field("quads of a row of taps")
     ones: Address = field("a filter of ones")

@@ -188,16 +188,18 @@ def row_results(output: Output, of_filters: bool, isa: ByteIsa) -> Any:
     @jit
     def finish(p: Any, row: Any, second: Any, total: Any, columns: Any, count: Any, bias: Any, target: Any) -> None:
         r = row_terms_at(row)
+        # In variables: what is written might be the terms, for all that LLVM knows.
+        of_row, factor_of_row, zero_point, low, high = r.first, r.factor, r.zero_point, p.low, p.high
         for vector in range(count):
             at, first, of_second = total + vector * size, columns[0] + vector * size, columns[1] + vector * size
             if keeps_sums:
-                complete(at, r.first, second, (first, of_second), target + vector * size)
+                complete(at, of_row, second, (first, of_second), target + vector * size)
             elif is_float:
                 scale = columns[3] + vector * size * 2
-                dequantize(at, r.first, second, r.scale, (first, of_second, scale), bias + vector * size, target + vector * size)
+                dequantize(at, of_row, second, r.scale, (first, of_second, scale), bias + vector * size, target + vector * size)
             else:
                 factor, to = columns[2] + vector * size, target + vector * lanes
-                unsure = quantize(at, r.first, second, r.factor, (first, of_second, factor), p.low, p.high, r.zero_point, to)
+                unsure = quantize(at, of_row, second, factor_of_row, (first, of_second, factor), low, high, zero_point, to)
                 if unsure != 0:
                     for lane in range(lanes):
                         if unsure >> lane & 1:
@@ -238,15 +240,15 @@ def row_writer(output: Output) -> Any:
 
     @jit
     def write_rows(p: Any, results: Any, target: Any, column: Any, count: Any) -> Any:
-        done = 0
+        done, pitch, width, row, step = 0, p.pitch, p.out_width, p.output_row, p.output_element
         while done < count:
-            in_row = min(count - done, p.pitch - column)
-            useful = min(in_row, p.out_width - column)
+            in_row = min(count - done, pitch - column)
+            useful = min(in_row, width - column)
             if useful > 0:
-                write(results + done * element, target + column * p.output_element, useful, p.output_element)
+                write(results + done * element, target + column * step, useful, step)
             done, column = done + in_row, column + in_row
-            if column == p.pitch:
-                column, target = 0, target + p.output_row
+            if column == pitch:
+                column, target = 0, target + row
         return column, target
 
     return write_rows
