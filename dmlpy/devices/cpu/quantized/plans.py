@@ -20,6 +20,7 @@ from dmlpy.operators.quantized.products import (
     MatrixMultiplyIntegerDesc,
     MatrixMultiplyIntegerToFloatDesc,
     QuantizedConvolvingDesc,
+    QuantizedLinearAveragePoolingDesc,
     QuantizedLinearConvolutionDesc,
     QuantizedLinearMatrixMultiplyDesc,
     QuantizedProductDesc,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
     from dmlpy.devices.cpu.quantized.linear import DynamicPlan, Element, ElementsPlan
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
+    from dmlpy.devices.cpu.quantized.pooling import QuantizedAveragePoolingPlan
 
 _BYTES = {DataType.UINT8, DataType.INT8}
 
@@ -60,6 +62,19 @@ def byte_convolution_plan(desc: QuantizedConvolvingDesc) -> ByteConvolutionPlan 
     if prod(desc.filter_tensor.sizes[1:]) > MOST_TERMS and not isinstance(desc, ConvolutionIntegerDesc):
         return f"a sum of more than {MOST_TERMS} products may not fit in 32 bits"
     return ByteConvolutionPlan(desc)
+
+
+@plan(QuantizedLinearAveragePoolingDesc)
+def average_pooling_plan(desc: QuantizedLinearAveragePoolingDesc) -> QuantizedAveragePoolingPlan | str:
+    """The plan of an average pooling, or the reason why there is none."""
+    from dmlpy.devices.cpu.quantized.pooling import QuantizedAveragePoolingPlan
+    from dmlpy.devices.cpu.quantized.products import MOST_TERMS
+
+    if desc.input_tensor.dimension_count != 4:
+        return "a pooling over three dimensions has no compiled form"
+    if prod(desc.window_size) > MOST_TERMS:
+        return f"a sum of more than {MOST_TERMS} elements may not fit in 32 bits"
+    return QuantizedAveragePoolingPlan(desc)
 
 
 @plan(ElementWiseQuantizeLinearDesc, ElementWiseDequantizeLinearDesc)

@@ -1,0 +1,62 @@
+"""The compiled average pooling of bytes, bit by bit as it is defined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from tests.support.layout_runs import run
+
+pytest.importorskip("llvmlite")
+
+from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.devices.cpu.quantized import pooling
+
+# input, output, window, strides, dilations, start and end padding, whether padding counts
+ROWS: dict[str, Any] = {
+    "3x3": ((2, 3, 9, 37), (9, 37), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), True),
+    "padding does not count": ((2, 3, 9, 21), (5, 11), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), False),
+    "dilated": ((1, 2, 11, 40), (4, 20), (3, 2), (2, 2), (2, 3), (1, 2), (0, 0), True),
+    "whole images": ((2, 5, 7, 7), (1, 1), (7, 7), (1, 1), (1, 1), (0, 0), (0, 0), True),
+    "windows in padding alone": ((1, 2, 3, 4), (7, 8), (1, 1), (1, 1), (1, 1), (2, 2), (2, 2), False),
+}
+
+
+def _row(name: str, types: tuple[str, str], rng: np.random.Generator, each: bool, spread: bool) -> tuple[Any, dict[str, Any]]:
+    sizes, out, window, strides, dilations, starts, ends, counts = ROWS[name]
+    (batch, channels, height, width), own = sizes, sizes[1] if each else 1
+    limits = [np.iinfo(kind.lower()) for kind in types]
+    given = {
+        "input_tensor": rng.integers(limits[0].min, limits[0].max, sizes, limits[0].dtype, endpoint=True),
+        "input_scale_tensor": rng.uniform(0.01, 0.1, (1, own, 1, 1)).astype(np.float32),
+        "input_zero_point_tensor": rng.integers(limits[0].min, limits[0].max, (1, own, 1, 1), limits[0].dtype, endpoint=True),
+        "output_scale_tensor": rng.uniform(0.02, 0.1, (1, own, 1, 1)).astype(np.float32),
+        "output_zero_point_tensor": rng.integers(limits[1].min, limits[1].max, (1, own, 1, 1), limits[1].dtype, endpoint=True),
+    }
+    if each:
+        del given["input_zero_point_tensor"]
+        given["output_scale_tensor"][0, 0] = 0.0
+    tensors = {place: dml.TensorDesc.of(array) for place, array in given.items()}
+    if spread:  # channels last, with gaps
+        tensors["input_tensor"] = tensors["input_tensor"].replace(strides=(height * width * 9, 1, width * 9, 9))
+    result = dml.TensorDesc(
+        data_type=types[1], sizes=(batch, channels, *out), strides=(out[0] * out[1] * 8, 1, out[1] * 8, 8) if spread else None
+    )
+    members: dict[str, Any] = {"window_size": window, "strides": strides, "dilations": dilations, "include_padding": counts}
+    members |= {"start_padding": starts, "end_padding": ends}
+    return dml.QuantizedLinearAveragePoolingDesc(**tensors, output_tensor=result, **members), given
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_as_defined(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two threads; each channel with its own scales, one of them 0, or all with the same."""
+    monkeypatch.setattr(pooling, "available_threads", lambda: 2)
+    monkeypatch.setattr(pooling, "_WORK_OF_A_THREAD", 1)
+    rng = np.random.default_rng(1)
+    for number, types in enumerate((("UINT8", "UINT8"), ("INT8", "UINT8"), ("UINT8", "INT8"), ("INT8", "INT8"))):
+        desc, given = _row(name, types, rng, each=number % 2 == 1, spread=number > 1)
+        assert not isinstance(compiled_plan(desc), str)
+        np.testing.assert_array_equal(run(desc, given, "cpu")["output_tensor"], run(desc, given, "numpy")["output_tensor"])
