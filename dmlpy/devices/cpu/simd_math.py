@@ -41,6 +41,8 @@ _SIGMOID_SCALE = 24
 """Both terms of a sigmoid's quotient are scaled down by this power of two: where the sigmoid is subnormal, exp(-x) overflows."""
 _SIGMOID_BOUNDS = (-104.5, 70.0)
 """Beyond these arguments the sigmoid is 0 and 1 in float32."""
+_NORMAL_SIGMOID = -87.0
+"""Below this argument the sigmoid is subnormal."""
 _MINUS_ONE_END = 32.0
 """Beyond this argument exp(x) - 1 is exp(x) in float32."""
 _AREA_TANGENT = tuple(1.0 / (2 * power + 1) for power in range(7, 0, -1))
@@ -197,7 +199,20 @@ class SimdMath:
         return self.sigmoid(self._builder.fneg(x))
 
     def swish(self, x: Any, scaled: Any) -> Any:
-        """x times the sigmoid of `scaled`, and 0 where exp(-|scaled|) has no root: the root has all its digits where the power has none."""
+        """x times the sigmoid of `scaled`, and 0 where exp(-|scaled|) has no root."""
+        builder, near = self._builder, self.multiply(x, self.sigmoid(scaled))
+        lanes = ir.IntType(self._simd.lanes)
+        are_far = builder.bitcast(self.less(scaled, self.constant(_NORMAL_SIGMOID)), lanes)
+        before = builder.block
+        with builder.if_then(builder.icmp_unsigned("!=", are_far, lanes(0)), likely=False):
+            far, after = self._swish_by_root(x, scaled), builder.block
+        found = builder.phi(x.type)
+        found.add_incoming(near, before)
+        found.add_incoming(far, after)
+        return found
+
+    def _swish_by_root(self, x: Any, scaled: Any) -> Any:
+        """By the root of exp(-|scaled|), which has all its digits where the power and the sigmoid have none."""
         zero, one = self.constant(0.0), self.constant(1.0)
         root = self.exp(self.multiply(self.magnitude(scaled), self.constant(-0.5)))
         above = self.select(self.less(scaled, zero), root, one)
