@@ -234,3 +234,33 @@ def test_elements_that_are_not_finite(data_type: str) -> None:
         for desc, function in rows:
             assert not isinstance(compiled_plan(desc), str)
             np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], function(x))
+
+
+# casts
+
+CASTS = [("FLOAT32", "INT32"), ("FLOAT16", "UINT8"), ("FLOAT64", "INT64"), ("INT64", "FLOAT16"), ("UINT64", "FLOAT32"), ("UINT32", "INT8")]
+
+
+@pytest.mark.parametrize(("source", "target"), CASTS)
+def test_casts(source: str, target: str) -> None:
+    """Bit by bit those of the definition: truncated and held within the range, NaN as 0, integers wrapped around; packed and spread."""
+    rng, sizes, kind = np.random.default_rng(7), (3, 19, 37), np.dtype(source.lower())
+    if kind.kind == "f":
+        ends = [np.nan, np.inf, -np.inf, -0.5, 127.5, 255.9, -129.0, 2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 65504.0]
+        scales = rng.choice([1.0, 100.0, 4e4, 3e9, 1e19], sizes)
+        with np.errstate(over="ignore"):
+            x = np.where(rng.random(sizes) < 0.2, rng.choice(ends, sizes), rng.normal(size=sizes) * scales).astype(kind)
+    else:
+        limits = np.iinfo(kind)
+        x = rng.integers(limits.min, limits.max, sizes, kind, endpoint=True)
+    for of, to in ((None, None), ((1000, 1, 20), (900, 38, 1)), ((900, 38, 1), (1, 3, 60))):
+        desc = dml.CastDesc(input_tensor=tensor(source, *sizes, strides=of), output_tensor=tensor(target, *sizes, strides=to))
+        assert not isinstance(compiled_plan(desc), str)
+        with np.errstate(over="ignore"):
+            expected = run(desc, {"input_tensor": x}, "numpy")["output_tensor"]
+        np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected)
+
+
+def test_few_elements_are_cast_by_numpy() -> None:
+    desc = dml.CastDesc(input_tensor=tensor("INT64", 5), output_tensor=tensor("FLOAT32", 5))
+    assert "sooner than a kernel is compiled" in str(compiled_plan(desc))

@@ -29,6 +29,8 @@ CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_conversions", 5)
 """Conversions between FLOAT16 and FLOAT32: the instruction set."""
 CLASSES = Kernel("dmlpy.devices.cpu.movement.class_kernels:build_classes", 5)
 """Which elements are not finite: whether of FLOAT16, and the instruction set."""
+CASTS = Kernel("dmlpy.devices.cpu.movement.cast_kernels:build_casts", 5)
+"""Conversions between other types: the names of NumPy's types of source and target, and the instruction set."""
 
 NOT_A_NUMBER, POSITIVE, NEGATIVE = 1, 2, 4
 """The classes of elements that are not finite, as bits: NaN and the infinities."""
@@ -198,6 +200,24 @@ class ClassesPlan(CopyPlan):
 
     def _kernel(self) -> Function:
         return CLASSES(self._halves, host_isa())
+
+
+class CastPlan(CopyPlan):
+    """A conversion between types of numbers, at least one of them of integers.
+
+    Args:
+        copy: from the elements of one type to those of the other.
+    """
+
+    def __init__(self, copy: Copy) -> None:
+        super().__init__([copy])
+        self._types = copy.source.array.dtype.name, copy.target.array.dtype.name
+
+    def _what(self) -> str:
+        return f"converted from {' to '.join(self._types)}"
+
+    def _kernel(self) -> Function:
+        return CASTS(*self._types, host_isa())
 
 
 def _overlaps(copies: Sequence[Copy]) -> bool:

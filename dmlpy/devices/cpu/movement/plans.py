@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _MOST_COPIES = 512
 """The most copies of a plan: each takes some time on its own."""
+_FEWEST_CAST = 1 << 11
+"""The elements of a conversion from or to integers that are worth a kernel of its own."""
 _CONVERTED = {DataType.FLOAT16, DataType.FLOAT32}
 
 
@@ -53,8 +55,23 @@ def cast_plan(desc: CastDesc) -> CopyPlan | FewPlan | str:
     if len(types) == 1:
         return copy_plan(desc, "identity_copies")
     if types != _CONVERTED:
-        return few_plan(desc) or "of the conversions those between FLOAT16 and FLOAT32, and of few integers, have a compiled form"
+        return _cast_plan(desc)
     return refusal_of(types) or CopyPlan(copies.identity_copies(desc), converts=True)
+
+
+def _cast_plan(desc: CastDesc) -> CopyPlan | str:
+    """The plan of a conversion from or to integers, or the reason why there is none."""
+    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.movement.copies import identity_copies
+    from dmlpy.devices.cpu.movement.plan import CastPlan
+
+    types = {desc.input_tensor.data_type, desc.output_tensor.data_type}
+    if all(each.numpy.kind == "f" for each in types) or any(each.bits == 4 for each in types):
+        return "of the conversions without integers of whole bytes those between FLOAT16 and FLOAT32 have a compiled form"
+    if desc.output_tensor.element_count < _FEWEST_CAST:
+        return f"fewer than {_FEWEST_CAST} elements are converted sooner than a kernel is compiled"
+    (copy,) = identity_copies(desc)
+    return refusal_of(types) or CastPlan(copy)
 
 
 @plan(JoinDesc)
