@@ -101,3 +101,16 @@ def test_layouts() -> None:
     spread = tensor("FLOAT32", 2, 3, 4, strides=(24, 8, 2))
     desc = dml.GatherElementsDesc(input_tensor=spread, indices_tensor=tensor("INT32", 2, 3, 4), axis=1).with_outputs()
     assert compiled_plan(desc) == "compiled gathers and scatters need packed tensors"
+
+
+def test_unpooling_fills_with_zeros() -> None:
+    """Indices beyond the output write nothing; of equal ones the last stays."""
+    rng = np.random.default_rng(3)
+    for data_type, index_type in (("FLOAT16", "UINT64"), ("FLOAT32", "UINT32")):
+        arrays = {"input_tensor": rng.normal(size=(2, 3, 4, 5)).astype(data_type.lower())}
+        arrays["indices_tensor"] = rng.integers(0, 500, (2, 3, 4, 5)).astype(index_type.lower())
+        tensors = {place: dml.TensorDesc.of(array) for place, array in arrays.items()}
+        desc = dml.MaxUnpoolingDesc(**tensors, output_tensor=tensor(data_type, 2, 3, 8, 9))
+        assert not isinstance(compiled_plan(desc), str)
+        expected = np.asarray(dml.reference(desc, arrays).as_dict()["output_tensor"])
+        np.testing.assert_array_equal(run(desc, arrays, "cpu")["output_tensor"], expected)

@@ -263,6 +263,21 @@ def test_running_sums(name: str, data_type: str) -> None:
 
 
 @pytest.mark.parametrize("data_type", TYPES)
+def test_divisions_by_norms(data_type: str) -> None:
+    """Rows of zeros, of NaN, of an infinity, and of numbers whose squares leave float32's range; with gaps between rows, and in parts."""
+    for count, p in ((37, 1), (64, 2), (5, 2)):
+        x = np.random.default_rng(8).normal(size=(2, 3, count)).astype(data_type.lower())
+        x[0, 0], x[0, 1, 2], x[1, 0, 1], x[1, 1] = 0.0, np.nan, np.inf, x[1, 1] * x.dtype.type(1e-7 if data_type == "FLOAT16" else 1e30)
+        for strides in (None, (400, 100, 1)):
+            out = tensor(x.shape, strides, data_type)
+            desc = dml.LPNormalizationDesc(input_tensor=tensor(x.shape, strides, data_type), output_tensor=out, axis=2, p=p)
+            assert not isinstance(compiled_plan(desc), str)
+            expected = np.asarray(dml.reference(desc, {"input_tensor": x.astype(np.float64)}).output_tensor)
+            found = run(desc, {"input_tensor": x}, "cpu")["output_tensor"]
+            assert_close(found, expected.astype(found.dtype), found.dtype, terms=count, what=f"{count} entries")
+
+
+@pytest.mark.parametrize("data_type", TYPES)
 def test_running_products(data_type: str) -> None:
     """Those of the definition, in float64 and rounded at the end, along rows and columns: a part of them leaves float32's range."""
     values = np.random.default_rng(4).uniform(0.5, 1.5, (3, 19, 37)).astype(np.float32)

@@ -82,17 +82,17 @@ class Units:
 
 
 class IndexingPlan(PlanWithoutConstants):
-    """Units one after the other; for a scatter the input is copied before.
+    """Units one after the other; before a scatter the output is filled.
 
     Args:
         tensors: the tensors of a checked desc, which are packed.
         units: what the kernel goes over.
-        copies: whether `input_tensor` is copied to the indexed tensor first.
+        filled: what the indexed tensor is filled with first: the place of a packed tensor of its sizes, or "" for zeros.
     """
 
     temporary_size = 0
 
-    def __init__(self, tensors: dict[str, TensorDesc], units: Units, copies: bool = False) -> None:
+    def __init__(self, tensors: dict[str, TensorDesc], units: Units, filled: str | None = None) -> None:
         self._units, self._sizes = units, FixedArray(np.array(units.sizes, np.int64))
         kind = tensors[units.indices].data_type.numpy
         self._index_bytes, self._signed = kind.itemsize, kind.kind == "i"
@@ -100,10 +100,10 @@ class IndexingPlan(PlanWithoutConstants):
         moved = output.element_count * output.data_type.numpy.itemsize
         self._threads = 1 if units.ordered else max(1, min(available_threads(), moved // _BYTES_OF_A_THREAD, units.count))
         self._copy = None
-        if copies:
-            width = output.data_type.numpy.itemsize
-            whole = np.lib.stride_tricks.as_strided(np.empty(1, output.data_type.numpy), (output.element_count,), (width,))
-            self._copy = CopyPlan([Copy(View(units.indexed, whole), View("input_tensor", whole))])
+        if filled is not None:
+            element = np.zeros(1, output.data_type.numpy)
+            whole, zeros = (np.lib.stride_tricks.as_strided(element, (output.element_count,), (step,)) for step in (element.itemsize, 0))
+            self._copy = CopyPlan([Copy(View(units.indexed, whole), View(filled, whole) if filled else View(None, zeros))])
 
     def _kernel(self) -> Function:
         kernel, choices = self._units.kernel

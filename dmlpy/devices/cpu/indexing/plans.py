@@ -65,7 +65,7 @@ def scatter_nd_plan(desc: ScatterNDDesc) -> IndexingPlan | str:
     count, block = desc.indices_tensor.element_count // axes, prod(sizes[axes:]) * desc.input_tensor.data_type.numpy.itemsize
     values = {"period": count, "per_batch": count, "axes": axes, "block": block}
     names = ("indices_tensor", "output_tensor", "updates_tensor")
-    return IndexingPlan(desc.tensors(), Units((BLOCKS, (True,)), count, True, *names, sizes[:axes], values), copies=True)
+    return IndexingPlan(desc.tensors(), Units((BLOCKS, (True,)), count, True, *names, sizes[:axes], values), filled="input_tensor")
 
 
 @plan(GatherElementsDesc, ScatterDesc)
@@ -82,7 +82,7 @@ def elements_plan(desc: GatherElementsDesc | ScatterDesc) -> IndexingPlan | str:
     values = {"per_batch": per_batch, "batch_size": size * inner * width, "columns": columns, "index_step": inner * width}
     names = ("indices_tensor", "output_tensor", "updates_tensor") if scatters else ("indices_tensor", "input_tensor", "output_tensor")
     units = Units((ELEMENTS, (scatters, width)), outer * per_batch, scatters, *names, [size], {**values, "column_step": step})
-    return IndexingPlan(desc.tensors(), units, copies=scatters)
+    return IndexingPlan(desc.tensors(), units, filled="input_tensor" if scatters else None)
 
 
 @plan(OneHotDesc)

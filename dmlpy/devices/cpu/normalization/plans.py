@@ -1,4 +1,4 @@
-"""The compiled plans of normalization: of batches with their gradients, DirectML's and TensorFlow's, and by mean and variance."""
+"""The compiled plans of normalization: of batches with their gradients, DirectML's and TensorFlow's, by mean and variance, and by norms."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dmlpy.devices.numpy.normalization.common import TENSORS
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.normalization.batch import NormalizationDesc, NormalizationGradDesc
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
+from dmlpy.operators.normalization.lp import LPNormalizationDesc
 from dmlpy.operators.normalization.mean_variance import (
     MeanVarianceNormalization1Desc,
     MeanVarianceNormalization2Desc,
@@ -18,7 +19,7 @@ from dmlpy.operators.normalization.mean_variance import (
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.normalization.packed import PackedPlan
     from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan, CompiledGradientPlan, EntryLayout
-    from dmlpy.devices.cpu.reduction.plan import CompiledMeanVariancePlan
+    from dmlpy.devices.cpu.reduction.plan import CompiledLPNormalizationPlan, CompiledMeanVariancePlan
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 MeanVarianceDesc = MeanVarianceNormalizationDesc | MeanVarianceNormalization1Desc | MeanVarianceNormalization2Desc
@@ -59,6 +60,19 @@ def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | Pac
         if not isinstance(inner, str):
             return PackedPlan(desc, packed, inner, copies_output)
     return found
+
+
+@plan(LPNormalizationDesc)
+def lp_plan(desc: LPNormalizationDesc) -> CompiledLPNormalizationPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.reduction.plan import CompiledLPNormalizationPlan, Groups
+
+    groups = Groups.of(desc.tensors(), {desc.axis})
+    if isinstance(groups, str):
+        return groups
+    if groups.layout == "columns" or groups.entries[0].size > 1:
+        return "a compiled normalization needs groups whose entries are contiguous"
+    return CompiledLPNormalizationPlan(groups, desc.p == 1, desc.epsilon)
 
 
 def _axes_of(desc: MeanVarianceDesc) -> tuple[int, ...]:

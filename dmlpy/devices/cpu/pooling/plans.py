@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc
-from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc, MaxPoolingGradDesc
+from dmlpy.operators.pooling.maximum import (
+    IndexedPoolingDesc,
+    MaxPooling1Desc,
+    MaxPooling2Desc,
+    MaxPoolingDesc,
+    MaxPoolingGradDesc,
+    MaxUnpoolingDesc,
+)
 from dmlpy.operators.pooling.roi import ROIAlign1Desc, ROIAlignDesc, ROIPoolingDesc
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.indexing.plan import IndexingPlan
     from dmlpy.devices.cpu.pooling.byte_plan import BytePoolingPlan
     from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingPlan
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
@@ -58,6 +66,21 @@ def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> IndexedPoolin
     if desc.tensors()["input_tensor"].dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
     return refusal_of(types) or IndexedPoolingPlan(desc)
+
+
+@plan(MaxUnpoolingDesc)
+def unpooling_plan(desc: MaxUnpoolingDesc) -> IndexingPlan | str:
+    """The plan of a checked desc as a scatter into zeros, or the reason why there is none."""
+    from dmlpy.devices.cpu.indexing.plan import ELEMENTS, IndexingPlan, Units
+
+    assert desc.output_tensor is not None  # guaranteed by the check
+    if not all(tensor.is_packed for tensor in desc.tensors().values()):
+        return "a compiled unpooling needs packed tensors"
+    width, count = desc.output_tensor.data_type.numpy.itemsize, desc.input_tensor.element_count
+    values = {"per_batch": 1, "columns": count, "index_step": width}
+    names = ("indices_tensor", "output_tensor", "input_tensor")
+    units = Units((ELEMENTS, (True, width)), 1, True, *names, [desc.output_tensor.element_count], values)
+    return IndexingPlan(desc.tensors(), units, filled="")
 
 
 @plan(ROIAlignDesc, ROIAlign1Desc, ROIPoolingDesc)

@@ -74,9 +74,9 @@ class GroupParameters(CountedParameters):
     centres: Flag = field("whether a normalization subtracts the mean")
     scales: Flag = field("whether a normalization divides by the deviation")
     count: Float64 = field("entries of a group")
-    epsilon: Float64 = field("what is added to a normalization's variance")
+    epsilon: Float64 = field("what is added to a normalization's variance, or the least divisor of one by norms")
     squares: Flag = field("whether a reduction adds squares")
-    magnitudes: Flag = field("whether a reduction adds magnitudes")
+    magnitudes: Flag = field("whether a reduction or a norm adds magnitudes")
     factor: Float64 = field("what a reduction's sum is multiplied by; of an extreme 1 for the largest, -1 for the smallest")
     backward: Flag = field("whether running sums and products begin with the last entry")
     exclusive: Flag = field("whether a running sum or product is that of the entries before")
@@ -91,6 +91,8 @@ NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_normalization"
 REDUCTION = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_reduction", 5)
 """Sums and extremes: the layout of the entries, whether of extremes, whether of FLOAT16, and the instruction set."""
 
+LP_NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.norm_kernels:build_lp_normalization", 5)
+"""Rows divided by their norms: whether of FLOAT16, and the instruction set."""
 HARDMAX = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_hardmax", 5)
 """Hardmax of rows: whether of FLOAT16, and the instruction set."""
 RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_running_sum", 5)
@@ -321,3 +323,25 @@ class CompiledHardmaxPlan(_GroupsPlan):
 
     def _settings(self) -> Mapping[str, Any]:
         return {}
+
+
+class CompiledLPNormalizationPlan(_GroupsPlan):
+    """Rows divided by their norms.
+
+    Args:
+        groups: the layout of the entries, which have one axis.
+        magnitudes: whether a norm is the sum of the magnitudes, else the root of that of the squares.
+        epsilon: the least divisor.
+    """
+
+    _stages = False
+
+    def __init__(self, groups: Groups, magnitudes: bool, epsilon: float) -> None:
+        super().__init__(groups)
+        self._values = {"magnitudes": magnitudes, "epsilon": epsilon}
+
+    def _kernel(self) -> Function:
+        return LP_NORMALIZATION(self._groups.halves, host_isa())
+
+    def _settings(self) -> Mapping[str, Any]:
+        return self._values

@@ -39,10 +39,10 @@ def build_reduction(layout: Layout, extreme: bool, halves: bool, isa: Isa) -> Ta
         unit = _largest_of_row(halves, isa) if extreme else _sum_of_row(halves, isa)
     else:
         unit = _reduced_columns(extreme, halves, isa)
-    return _for_each_unit(unit, halves, isa)
+    return for_each_unit_in_place(unit, halves, isa)
 
 
-def _for_each_unit(unit: Any, halves: bool, isa: Isa) -> TaskBody:
+def for_each_unit_in_place(unit: Any, halves: bool, isa: Isa) -> TaskBody:
     """Calls unit(p, x, y, left) for each unit, on the tensors as they are; the arguments are those of `kernels.for_each_unit`."""
     vector, lanes, parameters_at = isa.lanes * load_store_of(halves, isa).size, isa.lanes, struct_view(GroupParameters)
 
@@ -267,7 +267,7 @@ def build_hardmax(halves: bool, isa: Isa) -> TaskBody:
             write(y + at * size, all_of(_ZERO), count - at)
         set_one(y + winner * size, np.float32(1.0))
 
-    return _for_each_unit(unit, halves, isa)
+    return for_each_unit_in_place(unit, halves, isa)
 
 
 def _first_winner(isa: Isa) -> Any:
