@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType, IsInfinityMode
+from dmlpy.devices.cpu.elementwise.few_plan import LOGIC, few_plan
 from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels

@@ -195,6 +195,7 @@ def _strided(width: int) -> Any:
 
 
 def element_copy(width: int) -> Any:
+    """The operation that copies an element of a width."""
     kind = ir.IntType(8 * width)
 
     @intrinsic

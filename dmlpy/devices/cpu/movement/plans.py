@@ -55,7 +55,7 @@ def cast_plan(desc: CastDesc) -> CopyPlan | FewPlan | str:
     if len(types) == 1:
         return copy_plan(desc, "identity_copies")
     if types != _CONVERTED:
-        return _cast_plan(desc)
+        return few_plan(desc) or _cast_plan(desc)
     return refusal_of(types) or CopyPlan(copies.identity_copies(desc), converts=True)
 
 

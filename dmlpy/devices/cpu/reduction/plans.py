@@ -1,4 +1,4 @@
-"""The compiled plans of running sums and products, and of the reductions that are sums, means, and largest or smallest elements."""
+"""The compiled plans of running sums and products, of the reductions that are sums, means, and largest or smallest elements, and of indices."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import AxisDirection, ReduceFunction
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.reduction import CumulativeProductDesc, CumulativeSummationDesc, ReduceDesc
+from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeProductDesc, CumulativeSummationDesc, ReduceDesc
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.reduction.index_plan import IndexReductionPlan
     from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, CompiledRunningPlan
 
 _SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.SUM_SQUARE}
@@ -37,3 +38,12 @@ def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> Compi
     multiplies = isinstance(desc, CumulativeProductDesc)
     exclusive = desc.has_exclusive_product if isinstance(desc, CumulativeProductDesc) else desc.has_exclusive_sum
     return CompiledRunningPlan(groups, multiplies, desc.axis_direction is AxisDirection.DECREASING, exclusive)
+
+
+@plan(ArgminDesc, ArgmaxDesc)
+def index_plan(desc: ArgminDesc | ArgmaxDesc) -> IndexReductionPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.reduction.index_plan import IndexReductionPlan, axes_of
+
+    axes = axes_of(desc)
+    return axes if isinstance(axes, str) else IndexReductionPlan(desc, axes, 1 if isinstance(desc, ArgmaxDesc) else -1)
