@@ -1,4 +1,4 @@
-"""The compiled plans of running sums and products, of the reductions that are sums, means, and largest or smallest elements, and of indices."""
+"""The compiled plans of running sums and products, of reductions to sums, means and extremes, and of the indices of extremes."""
 
 from __future__ import annotations
 
