@@ -9,6 +9,7 @@ import numpy as np
 
 from dmlpy.compiler import compile as compiled_for
 from dmlpy.description.arrays import Buffer
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
@@ -31,10 +32,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 REFERENCE = "reference"
 """In the place of a device: the plain definitions of the operators, in float64."""
 
-TOLERANCES = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-10}
+TOLERANCES = {"bfloat16": 8e-2, "float16": 2e-2, "float32": 1e-4, "float64": 1e-10}
 """The largest difference that counts as rounding, relative to the largest magnitude of a tensor. Integers have to be equal."""
 
-_WIDE = (DataType.FLOAT16, DataType.FLOAT32)
+_WIDE = (DataType.FLOAT16, DataType.BFLOAT16, DataType.FLOAT32)
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,8 @@ def compare(
         inputs: NumPy arrays of all inputs, owned ones too, by name.
         devices: two devices, of which one may be `"reference"`: the operators' definitions in float64, which shows where float32 or
             float16 is not enough.
-        flags: the execution flags that the graph is compiled with on both devices, as for `dml.compile`; the definitions know none.
-        tolerance: the largest difference that counts as rounding, relative to the largest magnitude of a tensor, in place of 2e-2 for
-            FLOAT16, 1e-4 for FLOAT32 and 1e-10 for FLOAT64. Integers have to be equal.
+        tolerance: the largest difference that counts as rounding, relative to the largest magnitude of a tensor, in place of 8e-2 for
+            BFLOAT16, 2e-2 for FLOAT16, 1e-4 for FLOAT32 and 1e-10 for FLOAT64. Integers have to be equal.
 
     Raises:
         BindError: there are not two devices, or inputs are missing or do not fit.
@@ -135,7 +135,7 @@ def compare(
         desc = ir.operators[index or 0]
         data_type = ir.tensors[index, at].memory.data_type
         allowed = 0.0
-        if data_type.numpy.kind == "f":
+        if is_float(data_type.numpy):
             allowed = TOLERANCES[data_type.numpy.name] if tolerance is None else tolerance
         nodes.append(NodeDifference(label, desc.short_name(), largest_difference(left[label], right[label]), allowed))
     return Comparison((first, second), tuple(nodes))
@@ -232,7 +232,7 @@ def _view(data: Array, reader: TensorDesc) -> Array:
 
 def largest_difference(left: Array, right: Array) -> float:
     """The largest difference of two elements, relative to the largest magnitude."""
-    if left.dtype.kind != "f" and right.dtype.kind != "f":
+    if not is_float(left.dtype) and not is_float(right.dtype):
         return 0.0 if np.array_equal(left, right) else np.inf
     with np.errstate(invalid="ignore"):  # differences of infinities, and casts of signalling NaN
         first, second = left.astype(np.float64), right.astype(np.float64)

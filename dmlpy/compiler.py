@@ -13,6 +13,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.debugging import PLANS
+from dmlpy.description.bfloat16 import has_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
@@ -22,11 +23,11 @@ from dmlpy.devices.owned_inputs import with_owned_inputs
 from dmlpy.devices.pickling import Refused, version_refused, written_by
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, PickleError, Problem, only_errors
-from dmlpy.validation.checking import LATEST, Checkable, check, no_desc, parse_level
+from dmlpy.validation.checking import LATEST, Checkable, Level, check, no_desc, parse_level
 from dmlpy.validation.doubts import why_uncomputed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dmlpy.devices.graphs import BufferAssignment, CompiledGraph
     from dmlpy.graphs import Graph
@@ -39,7 +40,7 @@ Flags = ExecutionFlags | str | int
 def compile(
     desc: OperatorDesc,
     device: Device | str | None = None,
-    feature_level: FeatureLevel | str | int = LATEST,
+    feature_level: Level = None,
     flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
     *,
     fuse: bool = True,
@@ -48,7 +49,7 @@ def compile(
 def compile(
     desc: Graph,
     device: Device | str | None = None,
-    feature_level: FeatureLevel | str | int = LATEST,
+    feature_level: Level = None,
     flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
     *,
     fuse: bool = True,
@@ -58,7 +59,7 @@ def compile(
 def compile(
     desc: OperatorDesc | Graph,
     device: Device | str | None = None,
-    feature_level: FeatureLevel | str | int = LATEST,
+    feature_level: Level = None,
     flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
     *,
     fuse: bool = True,
@@ -70,7 +71,7 @@ def compile(
     Args:
         desc: the desc or graph to run.
         device: `"cpu"`, `"numpy"`, `"cuda"`, `"cuda:1"`, a device, or None: the first GPU that answers, else `"cpu"`.
-        feature_level: a cap, as for `check`.
+        feature_level: a cap, as for `check`: a level refuses BFLOAT16, which no DirectML has. None, the default, caps nothing.
         flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect: it may round the
             factors of FLOAT32 matrix products, on a GPU to TF32 (of convolutions, too), on `cpu` to BFLOAT16. The compiled operator's
             `plan` lists the flags that it supports.
@@ -84,16 +85,28 @@ def compile(
         DeviceError: there is no such device.
     """
     if isinstance(desc, OperatorDesc):
-        return _compile(desc, find_device(device), parse_level(feature_level), parse_flags(flags))
+        return _compile(desc, find_device(device), _cap_of([desc], feature_level), parse_flags(flags))
     if not isinstance(desc, Checkable):
         raise DescError("compile", [no_desc(desc, "an operator's desc, like RNNDesc(...), or a Graph")])
-    return _compile_graph(desc, find_device(device), parse_level(feature_level), parse_flags(flags), fuse=fuse)
+    return _compile_graph(desc, find_device(device), _cap_of(_operators(desc), feature_level), parse_flags(flags), fuse=fuse)
+
+
+def _cap_of(descs: Iterable[OperatorDesc], feature_level: Level) -> FeatureLevel | None:
+    """The level that caps descs; None if no level was given and some have tensors of BFLOAT16. Without them the highest caps nothing."""
+    if feature_level is not None:
+        return parse_level(feature_level)
+    return None if any(map(has_bfloat16, descs)) else LATEST
+
+
+def _operators(graph: Graph) -> Iterator[OperatorDesc]:
+    """The descs of a graph's nodes."""
+    return (operator for node in graph.nodes if isinstance(operator := getattr(node, "operator", None), OperatorDesc))
 
 
 def compile_apart(
     graph: Graph,
     device: Device | str | None = None,
-    feature_level: FeatureLevel | str | int = LATEST,
+    feature_level: Level = None,
     flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
     *,
     fuse: bool = True,
@@ -107,8 +120,8 @@ def compile_apart(
     """
     from dmlpy.graphs.checking import GRAPHS_SINCE
 
-    level = parse_level(feature_level)
-    apart = level < GRAPHS_SINCE
+    level = _cap_of(_operators(graph), feature_level)
+    apart = level is not None and level < GRAPHS_SINCE
     return _compile_graph(graph, find_device(device), level, parse_flags(flags), fuse=fuse and not apart, apart=apart)
 
 
@@ -125,14 +138,14 @@ def parse_flags(flags: Flags | Sequence[Flags]) -> ExecutionFlags:
 
 
 @lru_cache(maxsize=512)
-def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
+def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel | None, flags: ExecutionFlags) -> CompiledOperator:
     operator = _compile_operator(desc, device, level, flags)
     operator._plan.load()
     return operator
 
 
 @lru_cache(maxsize=512)
-def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
+def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel | None, flags: ExecutionFlags) -> CompiledOperator:
     """The operator, of which kernels may be missing: in a graph not every node runs unchanged."""
     found = check(desc, level)
     if problems := only_errors(found):
@@ -158,7 +171,7 @@ def _not_built(desc: OperatorDesc, device: Device, uncomputed: str | None) -> Pr
 
 
 def _compile_graph(
-    graph: Graph, device: Device, level: FeatureLevel, flags: ExecutionFlags, *, fuse: bool, apart: bool = False
+    graph: Graph, device: Device, level: FeatureLevel | None, flags: ExecutionFlags, *, fuse: bool, apart: bool = False
 ) -> CompiledGraph:
     from dmlpy.devices.graphs import CompiledGraph, GraphIR, assign_buffers, compile_assigned
 
@@ -188,7 +201,7 @@ def _compile_graph(
 def _buffers_by_template(
     graph: Graph,
     device: Device,
-    level: FeatureLevel,
+    level: FeatureLevel | None,
     flags: ExecutionFlags,
     compile_node: Callable[[OperatorDesc], CompiledOperator],
     *,

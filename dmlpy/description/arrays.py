@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.description.bfloat16_numbers import holds_bfloat16, numpy_type
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import DTypeLike
+
+_TWO_BYTES = np.dtype("V2")
 
 
 @dataclass(frozen=True)
@@ -159,10 +163,16 @@ def _host_view(array: np.ndarray[Any, Any], owner: Any) -> ArrayView:
     return ArrayView(pointer, array.shape, array.strides, array.dtype, "cpu", not array.flags.writeable, (array, owner))
 
 
+def interface_type(array: Any, typestr: str) -> np.dtype[Any]:
+    """The element type of an array interface, which has no name for BFLOAT16: two bytes, of which only the array knows more."""
+    dtype = np.dtype(typestr)
+    return numpy_type() if dtype == _TWO_BYTES and holds_bfloat16(array) else dtype
+
+
 def _cuda_view(array: Any, interface: dict[str, Any]) -> ArrayView:
     if interface.get("mask") is not None:
         raise TypeError("masked arrays are not supported")
-    dtype = np.dtype(interface["typestr"])
+    dtype = interface_type(array, interface["typestr"])
     shape = tuple(operator.index(size) for size in interface["shape"])
     strides = interface.get("strides")
     if strides is None:

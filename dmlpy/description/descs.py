@@ -15,6 +15,7 @@ from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
 
 from dmlpy.description import member_docs
+from dmlpy.description.bfloat16_numbers import number_of_bits
 from dmlpy.description.coercion import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.json_objects import plain, read_json, unwrap
@@ -55,6 +56,9 @@ class OperatorDesc(Struct):
 
     accepts_owned: ClassVar[bool] = True
     """Whether inputs may be flagged OWNED_BY_DML."""
+
+    combines_bits: ClassVar[bool] = False
+    """Whether the bits of elements are combined, whatever number they are: it does not take BFLOAT16, which devices convert."""
 
     formula: ClassVar[str] = ""
     """The formula that the operator computes, for documentation."""
@@ -252,8 +256,12 @@ class OperatorDesc(Struct):
             # A half is shown as its 16 bits: C has no type for the number.
             given = values.get(name)
             bits = given.get("UInt16") if type(given) is dict and len(given) == 1 else None
-            if isinstance(bits, int) and 0 <= bits < 2**16 and cls._element_type(values.get(companion)) is DataType.FLOAT16:
-                values[name] = half_of_bits(bits)
+            if isinstance(bits, int) and 0 <= bits < 2**16:
+                kind = cls._element_type(values.get(companion))
+                if kind is DataType.FLOAT16:
+                    values[name] = half_of_bits(bits)
+                elif kind is DataType.BFLOAT16:
+                    values[name] = number_of_bits(bits)
         return values, problems
 
     @staticmethod

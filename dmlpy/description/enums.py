@@ -142,7 +142,10 @@ class DmlFlags(_OfHeader, enum.IntFlag, boundary=enum.STRICT):
 
 
 class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
-    """DML_TENSOR_DATA_TYPE: the type of a tensor's elements."""
+    """DML_TENSOR_DATA_TYPE: the type of a tensor's elements.
+
+    BFLOAT16 is dmlpy's own: no feature level of DirectML has it (`dmlpy.description.bfloat16`).
+    """
 
     UNKNOWN = 0
     FLOAT32 = 1
@@ -158,6 +161,8 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
     INT64 = 11
     UINT4 = 12
     INT4 = 13
+    # DirectML has no such type. Its numbers count up from 0, and ONNX's of this type is 16: none of theirs is so large.
+    BFLOAT16 = 0x10000
 
     @classmethod
     def parse(cls, value: Any) -> Self:
@@ -179,8 +184,8 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
 
     @cached_property
     def introduced(self) -> FeatureLevel | None:
-        """The feature level that introduced the type; None for UNKNOWN, which no level has."""
-        if self is DataType.UNKNOWN:
+        """The feature level that introduced the type; None for UNKNOWN and BFLOAT16, which no level has."""
+        if self in (DataType.UNKNOWN, DataType.BFLOAT16):
             return None
         if self.bits == 4:
             return FeatureLevel.FL_6_3
@@ -192,9 +197,14 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
 
         Raises:
             TypeError: NumPy has none (UNKNOWN and the 4-bit types).
+            ModuleNotFoundError: that of BFLOAT16 is in the package ml_dtypes, which is not installed.
         """
         if self.bits < 8:
             raise TypeError(f"NumPy has no type for {self}")
+        if self is DataType.BFLOAT16:
+            from dmlpy.description.bfloat16_numbers import numpy_type
+
+            return numpy_type()
         return np.dtype(self.name.lower())
 
     @cached_property
@@ -216,7 +226,7 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
         """The type of the elements of a NumPy dtype.
 
         Raises:
-            TypeError: DirectML has no such type (bool, complex, bfloat16, big-endian, ...).
+            TypeError: DirectML has no such type (bool, complex, big-endian, ...).
         """
         return _type_of(np.dtype(dtype))
 
@@ -493,6 +503,11 @@ class FeatureLevel(DmlEnum, prefix="DML_FEATURE_LEVEL_"):
 
     def __str__(self) -> str:
         return self.name.removeprefix("FL_")
+
+
+def at_level(level: FeatureLevel | None) -> str:
+    """What caps something, in words: `at feature level 6_4`, or that nothing does."""
+    return "without a feature level" if level is None else f"at feature level {level}"
 
 
 _DIRECTML_VERSIONS = dict(

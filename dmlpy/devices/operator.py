@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar
 import numpy as np
 
 from dmlpy.description.array_problems import value_problems
+from dmlpy.description.enums import at_level
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
 from dmlpy.devices.bind_calls import BoundNames, with_call_errors
@@ -63,13 +64,13 @@ class CompiledOperator:
     Attributes:
         desc: the compiled desc.
         device: the device that it runs on.
-        feature_level: the cap that the desc was checked against.
+        feature_level: the cap that the desc was checked against; None of one that no level takes, with tensors of BFLOAT16.
         flags: the execution flags.
     """
 
     desc: OperatorDesc
     device: Device
-    feature_level: FeatureLevel
+    feature_level: FeatureLevel | None
     flags: ExecutionFlags
     _plan: Plan
 
@@ -435,7 +436,7 @@ class CompiledOperator:
     def __repr__(self) -> str:
         shown = [f"{name} {desc.data_type} {listed(desc.sizes)}" for name, desc in islice(self._descs.items(), _MOST_SHOWN)]
         more = [f"... {len(self._descs) - _MOST_SHOWN} more"] if len(self._descs) > _MOST_SHOWN else []
-        return f"<{self.name} compiled for {self.device.name} at feature level {self.feature_level}: {', '.join([*shown, *more])}>"
+        return f"<{self.name} compiled for {self.device.name} {at_level(self.feature_level)}: {', '.join([*shown, *more])}>"
 
 
 class PreparedOperator:

@@ -20,7 +20,7 @@ from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.messages.naming import c_path, plural
 from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, truncate
-from dmlpy.validation.checking import LATEST, check, is_valid, parse_level
+from dmlpy.validation.checking import LATEST, Level, check, is_valid, parse_level
 
 GRAPHS_SINCE = FeatureLevel.FL_2_1
 CONSTANTS_SINCE = FeatureLevel.FL_6_2
@@ -29,9 +29,7 @@ _MOST_TOLD = 10
 """
 
 
-def check_graph(
-    graph: GraphDesc, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False, lenient: bool = False
-) -> list[Problem]:
+def check_graph(graph: GraphDesc, feature_level: Level = LATEST, *, strict: bool = False, lenient: bool = False) -> list[Problem]:
     """Checks a graph; see `Graph.check`.
 
     Raises:
@@ -39,16 +37,17 @@ def check_graph(
     """
     if not isinstance(graph, GraphDesc):
         raise DescError("check", [Problem("field.form", "graph", brief(graph), "a Graph")])
-    level = parse_level(feature_level)
-    valid_at: set[tuple[FeatureLevel, bool, bool]] = graph.__dict__.setdefault("_valid_at", set())
-    if (level, strict, lenient) in valid_at:
+    level = LATEST if feature_level is None else parse_level(feature_level)
+    unlimited = feature_level is None
+    valid_at: set[tuple[FeatureLevel, bool, bool, bool]] = graph.__dict__.setdefault("_valid_at", set())
+    if (level, strict, lenient, unlimited) in valid_at:
         return []  # a graph never changes: it is checked once
     connections = _Connections(graph)
     found = chain(
         _level_problems(graph, level),
         _count_problems(graph),
         _name_problems(graph),
-        _desc_problems(graph, level, strict=strict),
+        _desc_problems(graph, None if unlimited else level, strict=strict),
         connections.problems(),
         declared_problems(graph),
         _size_problems(connections, lenient=lenient),
@@ -58,7 +57,7 @@ def check_graph(
     )
     problems = sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
     if not problems:
-        valid_at.add((level, strict, lenient))
+        valid_at.add((level, strict, lenient, unlimited))
     return problems
 
 
@@ -120,7 +119,7 @@ def _name_problems(graph: GraphDesc) -> Iterator[Problem]:
             known.setdefault(name, label(index))
 
 
-def _desc_problems(graph: GraphDesc, level: FeatureLevel, *, strict: bool) -> Iterator[Problem]:
+def _desc_problems(graph: GraphDesc, level: FeatureLevel | None, *, strict: bool) -> Iterator[Problem]:
     # Networks repeat their layers: equal descs are checked once. Symbolic sizes tell only whether they are the same object.
     checked: dict[OperatorDesc | int, list[Problem]] = {}
     for index, node in enumerate(graph.nodes):

@@ -47,7 +47,9 @@ class Graph(GraphDesc):
             name: str | None = None,
         ) -> None: ...
 
-    def check(self, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False, lenient: bool = False) -> list[Problem]:
+    def check(
+        self, feature_level: FeatureLevel | str | int | None = LATEST, *, strict: bool = False, lenient: bool = False
+    ) -> list[Problem]:
         """All problems of the graph and of its nodes' descs; empty when it is valid.
 
         Args:

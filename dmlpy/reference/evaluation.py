@@ -11,6 +11,8 @@ import numpy as np
 
 from dmlpy.description.array_problems import int4_problems, shape_remedy, value_problems
 from dmlpy.description.arrays import view
+from dmlpy.description.bfloat16 import has_bfloat16, in_other_type
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
@@ -36,9 +38,9 @@ def reference(
 ) -> Outputs:
     """Computes an operator's results by its plain definition in `dmlpy.reference`, to which every device is held.
 
-    FLOAT16 and FLOAT32 tensors are computed in `dtype`, and outputs of these types have it: they are not rounded to the described type
-    (`outputs.output_tensor.astype(numpy.float16)` does that). FLOAT64 stays FLOAT64. Integers have their described types, and quantized
-    operators round and clamp to them as on a device.
+    FLOAT16, BFLOAT16 and FLOAT32 tensors are computed in `dtype`, and outputs of these types have it: they are not rounded to the
+    described type (`outputs.output_tensor.astype(numpy.float16)` does that). FLOAT64 stays FLOAT64. Integers have their described types,
+    and quantized operators round and clamp to them as on a device.
 
     Arrays are given by the tensors' sizes: strides do not matter, nor does OWNED_BY_DML. A reserve is an array of `dtype` in a layout
     that only `reference` uses: a gradient takes the reserve that `reference` returned for the training form.
@@ -65,7 +67,7 @@ def reference(
     if not isinstance(desc, OperatorDesc):
         raise DescError("reference", [no_desc(desc, "an operator's desc, like RNNDesc(...)")])
     wide = _parse_type(dtype)
-    found = check(desc)
+    found = check(desc, None)
     if problems := only_errors(found):
         raise CompileError(desc.c_name, problems, desc=desc)
     if (why := why_undefined(desc) or (why_uncomputed(desc) if found else None)) is not None:
@@ -77,6 +79,8 @@ def reference(
         raise BindError(desc.c_name, problems)
     function = definition(type(desc))
     assert function is not None  # otherwise `why_undefined` gives a reason
+    if has_bfloat16(desc):
+        desc = in_other_type(desc, DataType.FLOAT32)
     with np.errstate(all="ignore"):
         results = function(desc, given)
         return Outputs(_outputs(desc, results, wide))
@@ -90,7 +94,7 @@ reference.__dict__ = vars(sys.modules["dmlpy.reference"])
 def _parse_type(dtype: DTypeLike) -> np.dtype[Any]:
     try:
         found = DataType.parse(dtype).numpy if isinstance(dtype, str | DataType) else np.dtype(dtype)
-    except (TypeError, ValueError):
+    except (ImportError, TypeError, ValueError):
         found = None
     if found not in _WIDE:
         raise DescError("reference", [Problem("field.form", "dtype", brief(dtype), "numpy.float64 or numpy.float32")])
@@ -100,7 +104,7 @@ def _parse_type(dtype: DTypeLike) -> np.dtype[Any]:
 
 def _computed_type(tensor: TensorDesc, wide: np.dtype[Any]) -> np.dtype[Any]:
     """The type in which a tensor's elements are computed and returned."""
-    return wide if tensor.data_type in (DataType.FLOAT16, DataType.FLOAT32) else tensor.data_type.unpacked
+    return wide if tensor.data_type in (DataType.FLOAT16, DataType.BFLOAT16, DataType.FLOAT32) else tensor.data_type.unpacked
 
 
 # inputs
@@ -158,8 +162,9 @@ def _array(place: str, tensor: TensorDesc, value: Any) -> tuple[Array, list[Prob
         return (unpack_tensor(np.ascontiguousarray(array), tensor) if unpacks else array), wrong
     problems = []
     expected = tensor.data_type.numpy
-    if array.dtype != expected and not array.dtype.kind == expected.kind == "f":
-        wanted = "a floating-point type" if expected.kind == "f" else str(tensor.data_type)
+    of_floats = is_float(expected)
+    if array.dtype != expected and not (of_floats and is_float(array.dtype)):
+        wanted = "a floating-point type" if of_floats else str(tensor.data_type)
         cast = f"cast it: array.astype(numpy.{expected})" if array.dtype.kind in "biuf" else None
         problems.append(Problem("array.type", place, str(array.dtype), wanted, (f"the desc has {tensor.summary()}",), cast))
     if array.shape != tensor.sizes:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dmlpy.description import support
+from dmlpy.description.bfloat16 import WHY_NO_LEVEL, has_bfloat16, with_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc, show_attribute
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 """The least number that a 32-bit float rounds to infinity; a printed FLT_MAX lies between it and the largest float."""
 
+_BFLOAT16_OVERFLOW = 2.0**128 - 2.0**119
+"""The least number that BFLOAT16 rounds to infinity."""
+
 LATEST = FeatureLevel.FL_6_4
+Level = FeatureLevel | str | int | None
+"""A feature level in any spelling; None checks against no DirectML, but against what dmlpy has."""
 MAX_ENTRIES = 4096
 """The most entries of an attribute's array. DirectML's arrays have one per dimension, activation or channel."""
 
@@ -48,7 +54,7 @@ def parse_level(feature_level: FeatureLevel | str | int) -> FeatureLevel:
 class Checkable(Protocol):
     """The protocol of objects that are made of descs and check themselves, such as a `Graph`."""
 
-    def check(self, feature_level: FeatureLevel | str | int, *, strict: bool) -> list[Problem]: ...
+    def check(self, feature_level: Level, *, strict: bool) -> list[Problem]: ...
 
     def lowest_level(self) -> FeatureLevel | None: ...
 
@@ -62,7 +68,7 @@ def no_desc(value: Any, expected: str, place: str = "desc") -> Problem:
     return Problem("field.form", place, brief(value), expected, remedy=remedy)
 
 
-def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | int = LATEST, *, strict: bool = False) -> list[Problem]:
+def check(desc: OperatorDesc | Checkable, feature_level: Level = LATEST, *, strict: bool = False) -> list[Problem]:
     """Finds all problems of a desc or a graph; the result is empty if it is valid.
 
     Problems whose `severity` is `doubtful` refuse nothing: Microsoft's page does not list a type, and a released program gives it to
@@ -71,6 +77,7 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
     Args:
         desc: any operator's desc, or a graph; whatever it holds, this function does not raise for it.
         feature_level: a cap: the desc must be valid for a DirectML of this level. Operators that only dmlpy has are not limited by levels.
+            With None the desc may also have tensors of BFLOAT16, which no DirectML takes, where the highest level takes FLOAT16.
         strict: also what DirectML demands of the buffers behind the tensors (`TensorDesc.problems`).
 
     Returns:
@@ -83,22 +90,31 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
         if isinstance(desc, Checkable):
             return desc.check(feature_level, strict=strict)
         raise DescError("check", [no_desc(desc, "an operator's desc, like RNNDesc(...), or a Graph")])
-    level = parse_level(feature_level)
+    level = LATEST if feature_level is None else parse_level(feature_level)
     if desc.is_extension:
         level = LATEST  # an operator that DirectML lacks is not limited by its levels
-    if (level, strict) in _valid_at(desc):
+    unlimited = _is_unlimited(desc, feature_level is None)
+    if (level, strict, unlimited) in _valid_at(desc):
         return []
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
-    found = _problems(desc, level, desc.sizes(), strict=strict)
+    found = _problems(desc, level, desc.sizes(), strict=strict, unlimited=unlimited)
     problems = sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
     if not problems:
-        _valid_at(desc).add((level, strict))
+        _valid_at(desc).add((level, strict, unlimited))
     return problems
 
 
-def _valid_at(desc: OperatorDesc) -> set[tuple[FeatureLevel, bool]]:
-    """The levels at which a desc was found valid, each with whether the check was strict. A desc never changes: it is checked once."""
-    found: set[tuple[FeatureLevel, bool]] = desc.__dict__.setdefault("_valid_at", set())
+def _is_unlimited(desc: OperatorDesc, without_level: bool) -> bool:
+    """Whether a desc of BFLOAT16 may have it: DirectML's levels do not limit what is checked without one, and dmlpy's own operators."""
+    return (without_level or desc.is_extension) and has_bfloat16(desc)
+
+
+def _valid_at(desc: OperatorDesc) -> set[tuple[FeatureLevel, bool, bool]]:
+    """The levels at which a desc was found valid, each with whether the check was strict, and whether it might have BFLOAT16.
+
+    A desc never changes: it is checked once.
+    """
+    found: set[tuple[FeatureLevel, bool, bool]] = desc.__dict__.setdefault("_valid_at", set())
     return found
 
 
@@ -129,21 +145,21 @@ def _lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
 
 def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
     """Returns whether a desc has no problems at a level; it stops at the first problem."""
-    return (level, False) in _valid_at(desc) or _is_valid(desc, level, desc.sizes())
+    return (level, False, _is_unlimited(desc, False)) in _valid_at(desc) or _is_valid(desc, level, desc.sizes())
 
 
 def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
-    at, valid = (LATEST if desc.is_extension else level, False), _valid_at(desc)
-    if at not in valid and next(_problems(desc, at[0], known, strict=False), None) is None:
+    at, valid = (LATEST if desc.is_extension else level, False, _is_unlimited(desc, False)), _valid_at(desc)
+    if at not in valid and next(_problems(desc, at[0], known, strict=False, unlimited=at[2]), None) is None:
         valid.add(at)
     return at in valid
 
 
-def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:
+def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool, unlimited: bool) -> Iterator[Problem]:
     """Yields the problems of a desc by itself, whose size symbols are `known`; they are found lazily."""
     yield from _level_problems(desc, level)
     yield from _alone_problems(desc)
-    yield from _common_problems(desc, level, known, strict=strict, sound=not strict and bool(_valid_at(desc)))
+    yield from _common_problems(desc, level, known, strict=strict, sound=not strict and bool(_valid_at(desc)), unlimited=unlimited)
 
 
 def _level_problems(desc: OperatorDesc, level: FeatureLevel) -> Iterator[Problem]:
@@ -161,7 +177,9 @@ def _alone_problems(desc: OperatorDesc) -> Iterator[Problem]:
             yield Problem("tensor.missing", field.name, "missing", expected, remedy=remedy)
 
 
-def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool, sound: bool = False) -> Iterator[Problem]:
+def _common_problems(
+    desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool, sound: bool = False, unlimited: bool = False
+) -> Iterator[Problem]:
     """Yields the problems of an operator, whether it is alone or within another one.
 
     Args:
@@ -170,6 +188,7 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, s
         known: its size symbols.
         strict: as for `check`.
         sound: whether it is valid at another level: what all levels have in common is not looked at again.
+        unlimited: whether tensors may be of BFLOAT16 where they may be of FLOAT16.
     """
     row = row_at(desc.rows() or desc.support, level)
     measurable = True
@@ -185,7 +204,7 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, s
             yield from _flag_problems(desc, slot, slot.tensor)
             yield from _reserve_problems(slot, slot.tensor)
             yield from _size_problems(desc, slot, slot.tensor, row, level, known, reported={problem.path for problem in own})
-    yield from _type_problems(desc, row, level)
+    yield from _type_problems(desc, row, level, unlimited=unlimited)
     for attribute in desc.attribute_fields():
         value = getattr(desc, attribute.name)
         if isinstance(value, tuple) and len(value) > MAX_ENTRIES:
@@ -321,12 +340,16 @@ def _ones_in_front(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, count: in
     return f"put ones in front: sizes {list(padded)}{strides}" if agrees else None
 
 
-def _type_problems(desc: OperatorDesc, row: SupportRow, level: FeatureLevel) -> Iterator[Problem]:
+def _type_problems(desc: OperatorDesc, row: SupportRow, level: FeatureLevel, *, unlimited: bool) -> Iterator[Problem]:
+    def taken(types: TypeSet) -> TypeSet:
+        return with_bfloat16(types) if unlimited and not desc.combines_bits else types
+
     tensors = [(slot.place, desc.type_variable(slot.field), slot.tensor) for slot in desc.slots() if slot.tensor is not None]
     for place, types, tensor in tensors:
-        if isinstance(types, frozenset) and tensor.data_type not in types:
-            yield _type_problem(desc, place, types, tensor, types, level)
-    for variable, allowed in row.types.items():
+        if isinstance(types, frozenset) and tensor.data_type not in taken(types):
+            yield _type_problem(desc, place, types, tensor, taken(types), level)
+    for variable, limited in row.types.items():
+        allowed = taken(limited)
         held = [(place, tensor) for place, types, tensor in tensors if types == variable]
         candidates = [tensor.data_type for _, tensor in held if tensor.data_type in allowed]
         doubt = None
@@ -365,6 +388,11 @@ def _type_problem(
         later = level_for(desc.rows(), level, lambda row: tensor.data_type in row.types.get(variable, frozenset()))
     remedy = f"feature level {later} takes {tensor.data_type}" if later else _other_sign(desc, variable, tensor.data_type, allowed, level)
     why = (*why, *_level_reason(desc, level)) if isinstance(variable, str) else why
+    if tensor.data_type is DataType.BFLOAT16 and with_bfloat16(allowed) != allowed:
+        why = (WHY_NO_LEVEL,)
+        remedy = "use FLOAT16 or FLOAT32, or compile without a feature level"
+        if desc.combines_bits:
+            why, remedy = ("the bits of elements are combined",), "describe the same memory as UINT16"
     return Problem("type.support", f"{place}.data_type", str(tensor.data_type), support.show(allowed), why, remedy)
 
 
@@ -409,8 +437,8 @@ def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) 
 def holds(data_type: DataType, value: float) -> bool:
     """Returns whether an element type can hold a number: integers exactly, floats after rounding, without overflow."""
     name = str(data_type)
-    if name.startswith("FLOAT"):
-        limit = {"FLOAT16": 65520.0, "FLOAT32": FLOAT32_OVERFLOW}.get(name, math.inf)
+    if "FLOAT" in name:
+        limit = {"FLOAT16": 65520.0, "BFLOAT16": _BFLOAT16_OVERFLOW, "FLOAT32": FLOAT32_OVERFLOW}.get(name, math.inf)
         return (isinstance(value, float) and not math.isfinite(value)) or abs(value) < limit
     if not data_type.bits or (isinstance(value, float) and not value.is_integer()):
         return False

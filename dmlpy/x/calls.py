@@ -125,7 +125,7 @@ class _Call:
         whole = isinstance(operator, OperatorDesc)
         desc = operator.replace(**tensors, **members) if whole else self.kind(**sized, **tensors, **members)
         desc = self._with_outputs(desc, sized, types)
-        if problems := [*self._without_operands(desc), *only_errors(check(desc))]:
+        if problems := [*self._without_operands(desc), *only_errors(check(desc, None))]:
             # What is wrong with an inferred output follows from the operands, which are reported alone.
             outputs = {field.name for field in self.kind.outputs()}
             inferred = {name for name in outputs if name not in sized and not (whole and getattr(operator, name))}

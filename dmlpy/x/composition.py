@@ -11,7 +11,6 @@ from dmlpy.description.coercion import brief, entries
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.graphs.builder import GraphBuilder, Value
 from dmlpy.messages.problems import DescError, Problem
-from dmlpy.validation.checking import LATEST
 from dmlpy.x.producers import ConstantProducer, InputProducer, OperatorProducer, Producer, TensorOperand, TensorRef
 from dmlpy.x.source_locations import caller_location
 
@@ -83,7 +82,7 @@ def compile(
     Args:
         outputs: as for `graph`.
         device: as for `dmlpy.compile`.
-        feature_level: as for `dmlpy.compile`; the highest one if left out.
+        feature_level: as for `dmlpy.compile`.
         flags: as for `dmlpy.compile`.
         name: the graph's name, for messages.
 
@@ -92,8 +91,7 @@ def compile(
         CompileError: as `dmlpy.compile`; its problems name the lines that made the nodes.
         DeviceError: there is no such device.
     """
-    level = LATEST if feature_level is None else feature_level
-    return compile_graph(graph(outputs, name), device, level, flags)
+    return compile_graph(graph(outputs, name), device, feature_level, flags)
 
 
 def _outputs_by_name(outputs: Any) -> dict[str, TensorRef]:

@@ -207,7 +207,7 @@ class Expression(views.TensorViews, TensorOperand):
 
     def _takes_scale_bias(self, other: Any) -> bool:
         """Whether ELEMENT_WISE_IDENTITY with a scale and a bias can add or multiply the operand."""
-        return calls.is_number(other) and self.tensor.data_type.name in ("FLOAT32", "FLOAT16")
+        return calls.is_number(other) and self.tensor.data_type.name in ("FLOAT32", "FLOAT16", "BFLOAT16")
 
     def _scaled(self, scale: Any, bias: Any) -> Self:
         return self._of(one("ELEMENT_WISE_IDENTITY", input_tensor=self, scale_bias={"Scale": scale, "Bias": bias}))

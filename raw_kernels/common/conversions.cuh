@@ -5,6 +5,8 @@ template <class T>
 inline constexpr bool is_signed = T(-1) < T(0);
 template <>
 inline constexpr bool is_signed<machine::half> = true;
+template <>
+inline constexpr bool is_signed<machine::bfloat16> = true;
 
 /// The ends of an integer type.
 template <class T>
@@ -12,13 +14,17 @@ inline constexpr T largest = static_cast<T>((1ull << (8 * sizeof(T) - 1)) - 1 + 
 template <class T>
 inline constexpr T smallest = is_signed<T> ? static_cast<T>(-largest<T> - 1) : T(0);
 
-/// A stored element as an operand: a half becomes a float, other types are unchanged.
+/// A stored element as an operand: a half and a bfloat16 become floats, other types are unchanged.
 template <class T>
 __device__ __forceinline__ T number_of(T element) {
     return element;
 }
 
 __device__ __forceinline__ float number_of(machine::half element) {
+    return machine::to_float(element);
+}
+
+__device__ __forceinline__ float number_of(machine::bfloat16 element) {
     return machine::to_float(element);
 }
 
@@ -43,6 +49,8 @@ __device__ __forceinline__ T stored(Result result) {
         } else {
             return machine::from_float<machine::half>(static_cast<float>(result));
         }
+    } else if constexpr (is_same<T, machine::bfloat16>) {
+        return machine::from_float<machine::bfloat16>(static_cast<float>(result));
     } else if constexpr (is_floating<Result> && !is_floating<T>) {
         return held<T>(result);
     } else {

@@ -12,8 +12,17 @@ struct half {
     unsigned short bits;
 };
 
+/// BFLOAT16, the upper half of a float, as storage only.
+struct bfloat16 {
+    unsigned short bits;
+};
+
 __device__ __forceinline__ float to_float(float value) {
     return value;
+}
+
+__device__ __forceinline__ float to_float(bfloat16 value) {
+    return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
 }
 
 __device__ __forceinline__ float to_float(half value) {
@@ -36,6 +45,19 @@ __device__ __forceinline__ half from_float<half>(float value) {
     half result;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
     return result;
+}
+
+template <>
+__device__ __forceinline__ bfloat16 from_float<bfloat16>(float value) {
+#if __CUDA_ARCH__ >= 800
+    bfloat16 result;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+    return result;
+#else
+    unsigned const bits = __float_as_uint(value);
+    unsigned const rounded = value != value ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u);
+    return {static_cast<unsigned short>(rounded >> 16)};
+#endif
 }
 
 /// Two values as halves in a word, the first in the low bits.

@@ -19,7 +19,8 @@ inline constexpr bool is_same<A, A> = true;
 
 /// Whether elements of a type are floating point.
 template <class T>
-inline constexpr bool is_floating = is_same<T, float> || is_same<T, double> || is_same<T, machine::half>;
+inline constexpr bool is_floating =
+    is_same<T, float> || is_same<T, double> || is_same<T, machine::half> || is_same<T, machine::bfloat16>;
 
 template <bool first, class A, class B>
 struct ChoiceOf {

@@ -2,8 +2,8 @@
 
 A result passes if the norm of its error is at most `tolerance` of the reference's norm, and no single element is off by more than
 5 * tolerance * max(1, largest reference). FLOAT32 results differ by the order of their sums, whose error grows like the root of the number
-of terms; 1e-5 is the most that is ever allowed. In FLOAT16 the rounding of stored values (2**-11) outweighs all else. So do the factors
-where a FLOAT32 operator was allowed TF32: tensor cores may cut both of a product off, each by less than 2**-10 of it.
+of terms; 1e-5 is the most that is ever allowed. In FLOAT16 and BFLOAT16 the rounding of stored values (2**-11, 2**-8) outweighs all else.
+So do the factors where a FLOAT32 operator was allowed TF32: tensor cores may cut both of a product off, each by less than 2**-10 of it.
 
 A small element may be the difference of terms that are not small, each off by its own rounding, and nothing else in its tensor need be
 large. For such results `least` is the size that an element counts as in the reference's norm if it is smaller; zeros count as zeros.
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, DTypeLike
 _FLOAT32_LIMIT = 1e-5
 _TF32 = 2e-3
 _FLOAT16 = 2e-3
+_BFLOAT16 = 8 * _FLOAT16
 _FLOAT64 = 1e-12
 CANCELED_HALF_SUM = 0.25
 """The `least` of random FLOAT16 layers: 2e-3 of it is 2**-11, which the rounding to FLOAT16 takes from a term between 1 and 2."""
@@ -32,6 +33,8 @@ def tolerance(dtype: DTypeLike, terms: int = 1, *, tf32: bool = False) -> float:
     kind = np.dtype(dtype)
     if kind == np.float16:
         return _FLOAT16
+    if kind.name == "bfloat16":
+        return _BFLOAT16
     if kind == np.float32 and tf32:
         return _TF32
     if kind == np.float32:

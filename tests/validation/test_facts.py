@@ -249,16 +249,21 @@ def test_types_of_members_are_shown_as_in_the_header() -> None:
     assert c_type(ScaleBias | None) == ("SCALE_BIAS", None)
 
 
+OWN = {"DML_TENSOR_DATA_TYPE_BFLOAT16"}
+"""Members that DirectML lacks: larger than all of its numbers, which count up."""
+
+
 @pytest.mark.parametrize(("c_name", "ours"), OURS.items(), ids=list(OURS))
 def test_enumerations_agree_with_the_header(c_name: str, ours: type[DmlEnum]) -> None:
     fact = facts.enums()["enums"][c_name]
     assert ours.prefix() == fact["prefix"]
-    assert {member.c_name: int(member) for member in ours} == fact["values"]
+    assert {member.c_name: int(member) for member in ours if member.c_name not in OWN} == fact["values"]
+    assert all(int(member) > 2 * max(fact["values"].values()) for member in ours if member.c_name in OWN)
 
 
 def test_data_types_agree_with_the_header() -> None:
     fact = facts.enums()["enums"]["DML_TENSOR_DATA_TYPE"]
-    assert {member.c_name: member.bits for member in enums.DataType if member.bits} == fact["bits"]
+    assert {member.c_name: member.bits for member in enums.DataType if member.bits and member.c_name not in OWN} == fact["bits"]
     for c_name, numpy_name in fact["numpy"].items():
         member = enums.DataType.parse(c_name)
         if numpy_name is None:

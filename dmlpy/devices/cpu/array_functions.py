@@ -32,7 +32,7 @@ class Conversion:
     """
 
     def __init__(self, target: Array, source: Array) -> None:
-        plan = CopyPlan([Copy(View("target", target), View("source", source))], converts=True)
+        plan = CopyPlan([Copy(View("target", target), View("source", source))], CONVERSIONS)
         self._addresses = np.zeros(2, np.int64)
         self._launch = plan.bind_addresses(self._addresses)
 

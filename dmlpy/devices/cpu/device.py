@@ -6,7 +6,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dmlpy.debugging import FALLBACKS, log_once
+from dmlpy.description.bfloat16 import has_bfloat16
 from dmlpy.description.enums import DataType, ExecutionFlags
+from dmlpy.devices.bfloat16 import bfloat16_plan
 from dmlpy.devices.cpu.plans import compiled_plan, llvmlite_is_installed, rounding_plan, why_no_kernels
 from dmlpy.devices.device import shared
 from dmlpy.devices.numpy.device import NumpyDevice
@@ -33,6 +35,10 @@ class CpuDevice(NumpyDevice):
     relocates = True
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
+        if has_bfloat16(desc) and why_no_kernels() is None:
+            from dmlpy.devices.cpu.movement.plans import bfloat16_conversion
+
+            return bfloat16_plan(desc, lambda other: self.plan(other, flags), bfloat16_conversion)
         compiled = compiled_plan(desc)
         if ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and not isinstance(compiled, str):
             make = rounding_plan.find(type(desc))

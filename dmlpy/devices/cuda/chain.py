@@ -8,10 +8,19 @@ from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View
 from dmlpy.devices.cuda.functors import Applied, Chained, Functor
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
+from dmlpy.operators.activation import ActivationDesc, AxesActivationDesc, RowActivationDesc
+from dmlpy.operators.movement.copy import CastDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.plan import Plan
+
+
+def is_element_wise(desc: OperatorDesc) -> bool:
+    """Whether the plan of an operator is made of steps of the element engine alone, each of a functor of numbers."""
+    if isinstance(desc, ActivationDesc):
+        return not isinstance(desc, RowActivationDesc | AxesActivationDesc)
+    return desc.family() == "elementwise" or isinstance(desc, CastDesc | ElementwiseGroupDesc)
 
 
 def element_step(desc: OperatorDesc, own: Plan | None) -> Elementwise | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.debugging import log_launch
 from dmlpy.description import arrays
+from dmlpy.description.bfloat16 import has_bfloat16
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.devices.cuda.chain import element_step
+from dmlpy.devices.bfloat16 import bfloat16_plan
+from dmlpy.devices.cuda.chain import element_step, is_element_wise
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, check_strategy, plan, plan_of
@@ -34,6 +37,8 @@ _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of dlpack.h: memory that a kernel can use."""
 OLDEST_CAPABILITY = 75
 """The first compute capability that the kernels are written for."""
+_EXACT_IN_TF32 = ("matrix", "convolution")
+"""The families whose products have factors of BFLOAT16 alone, which TF32 holds exactly."""
 _MOST_USABLE = 4096
 """The most addresses cached as usable; an arena may be divided into any number of them."""
 
@@ -67,7 +72,18 @@ class CudaDevice(Device):
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         tf32 = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and self.limits.compute_capability >= TF32_CAPABILITY
-        return plan_of(desc, Target(self.library, tf32, self.strategy))
+        target = Target(self.library, tf32, self.strategy)
+        return self._bfloat16_plan(desc, target) if has_bfloat16(desc) else plan_of(desc, target)
+
+    def _bfloat16_plan(self, desc: OperatorDesc, target: Target) -> Plan | None:
+        """The plan of a desc with tensors of BFLOAT16, which only the element engine reads and writes."""
+        from dmlpy.devices.cuda.movement.copies import bfloat16_conversion
+
+        if is_element_wise(desc):
+            return plan_of(desc, target)
+        if desc.family() in _EXACT_IN_TF32 and self.limits.compute_capability >= TF32_CAPABILITY:
+            target = replace(target, tf32=True)
+        return bfloat16_plan(desc, lambda other: plan_of(other, target), lambda source, result: bfloat16_conversion(source, result, target))
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
         return element_step(desc, plan) is not None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
@@ -67,7 +68,7 @@ class View:
         return cls(place, scalar, tensor.element_strides)
 
 
-_BITS = {scalar: 8 * np.dtype(name).itemsize for name, scalar in ELEMENT_TYPES.items()} | dict.fromkeys(INT4_TYPES.values(), 4)
+_BITS = {scalar: DataType[name.upper()].bits for name, scalar in (ELEMENT_TYPES | INT4_TYPES).items()}
 
 
 def indices(dimension: int, dimensions: int) -> View:
@@ -261,5 +262,5 @@ class ElementsPlan(PlanWithoutConstants):
 
 
 def computed_type(data_type: np.dtype[Any]) -> np.dtype[Any]:
-    """The type in which elements are computed, and the type of functors' attributes: float32 for FLOAT16."""
-    return np.dtype(np.float32) if data_type == np.float16 else data_type
+    """The type in which elements are computed, and the type of functors' attributes: float32 for FLOAT16 and BFLOAT16."""
+    return np.dtype(np.float32) if data_type.name in ("float16", "bfloat16") else data_type

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 ELEMENT_TYPES = {
     "float32": "float",
     "float16": "machine::half",
+    "bfloat16": "machine::bfloat16",
     "float64": "double",
     "int64": "long long",
     "int32": "int",
@@ -20,7 +21,7 @@ ELEMENT_TYPES = {
     "uint16": "unsigned short",
     "uint8": "unsigned char",
 }
-"""The C++ type of each NumPy type, by name."""
+"""The C++ type of each NumPy type, and of BFLOAT16, by name."""
 
 INT4_TYPES = {"int4": "Int4", "uint4": "UInt4"}
 """The C++ types of 4-bit elements, two to a byte."""

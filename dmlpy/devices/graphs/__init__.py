@@ -49,7 +49,7 @@ def assign_buffers(
 def compile_assigned(
     buffers: BufferAssignment,
     device: Device,
-    feature_level: FeatureLevel,
+    feature_level: FeatureLevel | None,
     flags: ExecutionFlags,
     compile_node: Callable[[OperatorDesc], CompiledOperator],
     *,
@@ -60,7 +60,7 @@ def compile_assigned(
     Args:
         buffers: the places.
         device: where it runs.
-        feature_level: the cap that the nodes are checked against.
+        feature_level: the cap that the nodes are checked against, or None.
         flags: the execution flags.
         compile_node: plans a desc for the device, level and flags.
         fuse: as `assign_buffers` had it.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never
 
 import numpy as np
 
+from dmlpy.description.enums import at_level
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
 from dmlpy.devices.bind_calls import BoundNames, with_call_errors
@@ -50,7 +51,7 @@ class CompiledGraph:
     Attributes:
         graph: the compiled graph.
         device: the device that it runs on.
-        feature_level: the cap that it was checked against.
+        feature_level: the cap that it was checked against; None of one that no level takes, with tensors of BFLOAT16.
         flags: the execution flags, of every node.
         fuse: whether activations are moved into the operators before them.
     """
@@ -60,7 +61,7 @@ class CompiledGraph:
         graph: Graph,
         program: GraphProgram,
         device: Device,
-        feature_level: FeatureLevel,
+        feature_level: FeatureLevel | None,
         flags: ExecutionFlags,
         *,
         fuse: bool,
@@ -500,7 +501,7 @@ class CompiledGraph:
         return self
 
     def __repr__(self) -> str:
-        return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} at feature level {self.feature_level}>"
+        return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} {at_level(self.feature_level)}>"
 
 
 class PreparedGraph:

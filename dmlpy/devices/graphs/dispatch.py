@@ -29,7 +29,7 @@ class DispatchedGraph(Protocol):
 
     graph: Graph
     device: Device
-    feature_level: FeatureLevel
+    feature_level: FeatureLevel | None
     flags: ExecutionFlags
     name: str
     _program: GraphProgram

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.arrays import arrays_at
+from dmlpy.description.bfloat16 import has_bfloat16, in_other_type
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import pack_tensor, unpack_tensor
 from dmlpy.devices.blas import with_limited_blas
@@ -61,7 +62,8 @@ class WholePlan(ArrayPlan):
     """
 
     def __init__(self, desc: OperatorDesc, largest_product: int | None = None) -> None:
-        self._desc = desc
+        # Definitions read arrays, whose elements are converted: they are not to know of BFLOAT16.
+        self._desc = in_other_type(desc, DataType.FLOAT32) if has_bfloat16(desc) else desc
         function = definition(type(desc))
         assert function is not None
         self._function = function
@@ -115,6 +117,8 @@ class WholePlan(ArrayPlan):
         """The conversion of a tensor's memory to the array that definitions read; None if it is that array."""
         if tensor.data_type is DataType.FLOAT16:
             return None if self._moves else self._halves_reader(tensor)
+        if tensor.data_type is DataType.BFLOAT16:
+            return lambda data: data.astype(COMPUTE)
         return (lambda data: unpack_tensor(data, tensor)) if tensor.data_type.bits == 4 else None
 
     def _halves_reader(self, tensor: TensorDesc) -> Reader:

@@ -11,9 +11,12 @@ import numpy as np
 from dmlpy.debugging import log_launch
 from dmlpy.description import arrays
 from dmlpy.description.arrays import ArrayView, array_at
+from dmlpy.description.bfloat16 import has_bfloat16
 from dmlpy.description.enums import ExecutionFlags
+from dmlpy.devices.bfloat16 import WidenedPlan, moved_desc, widened
 from dmlpy.devices.device import Device, Memory, shared
 from dmlpy.devices.numpy.array_functions import WholePlan, whole_plan
+from dmlpy.devices.numpy.conversion import ConversionPlan
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.threads import apart_from_forks
 from dmlpy.messages.hresult import HResult
@@ -42,7 +45,16 @@ class NumpyDevice(Device):
     plans_all_sizes = True
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
+        if has_bfloat16(desc):
+            return self._bfloat16_plan(desc, flags)
         return plan_of(desc) or whole_plan(desc, self._whole_plan_kind(desc))
+
+    def _bfloat16_plan(self, desc: OperatorDesc, flags: ExecutionFlags) -> Plan | None:
+        """The plan of a desc with tensors of BFLOAT16: whole arrays are converted as they are read, others in scratch."""
+        if (moved := moved_desc(desc)) is not None:
+            return self.plan(moved, flags)
+        wide = plan_of(widened(desc))
+        return whole_plan(desc) if wide is None else WidenedPlan(desc, wide, ConversionPlan)
 
     def _whole_plan_kind(self, desc: OperatorDesc) -> type[WholePlan]:
         """The plan of an operator on whole arrays."""

@@ -65,6 +65,7 @@ class ElementWiseBitAndDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_AND"):
 
     formula = "y = a & b"
     support = _ANY_BITS_FROM_4_1
+    combines_bits = True
 
 
 class ElementWiseBitCountDesc(ElementWiseDesc, dml="ELEMENT_WISE_BIT_COUNT"):
@@ -75,6 +76,7 @@ class ElementWiseBitCountDesc(ElementWiseDesc, dml="ELEMENT_WISE_BIT_COUNT"):
 
     formula = "y = the number of bits of x that are 1"
     support = _ANY_BITS_FROM_4_1
+    combines_bits = True
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
     """The input x."""
@@ -91,6 +93,7 @@ class ElementWiseBitNotDesc(UnaryDesc, dml="ELEMENT_WISE_BIT_NOT"):
 
     formula = "y = ~x"
     support = _ANY_BITS_FROM_4_1
+    combines_bits = True
 
 
 class ElementWiseBitOrDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_OR"):
@@ -101,6 +104,7 @@ class ElementWiseBitOrDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_OR"):
 
     formula = "y = a | b"
     support = _ANY_BITS_FROM_4_1
+    combines_bits = True
 
 
 class ElementWiseBitShiftLeftDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_LEFT"):
@@ -133,6 +137,7 @@ class ElementWiseBitXorDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_XOR"):
 
     formula = "y = a xor b"
     support = _ANY_BITS_FROM_4_1
+    combines_bits = True
 
 
 class ElementWiseIfDesc(ElementWiseDesc, dml="ELEMENT_WISE_IF"):

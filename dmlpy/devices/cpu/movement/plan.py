@@ -27,13 +27,8 @@ COPIES = Kernel("dmlpy.devices.cpu.movement.kernels:build_copies", 5)
 """Copies of elements as they are: the instruction set."""
 CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_conversions", 5)
 """Conversions between FLOAT16 and FLOAT32: the instruction set."""
-CLASSES = Kernel("dmlpy.devices.cpu.movement.class_kernels:build_classes", 5)
-"""Which elements are not finite: whether of FLOAT16, and the instruction set."""
-CASTS = Kernel("dmlpy.devices.cpu.movement.cast_kernels:build_casts", 5)
-"""Conversions between other types: the names of NumPy's types of source and target, and the instruction set."""
-
-NOT_A_NUMBER, POSITIVE, NEGATIVE = 1, 2, 4
-"""The classes of elements that are not finite, as bits: NaN and the infinities."""
+BFLOAT16_CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_bfloat16_conversions", 5)
+"""Conversions between BFLOAT16 and FLOAT32: the instruction set."""
 
 _BLOCK = 1 << 14
 """Elements of a block, at most."""
@@ -116,14 +111,14 @@ class CopyPlan(PlanWithoutConstants):
 
     Args:
         copies: the copies, in order. The elements of all targets have one size, and those of all sources.
-        converts: whether they are converted between FLOAT16 and FLOAT32.
+        kernel: what copies them: `COPIES`, `CONVERSIONS` or `BFLOAT16_CONVERSIONS`.
     """
 
     temporary_size = 0
     _classes = 0
 
-    def __init__(self, copies: Sequence[Copy], converts: bool = False) -> None:
-        self._copies, self._converts = [copy for copy in copies if copy.target.array.size], converts
+    def __init__(self, copies: Sequence[Copy], kernel: Kernel = COPIES) -> None:
+        self._copies, self._kind = [copy for copy in copies if copy.target.array.size], kernel
         self._width = copies[0].target.array.itemsize
         self._elements = sum(copy.target.array.size for copy in self._copies)
         rows: list[tuple[int, ...]] = []
@@ -152,7 +147,7 @@ class CopyPlan(PlanWithoutConstants):
         self._constants = [copy.source.array for copy in self._copies if copy.source.place is None]
 
     def _kernel(self) -> Function:
-        return (CONVERSIONS if self._converts else COPIES)(host_isa())
+        return self._kind(host_isa())
 
     def load(self) -> None:
         self._kernel()
@@ -160,10 +155,8 @@ class CopyPlan(PlanWithoutConstants):
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         count = f"{len(self._copies)} cop{'ies' if len(self._copies) > 1 else 'y'}"
-        return f"compiled by LLVM on {threads}; {count}, {self._elements} elements {self._what()}"
-
-    def _what(self) -> str:
-        return "converted" if self._converts else f"of {self._width} byte{'s' * (self._width > 1)}"
+        what = "converted" if self._kind is not COPIES else f"of {self._width} byte{'s' * (self._width > 1)}"
+        return f"compiled by LLVM on {threads}; {count}, {self._elements} elements {what}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_addresses([view.address(tensors) for copy in self._copies for view in (copy.target, copy.source)])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
+    from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.movement.plan import CopyPlan
     from dmlpy.devices.cpu.movement.reversal import ReversalPlan
 
@@ -49,14 +49,23 @@ def cast_plan(desc: CastDesc) -> CopyPlan | FewPlan | str:
     from dmlpy.devices.cpu.elementwise.few_plan import few_plan
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.movement import copies
-    from dmlpy.devices.cpu.movement.plan import CopyPlan
+    from dmlpy.devices.cpu.movement.plan import CONVERSIONS, CopyPlan
 
     types = {desc.input_tensor.data_type, desc.output_tensor.data_type}
     if len(types) == 1:
         return copy_plan(desc, "identity_copies")
     if types != _CONVERTED:
-        return few_plan(desc) or _cast_plan(desc)
-    return refusal_of(types) or CopyPlan(copies.identity_copies(desc), converts=True)
+        return "of the conversions those between FLOAT16 and FLOAT32 have a compiled form"
+    return refusal_of(types) or CopyPlan(copies.identity_copies(desc), CONVERSIONS)
+
+
+def bfloat16_conversion(source: TensorDesc, target: TensorDesc) -> CopyPlan:
+    """The conversion between tensors of BFLOAT16 and FLOAT32; their places are those of CAST."""
+    from dmlpy.devices.cpu.movement import copies
+    from dmlpy.devices.cpu.movement.plan import BFLOAT16_CONVERSIONS, CopyPlan
+
+    words = [tensor.replace(data_type=DataType.UINT16) if tensor.data_type is DataType.BFLOAT16 else tensor for tensor in (source, target)]
+    return CopyPlan(copies.identity_copies(CastDesc(input_tensor=words[0], output_tensor=words[1])), BFLOAT16_CONVERSIONS)
 
 
 def _cast_plan(desc: CastDesc) -> CopyPlan | str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View
 from dmlpy.devices.cuda.functors import Functor, activation_members, functor
 from dmlpy.operators.activation import ActivationDesc, ActivationShrinkDesc
@@ -26,6 +27,6 @@ def step_of(desc: ActivationDesc) -> Elementwise:
 def functor_of(desc: ActivationDesc) -> Functor:
     """The functor of a desc."""
     name = functor(type(desc))
-    if isinstance(desc, ActivationShrinkDesc) and desc.input_tensor is not None and desc.input_tensor.data_type.numpy.kind != "f":
+    if isinstance(desc, ActivationShrinkDesc) and desc.input_tensor is not None and not is_float(desc.input_tensor.data_type.numpy):
         name = f"InDouble<{name}>"
     return Functor("activation/elements.cu", name, activation_members(desc))

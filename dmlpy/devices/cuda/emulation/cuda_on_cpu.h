@@ -146,6 +146,12 @@ struct half {
 
 inline float to_float(float value) { return value; }
 
+struct bfloat16 {
+    unsigned short bits;
+};
+
+inline float to_float(bfloat16 value) { return __builtin_bit_cast(float, unsigned(value.bits) << 16); }
+
 inline float to_float(half value) { return static_cast<float>(__builtin_bit_cast(_Float16, value.bits)); }
 
 template <class T>
@@ -159,6 +165,13 @@ inline float from_float<float>(float value) {
 template <>
 inline half from_float<half>(float value) {
     return {__builtin_bit_cast(unsigned short, static_cast<_Float16>(value))};
+}
+
+template <>
+inline bfloat16 from_float<bfloat16>(float value) {
+    unsigned const bits = __builtin_bit_cast(unsigned, value);
+    unsigned const rounded = value != value ? 0x7fff0000u : bits + 0x7fffu + (bits >> 16 & 1u);
+    return {static_cast<unsigned short>(rounded >> 16)};
 }
 
 inline unsigned to_halves(float low, float high) {

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.arrays import ArrayView
+from dmlpy.description.arrays import ArrayView, interface_type
 from dmlpy.devices.cuda.emulation.arithmetic import matrix_product
 from dmlpy.devices.cuda.emulation.compiler import (
     ARITHMETICS,
@@ -426,7 +426,7 @@ class CpuSeam(CpuStreams):
     def to_host(self, array: Any, stream: int) -> Array:
         self._count_outside_capture("to_host")
         described = array.__cuda_array_interface__
-        data_type = np.dtype(described["typestr"])
+        data_type = interface_type(array, described["typestr"])
         sizes = described["shape"]
         strides = described.get("strides") or [stride * data_type.itemsize for stride in packed_strides(sizes)]
         return host_view(described["data"][0], sizes, strides, data_type).copy()

@@ -41,6 +41,12 @@ def cast_plan(desc: CastDesc, target: Target) -> ElementsPlan:
     return ElementsPlan([Elementwise(COPY, y.sizes, views[0], views[1:])], target.library)
 
 
+def bfloat16_conversion(source: TensorDesc, result: TensorDesc, target: Target) -> ElementsPlan:
+    """The conversion between tensors of BFLOAT16 and FLOAT32; their places are those of CAST."""
+    views = View.of("output_tensor", result), View.of("input_tensor", source)
+    return ElementsPlan([Elementwise(COPY, result.sizes, views[0], views[1:])], target.library)
+
+
 def join_plan(desc: JoinDesc, target: Target) -> ElementsPlan:
     assert desc.output_tensor is not None
     whole = View.of("output_tensor", desc.output_tensor, raw=True)
