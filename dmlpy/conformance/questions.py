@@ -120,7 +120,7 @@ def _of_types(base: OperatorDesc) -> Iterator[OperatorDesc]:
         groups.setdefault(base.type_variable(fields[name]), []).append(name)
     named = [attribute for attribute in base.attribute_fields() if attribute.limits.type_of is not None]
     for names, data_type in product([*groups.values(), list(members)], DataType):
-        if data_type is DataType.UNKNOWN:
+        if data_type.introduced is None:  # DirectML has no such type
             continue
         changed: dict[str, Any] = _with_tensors(
             base,

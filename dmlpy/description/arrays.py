@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.description.bfloat16_numbers import holds_bfloat16, numpy_type
+from dmlpy.description.dlpack import bfloat16_array, capsule_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,6 +139,8 @@ def _foreign_view(array: Any) -> ArrayView | None:
         device_type = int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else 1
         if device_type != 1:
             raise TypeError(f"its memory lies on a DLPack device of type {device_type}, without __cuda_array_interface__")
+        if holds_bfloat16(array):
+            return _host_view(bfloat16_array(array), array)
         seen = _host_view(np.from_dlpack(array), array)
         return seen._replace(read_only=False) if seen.read_only and _is_unversioned(array) else seen
     if hasattr(array, "__array_interface__") or isinstance(array, memoryview | bytearray):
@@ -151,11 +154,7 @@ def _is_unversioned(array: Any) -> bool:
         capsule = array.__dlpack__(max_version=(1, 0))
     except TypeError:
         return True
-    return bool(_capsule_name(capsule) == b"dltensor")
-
-
-_capsule_name = ctypes.pythonapi.PyCapsule_GetName
-_capsule_name.argtypes, _capsule_name.restype = [ctypes.py_object], ctypes.c_char_p
+    return bool(capsule_name(capsule) == b"dltensor")
 
 
 def _host_view(array: np.ndarray[Any, Any], owner: Any) -> ArrayView:

@@ -137,7 +137,7 @@ class WidenedPlan(Plan):
 
     def cost(self) -> Cost:
         found = self._plan.cost()
-        traffic = {**found.traffic, "float32 copies": 2 * self._copies.size}
+        traffic = {**found.traffic, "float32 copies": 2 * sum(4 * tensor.span for tensor in self._wide.values())}
         estimate = found.estimate_us
         for conversion in self._conversions.values():
             own = conversion.cost().estimate_us

@@ -13,6 +13,7 @@ import numpy as np
 
 from dmlpy.description.array_problems import int4_problems, shape_remedy
 from dmlpy.description.arrays import ArrayView, Buffer, array_at
+from dmlpy.description.bfloat16_numbers import cast_remedy
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import int4_type, pack_tensor, unpack_tensor
@@ -263,7 +264,7 @@ def value_form_problems(
             given = str(DataType.of(seen.dtype))
         except TypeError:
             given = str(seen.dtype)
-        remedy = f"cast it: array.astype(numpy.{expected})" if not output and seen.dtype.kind in "biuf" else None
+        remedy = None if output else cast_remedy(seen.dtype, expected)
         form.append(Problem("array.type", name, given, str(desc.data_type), (_compiled_for(desc),), remedy))
     if seen.shape != desc.sizes:
         form.append(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.messages.problems import PickleError
 from dmlpy.version import __version__
 
@@ -170,6 +171,6 @@ def layout_fingerprint(operator: Compiled) -> bytes:
 
 def _numbers(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Generates bytes of numbers, nearly all different."""
-    if dtype.kind == "f":
+    if is_float(dtype):
         return rng.standard_normal(count).astype(dtype).view(np.uint8)
     return rng.integers(0, 256, count * dtype.itemsize, np.uint8)

@@ -23,10 +23,11 @@ Uint = Annotated[int, Field(strict=True, ge=0, lt=2**64)]
 
 
 def type_or_unknown(value: Any) -> DataType:
-    """Parses a data type by its name in the file."""
-    if not isinstance(value, str):
-        raise ValueError(f"expected one of {', '.join(DataType.spellings())}")
-    return DataType.parse(value)
+    """Parses a data type of DirectML by its name in the file."""
+    found = DataType.parse(value) if isinstance(value, str) else None
+    if found is None or found is DataType.BFLOAT16:
+        raise ValueError(f"expected one of {', '.join(name for name in DataType.spellings() if name != 'BFLOAT16')}")
+    return found
 
 
 class ModelEntry(BaseModel):

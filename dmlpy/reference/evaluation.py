@@ -12,7 +12,7 @@ import numpy as np
 from dmlpy.description.array_problems import int4_problems, shape_remedy, value_problems
 from dmlpy.description.arrays import view
 from dmlpy.description.bfloat16 import has_bfloat16, in_other_type
-from dmlpy.description.bfloat16_numbers import is_float
+from dmlpy.description.bfloat16_numbers import cast_remedy, is_float
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
@@ -165,7 +165,7 @@ def _array(place: str, tensor: TensorDesc, value: Any) -> tuple[Array, list[Prob
     of_floats = is_float(expected)
     if array.dtype != expected and not (of_floats and is_float(array.dtype)):
         wanted = "a floating-point type" if of_floats else str(tensor.data_type)
-        cast = f"cast it: array.astype(numpy.{expected})" if array.dtype.kind in "biuf" else None
+        cast = cast_remedy(array.dtype, expected)
         problems.append(Problem("array.type", place, str(array.dtype), wanted, (f"the desc has {tensor.summary()}",), cast))
     if array.shape != tensor.sizes:
         reasons = (f"the desc has {tensor.summary()}",)

@@ -288,3 +288,61 @@ def test_products_by_rounded_factors_are_exact_where_the_factors_are() -> None:
         off = np.abs(found.astype(np.float64) - exact)
         assert (off <= 2.0**-8 * np.abs(exact) + 1e-5 * np.abs(a.astype(float)) @ np.abs(b.astype(float))).all()
     assert tolerance(BFLOAT16) == 8 * tolerance(np.float16)
+
+
+class Tensor:
+    """A tensor of PyTorch by DLPack alone, in a version of it."""
+
+    def __init__(self, values: Any, *, versioned: bool) -> None:
+        self.values, self.versioned, self.dtype = values, versioned, values.dtype
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        if arguments and not self.versioned:
+            raise TypeError("unexpected keyword argument")
+        return self.values.__dlpack__(**arguments)
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_tensors_of_other_libraries_are_used_in_place(versioned: bool) -> None:
+    torch = pytest.importorskip("torch")
+    given, result = torch.randn(5, 9).bfloat16(), torch.full((4, 6), -1.0).bfloat16()
+    source, target = Tensor(given[1:, ::2].T, versioned=versioned), Tensor(result.T[1:], versioned=versioned)
+    desc = dml.ActivationReluDesc(input_tensor=dml.TensorDesc.of(source), output_tensor=dml.TensorDesc.of(target))
+    assert [(tensor.sizes, tensor.strides) for tensor in desc.tensors().values()] == [((5, 4), (2, 9)), ((5, 4), (1, 6))]
+    dml.compile(desc, "cpu").bind({"input_tensor": source}, {"output_tensor": target})()
+    assert torch.equal(result[:, 1:], given[1:, ::2].relu())
+    assert (result[:, 0] == -1.0).all()
+
+
+def test_other_elements_of_two_bytes_are_refused() -> None:
+    desc = dml.ActivationReluDesc(input_tensor=tensor(2, 3)).with_outputs()
+    compiled = dml.compile(desc, "numpy")
+    remedies = {
+        "uint16": "if its elements are the bits of such numbers, view it: array.view(ml_dtypes.bfloat16)",
+        "float16": "cast it: array.astype(ml_dtypes.bfloat16)",
+        "V2": None,
+    }
+    for dtype, remedy in remedies.items():
+        with pytest.raises(dml.BindError) as caught:
+            compiled(input_tensor=np.zeros((2, 3), dtype))
+        [problem] = caught.value.problems
+        assert (problem.code, problem.expected, problem.remedy) == ("array.type", "BFLOAT16", remedy)
+    half = dml.compile(desc.replace(**{name: item.replace(data_type="FLOAT16") for name, item in desc.tensors().items()}), "numpy")
+    with pytest.raises(dml.BindError, match=r"is BFLOAT16, expected FLOAT16(.|\n)*array\.astype\(numpy\.float16\)"):
+        half(input_tensor=numbers(2, 3))
+
+
+def test_constants_of_graphs_and_packed_ones_are_kept() -> None:
+    weights, data = numbers(1, 1, 32, 64), numbers(1, 1, 16, 32, seed=1)
+    owned = dml.TensorDesc.of(weights).replace(flags="OWNED_BY_DML")
+    compiled = dml.compile(dml.GEMMDesc(a_tensor=dml.TensorDesc.of(data), b_tensor=owned).with_outputs(), "cpu")
+    prepared = compiled.prepare(b_tensor=weights)
+    again = pickle.loads(pickle.dumps(prepared))
+    held = x.gemm(x.input("data", data.shape, "BFLOAT16"), x.constant(weights)).compile("cpu")
+    results = [prepared(a_tensor=data).output_tensor, again(a_tensor=data).output_tensor, held(data=data).output]
+    for result in results:
+        np.testing.assert_array_equal(result.view(np.uint16), results[0].view(np.uint16))
+    assert_close(results[0], data.astype(float) @ weights.astype(float), BFLOAT16)

@@ -65,6 +65,17 @@ def _powers() -> Iterator[dml.OperatorDesc]:
         yield dml.ElementWiseConstantPowDesc(input_tensor=tensor, output_tensor=tensor, exponent=exponent)
 
 
+def _of_bfloat16() -> Iterator[dml.OperatorDesc]:
+    """Both conversions, which all other operators begin and end with, and an operator of each file."""
+    tensor, floats = (dml.TensorDesc(data_type=data_type, sizes=[64]) for data_type in ("BFLOAT16", "FLOAT32"))
+    yield dml.CastDesc(input_tensor=tensor, output_tensor=floats)
+    yield dml.CastDesc(input_tensor=floats, output_tensor=tensor)
+    yield dml.ElementWiseAddDesc(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
+    yield dml.ElementWiseLogicalEqualsDesc(a_tensor=tensor, b_tensor=tensor).with_outputs()
+    yield dml.ElementWiseClipDesc(input_tensor=tensor, output_tensor=tensor, min=-1.0, max=1.0)
+    yield dml.ActivationSigmoidDesc(input_tensor=tensor, output_tensor=tensor)
+
+
 def element_instances() -> Iterator[Kernel]:
     """Each operator with each type, copies, casts and sums in every width, inputs that lie across the output, and powers."""
     library = RecordingLibrary(H100)
@@ -73,7 +84,7 @@ def element_instances() -> Iterator[Kernel]:
             _load(desc, library)
             if any(tensor.data_type.bits == 4 for tensor in desc.tensors().values()):
                 _load(_in_odd_rows(desc), library)  # of which neighbours share a byte
-    for desc in (*_across(), *_powers()):
+    for desc in (*_across(), *_powers(), *_of_bfloat16()):
         _load(desc, library)
     yield from library.kernels
 
