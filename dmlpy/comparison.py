@@ -104,6 +104,7 @@ def compare(
         inputs: NumPy arrays of all inputs, owned ones too, by name.
         devices: two devices, of which one may be `"reference"`: the operators' definitions in float64, which shows where float32 or
             float16 is not enough.
+        flags: the execution flags that the graph is compiled with on both devices, as for `dml.compile`; the definitions know none.
         tolerance: the largest difference that counts as rounding, relative to the largest magnitude of a tensor, in place of 8e-2 for
             BFLOAT16, 2e-2 for FLOAT16, 1e-4 for FLOAT32 and 1e-10 for FLOAT64. Integers have to be equal.
 

@@ -13,7 +13,6 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.debugging import PLANS
-from dmlpy.description.bfloat16 import has_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
@@ -95,7 +94,7 @@ def _cap_of(descs: Iterable[OperatorDesc], feature_level: Level) -> FeatureLevel
     """The level that caps descs; None if no level was given and some have tensors of BFLOAT16. Without them the highest caps nothing."""
     if feature_level is not None:
         return parse_level(feature_level)
-    return None if any(map(has_bfloat16, descs)) else LATEST
+    return None if any(desc.has_bfloat16 for desc in descs) else LATEST
 
 
 def _operators(graph: Graph) -> Iterator[OperatorDesc]:

@@ -27,11 +27,6 @@ def with_bfloat16(types: TypeSet) -> TypeSet:
     return types | {DataType.BFLOAT16} if types >= _OF_FLOATS else types
 
 
-def has_bfloat16(desc: OperatorDesc) -> bool:
-    """Whether a desc describes a tensor of BFLOAT16."""
-    return any(slot.tensor is not None and slot.tensor.data_type is DataType.BFLOAT16 for slot in desc.slots())
-
-
 def _as_it_is(tensor: TensorDesc) -> TensorDesc:
     return tensor
 

@@ -308,6 +308,11 @@ class OperatorDesc(Struct):
     def _listed_tensors(self) -> dict[str, TensorDesc]:
         return {slot.place: slot.tensor for slot in self.slots() if slot.tensor is not None}
 
+    @cached_property
+    def has_bfloat16(self) -> bool:
+        """Whether it describes a tensor of BFLOAT16, which no feature level takes."""
+        return any(tensor.data_type is DataType.BFLOAT16 for tensor in self._listed_tensors.values())
+
     def reserve_configuration(self) -> dict[str, Any]:
         """The configuration of this desc's reserve: a gradient accepts only a reserve of the same configuration."""
         return {}

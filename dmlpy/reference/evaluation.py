@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlpy.description.array_problems import int4_problems, shape_remedy, value_problems
 from dmlpy.description.arrays import view
-from dmlpy.description.bfloat16 import has_bfloat16, in_other_type
+from dmlpy.description.bfloat16 import in_other_type
 from dmlpy.description.bfloat16_numbers import cast_remedy, is_float
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
@@ -79,7 +79,7 @@ def reference(
         raise BindError(desc.c_name, problems)
     function = definition(type(desc))
     assert function is not None  # otherwise `why_undefined` gives a reason
-    if has_bfloat16(desc):
+    if desc.has_bfloat16:
         desc = in_other_type(desc, DataType.FLOAT32)
     with np.errstate(all="ignore"):
         results = function(desc, given)

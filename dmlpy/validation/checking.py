@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dmlpy.description import support
-from dmlpy.description.bfloat16 import WHY_NO_LEVEL, has_bfloat16, with_bfloat16
+from dmlpy.description.bfloat16 import WHY_NO_LEVEL, with_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc, show_attribute
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
@@ -106,7 +106,7 @@ def check(desc: OperatorDesc | Checkable, feature_level: Level = LATEST, *, stri
 
 def _is_unlimited(desc: OperatorDesc, without_level: bool) -> bool:
     """Whether a desc of BFLOAT16 may have it: DirectML's levels do not limit what is checked without one, and dmlpy's own operators."""
-    return (without_level or desc.is_extension) and has_bfloat16(desc)
+    return (without_level or desc.is_extension) and desc.has_bfloat16
 
 
 def _valid_at(desc: OperatorDesc) -> set[tuple[FeatureLevel, bool, bool]]:

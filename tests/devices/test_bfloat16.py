@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.inspection.samples import sample
 from dmlpy.validation.checking import lowest_level
 from tests.support.bfloat16_cases import BFLOAT16, Array, inputs_of, of_bfloat16, samples
-from tests.support.layout_runs import results_of, run
+from tests.support.layout_runs import repeated, results_of, run
 from tests.support.tolerance import assert_close, tolerance
 
 NEEDS_RESERVE = {"CUDNN_RNN_BACKPROP_V3", "GRU_GRAD", "LSTM_GRAD", "RNN_GRAD"}
@@ -122,24 +122,36 @@ def test_numbers_of_attributes_are_rounded_as_elements_are(value: float) -> None
 
 # layouts, constants, graphs
 
-STRIDED = dml.GEMMDesc(
-    a_tensor=tensor(2, 1, 5, 37, strides=[0, 0, 1, 5]),
-    b_tensor=tensor(2, 1, 37, 19, strides=[37 * 23, 0, 23, 1]),
-    c_tensor=tensor(2, 1, 5, 19, strides=[0, 0, 0, 1]),
-    output_tensor=tensor(2, 1, 5, 19, strides=[400, 400, 40, 2]),
-    fused_activation=dml.ActivationTanhDesc(),
-)
+STRIDED = {
+    "product": dml.GEMMDesc(
+        a_tensor=tensor(2, 1, 5, 37, strides=[0, 0, 1, 5]),
+        b_tensor=tensor(2, 1, 37, 19, strides=[37 * 23, 0, 23, 1]),
+        c_tensor=tensor(2, 1, 5, 19, strides=[0, 0, 0, 1]),
+        output_tensor=tensor(2, 1, 5, 19, strides=[400, 400, 40, 2]),
+        fused_activation=dml.ActivationTanhDesc(),
+    ),
+    "sum": dml.ElementWiseAdd1Desc(
+        a_tensor=tensor(2, 3, 5, 37, strides=[0, 0, 0, 1]),
+        b_tensor=tensor(2, 3, 5, 37, strides=[600, 1, 111, 3]),
+        output_tensor=tensor(2, 3, 5, 37, strides=[1200, 400, 80, 2]),
+        fused_activation=dml.ActivationTanhDesc(),
+    ),
+    "unequal": dml.ElementWiseLogicalEqualsDesc(
+        a_tensor=tensor(3, 21, strides=[0, 1]), b_tensor=tensor(3, 21), output_tensor=dml.TensorDesc(data_type="UINT8", sizes=[3, 21])
+    ),
+}
 
 
-def test_strides_and_gaps(every_device: dml.Device) -> None:
+@pytest.mark.parametrize("name", STRIDED)
+def test_strides_and_gaps(every_device: dml.Device, name: str) -> None:
     """Elements that repeat are read where they are, and what is between the elements of an output stays."""
-    given = {name: numbers(*getattr(STRIDED, f"{name[0]}_tensor").sizes, seed=at) for at, name in enumerate("abc")}
-    given["a"][1], given["c"][...] = given["a"][0], given["c"][:1, :, :1]
-    places = {f"{name}_tensor": array for name, array in given.items()}
-    results = run(STRIDED, places, every_device)  # which poisons gaps, and compares them
-    wide = bfloat16.in_other_type(STRIDED, dml.DataType.FLOAT32)
-    expected = dml.reference(wide, {name: array.astype(np.float32) for name, array in places.items()})
-    assert_close(results["output_tensor"], expected.output_tensor, BFLOAT16)
+    desc = STRIDED[name]
+    inputs = [slot for slot in desc.input_slots() if slot.tensor is not None]
+    given = {slot.place: repeated(numbers(*slot.tensor.sizes, seed=at), slot.tensor) for at, slot in enumerate(inputs) if slot.tensor}
+    [found] = run(desc, given, every_device).values()  # which poisons gaps, and compares them
+    wide = bfloat16.in_other_type(desc, dml.DataType.FLOAT32)
+    [expected] = dml.reference(wide, {place: array.astype(np.float32) for place, array in given.items()}).as_dict().values()
+    assert_close(found, expected, BFLOAT16)
 
 
 def lstm(**members: Any) -> dml.LSTMTrainingDesc:
@@ -288,33 +300,6 @@ def test_products_by_rounded_factors_are_exact_where_the_factors_are() -> None:
         off = np.abs(found.astype(np.float64) - exact)
         assert (off <= 2.0**-8 * np.abs(exact) + 1e-5 * np.abs(a.astype(float)) @ np.abs(b.astype(float))).all()
     assert tolerance(BFLOAT16) == 8 * tolerance(np.float16)
-
-
-class Tensor:
-    """A tensor of PyTorch by DLPack alone, in a version of it."""
-
-    def __init__(self, values: Any, *, versioned: bool) -> None:
-        self.values, self.versioned, self.dtype = values, versioned, values.dtype
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
-
-    def __dlpack__(self, **arguments: Any) -> Any:
-        if arguments and not self.versioned:
-            raise TypeError("unexpected keyword argument")
-        return self.values.__dlpack__(**arguments)
-
-
-@pytest.mark.parametrize("versioned", [True, False])
-def test_tensors_of_other_libraries_are_used_in_place(versioned: bool) -> None:
-    torch = pytest.importorskip("torch")
-    given, result = torch.randn(5, 9).bfloat16(), torch.full((4, 6), -1.0).bfloat16()
-    source, target = Tensor(given[1:, ::2].T, versioned=versioned), Tensor(result.T[1:], versioned=versioned)
-    desc = dml.ActivationReluDesc(input_tensor=dml.TensorDesc.of(source), output_tensor=dml.TensorDesc.of(target))
-    assert [(tensor.sizes, tensor.strides) for tensor in desc.tensors().values()] == [((5, 4), (2, 9)), ((5, 4), (1, 6))]
-    dml.compile(desc, "cpu").bind({"input_tensor": source}, {"output_tensor": target})()
-    assert torch.equal(result[:, 1:], given[1:, ::2].relu())
-    assert (result[:, 0] == -1.0).all()
 
 
 def test_other_elements_of_two_bytes_are_refused() -> None:

@@ -6,7 +6,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dmlpy.debugging import FALLBACKS, log_once
-from dmlpy.description.bfloat16 import has_bfloat16
 from dmlpy.description.enums import DataType, ExecutionFlags
 from dmlpy.devices.bfloat16 import bfloat16_plan
 from dmlpy.devices.cpu.plans import compiled_plan, llvmlite_is_installed, rounding_plan, why_no_kernels
@@ -35,10 +34,8 @@ class CpuDevice(NumpyDevice):
     relocates = True
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
-        if has_bfloat16(desc) and why_no_kernels() is None:
-            from dmlpy.devices.cpu.movement.plans import bfloat16_conversion
-
-            return bfloat16_plan(desc, lambda other: self.plan(other, flags), bfloat16_conversion)
+        if desc.has_bfloat16 and why_no_kernels() is None:
+            return self._bfloat16_plan(desc, flags)
         compiled = compiled_plan(desc)
         if ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and not isinstance(compiled, str):
             make = rounding_plan.find(type(desc))
@@ -51,6 +48,19 @@ class CpuDevice(NumpyDevice):
             log_once(FALLBACKS, lambda: f"{desc.c_name} on cpu: NumPy runs it: {compiled}")
             usual.strategy = f"numpy ({compiled})"
         return usual
+
+    def _bfloat16_plan(self, desc: OperatorDesc, flags: ExecutionFlags) -> Plan | None:
+        """The plan of a desc with tensors of BFLOAT16, which only element-wise programs read and write."""
+        from dmlpy.devices.cpu.elementwise.plans import is_groupable
+        from dmlpy.devices.cpu.movement.plans import bfloat16_conversion
+        from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
+
+        if isinstance(desc, ElementwiseGroupDesc) or is_groupable(desc):
+            found = compiled_plan(desc)
+            assert not isinstance(found, str), "what has a translation has a plan"
+            found.strategy = "compiled"
+            return found
+        return bfloat16_plan(desc, lambda other: self.plan(other, flags), bfloat16_conversion)
 
     def _whole_plan_kind(self, desc: OperatorDesc) -> type[WholePlan]:
         types = {tensor.data_type for tensor in desc.tensors().values()}

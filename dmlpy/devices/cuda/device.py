@@ -11,7 +11,6 @@ import numpy as np
 
 from dmlpy.debugging import log_launch
 from dmlpy.description import arrays
-from dmlpy.description.bfloat16 import has_bfloat16
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.bfloat16 import bfloat16_plan
 from dmlpy.devices.cuda.chain import element_step, is_element_wise
@@ -73,7 +72,7 @@ class CudaDevice(Device):
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         tf32 = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and self.limits.compute_capability >= TF32_CAPABILITY
         target = Target(self.library, tf32, self.strategy)
-        return self._bfloat16_plan(desc, target) if has_bfloat16(desc) else plan_of(desc, target)
+        return self._bfloat16_plan(desc, target) if desc.has_bfloat16 else plan_of(desc, target)
 
     def _bfloat16_plan(self, desc: OperatorDesc, target: Target) -> Plan | None:
         """The plan of a desc with tensors of BFLOAT16, which only the element engine reads and writes."""

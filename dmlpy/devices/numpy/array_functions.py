@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.arrays import arrays_at
-from dmlpy.description.bfloat16 import has_bfloat16, in_other_type
+from dmlpy.description.bfloat16 import in_other_type
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import pack_tensor, unpack_tensor
 from dmlpy.devices.blas import with_limited_blas
@@ -63,7 +63,7 @@ class WholePlan(ArrayPlan):
 
     def __init__(self, desc: OperatorDesc, largest_product: int | None = None) -> None:
         # Definitions read arrays, whose elements are converted: they are not to know of BFLOAT16.
-        self._desc = in_other_type(desc, DataType.FLOAT32) if has_bfloat16(desc) else desc
+        self._desc = in_other_type(desc, DataType.FLOAT32) if desc.has_bfloat16 else desc
         function = definition(type(desc))
         assert function is not None
         self._function = function

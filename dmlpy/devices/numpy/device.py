@@ -11,7 +11,6 @@ import numpy as np
 from dmlpy.debugging import log_launch
 from dmlpy.description import arrays
 from dmlpy.description.arrays import ArrayView, array_at
-from dmlpy.description.bfloat16 import has_bfloat16
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.bfloat16 import WidenedPlan, moved_desc, widened
 from dmlpy.devices.device import Device, Memory, shared
@@ -45,7 +44,7 @@ class NumpyDevice(Device):
     plans_all_sizes = True
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
-        if has_bfloat16(desc):
+        if desc.has_bfloat16:
             return self._bfloat16_plan(desc, flags)
         return plan_of(desc) or whole_plan(desc, self._whole_plan_kind(desc))
 

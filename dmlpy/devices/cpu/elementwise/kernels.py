@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.devices.cpu.bfloat16_kernels import bfloat16_load_store, ir_bfloat16
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, HALF_RESULT, HALF_X, HALF_Y, Code, EncodedInstruction, ProgramParameters
@@ -17,7 +18,7 @@ from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_fo
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dmlpy.devices.cpu.load_store import IrLoadStore
+    from dmlpy.devices.cpu.load_store import IrLoadStore, LoadStore
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
@@ -65,11 +66,11 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
     }
 
 
-def computation(halves: bool, isa: Isa) -> Any:
+def computation(narrow: IrLoadStore | None, isa: Isa) -> Any:
     """The intrinsic `compute(code, formats, result, x, y, count, a, b)`: an instruction on `count` elements at addresses.
 
     Args:
-        halves: whether `formats` may name operands of FLOAT16.
+        narrow: how operands of 2 bytes are loaded and stored, which `formats` may name; None if there are none.
         isa: the instruction set that it is compiled for.
     """
     simd = simd_of(isa)
@@ -80,7 +81,7 @@ def computation(halves: bool, isa: Isa) -> Any:
             code, formats, result, x, y, count, a, b = arguments
             constants = simd.repeated(builder, a), simd.repeated(builder, b)
             operands = [
-                _Operand(isa, builder, halves, *own) for own in ((result, formats, HALF_RESULT), (x, formats, HALF_X), (y, formats, HALF_Y))
+                _Operand(isa, builder, narrow, *own) for own in ((result, formats, HALF_RESULT), (x, formats, HALF_X), (y, formats, HALF_Y))
             ]
             end = builder.append_basic_block("computed")
             choice = builder.switch(code, end)
@@ -98,24 +99,24 @@ def computation(halves: bool, isa: Isa) -> Any:
 
 
 class _Operand:
-    """The elements at an address: of FLOAT32, or of FLOAT16 if `formats` says so and the kernel has code for that.
+    """The elements at an address: of FLOAT32, or of 2 bytes if `formats` says so and the kernel has code for that.
 
     Args:
         isa: the instruction set.
         builder: where code is appended.
-        halves: whether the kernel has code for FLOAT16.
+        narrow: how elements of 2 bytes are loaded and stored; None if the kernel has no code for them.
         address: the first element.
         formats: the instruction's formats.
         bit: the operand's bit among them.
     """
 
-    def __init__(self, isa: Isa, builder: Any, halves: bool, address: Any, formats: Any, bit: int) -> None:
+    def __init__(self, isa: Isa, builder: Any, narrow: IrLoadStore | None, address: Any, formats: Any, bit: int) -> None:
         self._builder, self._address = builder, address
-        self._floats, self._halves = (ir_load_store_of(own, isa) for own in (False, True))
+        self._floats, self._halves = ir_load_store_of(False, isa), narrow
         self._is_half, self._size = None, ADDRESS(self._floats.size)
-        if halves:
+        if narrow is not None:
             self._is_half = builder.icmp_signed("!=", builder.and_(formats, ADDRESS(bit)), ADDRESS(0))
-            self._size = builder.select(self._is_half, ADDRESS(self._halves.size), self._size)
+            self._size = builder.select(self._is_half, ADDRESS(narrow.size), self._size)
 
     def place(self, at: Any) -> Any:
         """The address of an element."""
@@ -127,7 +128,7 @@ class _Operand:
         def load(own: IrLoadStore) -> Any:
             return own.load(self._builder, place) if left is None else own.load_first(self._builder, place, left)
 
-        if self._is_half is None:
+        if self._halves is None:
             return load(self._floats)
         with self._builder.if_else(self._is_half) as (as_halves, as_floats):
             with as_halves:
@@ -148,7 +149,7 @@ class _Operand:
             else:
                 own.store_first(self._builder, value, place, left)
 
-        if self._is_half is None:
+        if self._halves is None:
             store(self._floats)
             return
         with self._builder.if_else(self._is_half) as (as_halves, as_floats):
@@ -239,9 +240,9 @@ def _copy_floats(isa: Isa) -> Any:
     return copy
 
 
-def _copy_from_halves(isa: Isa) -> Any:
-    """The kernel that copies halves of a tensor to floats of a register."""
-    halves, simd, lanes = load_store_of(True, isa), simd_of(isa), isa.lanes
+def _copy_from_halves(halves: LoadStore, isa: Isa) -> Any:
+    """The kernel that copies elements of 2 bytes of a tensor to floats of a register."""
+    simd, lanes = simd_of(isa), isa.lanes
     size = halves.size
     read, one, store, all_of = halves.load, halves.load_one, load_store_of(False, isa).store, simd.all_of
 
@@ -263,9 +264,8 @@ def _copy_from_halves(isa: Isa) -> Any:
     return copy
 
 
-def _copy_to_halves(isa: Isa) -> Any:
-    """The kernel that copies floats of a register to halves of a tensor."""
-    halves = load_store_of(True, isa)
+def _copy_to_halves(halves: LoadStore, isa: Isa) -> Any:
+    """The kernel that copies floats of a register to elements of 2 bytes of a tensor."""
     size = halves.size
     write, set_one, read, lanes = halves.store, halves.store_one, load_store_of(False, isa).load, isa.lanes
 
@@ -283,12 +283,12 @@ def _copy_to_halves(isa: Isa) -> Any:
     return copy
 
 
-def _register_copy(halves: bool, isa: Isa) -> Any:
-    """The kernel of LOAD and STORE, which converts what the instruction's formats say. The arguments are those of `build_interpreter`."""
+def _register_copy(halves: LoadStore | None, isa: Isa) -> Any:
+    """The kernel of LOAD and STORE, which converts what the instruction's formats say. The arguments are those of `_interpreter`."""
     copy_floats = _copy_floats(isa)
-    if not halves:
+    if halves is None:
         return copy_floats
-    copy_from_halves, copy_to_halves = _copy_from_halves(isa), _copy_to_halves(isa)
+    copy_from_halves, copy_to_halves = _copy_from_halves(halves, isa), _copy_to_halves(halves, isa)
 
     @jit
     def copy(formats: Any, to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any) -> None:
@@ -309,7 +309,25 @@ def build_interpreter(halves: bool, isa: Isa) -> TaskBody:
         halves: whether tensors may be of FLOAT16.
         isa: the instruction set that it is compiled for.
     """
-    compute, copy = computation(halves, isa), _register_copy(halves, isa)
+    if not halves:
+        return _interpreter(None, None, isa)
+    return _interpreter(ir_load_store_of(True, isa), load_store_of(True, isa), isa)
+
+
+def build_bfloat16_interpreter(isa: Isa) -> TaskBody:
+    """Builds a thread's part of a program on tensors of BFLOAT16 and FLOAT32, to be compiled."""
+    return _interpreter(ir_bfloat16(isa), bfloat16_load_store(isa), isa)
+
+
+def _interpreter(vectors: IrLoadStore | None, elements: LoadStore | None, isa: Isa) -> TaskBody:
+    """A thread's part of a program.
+
+    Args:
+        vectors: how instructions load and store operands of 2 bytes; None if there are none.
+        elements: how LOAD and STORE do.
+        isa: the instruction set that it is compiled for.
+    """
+    compute, copy = computation(vectors, isa), _register_copy(elements, isa)
     instruction_at = struct_view(EncodedInstruction)
 
     @jit

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.elementwise.blocks import Blocks
 from dmlpy.devices.cpu.elementwise.program import (
     ALIGNMENT,
@@ -16,6 +15,7 @@ from dmlpy.devices.cpu.elementwise.program import (
     HALF_RESULT,
     HALF_X,
     HALF_Y,
+    NARROW,
     Code,
     EncodedInstruction,
     ProgramParameters,
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.elementwise.program import Program
+    from dmlpy.devices.cpu.jit import Function
 
 INTERPRETER = Kernel("dmlpy.devices.cpu.elementwise.kernels:build_interpreter", 5)
 """The interpreter of programs: whether tensors may be of FLOAT16, and the instruction set."""
+BFLOAT16_INTERPRETER = Kernel("dmlpy.devices.cpu.elementwise.kernels:build_bfloat16_interpreter", 5)
+"""The interpreter of programs on tensors of BFLOAT16: the instruction set."""
 
 _Encoded = tuple[int, int, int, int, int, int, float, float, int]
 
@@ -47,7 +50,7 @@ _TILES_PER_THREAD = 4
 
 
 class ElementwisePlan(PlanWithoutConstants):
-    """A program on tensors of FLOAT32 and FLOAT16 by the compiled kernel.
+    """A program on tensors of FLOAT32 and of FLOAT16 or BFLOAT16 by the compiled kernel.
 
     Args:
         program: the program.
@@ -72,8 +75,9 @@ class ElementwisePlan(PlanWithoutConstants):
         self._sizes = FixedArray(np.array(self._blocks.sizes, np.int64))
         sizes = np.array([desc.data_type.numpy.itemsize for desc in descs], np.int64)
         self._strides = FixedArray(np.array(self._blocks.strides, np.int64) * sizes[:, np.newaxis])
-        self._halves = any(desc.data_type is DataType.FLOAT16 for desc in descs) or any(program.halves)
-        halves = [desc.data_type is DataType.FLOAT16 for _, desc in others]
+        self._halves = any(desc.data_type in NARROW for desc in descs) or any(program.halves)
+        self._is_bfloat16 = program.is_bfloat16
+        halves = [desc.data_type in NARROW for _, desc in others]
         instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks, halves).instructions()
         self._instructions = FixedArray(instructions)
         work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
@@ -84,8 +88,11 @@ class ElementwisePlan(PlanWithoutConstants):
         self._scratch_size = _align((len(descs) + self._used) * 8) + self._used * self._register_size
         self.temporary_size = self._threads * self._scratch_size
 
+    def _kernel(self) -> Function:
+        return BFLOAT16_INTERPRETER(self._isa) if self._is_bfloat16 else INTERPRETER(self._halves, self._isa)
+
     def load(self) -> None:
-        INTERPRETER(self._halves, self._isa)
+        self._kernel()
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
@@ -116,7 +123,7 @@ class ElementwisePlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        return TaskLaunch.of(INTERPRETER(self._halves, self._isa), ProgramParameters.bound(values), self._threads)
+        return TaskLaunch.of(self._kernel(), ProgramParameters.bound(values), self._threads)
 
 
 def _align(size: int) -> int:
@@ -129,7 +136,7 @@ class _RegisterAllocation:
     Args:
         program: the program.
         blocks: the blocks of the output, the inputs and the other outputs.
-        others: for each of the other outputs whether it is of FLOAT16.
+        others: for each of the other outputs whether its elements have 2 bytes.
     """
 
     def __init__(self, program: Program, blocks: Blocks, others: Sequence[bool]) -> None:

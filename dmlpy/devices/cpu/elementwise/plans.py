@@ -1,4 +1,4 @@
-"""The compiled plans of the element-wise operators of FLOAT32 and FLOAT16, alone and as chains: one program with all their instructions."""
+"""The compiled plans of the element-wise operators of FLOAT32, FLOAT16 and BFLOAT16, alone and as chains of instructions."""
 
 from __future__ import annotations
 

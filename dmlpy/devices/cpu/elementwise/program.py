@@ -82,6 +82,9 @@ class Code(IntEnum):
     """The remainder of x / y with the sign of y."""
 
 
+NARROW = (DataType.FLOAT16, DataType.BFLOAT16)
+"""The types whose elements have 2 bytes."""
+
 EXPENSIVE = frozenset(
     {
         Code.EXP,
@@ -123,7 +126,8 @@ class Program:
 
     Attributes:
         inputs: the number of input values.
-        halves: for each value whether it is of FLOAT16; else it is of FLOAT32, as values within an operator are.
+        halves: for each value whether it is of FLOAT16 or BFLOAT16; else it is of FLOAT32, as values within an operator are.
+        is_bfloat16: which of both: a program has values of one of them only, since no operator has tensors of two types.
         instructions: in order; the last one computes the result.
         others: the numbers of more results, in the order of the outputs behind the first.
 
@@ -133,7 +137,8 @@ class Program:
 
     def __init__(self, tensors: Sequence[TensorDesc]) -> None:
         self.inputs = len(tensors)
-        self.halves = [tensor.data_type is DataType.FLOAT16 for tensor in tensors]
+        self.halves = [tensor.data_type in NARROW for tensor in tensors]
+        self.is_bfloat16 = any(tensor.data_type is DataType.BFLOAT16 for tensor in tensors)
         self.instructions: list[Instruction] = []
         self.others: list[int] = []
 
@@ -153,7 +158,8 @@ class Program:
         result = _TRANSLATIONS[type(desc)](desc, self, reads)
         (output,) = (slot.tensor for slot in desc.output_slots() if slot.tensor is not None)
         assert output is not None  # it was just found
-        self.halves[result] = output.data_type is DataType.FLOAT16
+        self.halves[result] = output.data_type in NARROW
+        self.is_bfloat16 |= output.data_type is DataType.BFLOAT16
         return result
 
 
@@ -204,7 +210,7 @@ class EncodedInstruction(KernelStruct):
     column: Bytes = field("of LOAD and STORE, from a column of the tensor's block to the next")
     a: Float32 = field("its first constant")
     b: Float32 = field("its second constant")
-    formats: Count = field("the sum of `HALF_RESULT`, `HALF_X` and `HALF_Y` for the operands that are of FLOAT16")
+    formats: Count = field("the sum of `HALF_RESULT`, `HALF_X` and `HALF_Y` for the operands of 2 bytes")
 
 
 Translation = Callable[[Any, Program, Mapping[str, int]], int]
@@ -362,8 +368,8 @@ def why_untranslated(desc: OperatorDesc) -> str | None:
     if type(desc) not in _TRANSLATIONS:
         return f"{desc.short_name()} has no compiled form"
     types = {tensor.data_type for tensor in desc.tensors().values()}
-    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
-        return "compiled element-wise operators are of FLOAT32 or FLOAT16, or of few integers"
+    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}, {DataType.BFLOAT16}):
+        return "compiled element-wise operators are of FLOAT32, FLOAT16 or BFLOAT16, or of few integers"
     if refusal := refusal_of(types):
         return refusal
     return why_function_untranslated(desc)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from dmlpy.devices.cpu.bfloat16_kernels import bfloat16_of, floats_of_bfloat16
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.code import declared
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
@@ -68,7 +69,7 @@ def build_conversions(isa: Isa) -> TaskBody:
 
 def build_bfloat16_conversions(isa: Isa) -> TaskBody:
     """Builds a thread's part of conversions between BFLOAT16 and FLOAT32, to be compiled."""
-    return _conversions(_floats_of_bfloat16, _bfloat16_of, isa)
+    return _conversions(floats_of_bfloat16, bfloat16_of, isa)
 
 
 def _conversions(floats_of: _Convert, halves_of: _Convert, isa: Isa) -> TaskBody:
@@ -224,6 +225,54 @@ def element_copy(width: int) -> Any:
     return copy_one
 
 
+def block_copy() -> Any:
+    """The kernel `copy(target, source, size)`, which copies bytes: single elements without a call."""
+    one, two, four, eight, copy_bytes = (*(element_copy(width) for width in (1, 2, 4, 8)), memory_copy)
+
+    @jit
+    def copy(to: Any, source: Any, size: Any) -> None:
+        if size == 4:
+            four(to, source)
+        elif size == 2:
+            two(to, source)
+        elif size == 8:
+            eight(to, source)
+        elif size == 1:
+            one(to, source)
+        else:
+            copy_bytes(to, source, size)
+
+    return copy
+
+
+def _signed_load(bits: int) -> Any:
+    """The intrinsic that loads a signed integer."""
+    kind = ir.IntType(bits)
+
+    @intrinsic
+    def load(address: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            value = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()), align=bits // 8)
+            return value if bits == ADDRESS.width else builder.sext(value, ADDRESS)
+
+        return types.int64(types.int64), generate
+
+    return load
+
+
+word_at, long_at = _signed_load(32), _signed_load(64)
+
+
+@intrinsic
+def set_long(address: Any, value: Any) -> Any:
+    """Stores a 64-bit integer that no other thread reads."""
+
+    def generate(builder: Any, arguments: Any) -> None:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], ADDRESS.as_pointer()), align=8)
+
+    return types.void(types.int64, types.int64), generate
+
+
 def _converted_row(converted: _Convert, to_halves: bool, isa: Isa) -> Any:
     """The kernel that converts a row of elements."""
     of_size, to_size = (FLOAT_BYTES, _HALF_BYTES) if to_halves else (_HALF_BYTES, FLOAT_BYTES)
@@ -314,24 +363,3 @@ def _halves_of(builder: Any, bits: Any, lanes: int) -> Any:
     sign = builder.and_(builder.lshr(bits, all_of(16)), all_of(0x8000))
     kept = builder.trunc(builder.or_(builder.or_(sign, all_of(0x7C00)), payload), short)
     return builder.select(builder.fcmp_unordered("uno", value, value), kept, rounded)
-
-
-def _floats_of_bfloat16(builder: Any, bits: Any, lanes: int) -> Any:
-    """The bits of numbers of BFLOAT16 as those of floats, whose upper half they are."""
-    wide = ir.VectorType(INDEX, lanes)
-    return builder.shl(builder.zext(bits, wide), ir.Constant(wide, [16] * lanes))
-
-
-def _bfloat16_of(builder: Any, bits: Any, lanes: int) -> Any:
-    """The bits of floats, rounded, as those of BFLOAT16; a NaN becomes a quiet one of the same sign."""
-    wide, short = ir.VectorType(INDEX, lanes), ir.VectorType(ir.IntType(16), lanes)
-
-    def all_of(value: int) -> Any:
-        return ir.Constant(wide, [value] * lanes)
-
-    odd = builder.and_(builder.lshr(bits, all_of(16)), all_of(1))
-    rounded = builder.add(bits, builder.add(odd, all_of(0x7FFF)))
-    value = builder.bitcast(bits, ir.VectorType(FLOAT, lanes))
-    quiet = builder.or_(bits, all_of(0x400000))
-    chosen = builder.select(builder.fcmp_unordered("uno", value, value), quiet, rounded)
-    return builder.trunc(builder.lshr(chosen, all_of(16)), short)

@@ -27,8 +27,15 @@ COPIES = Kernel("dmlpy.devices.cpu.movement.kernels:build_copies", 5)
 """Copies of elements as they are: the instruction set."""
 CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_conversions", 5)
 """Conversions between FLOAT16 and FLOAT32: the instruction set."""
+CLASSES = Kernel("dmlpy.devices.cpu.movement.class_kernels:build_classes", 5)
+"""Which elements are not finite: whether of FLOAT16, and the instruction set."""
+CASTS = Kernel("dmlpy.devices.cpu.movement.cast_kernels:build_casts", 5)
+"""Conversions between other types: the names of NumPy's types of source and target, and the instruction set."""
 BFLOAT16_CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_bfloat16_conversions", 5)
 """Conversions between BFLOAT16 and FLOAT32: the instruction set."""
+
+NOT_A_NUMBER, POSITIVE, NEGATIVE = 1, 2, 4
+"""The classes of elements that are not finite, as bits: NaN and the infinities."""
 
 _BLOCK = 1 << 14
 """Elements of a block, at most."""
@@ -155,8 +162,10 @@ class CopyPlan(PlanWithoutConstants):
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         count = f"{len(self._copies)} cop{'ies' if len(self._copies) > 1 else 'y'}"
-        what = "converted" if self._kind is not COPIES else f"of {self._width} byte{'s' * (self._width > 1)}"
-        return f"compiled by LLVM on {threads}; {count}, {self._elements} elements {what}"
+        return f"compiled by LLVM on {threads}; {count}, {self._elements} elements {self._what()}"
+
+    def _what(self) -> str:
+        return "converted" if self._kind is not COPIES else f"of {self._width} byte{'s' * (self._width > 1)}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_addresses([view.address(tensors) for copy in self._copies for view in (copy.target, copy.source)])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.movement.plan import CopyPlan
     from dmlpy.devices.cpu.movement.reversal import ReversalPlan
@@ -55,7 +56,7 @@ def cast_plan(desc: CastDesc) -> CopyPlan | FewPlan | str:
     if len(types) == 1:
         return copy_plan(desc, "identity_copies")
     if types != _CONVERTED:
-        return "of the conversions those between FLOAT16 and FLOAT32 have a compiled form"
+        return few_plan(desc) or _cast_plan(desc)
     return refusal_of(types) or CopyPlan(copies.identity_copies(desc), CONVERSIONS)
 
 

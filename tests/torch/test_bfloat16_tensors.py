@@ -1,0 +1,37 @@
+"""Tensors of BFLOAT16, which PyTorch passes on by DLPack alone, and NumPy does not take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dmlpy as dml
+
+torch: Any = pytest.importorskip("torch")
+
+
+class Tensor:
+    """A tensor of PyTorch by DLPack alone, in a version of it."""
+
+    def __init__(self, values: Any, *, versioned: bool) -> None:
+        self.values, self.versioned, self.dtype = values, versioned, values.dtype
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        if arguments and not self.versioned:
+            raise TypeError("unexpected keyword argument")
+        return self.values.__dlpack__(**arguments)
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_tensors_of_other_libraries_are_used_in_place(versioned: bool) -> None:
+    given, result = torch.randn(5, 9).bfloat16(), torch.full((4, 6), -1.0).bfloat16()
+    source, target = Tensor(given[1:, ::2].T, versioned=versioned), Tensor(result.T[1:], versioned=versioned)
+    desc = dml.ActivationReluDesc(input_tensor=dml.TensorDesc.of(source), output_tensor=dml.TensorDesc.of(target))
+    assert [(tensor.sizes, tensor.strides) for tensor in desc.tensors().values()] == [((5, 4), (2, 9)), ((5, 4), (1, 6))]
+    dml.compile(desc, "cpu").bind({"input_tensor": source}, {"output_tensor": target})()
+    assert torch.equal(result[:, 1:], given[1:, ::2].relu())
+    assert (result[:, 0] == -1.0).all()
