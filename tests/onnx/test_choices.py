@@ -60,6 +60,17 @@ def test_when_sizes_are_known_makes_no_difference(operator: str) -> None:
             check(case, onnx.load(hidden).compile("numpy")(inputs), way.__name__)
 
 
+@pytest.mark.parametrize("operator", ["GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"])
+def test_an_image_of_four_dimensions_is_pooled_whole(operator: str) -> None:
+    """DirectML's windows have three at most."""
+    x = np.random.default_rng(3).standard_normal((2, 3, 1, 4, 2, 3)).astype(np.float32)
+    found = onnx.load(model([make_node(operator, ["x"], ["y"])], {"x": x.shape}, ["y"], opset=17))
+    assert not found.report().fallbacks
+    squares = np.sqrt((x.astype(np.float64) ** 2).sum((2, 3, 4, 5), keepdims=True))
+    expected = {"Max": x.max((2, 3, 4, 5), keepdims=True), "Average": x.mean((2, 3, 4, 5), keepdims=True), "Lp": squares}
+    assert_close(found.compile("numpy")({"x": x})["y"], expected[operator[6:-4]], np.float32, terms=24)
+
+
 def test_a_margin_of_truth_values_may_be_known() -> None:
     x = np.array([[True, False, False]])
     constants = {"pads": np.array([1, 0, 0, 1], np.int64), "margin": np.array(True)}

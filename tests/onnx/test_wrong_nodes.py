@@ -56,9 +56,15 @@ def recurrent(operator: str, gates: int, *more: Array | None, told: tuple[str, .
 
 
 ROWS = {
-    "one-hot vectors of a scalar": Row(
-        "OneHot", (np.asarray(2), integers(4), normal(2)), ("indices", "a scalar", "at least one dimension")
-    ),
+    "one-hot vectors of a scalar": Row("OneHot", (np.asarray(2), integers(4), normal(2)), ("indices", "[]", "at least 1 dimension")),
+    "a product of a batch": Row("Gemm", (normal(2, 3, 4), normal(4, 5)), ("input 0 'A'", "3, 4]", "2 dimensions")),
+    "a product with a vector": Row("Gemm", (normal(2, 4), normal(4)), ("input 1 'B'", "[4]", "2 dimensions")),
+    "ones like a vector": Row("EyeLike", (normal(3),), ("input", "[3]", "2 dimensions")),
+    "a triangle of a vector": Row("Trilu", (normal(3),), ("input", "[3]", "at least 2 dimensions")),
+    "a mean of no image": Row("GlobalAveragePool", (normal(2, 3),), ("X", "[2, 3]", "at least 3 dimensions")),
+    "a maximum of no image": Row("GlobalMaxPool", (normal(2, 3),), ("X", "[2, 3]", "at least 3 dimensions")),
+    "statistics of no image": Row("InstanceNormalization", (normal(2, 3), normal(3), normal(3)), ("[2, 3]", "at least 3 dimensions")),
+    "elements of a scalar": Row("Compress", (np.float32(2), np.array([True])), ("input", "[]", "at least 1 dimension")),
     "a scalar flattened behind its first axis": Row("Flatten", (np.float32(2),), ("axis", "1", "0 for a scalar")),
     "an output_shape of all dimensions": Row(
         "ConvTranspose", (normal(1, 2, 4, 4), normal(2, 2, 3, 3)), ("output_shape", "4 numbers", "2"), {"output_shape": [1, 2, 9, 9]}

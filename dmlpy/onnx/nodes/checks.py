@@ -16,6 +16,7 @@ from dmlpy.onnx.loading.elements import element_name, sizes_problem, type_string
 from dmlpy.onnx.loading.schemas import inputs_of
 from dmlpy.onnx.nodes import inference_guard
 from dmlpy.onnx.nodes.equations import letters_of, terms_of
+from dmlpy.onnx.nodes.ranks import rank_problems
 from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def problems_of(node: Node) -> list[Problem]:
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
     found = [*_types(node)] or inference_guard.attribute_problems(node)
+    if not node.domain and not found:
+        found += rank_problems(node)
     rule = None if node.domain else _RULES.get(node.op_type)
     if rule is not None and not found:
         found += rule(node)
@@ -378,8 +381,6 @@ def _check_one_hot(node: Node) -> Iterator[Problem]:
     if _is_known(node, 1) and prod(node.sizes(1)) != 1:
         yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), "one element")
     yield from _check_sizes(node, 2, (2,), "the values of what is off and of what is on")
-    if _is_known(node, 0) and not node.rank(0):
-        yield Problem("onnx.invalid", node.input_label(0), "a scalar", "at least one dimension")
 
 
 @_rule("Flatten")

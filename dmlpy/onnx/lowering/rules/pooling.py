@@ -80,11 +80,16 @@ def _by_column(indices: Expression, spatial: tuple[int, ...]) -> Expression:
     return total
 
 
+_MOST_SPATIAL = 3
+"""The most dimensions that a window of DirectML has."""
+
+
 @lowers("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def whole(node: Node) -> Expression:
     """AVERAGE_POOLING, MAX_POOLING or LP_POOLING with a window as large as the image."""
     sizes = node.sizes(0)
-    data = node.x(0).reshape(*sizes[:2], *[1] * max(0, 4 - len(sizes)), *sizes[2:])
+    image = sizes[2:] if len(sizes[2:]) <= _MOST_SPATIAL else (prod(sizes[2:]),)
+    data = node.x(0).reshape(*sizes[:2], *[1] * max(0, 2 - len(image)), *image)
     window = {"window_size": data.sizes[2:]}
     if node.op_type == "GlobalMaxPool":
         return x.max_pooling(data, **window)
