@@ -400,7 +400,12 @@ def levels(
 @app.command()
 def warmup(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="WORK", help="rnn, lstm, gru, convolution, pooling or elements; default: all.")
+        list[str] | None,
+        typer.Argument(
+            metavar="WORK",
+            help="rnn, lstm, gru, convolution, pooling, elements, gemm, attention, normalization, reduction, resampling or quantized; "
+            "default: all.",
+        ),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")] = "cpu",
     target: Annotated[
@@ -421,10 +426,11 @@ def warmup(
 ) -> None:
     """Compile kernels ahead of time and cache them for later processes, or for another machine."""
     from dmlpy.cli import warmup as work
+    from dmlpy.cli.warmup_work import WORK
 
-    unknown = [name for name in names or () if name.lower() not in work.WORK]
+    unknown = [name for name in names or () if name.lower() not in WORK]
     if unknown:
-        raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(work.WORK)}")
+        raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(WORK)}")
     if dtype.upper() not in ("FLOAT32", "FLOAT16"):
         raise typer.BadParameter(f"{dtype!r} is none of float32, float16")
     kind = device.partition(":")[0]

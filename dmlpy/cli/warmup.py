@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dmlpy import compiler
-from dmlpy.description.tensors import TensorDesc
+from dmlpy.cli.warmup_work import WORK
 from dmlpy.devices import device as find_device
 from dmlpy.devices import image_archive
 from dmlpy.devices.device import show_bytes
@@ -16,24 +16,14 @@ from dmlpy.devices.image_store import ImageStore, cache_directory
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DeviceError
 from dmlpy.messages.tables import Table
-from dmlpy.operators.activation import ActivationGeluDesc, ActivationSigmoidDesc, ActivationTanhDesc
-from dmlpy.operators.convolution import ConvolutionDesc
-from dmlpy.operators.pooling.average import AveragePoolingDesc
-from dmlpy.operators.pooling.maximum import MaxPoolingDesc
-from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
-from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices import Device
     from dmlpy.devices.cuda.kernels import KernelLibrary
-
-_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
-_SIZES = ((1, 64), (16, 256))
-"""Batch and hidden size of the layers: kernels may differ between single sequences and batches."""
 
 
 @dataclass(frozen=True)
@@ -49,83 +39,6 @@ class Warmed:
     work: str
     outcome: str
     seconds: float
-
-
-def _tensor(dtype: str, *sizes: int) -> TensorDesc:
-    return TensorDesc(data_type=dtype, sizes=sizes)
-
-
-def _layers(cell: str, dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    """A cell's layers with the frameworks' defaults, forward or in training with all gradients.
-
-    Layers with several sequence lengths use all kernels of the others, and a few more.
-    """
-    forward: dict[str, type[Any]] = {"RNN": RNNDesc, "GRU": GRUDesc, "LSTM": LSTMDesc}
-    trained: dict[str, type[Any]] = {"RNN": RNNTrainingDesc, "GRU": GRUTrainingDesc, "LSTM": LSTMTrainingDesc}
-    sigmoid, tanh = ActivationSigmoidDesc(), ActivationTanhDesc()
-    functions = {"RNN": [tanh], "GRU": [sigmoid, tanh], "LSTM": [sigmoid, tanh, tanh]}[cell]
-    for after in (True, False) if cell == "GRU" else (None,):
-        options = {} if after is None else {"linear_before_reset": after}
-        name = cell if after is None else f"{cell}, reset {'after' if after else 'before'} the product"
-        for batch, hidden in _SIZES:
-            rows = _GATES[cell] * hidden
-            desc = (trained if training else forward)[cell](
-                input_tensor=_tensor(dtype, 1, 2, batch, hidden),
-                weight_tensor=_tensor(dtype, 1, 1, rows, hidden),
-                recurrence_tensor=_tensor(dtype, 1, 1, rows, hidden),
-                bias_tensor=_tensor(dtype, 1, 1, 1, 2 * rows),
-                sequence_lengths_tensor=_tensor("UINT32", 1, 1, 1, batch),
-                activation_descs=functions,
-                direction="FORWARD",
-                **options,
-            )
-            if not training:
-                yield f"{name}, forward", desc.with_outputs("output_sequence_tensor", "output_single_tensor")
-            else:
-                desc = desc.with_outputs("output_sequence_tensor", "output_single_tensor", "reserve_tensor")
-                yield f"{name}, training", desc
-                yield f"{name}, gradients", desc.gradient()
-
-
-def _convolutions(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    """Wide images, and narrow ones with filters in blocks of two sizes, and windows of both strides over planes: their kernels differ."""
-    dense = {"": (16, 32, 1, 1), ", narrow images": (32, 8, 1, 1), ", narrow images, 48 filters": (48, 8, 1, 1)}
-    depthwise = {", depthwise": (16, 32, 16, 1), ", depthwise with a stride of 2": (16, 32, 16, 2)}
-    for name, (filters, size, groups, stride) in (dense | depthwise).items():
-        desc = ConvolutionDesc(
-            input_tensor=_tensor(dtype, 1, 16, size, size),
-            filter_tensor=_tensor(dtype, filters, 16 // groups, 3, 3),
-            group_count=groups,
-            start_padding=(1, 1),
-            end_padding=(1, 1),
-            strides=(stride, stride),
-            dilations=(1, 1),
-            output_padding=(0, 0),
-        )
-        yield f"CONVOLUTION{name}", desc.with_outputs()
-
-
-def _poolings(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    sizes: dict[str, Any] = {"strides": (2, 2), "window_size": (3, 3), "start_padding": (1, 1), "end_padding": (1, 1)}
-    source = _tensor(dtype, 1, 16, 32, 32)
-    yield "MAX_POOLING", MaxPoolingDesc(input_tensor=source, **sizes).with_outputs()
-    yield "AVERAGE_POOLING", AveragePoolingDesc(input_tensor=source, include_padding=False, **sizes).with_outputs()
-
-
-def _elements(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    """One kernel runs all element-wise operators and chains of them."""
-    yield "element-wise operators", ActivationGeluDesc(input_tensor=_tensor(dtype, 1, 16, 32, 32)).with_outputs()
-
-
-WORK: Mapping[str, Callable[[str, bool], Iterable[tuple[str, OperatorDesc]]]] = {
-    "rnn": lambda dtype, training: _layers("RNN", dtype, training),
-    "lstm": lambda dtype, training: _layers("LSTM", dtype, training),
-    "gru": lambda dtype, training: _layers("GRU", dtype, training),
-    "convolution": _convolutions,
-    "pooling": _poolings,
-    "elements": _elements,
-}
-"""The kinds of work that kernels can be compiled for, by name: a title and an operator that needs the kernels."""
 
 
 def ahead(name: str) -> Device:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -233,7 +234,7 @@ class _Call:
             except DescError as error:
                 # What leaves an output's sizes open, such as an axis out of range, is what the caller has to mend.
                 causes = [problem for problem in only_errors(check(desc)) if problem.field not in wanted]
-                raise DescError(self.name, causes or error.problems) from None
+                raise DescError(self.name, causes or [_with_sizes_remedy(problem) for problem in error.problems]) from None
         policy = current_policy()
         laid: dict[str, Any] = {}
         for name in (*sized, *wanted):
@@ -246,6 +247,12 @@ class _Call:
         for slot in desc.input_slots():
             if slot.tensor is not None and slot.place not in self.refs:
                 yield Problem("expression.operand", slot.place, "described, but not given", "an expression for each input of the desc")
+
+
+def _with_sizes_remedy(problem: Problem) -> Problem:
+    """The problem of an output whose sizes no input and no attribute determines, with the argument that does."""
+    is_free = problem.code == "size.unknown" and problem.remedy is None
+    return replace(problem, remedy="give its sizes: output_sizes=[...]") if is_free else problem
 
 
 def is_number(value: Any) -> bool:

@@ -157,6 +157,10 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: eager.convolution(ones(1, 1, 8, 8), ones(1, 1, 3, 3), strides=[0, 1]),
         ["1 problem\n", "strides[0] is 0, expected at least 1"],
     ),
+    "sizes that are free": (
+        lambda: eager.resample(ones(1, 1, 4, 4), scales=[1, 1, 2, 2], interpolation_mode="LINEAR"),
+        ["remedy: give its sizes: output_sizes=[...]"],
+    ),
     "no operand": (lambda: eager.activation_relu(None), ["1 problem\n", "input_tensor is missing, expected a tensor"]),
     # bind
     "tensors as keywords of bind": (

@@ -11,11 +11,13 @@ import typer.testing
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 import dmlpy as dml
-from dmlpy import compiler
+from dmlpy import compiler, x
 from dmlpy.cli.main import app
-from dmlpy.cli.warmup import WORK, place, warm_up
+from dmlpy.cli.warmup import place, warm_up
+from dmlpy.cli.warmup_work import WORK
 from dmlpy.devices.cpu import jit, plans
 from dmlpy.devices.image_store import ImageStore
+from dmlpy.graphs import OperatorNode
 
 
 @pytest.fixture
@@ -72,6 +74,19 @@ def test_what_is_compiled_is_found_later(new_process: Any, tmp_path: Path) -> No
     status, out = warmup("pooling")
     assert "nothing more to compile" in out
     assert len(list((tmp_path / "kernels").iterdir())) == count
+
+
+def test_a_model_of_other_sizes_needs_no_more(new_process: Any) -> None:
+    list(warm_up(["gemm", "normalization", "reduction"]))
+    before = len(jit.made)
+    rows, matrix = x.input("rows", [1, 2, 33, 80]), x.input("matrix", [1, 2, 80, 48])
+    scale = x.input("scale", [1, 2, 33, 80])
+    normal = x.mean_variance_normalization1(rows, scale, scale, axes=[3], normalize_variance=True, epsilon=1e-3)
+    product = x.activation_softmax1(x.gemm(normal, matrix), axes=[3])
+    for node in x.graph([product, x.reduce(rows, function="AVERAGE", axes=[3])]).nodes:
+        assert isinstance(node, OperatorNode)
+        assert dml.compile(node.operator, "cpu").plan.startswith("strategy: compiled\n")
+    assert len(jit.made) == before
 
 
 def test_layers_of_sequences_of_any_lengths_are_compiled(new_process: Any) -> None:

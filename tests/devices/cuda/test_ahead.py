@@ -12,7 +12,7 @@ import typer.testing
 
 import dmlpy as dml
 from dmlpy import compiler
-from dmlpy.cli import warmup
+from dmlpy.cli import warmup, warmup_work
 from dmlpy.cli.main import app
 from dmlpy.devices import image_archive
 from dmlpy.devices.cuda.ahead import GPUS, AheadSeam, device_ahead, limits_of
@@ -82,7 +82,7 @@ def test_the_machine_with_the_gpu_finds_what_was_compiled_without_it(store: Path
         monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "there"))
         packed.extractall(tmp_path / "there", filter="data")
     (tmp_path / "there").chmod(0o700)
-    (lstm,) = {desc for _, desc in warmup.WORK["lstm"]("FLOAT32", False) if desc.input_tensor.sizes[2] == 16}  # type: ignore[attr-defined]
+    (lstm,) = {desc for _, desc in warmup_work.WORK["lstm"]("FLOAT32", False) if desc.input_tensor.sizes[2] == 16}  # type: ignore[attr-defined]
     device = CudaDevice(There("H200"))
     dml.compile(lstm, device)
     assert set(device.library.keys.values()) <= set(names)
