@@ -30,16 +30,17 @@ class Attachments(Generic[T]):
 
     def __init__(self, package: str, module: str | None = None) -> None:
         self._package, self._module = package, module
-        self._attached: dict[type[OperatorDesc], tuple[Any, bool]] = {}
+        self._attached: dict[type[OperatorDesc] | str, tuple[Any, bool]] = {}
         self._imported: set[str] = set()
         self._found: dict[type[OperatorDesc], T | None] = {}
         """What `find` gave since something was attached."""
 
-    def __call__(self, *kinds: type[OperatorDesc], derived: bool = True) -> Callable[[AttachedT], AttachedT]:
+    def __call__(self, *kinds: type[OperatorDesc] | str, derived: bool = True) -> Callable[[AttachedT], AttachedT]:
         """Returns a decorator that attaches a function or a class, of type T.
 
         Args:
-            kinds: the classes of descs that it handles.
+            kinds: the classes of descs that it handles; or `"dmlpy.operators.recurrent.cudnn:CudnnRNNDesc"`, so that the class is not
+                imported to find what handles others.
             derived: whether it handles the classes derived from them too.
 
         Raises:
@@ -48,8 +49,9 @@ class Attachments(Generic[T]):
 
         def attach(value: AttachedT) -> AttachedT:
             for kind in kinds:
-                if kind in self._attached:
-                    raise ValueError(f"{self._package} has {self._attached[kind][0]!r} for {kind.__name__}, not {value!r}")
+                if (known := self._attached_to(kind)) is not None:
+                    name = kind if isinstance(kind, str) else kind.__name__
+                    raise ValueError(f"{self._package} has {known[0]!r} for {name}, not {value!r}")
             self._attached.update(dict.fromkeys(kinds, (value, derived)))
             self._found = {}
             return value
@@ -58,9 +60,9 @@ class Attachments(Generic[T]):
 
     def find(self, kind: type[OperatorDesc]) -> T | None:
         """Finds the object attached to a class, or to the nearest class in its `__mro__`; None if there is none."""
-        own, _ = self._attached.get(kind, (None, False))
+        own = self._attached_to(kind)
         if own is not None:
-            return cast("T", own)  # no class is nearer
+            return cast("T", own[0])  # no class is nearer
         found = self._found
         if kind not in found:
             for base in kind.__mro__:
@@ -71,11 +73,17 @@ class Attachments(Generic[T]):
 
     def _nearest(self, kind: type[OperatorDesc]) -> T | None:
         for base in kind.__mro__:
-            value, derived = self._attached.get(base, (None, False))
-            if value is not None and (derived or base is kind):
-                found: T = value
+            attached = self._attached_to(base)
+            if attached is not None and (attached[1] or base is kind):
+                found: T = attached[0]
                 return found
         return None
+
+    def _attached_to(self, kind: type[OperatorDesc] | str) -> tuple[Any, bool] | None:
+        """What is attached to a class itself or to its name, and whether it handles derived classes."""
+        attached = self._attached.get(kind)
+        # Classes that are defined once more, in a notebook say, have one name and are two keys.
+        return attached or (None if isinstance(kind, str) else self._attached.get(f"{kind.__module__}:{kind.__qualname__}"))
 
     def _import_for(self, base: type) -> None:
         family = family_of(base)

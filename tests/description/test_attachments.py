@@ -39,11 +39,12 @@ class Leaf(Middle, Other):
     pass
 
 
+@pytest.mark.parametrize("named", [(), (Base, Middle)], ids=["classes", "some by their names"])
 @pytest.mark.parametrize("order", [*permutations((Base, Middle, Other))], ids=lambda order: " ".join(kind.__name__ for kind in order))
-def test_the_most_derived_class_wins_in_any_order(order: tuple[type[OperatorDesc], ...]) -> None:
+def test_the_most_derived_class_wins_in_any_order(order: tuple[type[OperatorDesc], ...], named: tuple[type[OperatorDesc], ...]) -> None:
     table: Attachments[str] = Attachments("tests")
     for kind in order:
-        table(kind)(kind.__name__)
+        table(f"{__name__}:{kind.__name__}" if kind in named else kind)(kind.__name__)
     assert [table.find(kind) for kind in (Base, Middle, Leaf, Other)] == ["Base", "Middle", "Middle", "Other"]
     assert table.find(OperatorDesc) is None
 
@@ -70,6 +71,9 @@ def test_a_class_has_one_at_most() -> None:
     with pytest.raises(ValueError, match="tests has 'first' for Base, not 'second'"):
         table(Middle, Base)("second")
     assert table.find(Middle) == "first", "a refused decorator attaches nothing"
+    table(f"{__name__}:Other")("by name")
+    with pytest.raises(ValueError, match="tests has 'by name' for Other, not 'second'"):
+        table(Other)("second")
 
 
 @pytest.fixture

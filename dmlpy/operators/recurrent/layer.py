@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dmlpy.description.coercion import After, Bool, Float, Spelled, default
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, RecurrentDirection
-from dmlpy.description.gate_order import Cell
 from dmlpy.description.markers import In, Out, TensorField, Violation, rule, size
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, UINT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import plural
 from dmlpy.operators.activation import ActivationDesc, Activations, unfusable
+
+if TYPE_CHECKING:
+    from dmlpy.description.gate_order import Cell
 
 ONE_BIAS = "it holds Wb, then Rb: where there is one bias only, follow it with as many zeros"
 

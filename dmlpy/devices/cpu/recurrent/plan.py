@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -39,13 +39,13 @@ from dmlpy.devices.cpu.recurrent.schedule import (
 )
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of, packing_of
 from dmlpy.devices.threads import available_threads
-from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.launches import HostCall, Work
+    from dmlpy.operators.recurrent.gradient import ReserveDesc
     from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc, RecurrentGeometry
 
 TIME_LOOP = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_time_loop", 5, returns=True)
@@ -281,8 +281,8 @@ class RecurrentPlan(Plan):
         backward = direction == 1 or self._desc.direction is RecurrentDirection.BACKWARD
         rows = ActiveRows(steps, sizes.batch_size, arrays, backward, scratch)
         reserve = None
-        if isinstance(self._desc, ReserveDesc) and "reserve_tensor" in arrays:
-            reserve = ReserveRows.of(self._desc, arrays["reserve_tensor"])
+        if "reserve_tensor" in arrays:
+            reserve = ReserveRows.of(cast("ReserveDesc", self._desc), arrays["reserve_tensor"])
         begin, end = self._states(direction, backward, arrays, scratch, rows, reserve)
         fixed = self._parameters(direction, backward, packed, scratch, rows, reserve)
         staged = self._input_row is None or not self._writes_output_directly

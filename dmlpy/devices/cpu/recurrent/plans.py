@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
-from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 if TYPE_CHECKING:
@@ -15,6 +12,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
     from dmlpy.devices.cpu.recurrent.network import CompiledNetworkPlan
     from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
+    from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
+    from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 
 @plan(RecurrentDesc)
@@ -25,7 +25,7 @@ def recurrent_plan(desc: RecurrentDesc) -> RecurrentPlan:
     return RecurrentPlan(desc)
 
 
-@plan(RecurrentGradDesc)
+@plan("dmlpy.operators.recurrent.gradient:RecurrentGradDesc")
 def gradient_plan(desc: RecurrentGradDesc) -> GradientPlan:
     """The plan for a checked desc of a gradient."""
     from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
@@ -33,7 +33,7 @@ def gradient_plan(desc: RecurrentGradDesc) -> GradientPlan:
     return GradientPlan(desc)
 
 
-@plan(CudnnRNNDesc)
+@plan("dmlpy.operators.recurrent.cudnn:CudnnRNNDesc")
 def network_plan(desc: CudnnRNNDesc) -> CompiledNetworkPlan:
     """The plan for a checked desc of a stacked network or its gradient."""
     from dmlpy.devices.cpu.recurrent.network import CompiledNetworkPlan
@@ -41,7 +41,7 @@ def network_plan(desc: CudnnRNNDesc) -> CompiledNetworkPlan:
     return CompiledNetworkPlan(desc)
 
 
-@plan(GRUBlockCellDesc)
+@plan("dmlpy.operators.recurrent.block_cell:GRUBlockCellDesc")
 def step_plan(desc: GRUBlockCellDesc) -> StepPlan | str:
     """The plan for a checked desc of one step of a GRU, or the reason why there is none."""
     from dmlpy.devices.cpu.recurrent.block_cell import StepPlan
@@ -49,7 +49,7 @@ def step_plan(desc: GRUBlockCellDesc) -> StepPlan | str:
     return _step_refusal(desc) or StepPlan(desc)
 
 
-@plan(GRUBlockCellGradDesc)
+@plan("dmlpy.operators.recurrent.block_cell:GRUBlockCellGradDesc")
 def step_gradient_plan(desc: GRUBlockCellGradDesc) -> StepGradientPlan | str:
     """The plan for a checked desc of the gradient of one step, or the reason why there is none."""
     from dmlpy.devices.cpu.recurrent.block_cell import StepGradientPlan
