@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,6 +116,34 @@ def test_a_function_is_compiled_once_for_its_types() -> None:
     translation = Translation()
     translation.add_kernel(kernel, 1, returns=True, symbol="kernel")
     assert [function.name.rpartition(".")[0].rpartition(".")[2] for function in translation.module.functions] == ["", "twice", "twice"]
+
+
+class _Factor:
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+class _Factors:
+    """Each read gives a new object, whose place in memory the next one may have."""
+
+    three = property(lambda self: _Factor(3))
+    five = property(lambda self: _Factor(5))
+
+
+def test_known_arguments_that_are_read_anew_are_not_mistaken_for_each_other() -> None:
+    @jit
+    def times(x: Any, factor: Any) -> Any:
+        return x * factor.value
+
+    factors = _Factors()
+
+    def kernel(x: Any) -> Any:
+        return times(x, factors.three) + times(x, factors.five)
+
+    translation = Translation()
+    translation.add_kernel(kernel, 1, returns=True, symbol="kernel")
+    numbers = re.findall(r"mul (?:nsw )?i64 %[^,]*, (\d+)", str(translation.module))
+    assert sorted(map(int, numbers)) == [3, 5]
 
 
 def test_functions_for_kernels_do_not_run_in_python() -> None:

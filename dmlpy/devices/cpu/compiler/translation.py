@@ -38,11 +38,13 @@ class _Compiled(NamedTuple):
         function: the LLVM function, whose first argument is the address of room for its results.
         results: their types.
         returns_tuple: whether they are a tuple.
+        terms: the arguments that it was compiled for. Known ones are told apart by their identity, which is unique while they are held.
     """
 
     function: Any
     results: Sequence[Type]
     returns_tuple: bool
+    terms: Sequence[Term]
 
 
 class Translation:
@@ -80,7 +82,7 @@ class Translation:
         key = (function, *shape)
         if key not in self._functions:
             self._functions[key] = self._compiled(function, terms, values)
-        callee, types, returns_tuple = self._functions[key]
+        callee, types, returns_tuple, _ = self._functions[key]
         if not types:
             builder.call(callee, [_ADDRESS(None), *(value.llvm for value in values)])
             return None
@@ -107,7 +109,7 @@ class Translation:
             for place, each in enumerate(results):
                 body.builder.store(each.llvm, _member(body.builder, typed, place))
         body.builder.ret_void()
-        return _Compiled(callee, types, isinstance(result, tuple))
+        return _Compiled(callee, types, isinstance(result, tuple), terms)
 
 
 def _flattened(terms: Sequence[Term]) -> tuple[list[object], list[Value]]:
