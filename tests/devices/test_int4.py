@@ -20,7 +20,6 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
 Array = np.ndarray[Any, Any]
 LIMITS = {"INT4": (-8, 7), "UINT4": (0, 15), "INT8": (-128, 127), "UINT8": (0, 255)}
 NUMBERS = {"INT4": np.int8, "UINT4": np.uint8, "INT8": np.int8, "UINT8": np.uint8}
-ML = {"INT4": ml_dtypes.int4, "UINT4": ml_dtypes.uint4}
 
 
 def tensor(data_type: str, *sizes: int, **members: Any) -> dml.TensorDesc:

@@ -15,7 +15,6 @@ from tests.support import facts_reader as facts
 from tests.support.random_descs import LEVELS, Members, build, garbage_activations, garbage_descs, valid_members
 
 quick = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-ELEMENT = {"FLOAT32": 4, "FLOAT16": 2, "UINT32": 4}
 
 
 @quick

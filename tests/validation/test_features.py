@@ -10,7 +10,6 @@ import dmlpy as dml
 from tests.support import facts_reader as facts
 
 LEVELS = list(dml.FeatureLevel)
-COUNTED_WRONG = {"RequestedFeatureLevels": ["1_0"], "RequestedFeatureLevelCount": 2}
 
 
 @pytest.mark.parametrize(("c_name", "introduced"), facts.enums()["enums"]["DML_TENSOR_DATA_TYPE"]["introduced"].items())

@@ -178,11 +178,6 @@ def memory(size: int = 1 << 16, alignment: int = 64) -> np.ndarray[Any, Any]:
     return block[start : start + size]
 
 
-def shared_persistent() -> Any:
-    area = memory()
-    return bind(persistent=area, temporary=area)
-
-
 def shared_outputs() -> Any:
     op = dml.compile(rnn(output_single_tensor=None).with_outputs(), "numpy")
     area = memory(7 * 3 * 5 * 4).view(np.float32)

@@ -36,7 +36,6 @@ def convolution(image: dml.TensorDesc, filters: tuple[int, ...], **members: Any)
 
 
 PAD: dict[str, Any] = {"start_padding": (1, 1), "end_padding": (1, 1)}
-UNPADDED: dict[str, Any] = {"start_padding": (0, 0), "end_padding": (0, 0)}
 DESCS: dict[str, dml.OperatorDesc] = {
     "element-wise, strided": dml.ElementWiseAddDesc(
         a_tensor=tensor(3, 5, 7, strides=[70, 14, 2]), b_tensor=tensor(3, 5, 7, strides=[0, 1, 0]), output_tensor=tensor(3, 5, 7)

@@ -36,15 +36,6 @@ class RowTerms(KernelStruct):
     output_scale: Float64 = field("the scale of the results")
 
 
-class ColumnTerms(KernelStruct):
-    """The arrays of what sums of columns are combined with: see `RowTerms`."""
-
-    first: Address = field("the first terms, 32-bit integers")
-    second: Address = field("the second terms, 32-bit integers")
-    factor: Address = field("factors, float32")
-    scale: Address = field("scales, float64")
-
-
 class TermParameters(CountedParameters):
     """The parameters of `build_terms`: scales and zero points become the terms of rows and columns."""
 
