@@ -167,6 +167,11 @@ def is_symbolic(size: Any) -> TypeGuard[SymbolicSize]:
     return type(size) is SymbolicSize
 
 
+def example_size(size: int) -> int:
+    """A size as a number: of a symbolic one the example's, for what does not depend on it."""
+    return size.example if is_symbolic(size) else size
+
+
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Any:
     def compute(own: SymbolicSize, other: Any) -> Any:
         place = _place_of(own.record, other)

@@ -326,7 +326,8 @@ def _index_range(part: Any, size: int, axis: int) -> tuple[int, int, int]:
     """The first index, the number of elements and the step of one dimension's index."""
     if isinstance(part, slice):
         try:
-            first, stop, step = slice_indices(part, size) if is_symbolic(size) else part.indices(size)
+            symbolic = is_symbolic(size) or is_symbolic(part.start) or is_symbolic(part.stop)
+            first, stop, step = slice_indices(part, size) if symbolic else part.indices(size)
         except (TypeError, ValueError):
             raise _bad_index(f"dimension {axis}", brief(part), "a slice of integers with a step other than 0") from None
         count = max(0, (stop - first + step - (1 if step > 0 else -1)) // step)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto
-from onnx.helper import make_node, make_tensor
+from onnx.helper import make_node, make_tensor, make_tensor_value_info
 
 import dmlpy as dml
 from dmlpy import onnx
@@ -57,9 +57,9 @@ class Case:
         outputs = [f"y{at}" for at in range(self.outputs)]
         node = make_node(self.op_type, [*names, *constants], outputs, **self.attributes)
         types = dict(zip(names, self.elements, strict=False))
-        return model(
-            [node], dict(zip(names, map(list, self.inputs), strict=True)), outputs, constants=constants, types=types, opset=self.opset
-        )
+        inputs = dict(zip(names, map(list, self.inputs), strict=True))
+        domains = {"com.microsoft": 1}
+        return model([node], inputs, outputs, constants=constants, types=types, opset=self.opset, domains=domains)
 
 
 ROUNDED_UP = "MaxPool rounded up"
@@ -106,6 +106,32 @@ CASES = {
     "Pad": Case("Pad", [["a", 3, "b"]], {}, [[0, 1, 2, 0, 0, 1]]),
     "Tile": Case("Tile", [["a", 3, "b"]], {}, [[1, 2, 3]]),
     "Resize": Case("Resize", [[1, 2, "a", "b"]], {"mode": "linear"}, [np.zeros(0, np.float32), np.asarray([1, 1, 2, 0.75], np.float32)]),
+    "Resize, cubic": Case(
+        "Resize", [[1, 2, "a", "b"]], {"mode": "cubic"}, [np.zeros(0, np.float32), np.asarray([1, 1, 2, 0.75], np.float32)]
+    ),
+    "Resize, cubic, aligned": Case(
+        "Resize",
+        [[1, 2, "a", "b"]],
+        {"mode": "cubic", "coordinate_transformation_mode": "align_corners"},
+        [np.zeros(0, np.float32), np.asarray([1, 1, 1.5, 2], np.float32)],
+    ),
+    "Resize, cubic, to known sizes": Case(
+        "Resize",
+        [[1, 2, "a", "b"]],
+        {"mode": "cubic", "coordinate_transformation_mode": "align_corners"},
+        [np.zeros(0, np.float32), np.zeros(0, np.float32), [1, 2, 3, 50]],
+    ),
+    "Resize, linear without the outside": Case(
+        "Resize", [["a", 2, "b"]], {"mode": "linear", "exclude_outside": 1}, [np.zeros(0, np.float32), np.asarray([1, 1, 3], np.float32)]
+    ),
+    "EmbedLayerNormalization": Case(
+        "EmbedLayerNormalization",
+        [["a", "b"], ["a", "b"]],
+        {"domain": "com.microsoft"},
+        [normal(9, 4), normal(99, 4), normal(2, 4), np.ones(4, np.float32), np.ones(4, np.float32)],
+        outputs=2,
+        elements=[TensorProto.INT32, TensorProto.INT32],
+    ),
     "Upsample of opset 9": Case("Upsample", [[1, 2, "a", "b"]], {"mode": "nearest"}, [np.asarray([1, 1, 3, 1], np.float32)], opset=9),
     "DepthToSpace": Case("DepthToSpace", [[1, 8, "a", "b"]], {"blocksize": 2}),
     "SpaceToDepth": Case("SpaceToDepth", [[1, 2, "a", "b"]], {"blocksize": 1}),
@@ -414,3 +440,36 @@ def test_an_lstm_of_a_new_length_solves_no_size_patterns(monkeypatch: pytest.Mon
         for name, array in onnx.load(proto, sizes={"x0": [steps, 2, 3]}).compile("numpy")(given).items():
             assert_close(found[name], array, np.float32)
         solved.clear()
+
+
+@pytest.mark.parametrize("stated", [None, ["a", "b", 8]], ids=["", "sizes that the file states"])
+def test_a_chain_over_two_open_sizes_is_found_once(stated: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strides are formulas as well; sizes that a file states for an operator that ONNX does not know hold for all."""
+    pytest.importorskip("llvmlite")
+    searched = Counter[str]()
+    made = BufferAssignment.__init__
+
+    def searching(own: Any, *arguments: Any) -> None:
+        searched["graphs"] += 1
+        made(own, *arguments)
+
+    monkeypatch.setattr(BufferAssignment, "__init__", searching)
+    nodes = [
+        make_node("Add", ["x", "bias"], ["s"]),
+        make_node("Mul", ["s", "x"], ["t"]),
+        make_node("FastGelu", ["t"], ["y"], domain="com.microsoft"),
+    ]
+    proto = model(nodes, {"x": ["a", "b", 8]}, ["y"], constants={"bias": normal(8)}, domains={"com.microsoft": 1})
+    if stated is not None:
+        proto.graph.output[0].CopyFrom(make_tensor_value_info("y", TensorProto.FLOAT, stated))
+    compiled = onnx.load(proto).compile("cpu")
+    for a, b in ((4, 6), (5, 9), (7, 11), (6, 12)):
+        compiled(x=normal(a, b, 8))
+    searched.clear()
+    for a, b in ((8, 13), (9, 14)):
+        given = {"x": normal(a, b, 8)}
+        found = compiled(given)
+        assert not searched
+        right = onnx.load(proto, sizes={"x": [a, b, 8]}).compile("cpu")(given)
+        np.testing.assert_array_equal(found["y"], right["y"])
+        searched.clear()

@@ -139,8 +139,8 @@ class _GroupBuilder:
             return False
         if not any(True for _ in self._reads(source[0])):
             return True  # without inputs: it is the same everywhere
-        places = {self._in_result(source, packed_strides(written.sizes), use) for use in readers}
-        return len(places) == 1 and None not in places
+        first, *others = (self._in_result(source, packed_strides(written.sizes), use) for use in readers)
+        return first is not None and all(other == first for other in others)
 
     def _in_result(self, source: Source, strides: tuple[int, ...], use: Use) -> tuple[int, ...] | None:
         """Converts strides in the order of a value, which a member reads, to the order of the group's result."""
@@ -177,7 +177,7 @@ class _GroupBuilder:
 
     def _is_well_read(self, inputs: Mapping[Use, tuple[Source, tuple[int, ...]]]) -> bool:
         """Whether the group reads no more tensors than allowed, and at most one that is transposed against the result."""
-        if len(set(inputs.values())) > MAX_INPUTS:
+        if len(inputs) > MAX_INPUTS and len(set(inputs.values())) > MAX_INPUTS:
             return False
         return len({source for source, strides in inputs.values() if any(strides[axis] > 1 for axis in self._fastest)}) <= 1
 
@@ -205,7 +205,7 @@ class _GroupBuilder:
         """All members as one operator."""
         nodes = self._nodes()
         sizes = self._result.sizes
-        inputs: dict[tuple[Source, TensorDesc], int] = {}
+        inputs: list[tuple[Source, TensorDesc]] = []  # symbolic sizes have no hash
         numbers: dict[Use | int, int] = {}
         for node in self.members:
             for use, _ in self._reads(node):
@@ -213,7 +213,9 @@ class _GroupBuilder:
                     source, strides = self._inputs[use]
                     given = None if strides == packed_strides(sizes) else strides
                     seen = self.ir.seen(use).replace(sizes=sizes, strides=given, total_tensor_size_in_bytes=None)
-                    numbers[use] = inputs.setdefault((source, seen), len(inputs))
+                    if (source, seen) not in inputs:
+                        inputs.append((source, seen))
+                    numbers[use] = inputs.index((source, seen))
         operators = []
         for at, node in enumerate(nodes):
             reads = []

@@ -53,16 +53,20 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
                 break
     told = () if not node.domain or node.problems else describe_outputs(node)
     values: list[Value | None] = []
+    from_file: set[int] = set()
     for index, (name, label) in enumerate(zip(node.proto.output, labels, strict=True)):
         proto = found.get(name, types.get(label))
         value = None if not name else (own[index] or Value(name, None, None)) if proto is None else value_from_proto(name, proto)
+        if own[index] is None and name not in found:
+            from_file.add(index)
         if value is not None and value.sizes is None and index == 0 and (sizes := _infer_own_sizes(node, opsets)) is not None:
             value = replace(value, sizes=sizes)
+            from_file.discard(index)
         if value is not None and index < len(told):
             element, found_sizes = told[index]
             value = replace(value, element=element or value.element, sizes=found_sizes or value.sizes)
         values.append(value)
-    return with_symbolic_sizes(node, values) if are_symbolic() else tuple(values)
+    return with_symbolic_sizes(node, values, from_file) if are_symbolic() else tuple(values)
 
 
 def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:

@@ -80,7 +80,7 @@ def with_sizes(node: Node, found: Values, scope: Scope, given: Sequence[str], op
     if numbers is not None:
         return [value and replace(value, array=array) for value, array in zip(found, numbers, strict=True)]
     compute = _computed(own, opsets, fold)
-    sized = with_symbolic_sizes(own, found)
+    sized = with_symbolic_sizes(own, found, ())
     made: Values = []
     for value in sized:
         if value is None or value.array is None:

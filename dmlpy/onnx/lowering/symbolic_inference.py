@@ -19,7 +19,7 @@ from dmlpy.onnx.nodes.resizing import resized
 from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.nodes.node import Node
@@ -47,12 +47,13 @@ def _example(sizes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(size.example if is_symbolic(size) else size for size in sizes)
 
 
-def with_symbolic_sizes(node: Node, found: Sequence[Value | None]) -> tuple[Value | None, ...]:
+def with_symbolic_sizes(node: Node, found: Sequence[Value | None], stated: Collection[int]) -> tuple[Value | None, ...]:
     """The outputs of a node with the formulas of their sizes.
 
     Args:
         node: the node, whose inputs may have symbolic sizes.
         found: its outputs for the example.
+        stated: the indices of outputs whose sizes do not follow from the example: the file states them, or they are formulas.
     """
     if not any(value is not None and _depends_on_symbols(value) for value in node.inputs):
         return tuple(found)
@@ -64,7 +65,7 @@ def with_symbolic_sizes(node: Node, found: Sequence[Value | None]) -> tuple[Valu
         if value is not None and sizes is not None and value.sizes == _example(sizes):
             outputs.append(replace(value, sizes=sizes))
             continue
-        if value is not None and value.sizes is not None:
+        if value is not None and value.sizes is not None and index not in stated:
             fix_all()
         outputs.append(value)  # sizes that are not known for numbers either are left to the operators that the node becomes
     return tuple(outputs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.description.symbolic_sizes import is_symbolic
+from dmlpy.description.symbolic_sizes import example_size, is_symbolic
 
 if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
@@ -16,8 +16,8 @@ _EXACT = 1 << 20
 """Products below it, of sizes and of the numerators of scales, and ratios of these are the same with and without FLOAT's rounding."""
 
 
-def resized(node: Node) -> tuple[list[int], list[float]]:
-    """The sizes of the result, and the scale along each dimension.
+def resized(node: Node) -> tuple[list[int], list[float | None]]:
+    """The sizes of the result, and the scale along each dimension: None for the ratio of symbolic sizes that differs between them.
 
     Raises:
         NotLowered: an attribute is wrong, or an input is not known before the model runs.
@@ -29,7 +29,7 @@ def resized(node: Node) -> tuple[list[int], list[float]]:
         return [size for size, _ in found], [scale for _, scale in found]
     rank = len(sizes)
     named = [node.axis(axis, rank) for axis in node.attribute("axes") or range(rank)]
-    outputs, factors = [*sizes], [1.0] * rank
+    outputs, factors = [*sizes], list[float | None]([1.0] * rank)
     if node.has(3) and (wanted := node.integers(3)):
         for axis, size in zip(named, wanted, strict=True):
             outputs[axis], factors[axis] = size, _ratio(size, sizes[axis])
@@ -37,7 +37,8 @@ def resized(node: Node) -> tuple[list[int], list[float]]:
         if policy not in ("stretch", "not_larger", "not_smaller"):
             raise node.invalid("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
         if policy != "stretch":
-            common = (min if policy == "not_larger" else max)(factors[axis] for axis in named)
+            ratios = [outputs[axis] / sizes[axis] if (known := factors[axis]) is None else known for axis in named]
+            common = (min if policy == "not_larger" else max)(ratios)
             for axis in named:
                 outputs[axis], factors[axis] = int(common * sizes[axis] + 0.5), common
     else:
@@ -59,16 +60,13 @@ def _scaled(size: int, scale: float) -> tuple[int, float]:
     return output, output / size if isclose(output / size, scale, rel_tol=2**-23) else scale
 
 
-def _ratio(output: int, size: int) -> float:
-    """The ratio of sizes; of symbolic ones it is the same for all where one is a multiple of the other."""
+def _ratio(output: int, size: int) -> float | None:
+    """The ratio of sizes; of symbolic ones it is the same for all where one is a multiple of the other, else None."""
     if is_symbolic(output) or is_symbolic(size):
-        one, other = _example(output), _example(size)
+        one, other = example_size(output), example_size(size)
         if other and one >= other and output == one // other * size:
             return float(one // other)
         if one and other > one and size == other // one * output:
             return 1 / (other // one)
+        return None
     return output / size
-
-
-def _example(size: int) -> int:
-    return size.example if is_symbolic(size) else size

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import isclose, prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,15 @@ import numpy as np
 
 from dmlpy import x
 from dmlpy.description.enums import DataType, FeatureLevel
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.support import FLOATS, FLOATS_BYTES
+from dmlpy.description.symbolic_sizes import NoTemplateError, example_size, is_symbolic
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.nodes.resizing import resized
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
@@ -25,6 +30,10 @@ _DIRECTED = {"floor": ("DECREASING", 0.0), "ceil": ("INCREASING", 0.0), "round_p
 """The roundings of RESAMPLE2, of coordinates from which a number is taken off."""
 
 
+_MOST_SIZED_BYTES = 1 << 20
+"""The most bytes of an array that is computed for each set of sizes: a larger one counts towards the model's limits."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """How one dimension is resized: output element o lies at `slope` * o + `offset` of the input.
@@ -33,17 +42,39 @@ class Axis:
         place: which dimension.
         size: the elements of the input.
         output: the elements of the output.
-        scale: how much larger the result is.
-        slope: the step in the input from one output element to the next.
-        offset: where the first output element lies.
+        ratio: how much larger the result is; None for the ratio of the sizes.
+        placing: slope and offset, given the elements of input and output, and the scale.
     """
 
     place: int
     size: int
     output: int
-    scale: float
-    slope: float
-    offset: float
+    ratio: float | None = 1.0
+    placing: Callable[[int, int, float], tuple[float, float]] = lambda size, output, scale: (1.0, 0.0)
+
+    @property
+    def scale(self) -> float:
+        """How much larger the result is."""
+        return self.output / self.size if self.ratio is None else self.ratio
+
+    @property
+    def is_smaller(self) -> bool:
+        """Whether the result is smaller."""
+        return self.output < self.size if self.ratio is None else self.ratio < 1
+
+    @cached_property
+    def _placed(self) -> tuple[float, float]:
+        return self.placing(self.size, self.output, self.scale)
+
+    @property
+    def slope(self) -> float:
+        """The step in the input from one output element to the next."""
+        return self._placed[0]
+
+    @property
+    def offset(self) -> float:
+        """Where the first output element lies."""
+        return self._placed[1]
 
     @property
     def coordinates(self) -> Array:
@@ -79,12 +110,12 @@ def lower_upsample(node: Node) -> Expression:
     if mode not in ("nearest", "linear"):
         raise node.invalid("mode", "nearest", "linear")
     outputs, scales = resized(node)
-    axes = [Axis(place, data.sizes[place], outputs[place], scale, 1 / scale, 0.0) for place, scale in enumerate(scales)]
+    axes = [Axis(place, data.sizes[place], outputs[place], scale, _upsampled) for place, scale in enumerate(scales)]
     if mode == "nearest":
         for axis in axes:
-            if axis.scale < 1:
+            if axis.is_smaller:
                 data = _gather(node, data, axis, Filter(mode, "ceil"))
-                axes[axis.place] = Axis(axis.place, axis.output, axis.output, 1.0, 1.0, 0.0)
+                axes[axis.place] = Axis(axis.place, axis.output, axis.output)
     return _resize(node, data, axes, Filter(mode))
 
 
@@ -132,12 +163,17 @@ def _axes(node: Node) -> list[Axis]:
         for index, axis in enumerate(named):
             region[axis], region[axis + rank] = given[index], given[index + len(named)]
     return [
-        Axis(place, sizes[place], outputs[place], scales[place], *_place(node, sizes[place], outputs[place], scales[place], bounds))
+        Axis(place, sizes[place], outputs[place], scales[place], partial(_place, node, bounds))
         for place, bounds in enumerate(zip(region[:rank], region[rank:], strict=True))
     ]
 
 
-def _place(node: Node, size: int, output: int, scale: float, bounds: tuple[float, float]) -> tuple[float, float]:
+def _upsampled(size: int, output: int, scale: float) -> tuple[float, float]:
+    """Slope and offset of the coordinates of Upsample."""
+    return 1 / scale, 0.0
+
+
+def _place(node: Node, bounds: tuple[float, float], size: int, output: int, scale: float) -> tuple[float, float]:
     """Slope and offset of the coordinates in one dimension.
 
     Where the length of the result counts, it is that of whole elements, as in ONNX Runtime 1.32.0 and PyTorch 2.13.0, whose exporters write
@@ -153,7 +189,7 @@ def _place(node: Node, size: int, output: int, scale: float, bounds: tuple[float
     if mode == "tf_half_pixel_for_nn" and node.opset < 13:  # later opsets lack it
         return 1 / scale, 0.5 / scale
     if mode == "align_corners":
-        return (0.0 if output == 1 else (size - 1) / (output - 1)), 0.0
+        return (0.0 if output == 1 else 1.0 if output == size else (size - 1) / (output - 1)), 0.0
     if mode == "half_pixel_symmetric":
         return 1 / scale, size / 2 * (1 - output / (scale * size)) + 0.5 / scale - 0.5
     if mode == "tf_crop_and_resize":
@@ -169,7 +205,7 @@ def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> E
     if not active:
         return data
     merged = _merge(active, data.sizes)
-    smaller = any(axis.scale < 1 for axis in active)
+    smaller = any(axis.is_smaller for axis in active)
     direct = chosen.mode != "cubic" and not chosen.exclude_outside and len(merged) <= 4 and data.data_type in FLOATS_BYTES
     if chosen.antialias and smaller:
         direct = direct and node.level >= FeatureLevel.FL_6_4 and chosen.mode == "linear"
@@ -195,15 +231,15 @@ def _merge(active: list[Axis], sizes: tuple[int, ...]) -> list[Axis]:
         if place in by_place:
             found.append(by_place[place])
         elif found and found[-1].place not in by_place:
-            found[-1] = Axis(-1, found[-1].size * size, found[-1].output * size, 1.0, 1.0, 0.0)
+            found[-1] = Axis(-1, found[-1].size * size, found[-1].output * size)
         elif size > 1:
-            found.append(Axis(-1, size, size, 1.0, 1.0, 0.0))
+            found.append(Axis(-1, size, size))
     return found
 
 
 def _resample(data: Expression, axes: list[Axis], chosen: Filter, smaller: bool) -> Expression:
     """The data, of four dimensions, by an operator of the RESAMPLE family."""
-    ones = [Axis(-1, 1, 1, 1.0, 1.0, 0.0)] * (4 - len(axes))
+    ones = [Axis(-1, 1, 1)] * (4 - len(axes))
     whole = [*ones, *axes]
     shift, direction = 0.0, None
     if chosen.mode == "nearest":
@@ -233,25 +269,45 @@ def _offsets(axis: Axis) -> tuple[float, float]:
 
 def _gather(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
     """The nearest elements along one axis."""
-    node.reserve_elements(axis.output)
-    places = axis.coordinates.round(9)  # ties and whole numbers are not missed by a last bit
-    rounded = {"floor": np.floor(places), "ceil": np.ceil(places), "round_prefer_ceil": np.floor(places + 0.5)}
-    indices = rounded.get(chosen.rounding, np.ceil(places - 0.5)).clip(0, axis.size - 1).astype(np.uint32)
+    node.reserve_elements(example_size(axis.output))
+    indices = _sized(axis, partial(_nearest, chosen=chosen), axis.output)
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
     rows = node.constant(f"indices_{axis.place}", indices).with_leading_ones(4)
     found = x.gather(data.reshape(1, prod(before), axis.size, prod(behind)), rows, axis=2, index_dimensions=1)
     return found.reshape(*before, axis.output, *behind)
 
 
+def _nearest(axis: Axis, chosen: Filter) -> Array:
+    """The nearest element of the input for each output element."""
+    places = axis.coordinates.round(9)  # ties and whole numbers are not missed by a last bit
+    rounded = {"floor": np.floor(places), "ceil": np.ceil(places), "round_prefer_ceil": np.floor(places + 0.5)}
+    return rounded.get(chosen.rounding, np.ceil(places - 0.5)).clip(0, axis.size - 1).astype(np.uint32)
+
+
+def _sized(axis: Axis, function: Callable[[Axis], Array], *sizes: int) -> Any:
+    """What a function makes of an axis: an array of these sizes, of symbolic sizes one for all of them."""
+    if not (is_symbolic(axis.size) or is_symbolic(axis.output)):
+        return function(axis)
+
+    def compute(values: Sequence[int]) -> Array:
+        size, output = (values[own.place] if is_symbolic(own) else own for own in (axis.size, axis.output))
+        if size * output * np.dtype(np.float32).itemsize > _MOST_SIZED_BYTES:
+            raise NoTemplateError
+        return function(replace(axis, size=size, output=output))
+
+    return SizedArray(function(replace(axis, size=example_size(axis.size), output=example_size(axis.output))), sizes, compute)
+
+
 def _weigh(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
     """The product with the weights of one axis, in FLOAT32."""
     wide = data if data.data_type is DataType.FLOAT32 else x.cast(data, output_data_type="FLOAT32")
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
-    node.reserve_elements(axis.output, axis.size)
-    matrix = _weights(axis, chosen).astype(np.float32)
+    node.reserve_elements(example_size(axis.output), example_size(axis.size))
     if prod(behind) == 1:
-        found = wide.reshape(-1, axis.size) @ node.constant(f"weights_{axis.place}", matrix.T)
+        matrix = _sized(axis, lambda own: _weights(own, chosen).astype(np.float32).T, axis.size, axis.output)
+        found = wide.reshape(-1, axis.size) @ node.constant(f"weights_{axis.place}", matrix)
     else:
+        matrix = _sized(axis, lambda own: _weights(own, chosen).astype(np.float32), axis.output, axis.size)
         found = node.constant(f"weights_{axis.place}", matrix) @ wide.reshape(prod(before), axis.size, prod(behind))
     return found.reshape(*before, axis.output, *behind)
 
