@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
     from dmlpy.devices.cpu.movement.plan import CopyPlan
     from dmlpy.devices.cpu.movement.reversal import ReversalPlan
 
