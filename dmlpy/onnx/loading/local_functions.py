@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from onnx import FunctionProto, ModelProto, defs, helper
 
 from dmlpy.messages.problems import Problem
-from dmlpy.onnx.loading.model_checks import called_functions
+from dmlpy.onnx.loading.model_checks import called_functions, domain_of
 from dmlpy.onnx.loading.schemas import schema_of
 
 if TYPE_CHECKING:
@@ -30,22 +30,22 @@ def prepared_for_inlining(model: ModelProto) -> tuple[ModelProto, list[Problem]]
     Args:
         model: a model that was checked.
     """
-    opsets = {_domain(item.domain): item.version for item in model.opset_import}
-    imports = [(_domain(item.domain), item.version) for function in model.functions for item in function.opset_import]
+    opsets = {domain_of(item.domain): item.version for item in model.opset_import}
+    imports = [(domain_of(item.domain), item.version) for function in model.functions for item in function.opset_import]
     if all(opsets.get(domain) == version for domain, version in imports) and not any(item.attribute_proto for item in model.functions):
         return model, []
     made = ModelProto()
     made.CopyFrom(model)
     problems = []
     for function in made.functions:
-        own = {_domain(item.domain): item.version for item in function.opset_import}
+        own = {domain_of(item.domain): item.version for item in function.opset_import}
         problems += _differing_operators(function, own, opsets)
         for item in function.opset_import:
-            item.version = opsets.setdefault(_domain(item.domain), item.version)
-    missing = opsets.keys() - {_domain(item.domain) for item in made.opset_import}
+            item.version = opsets.setdefault(domain_of(item.domain), item.version)
+    missing = opsets.keys() - {domain_of(item.domain) for item in made.opset_import}
     for domain in sorted(missing):
         made.opset_import.add(domain=domain, version=opsets[domain])
-    defaults = {(_domain(item.domain), item.name, item.overload): [*item.attribute_proto] for item in made.functions}
+    defaults = {(domain_of(item.domain), item.name, item.overload): [*item.attribute_proto] for item in made.functions}
     for nodes in (made.graph.node, *(function.node for function in made.functions)):
         _add_defaults(nodes, defaults)
     return made, problems
@@ -55,7 +55,7 @@ def _add_defaults(nodes: Iterable[NodeProto], defaults: Mapping[FunctionKey, Seq
     """Writes the defaults of a function's attributes into its calls, those in subgraphs too."""
     for node in nodes:
         given = {item.name for item in node.attribute}
-        own = defaults.get((_domain(node.domain), node.op_type, node.overload), ())
+        own = defaults.get((domain_of(node.domain), node.op_type, node.overload), ())
         node.attribute.extend(item for item in own if item.name not in given)
         for attribute in node.attribute:
             for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
@@ -102,7 +102,3 @@ def _changes_nothing(schema: defs.OpSchema, name: str) -> bool:
         return not item.required
     default = item.default_value
     return not default.type or helper.get_attribute_value(default) in (0, b"", b"none")
-
-
-def _domain(text: str) -> str:
-    return "" if text == "ai.onnx" else text

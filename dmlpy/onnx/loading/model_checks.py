@@ -80,7 +80,7 @@ def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int
     opsets: dict[str, int] = {}
     wrong = False
     for item in model.opset_import:
-        domain = _domain(item.domain)
+        domain = domain_of(item.domain)
         if not _is_name(item.domain, empty=True) or opsets.get(domain, item.version) != item.version:
             yield Problem("onnx.opset", "opset_import", brief(item.domain), "each domain in one version")
         newest = defs.onnx_opset_version() if domain == "" else 1 << 30
@@ -94,7 +94,7 @@ def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int
         return
     if wrong:
         return  # the meaning of operators depends on it
-    functions = {(_domain(function.domain), function.name, function.overload): function for function in model.functions}
+    functions = {(domain_of(function.domain), function.name, function.overload): function for function in model.functions}
     most = limits.nodes if limits.nodes is not None else most_nodes(ModelSize(nodes))
     broken = list(_function_problems(functions, model, limits, most))
     yield from broken
@@ -102,7 +102,8 @@ def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int
         yield from _Graphs(folder, opsets, functions, most, weights).problems(model.graph, ChainMap(), "", 0)
 
 
-def _domain(text: str) -> str:
+def domain_of(text: str) -> str:
+    """A domain's name; ONNX's own has two."""
     return "" if text == "ai.onnx" else text
 
 
@@ -113,7 +114,7 @@ def _is_name(text: object, *, empty: bool = False) -> bool:
 
 def _call_problems(node: NodeProto, functions: Mapping[FunctionKey, FunctionProto], place: str) -> Iterator[Problem]:
     """A call of one of the model's functions with more inputs or outputs than it has."""
-    called = functions.get((_domain(node.domain), node.op_type, node.overload))
+    called = functions.get((domain_of(node.domain), node.op_type, node.overload))
     if called is not None:
         for what, names, formals in (("inputs", node.input, called.input), ("outputs", node.output, called.output)):
             if len(names) > len(formals):
@@ -175,7 +176,7 @@ def called_functions(nodes: Iterable[NodeProto], depth: int) -> Iterator[Functio
     if depth > MAX_DEPTH:
         raise RecursionError
     for node in nodes:
-        yield _domain(node.domain), node.op_type, node.overload
+        yield domain_of(node.domain), node.op_type, node.overload
         for attribute in node.attribute:
             for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
                 yield from called_functions(body.node, depth + 1)
@@ -281,7 +282,7 @@ class _Graphs:
                 expected = "a value that is made before" if name in later else "an input, an initializer, or what a node makes"
                 remedy = "sort the nodes; if that cannot be done, they form a circle" if name in later else None
                 yield Problem("onnx.name", f"{place}.input", repr(name), expected, (), remedy)
-        domain = _domain(node.domain)
+        domain = domain_of(node.domain)
         function = (domain, node.op_type, node.overload) in self.functions
         yield from _call_problems(node, self.functions, place)
         if domain == "" and "" not in self.opsets:
