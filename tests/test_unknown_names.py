@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -12,6 +13,7 @@ import dmlpy as dml
 from dmlpy import directml, onnx
 from dmlpy.inspection.explain import explain
 from dmlpy.unknown_names import unknown_attribute
+from tests.support.tools import require
 
 MISSING = {"onnx": "onnx", "dask": r"dask\S*", "torch": "torch", "thinc": r"(thinc\S*|catalogue)"}
 
@@ -44,6 +46,24 @@ OPERATORS = {
     "tanh": "ACTIVATION_TANH or ELEMENT_WISE_TANH",
     "resize": "RESAMPLE2",
 }
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "told"),
+    [
+        ("dmlpy.nn", "LSTM", ": did you mean dmlpy.nn.lstm?"),
+        ("dmlpy.nn", "Linear", ": dir(dmlpy.nn) lists its names"),
+        ("dmlpy.nn", "layers", ""),
+        ("dmlpy.pydirectml", "activation_softmax", ": did you mean dmlpy.pydirectml.activation_soft_max?"),
+        ("dmlpy.pydirectml", "_private", ""),
+        ("dmlpy.torch", "LSTMM", ": did you mean dmlpy.torch.LSTM?"),
+    ],
+)
+def test_an_unknown_attribute_of_a_module(module: str, name: str, told: str) -> None:
+    if module == "dmlpy.torch":
+        require("torch")
+    with pytest.raises(AttributeError, match=re.escape(f"module {module!r} has no attribute {name!r}{told}") + "$"):
+        import_module(module).__getattr__(name)
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)

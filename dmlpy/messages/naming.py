@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,22 @@ def did_you_mean(name: object, candidates: Iterable[str], show: Callable[[str], 
     """A remedy for a mistyped name: `did you mean weight_tensor?`; None if no candidate is close, or the name is not a string."""
     candidate = nearest(name, candidates) if isinstance(name, str) else None
     return f"did you mean {show(candidate)}?" if candidate else None
+
+
+def unknown_attribute(module: str, name: str, public: Iterable[str]) -> str:
+    """What the AttributeError of a module says: the name that is meant.
+
+    Args:
+        module: the module's full name.
+        name: the unknown name.
+        public: the names that there are.
+    """
+    names = sorted(public)
+    plain = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_") or (name.isidentifier() and find_spec(f"{module}.{name}") is not None):
+        return plain  # Python asks for the attribute first where a submodule is imported from the module
+    hint = did_you_mean(name, names, f"{module}.{{}}".format) or f"dir({module}) lists its names"
+    return f"{plain}: {hint}"
 
 
 def class_remedy(value: object, base: type) -> str | None:

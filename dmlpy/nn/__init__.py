@@ -9,6 +9,8 @@ arrays of the library of x. Equal sizes are compiled once; the buffers of a call
 frees them.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from dmlpy.nn.calls import RecurrentGradients
 from dmlpy.nn.layers import free_buffers, idle_bytes
 from dmlpy.nn.normalization import BatchNormGradients, BatchNormResult, batch_norm, batch_norm_vjp
@@ -44,3 +46,10 @@ __all__ = [
     "rnn",
     "rnn_vjp",
 ]
+
+if not _TYPE_CHECKING:  # a type checker would take every name to exist
+
+    def __getattr__(name: str) -> object:
+        from dmlpy.messages.naming import unknown_attribute
+
+        raise AttributeError(unknown_attribute(__name__, name, __all__), name=name)

@@ -64,6 +64,13 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """The members of the enumerations."""
 
+else:
+
+    def __getattr__(name: str) -> Any:
+        from dmlpy.messages.naming import unknown_attribute
+
+        raise AttributeError(unknown_attribute(__name__, name, [own for own in globals() if not own.startswith("_")]), name=name)
+
 
 __all__ = [
     "Binding",

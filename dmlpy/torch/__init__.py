@@ -17,6 +17,8 @@ Differences from torch.nn:
 - torch.compile and torch.export see a network as one operator, `torch.ops.dmlpy.cudnn_rnn`.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from dmlpy.messages.packages import packages_of as _packages_of
 
 with _packages_of("torch", "torch"):
@@ -24,3 +26,10 @@ with _packages_of("torch", "torch"):
     from dmlpy.torch.modules import GRU, LSTM, RNN
 
 __all__ = ["GRU", "LSTM", "RNN", "DerivativeError", "cudnn_rnn"]
+
+if not _TYPE_CHECKING:  # a type checker would take every name to exist
+
+    def __getattr__(name: str) -> object:
+        from dmlpy.messages.naming import unknown_attribute
+
+        raise AttributeError(unknown_attribute(__name__, name, __all__), name=name)

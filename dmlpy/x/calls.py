@@ -56,7 +56,8 @@ def call(operator: str | type[OperatorDesc] | OperatorDesc, /, **given: Any) -> 
     try:
         return _Call(kind, name).build(operator, dict(given))
     except DescError as error:
-        raise DescError(" ".join(filter(None, (name, caller_location()))), error.problems) from None
+        problems = [_with_sizes_remedy(problem) for problem in error.problems]
+        raise DescError(" ".join(filter(None, (name, caller_location()))), problems) from None
 
 
 def ref_of(value: Any) -> TensorRef:
@@ -234,7 +235,7 @@ class _Call:
             except DescError as error:
                 # What leaves an output's sizes open, such as an axis out of range, is what the caller has to mend.
                 causes = [problem for problem in only_errors(check(desc)) if problem.field not in wanted]
-                raise DescError(self.name, causes or [_with_sizes_remedy(problem) for problem in error.problems]) from None
+                raise DescError(self.name, causes or error.problems) from None
         policy = current_policy()
         laid: dict[str, Any] = {}
         for name in (*sized, *wanted):
@@ -251,8 +252,11 @@ class _Call:
 
 def _with_sizes_remedy(problem: Problem) -> Problem:
     """The problem of an output whose sizes no input and no attribute determines, with the argument that does."""
-    is_free = problem.code == "size.unknown" and problem.remedy is None
-    return replace(problem, remedy="give its sizes: output_sizes=[...]") if is_free else problem
+    if problem.code == "field.missing" and problem.field == "output_tensors":
+        return replace(problem, remedy="give the sizes of the parts along the axis: output_axis_sizes=[...]")
+    if problem.code == "size.unknown" and problem.remedy is None:
+        return replace(problem, remedy="give its sizes: output_sizes=[...]")
+    return problem
 
 
 def is_number(value: Any) -> bool:

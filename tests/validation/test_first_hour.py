@@ -161,6 +161,10 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: eager.resample(ones(1, 1, 4, 4), scales=[1, 1, 2, 2], interpolation_mode="LINEAR"),
         ["remedy: give its sizes: output_sizes=[...]"],
     ),
+    "parts of unknown sizes": (
+        lambda: eager.split(A, axis=1),
+        ["remedy: give the sizes of the parts along the axis: output_axis_sizes=[...]"],
+    ),
     "no operand": (lambda: eager.activation_relu(None), ["1 problem\n", "input_tensor is missing, expected a tensor"]),
     # bind
     "tensors as keywords of bind": (
