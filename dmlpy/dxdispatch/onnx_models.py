@@ -159,8 +159,12 @@ def run_onnx(
             found = f"{file}: {reason}"
             raise DescError("dmlpy onnx run", [Problem("file.unreadable", f"--input {name}", found, "a .npy file")]) from None
     compiled = model.compile(device, level)
+    try:
+        results = compiled(arrays)
+    except BindError as error:
+        raise BindError(error.subject, [_with_option(problem) for problem in error.problems]) from None
     taken: set[str] = set()
-    for name, array in compiled(arrays).items():
+    for name, array in results.items():
         told = f"{name}: {array.dtype} {list(array.shape)}"
         if output is not None:
             target = output / f"{_file_name(name, taken)}.npy"
@@ -171,6 +175,12 @@ def run_onnx(
             told += f" in {target}"
         inform(told)
     return compiled.profile(arrays) if profile else None
+
+
+def _with_option(problem: Problem) -> Problem:
+    """The problem of an input that the command line lacks, with the option that gives it."""
+    is_absent = problem.code == "onnx.inputs" and problem.found == "not given"
+    return replace(problem, remedy=f"--input {problem.path}=FILE.npy") if is_absent else problem
 
 
 def export_graph(path: Path, target: Path, input_path: Path | None = None) -> tuple[int, int]:

@@ -160,7 +160,11 @@ def test_names_do_not_control_the_terminal(place: str, like: str, tmp_path: Path
 
 @pytest.mark.parametrize(
     ("given", "text", "expected"),
-    [(["--input", "y=x.npy"], "no input of the model", 1), ([], "x is not given", 1), (["--input", "x=absent.npy"], "absent.npy", 2)],
+    [
+        (["--input", "y=x.npy"], "no input of the model", 1),
+        ([], "remedy: --input x=FILE.npy", 1),
+        (["--input", "x=absent.npy"], "absent.npy", 2),
+    ],
 )
 def test_run_names_what_is_wrong(tmp_path: Path, given: list[str], text: str, expected: int) -> None:
     status, _, err = dmlpy("onnx", "run", written(tmp_path, good()), "--device", "numpy", *given)
