@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import Context
+from functools import partial
 from math import isqrt, prod
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,14 @@ _MOVING = frozenset(
 """The operators that compute nothing of their elements: FLOAT16 is moved as it is."""
 
 
+_ROUNDED_ONCE: Mapping[str, np.ufunc] = {
+    "ELEMENT_WISE_ADD": np.add,
+    "ELEMENT_WISE_MULTIPLY": np.multiply,
+    "ELEMENT_WISE_SUBTRACT": np.subtract,
+}
+"""Operators that are one operation of IEEE 754 for each element: NumPy's result is the same wherever it is written."""
+
+
 class WholePlan(ArrayPlan):
     """An operator on whole arrays. NumPy allocates its temporaries.
 
@@ -77,10 +86,13 @@ class WholePlan(ArrayPlan):
         if largest_product is None:
             largest_product = _multiplications(desc) if desc.family() in _WITH_PRODUCTS else 0
         self._product = largest_product
+        is_converted = any(self._conversion(tensor) is not None for _, _, tensor in self._inputs)
+        self._ufunc = None if is_converted else _ROUNDED_ONCE.get(desc.short_name())
         self._absent: dict[str, Any] = {field.name: () if field.listed else None for field in desc.inputs()}
 
     def describe(self) -> str:
-        return f"NumPy, whole arrays, {COMPUTE} arithmetic; temporaries are allocated in each dispatch"
+        allocated = "; temporaries are allocated in each dispatch" if self._ufunc is None else ""
+        return f"NumPy, whole arrays, {COMPUTE} arithmetic{allocated}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_arrays({place: array_at(tensors[place]) for place, array_at in self._arrays_at})
@@ -110,6 +122,9 @@ class WholePlan(ArrayPlan):
                     output[...] = results[place]
 
         context = _WITHOUT_WARNINGS.copy()
+        if self._ufunc is not None and inputs is not None:
+            written = partial(self._ufunc, inputs["a_tensor"], inputs["b_tensor"], out=only)
+            return lambda stream: context.run(written)
         work = compute_one if len(outputs) == 1 and not self._packs and self._outputs[0].index is None else compute
         return with_limited_blas(lambda stream: context.run(work), self._product)
 
