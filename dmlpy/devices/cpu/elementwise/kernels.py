@@ -8,7 +8,7 @@ from dmlpy.devices.cpu.bfloat16_kernels import bfloat16_load_store, ir_bfloat16
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, HALF_RESULT, HALF_X, HALF_Y, Code, EncodedInstruction, ProgramParameters
-from dmlpy.devices.cpu.elementwise.remainder import floored_remainder, remainder
+from dmlpy.devices.cpu.elementwise.remainder_kernels import floored_remainder, remainder
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, Simd, copy_float, float_at, integer_at, set_float, set_integer, simd_of, struct_view
