@@ -8,7 +8,6 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import declared
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.movement.kernels import for_each_block
 
@@ -72,9 +71,7 @@ def _converted(builder: Any, value: Any, source: np.dtype[Any], target: np.dtype
     floats = ir.VectorType(ir.FloatType(), kind.count)
     if source.kind == "f":
         value = builder.fpext(value, floats) if source.itemsize == 2 else value
-        sign, bits, width = ("s" if target.kind == "i" else "u"), kind.element.width, 32 if value.type == floats else 64
-        name = f"llvm.fpto{sign}i.sat.v{kind.count}i{bits}.v{kind.count}f{width}"
-        return builder.call(declared(builder.module, ir.FunctionType(kind, [value.type]), name), [value])
+        return _truncated(builder, value, target, kind)
     if target.kind == "f":
         # As in NumPy, FLOAT16 is rounded from FLOAT32.
         to = floats if target.itemsize == 2 else kind
@@ -83,3 +80,22 @@ def _converted(builder: Any, value: Any, source: np.dtype[Any], target: np.dtype
     if source.itemsize >= target.itemsize:
         return value if source.itemsize == target.itemsize else builder.trunc(value, kind)
     return (builder.sext if source.kind == "i" else builder.zext)(value, kind)
+
+
+def _truncated(builder: Any, value: Any, target: np.dtype[Any], kind: Any) -> Any:
+    """Floats as integers; LLVM's saturating conversion is one element after the other."""
+    floating, limits = np.dtype(np.float32 if value.type.element == ir.FloatType() else np.float64), np.iinfo(target)
+
+    def number(of: Any) -> Any:
+        return ir.Constant(value.type, [float(of)] * kind.count)
+
+    beyond = float(limits.max) + 1.0  # a power of two, as the largest integer need not be a float
+    most = np.nextafter(floating.type(beyond), floating.type(0))
+    held = builder.select(builder.fcmp_ordered("<", value, number(limits.min)), number(limits.min), value)
+    held = builder.select(builder.fcmp_ordered(">", held, number(most)), number(most), held)
+    held = builder.select(builder.fcmp_unordered("uno", value, value), number(0.0), held)
+    short = target.itemsize < 4
+    wide = ir.VectorType(ir.IntType(32), kind.count) if short else kind
+    whole = (builder.fptoui if target.kind == "u" and not short else builder.fptosi)(held, wide)
+    whole = builder.trunc(whole, kind) if short else whole
+    return builder.select(builder.fcmp_ordered(">=", value, number(beyond)), ir.Constant(kind, [int(limits.max)] * kind.count), whole)
