@@ -15,6 +15,7 @@ import dmlpy as dml
 from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 from tests.support import pairwise, selection
 from tests.support.cuda import emulated_gpu
+from tests.support.tables import Choice
 from tests.support.tools import require
 
 KERNELS = "DMLPY_TEST_KERNELS"
@@ -30,11 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAMES",
         help=f"take tests of these devices and of none in particular; separated by commas: {', '.join(selection.DEVICES)}",
     )
+    parser.addoption("--row", metavar="TEXT", default="", help="of tests of many rows in one item, take those whose labels contain this")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if given := config.getoption("--device"):
         selection.device_names(given)  # a wrong name is reported at once
+    Choice.only_first, Choice.containing = config.option.markexpr == "quick", config.getoption("--row")
     emulated_gpu.install()
     ErrorPolicy.propagate_unexpected = True  # a mistake in dmlpy shall not read as a fault of a model
     os.environ.setdefault("DMLPY_TIMEOUT_S", "60")  # on a busy machine blocks that the CPU runs come late

@@ -19,6 +19,7 @@ from tests.support import page_tables, pages
 from tests.support.entered_files import STEPS
 from tests.support.folders import EXAMPLES, ROOT
 from tests.support.pages import PAGES, comparable, name_of
+from tests.support.tables import table
 from tests.support.tools import require
 
 ALL = sorted({*PAGES, *ROOT.glob("*/README.md"), *ROOT.glob("tests/**/*.md")})
@@ -137,7 +138,7 @@ def broken_links(page: Path) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("page", ALL, ids=name_of)
+@table("page", ALL, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
 
@@ -148,7 +149,7 @@ def unknown_paths(page: Path) -> list[str]:
     return [name for name in named if not any((folder / name).is_file() for folder in (page.parent, ROOT))]
 
 
-@pytest.mark.parametrize("page", ALL, ids=name_of)
+@table("page", ALL, ids=name_of)
 def test_named_files_exist(page: Path) -> None:
     assert unknown_paths(page) == []
 

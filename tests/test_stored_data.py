@@ -17,6 +17,7 @@ from dmlpy.messages.json_text import WIDTH, lay_out
 from dmlpy.x import stubs
 from tests.support import relation_layout, stored_data
 from tests.support.folders import DATA, ROOT
+from tests.support.tables import table
 
 RECORDS = sorted({*(ROOT / "dmlpy" / "bench" / "records").glob("*.json"), DATA / "bench_record.json"} - {predictions.PREDICTIONS})
 EXCEPT = ["tests/data/models/*"]
@@ -27,7 +28,7 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", stored_data.stored_files(), ids=name)
+@table("path", stored_data.stored_files(), ids=name)
 def test_every_stored_file_is_laid_out(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == stored_data.lay_out_file(path), "run: python -m tests.support.stored_data"
 

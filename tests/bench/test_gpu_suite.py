@@ -39,6 +39,7 @@ from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.folders import ROOT
 from tests.support.gpu_suite import case_of, cases
+from tests.support.tables import table
 from tests.support.tools import require
 
 PAIRS = [(name, dtype) for name in suite.CASES for dtype in large_shape(name).dtypes]
@@ -78,7 +79,7 @@ def test_the_suite_has_its_rows() -> None:
     assert again == {name for name, row in suite.CASES.items() if row.products and not row.half_precision}
 
 
-@pytest.mark.parametrize(("name", "dtype"), PAIRS)
+@table(("name", "dtype"), PAIRS)
 def test_a_row_fills_a_gpu_and_is_planned(name: str, dtype: Any) -> None:
     row = suite.CASES[name]
     desc = row.desc(dtype)
@@ -133,6 +134,7 @@ def test_pytorch_computes_a_row(name: str, dtype: Any, small: None) -> None:
         assert library.torch.backends.cuda.matmul.allow_tf32 == library.torch.backends.cudnn.allow_tf32 == suite.CASES[name].half_precision
 
 
+@pytest.mark.slow  # as above; to ask for a backend imports PyTorch's compiler
 def test_the_modes_of_a_row_share_their_inputs(small: None) -> None:
     require("torch")
     from tests.support.fake_torch_cuda import TorchOverFake

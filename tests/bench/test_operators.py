@@ -30,6 +30,7 @@ from tests.conftest import cuda_on_cpu
 from tests.support import bench_peers
 from tests.support.bench_peers import peer
 from tests.support.folders import ROOT
+from tests.support.tables import table
 from tests.support.tools import require
 
 SUBJECTS: dict[str, Any] = {"dmlpy": DmlpyOperators, "onnxruntime": OnnxRuntimeOperators, "torch": TorchOperators}
@@ -70,7 +71,7 @@ def test_every_operator_of_directml_has_a_row() -> None:
     assert all(row.operator in CASES for row in CASES.values())  # a form is one of several
 
 
-@pytest.mark.parametrize("operator", CASES)
+@table("operator", CASES)
 def test_a_row_is_a_valid_desc_of_a_representative_size(operator: str) -> None:
     desc = work_of(operator).desc
     assert dml.check(desc) == []

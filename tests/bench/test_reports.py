@@ -19,6 +19,7 @@ from dmlpy.devices.cuda.emulation.seam import H100
 from dmlpy.devices.cuda.gpu_model import Arithmetic, GpuModel
 from dmlpy.devices.cuda.recurrent import model
 from tests.support.folders import DATA
+from tests.support.tables import table
 
 # shapes.py
 
@@ -52,7 +53,7 @@ def test_all_sixteen_models_are_there() -> None:
     assert all(shape.number is None for shape in SHAPES.values() if shape.suite != "models")
 
 
-@pytest.mark.parametrize("key", SHAPES)
+@table("key", SHAPES)
 def test_descs_are_valid(key: str) -> None:
     shape = SHAPES[key]
     for dtype in shape.dtypes:

@@ -10,12 +10,13 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.enums import DmlEnum
+from tests.support.tables import table
 
 ENUMS = [dml.DataType, dml.TensorType, dml.TensorFlags, dml.RecurrentDirection, dml.FeatureLevel]
 MEMBERS = [(kind, member) for kind in ENUMS for member in kind]
 
 
-@pytest.mark.parametrize(("kind", "member"), MEMBERS, ids=lambda item: str(item))
+@table(("kind", "member"), MEMBERS, ids=lambda item: str(item))
 def test_every_spelling_gives_the_member(kind: type[DmlEnum], member: DmlEnum) -> None:
     short = str(member)
     spellings: list[Any] = [member, short, short.lower(), short.title(), f" {short} ", member.c_name, member.c_name.lower()]

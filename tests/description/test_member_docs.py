@@ -20,6 +20,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.description.structs import Struct
 from dmlpy.inspection import schemas
 from dmlpy.inspection.explain import explain
+from tests.support.tables import table
 
 MODULE = '''
 from typing import Annotated
@@ -216,7 +217,7 @@ def page_of(kind: type[Struct]) -> str:
     return " ".join((inspect.getdoc(kind) or "").split())
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@table("operator", OPERATORS)
 def test_help_explanation_schema_and_signature_agree(operator: str) -> None:
     kind = OPERATORS[operator]
     known = [member for member in kind.members() if member.name]

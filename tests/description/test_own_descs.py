@@ -25,6 +25,7 @@ from tests.support.own_descs import (
     own_desc,
     training,
 )
+from tests.support.tables import table
 from tests.support.tensors import tensor
 
 LONGER = {name: tuple(desc.tensors()) for name in OWN for desc in [own_desc(name)]}
@@ -44,7 +45,7 @@ def test_valid_descs_are_valid_at_every_level_and_survive_json(name: str) -> Non
     assert OperatorDesc.from_dict({**desc.to_dict(), "Type": desc.short_name()}) == desc
 
 
-@pytest.mark.parametrize(("name", "field"), FIELDS)
+@table(("name", "field"), FIELDS)
 def test_a_wrong_size_is_blamed(name: str, field: str) -> None:
     """One axis longer by one: a problem is there, or names this tensor as the reason."""
     desc = own_desc(name)

@@ -22,6 +22,7 @@ from dmlpy.messages.naming import c_member, c_path, nearest
 from tests.fuzzing.hostile import Raises, RaisingMapping, RaisingText
 from tests.support import facts_reader as facts
 from tests.support.rnn_desc import rnn
+from tests.support.tables import table
 from tests.support.wrong_descs import STRUCTS, in_python, valid
 
 
@@ -186,7 +187,7 @@ REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "code", "path", "remedy"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+@table(("call", "code", "path", "remedy"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 def test_refusals(call: Callable[[], Any], code: str, path: str, remedy: str | None) -> None:
     with pytest.raises(dml.DescError) as caught:
         call()

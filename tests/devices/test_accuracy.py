@@ -14,9 +14,11 @@ import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from tests.conftest import cuda_on_cpu
 from tests.support.accuracy import FUNCTIONS, HALVES, HALVES_ON_GPUS, IN_CELLS, NO_FUNCTIONS, Array, Function, floats, halves
+from tests.support.tables import table
 
 COUNT, ALL = 30_000, 1_000_000
 EACH = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.title)
+IN_ONE = table("function", FUNCTIONS, ids=lambda function: function.title)
 ARITHMETIC = pytest.mark.parametrize("arithmetic", ["exact", "up", "down"])
 SEEDS = pytest.mark.parametrize("seed", [1, 2])
 
@@ -50,12 +52,12 @@ def test_every_function_has_a_bound() -> None:
     assert sorted(known) == sorted(titles | set(others))
 
 
-@EACH
+@IN_ONE
 def test_float32(every_device: dml.Device, function: Function) -> None:
     check_on(every_device, function, floats(COUNT, 3))
 
 
-@EACH
+@IN_ONE
 def test_every_float16(every_device: dml.Device, function: Function) -> None:
     check_on(every_device, function, halves())
 

@@ -35,6 +35,7 @@ from tests.support.activation_runs import (
     run,
 )
 from tests.support.recurrent_runs import GUARD, Placed
+from tests.support.tables import table
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
@@ -56,7 +57,7 @@ def defined(desc: dml.ActivationDesc, arrays: Arrays) -> Array:
 
 
 @DTYPES
-@pytest.mark.parametrize("desc", ACTIVATIONS, ids=label)
+@table("desc", ACTIVATIONS, ids=label)
 def test_random_values(any_device: dml.Device, desc: dml.ActivationDesc, dtype: Any) -> None:
     """Near zero, where most functions bend, and further out; 203 elements leave some over after any pack."""
     rng = np.random.default_rng(1)
@@ -75,7 +76,7 @@ def special_values(dtype: Any) -> Array:
 
 
 @DTYPES
-@pytest.mark.parametrize("desc", ACTIVATIONS, ids=label)
+@table("desc", ACTIVATIONS, ids=label)
 def test_special_values(any_device: dml.Device, desc: dml.ActivationDesc, dtype: Any) -> None:
     """Zeros, infinities, NaN, the largest and smallest numbers; a result that the type does not hold is infinite."""
     values = special_values(dtype)
@@ -205,7 +206,7 @@ LEVELS: list[tuple[dml.ActivationDesc, Any, str]] = [
 ] + [(desc, np.float16, "6_2") for desc in (dml.ActivationSwishDesc(), dml.ActivationHardSwishDesc())]
 
 
-@pytest.mark.parametrize(("desc", "dtype", "level"), LEVELS, ids=lambda value: value if isinstance(value, str) else None)
+@table(("desc", "dtype", "level"), LEVELS, ids=lambda value: value if isinstance(value, str) else None)
 def test_feature_levels(desc: dml.ActivationDesc, dtype: Any, level: str) -> None:
     """What came with a level compiles there and not before."""
     operator = described(desc, inputs(desc, np.ones((2, 3), dtype)))
@@ -307,7 +308,7 @@ def test_sizes(any_device: dml.Device, desc: dml.ActivationDesc, dtype: Any, siz
 
 
 @DTYPES
-@pytest.mark.parametrize("desc", EACH, ids=label)
+@table("desc", EACH, ids=label)
 def test_every_operator_reads_and_writes_strides(desc: dml.ActivationDesc, dtype: Any) -> None:
     """On the host, where each has separate formulas: the same bits as packed, whatever the place of an element in a row."""
     device, sizes, rng = dml.device("numpy"), (9, 5, 31), np.random.default_rng(17)
@@ -367,7 +368,7 @@ def test_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch, seed: int, block: i
 # what a plan promises
 
 
-@pytest.mark.parametrize("desc", EACH, ids=label)
+@table("desc", EACH, ids=label)
 def test_there_is_nothing_to_prepare(any_device: dml.Device, desc: dml.ActivationDesc) -> None:
     arrays = inputs(desc, np.linspace(-3.0, 3.0, 11, dtype=np.float32))
     operator = dml.compile(described(desc, arrays), device=any_device)

@@ -12,6 +12,7 @@ import dmlpy as dml
 from tests.support.activation_cases import label
 from tests.support.activation_runs import DTYPES, EACH, LAYOUTS, SIZES, Array, inputs, laid_out, output_of, random_values, run
 from tests.support.recurrent_runs import GUARD, Placed
+from tests.support.tables import table
 
 
 def in_place(device: dml.Device, desc: dml.ActivationDesc, placed: Mapping[str, Placed], shared: str) -> Array:
@@ -30,7 +31,7 @@ def in_place(device: dml.Device, desc: dml.ActivationDesc, placed: Mapping[str, 
     return placed[shared].elements
 
 
-@pytest.mark.parametrize("desc", [desc for desc in EACH if desc.in_place], ids=label)
+@table("desc", [desc for desc in EACH if desc.in_place], ids=label)
 @pytest.mark.parametrize("layout", ["packed", "permuted with gaps"])
 def test_in_place(any_device: dml.Device, desc: dml.ActivationDesc, layout: str) -> None:
     """The same values as elsewhere; PARAMETERIZED_RELU may write over its slope too."""
@@ -65,7 +66,7 @@ def test_never_in_place(any_device: dml.Device, desc: dml.ActivationDesc) -> Non
         np.testing.assert_array_equal(placed[shared].memory, before)
 
 
-@pytest.mark.parametrize("desc", [desc for desc in EACH if desc.in_place], ids=label)
+@table("desc", [desc for desc in EACH if desc.in_place], ids=label)
 def test_in_place_needs_the_same_memory_and_layout(any_device: dml.Device, desc: dml.ActivationDesc) -> None:
     packed = dml.TensorDesc(data_type="FLOAT32", sizes=(3, 3))
     names = [field.name for field in desc.inputs()]

@@ -30,6 +30,7 @@ from tests.support.normalization_cases import (
     random_values,
     run,
 )
+from tests.support.tables import table
 from tests.support.tools import require
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
@@ -41,7 +42,7 @@ TENSORFLOW = pytest.mark.parametrize("mode", [mode for mode, (kind, _) in MODES.
 # TensorFlow's results
 
 
-@pytest.mark.parametrize("name", CASES)
+@table("name", CASES)
 def test_tensorflow(any_device: dml.Device, name: str) -> None:
     check_tensorflow(any_device, name)
 

@@ -13,6 +13,7 @@ from dmlpy.devices.flops import flops_of
 from dmlpy.inspection.samples import sample
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gpu_models import H200
+from tests.support.tables import table
 
 OF_DATA = {"ROI_ALIGN", "ROI_ALIGN1", "ROI_ALIGN_GRAD", "ROI_POOLING", "TOP_K", "TOP_K1"}
 """The operators whose work depends on data."""
@@ -137,7 +138,7 @@ COUNTS: dict[str, tuple[dml.OperatorDesc, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@table("name", COUNTS)
 def test_the_textbook_count(name: str) -> None:
     desc, expected = COUNTS[name]
     found = desc if desc.tensors().get("output_tensor") else desc.with_outputs()
@@ -146,7 +147,7 @@ def test_the_textbook_count(name: str) -> None:
     assert dml.compile(found, "numpy").explain_plan().flops == expected
 
 
-@pytest.mark.parametrize("kind", OPERATORS.values(), ids=lambda kind: kind.short_name())
+@table("kind", OPERATORS.values(), ids=lambda kind: kind.short_name())
 def test_every_operator_has_a_count_and_a_floor(kind: type[dml.OperatorDesc]) -> None:
     desc = sample(kind)
     report = dml.compile(desc, CudaDevice(DryRunSeam(H200))).explain_plan()

@@ -11,6 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices import Memory
 from tests.support.rnn_runs import Array, codes, inputs, on, poisoned, rnn
+from tests.support.tables import table
 
 CONSTANTS = ("weight_tensor", "recurrence_tensor")
 
@@ -132,7 +133,7 @@ def an_input(device: dml.Device, call: Call, size: int) -> tuple[dict[str, Any],
 
 
 @CALLS
-@pytest.mark.parametrize(
+@table(
     ("wrong", "code"),
     [
         (too_small, "resource.size"),

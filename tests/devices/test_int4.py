@@ -13,6 +13,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support.layout_runs import results_of, run
 from tests.support.pairwise import first_few
+from tests.support.tables import table
 from tests.support.tools import require
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -119,9 +120,9 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize("data_type", ["INT4", "UINT8"])
-@pytest.mark.parametrize("strided", [False, True], ids=["packed", "strided"])
-@pytest.mark.parametrize(("scales", "zeros"), BLOCKS, ids=str)
+@table("data_type", ["INT4", "UINT8"])
+@table("strided", [False, True], ids=["packed", "strided"])
+@table(("scales", "zeros"), BLOCKS, ids=str)
 def test_scales_and_zero_points_of_other_blocks(
     any_device: dml.Device, scales: tuple[int, ...], zeros: tuple[int, ...], strided: bool, data_type: str
 ) -> None:

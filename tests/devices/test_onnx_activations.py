@@ -11,9 +11,10 @@ import pytest
 import dmlpy as dml
 from tests.support.folders import STORED_CASES
 from tests.support.onnx_runtime_activations import CASES, DIFFERENCES, check_onnx_runtime, close, described, load
+from tests.support.tables import table
 
 
-@pytest.mark.parametrize("case", CASES)
+@table("case", CASES)
 def test_onnx_runtime(any_device: dml.Device, case: str) -> None:
     check_onnx_runtime(any_device, case)
 

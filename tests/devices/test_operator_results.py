@@ -12,6 +12,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.inspection import catalog
 from tests.support.operator_results import RESULTS, Result
 from tests.support.stored_results import compare, compute
+from tests.support.tables import table
 
 ON_CUDA = [result for result in RESULTS if CudaDevice.runs(result.kind)]
 USUAL = 1
@@ -30,7 +31,7 @@ def test_every_operator_of_directml_that_runs_has_results_of_another_system() ->
     assert without == set(WITHOUT)
 
 
-@pytest.mark.parametrize("result", RESULTS, ids=str)
+@table("result", RESULTS, ids=str)
 def test_numpy_and_the_reference(result: Result) -> None:
     compute(dml.device("numpy"), result)
     compare(dml.reference(result.desc(), result.inputs).as_dict(), result)

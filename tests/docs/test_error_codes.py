@@ -23,6 +23,7 @@ from dmlpy.docs.mistakes import SHOWN_BY, mistakes
 from dmlpy.inspection.explain import is_code
 from tests.docs.built_site import built_site
 from tests.support.pairwise import first_few
+from tests.support.tables import table
 
 SOURCE = Path(dmlpy.__file__).parent
 EMITTERS = {"Problem", "report", "refuse", "refusal", "_refused", "_graph_error", "_error"}
@@ -51,7 +52,7 @@ def emitted() -> set[str]:
     return found | {name for kind in OPERATORS.values() for name in kind.rules()}
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.codes[0])
+@table("example", examples(), ids=lambda example: example.codes[0])
 def test_each_example_gives_its_codes(example: Example) -> None:
     codes, message = example.message()
     assert set(example.codes) <= set(codes)

@@ -24,6 +24,7 @@ from dmlpy.messages.problems import and_more
 from dmlpy.validation.checking import lowest_level
 from tests.support.sarif import SARIF
 from tests.support.shipping.rows import f32, i32, i64, tensor, u32
+from tests.support.tables import table
 from tests.support.tools import require
 
 WINDOW = {"strides": [1, 1], "dilations": [1, 1], "start_padding": [0, 0], "end_padding": [0, 0]}
@@ -71,7 +72,7 @@ def test_every_entry_of_the_programs_tables_is_decided() -> None:
     assert counts == {"onnxruntime": 28, "chromium": 10}
 
 
-@pytest.mark.parametrize(("entry", "desc"), CASES, ids=IDS)
+@table(("entry", "desc"), CASES, ids=IDS)
 def test_check_says_what_is_decided(entry: TypeEntry, desc: OperatorDesc) -> None:
     for level in entry.levels:
         problems = dml.check(desc, level)

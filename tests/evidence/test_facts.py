@@ -26,6 +26,7 @@ from tests.support.shipping.attention import recurrent
 from tests.support.shipping.fact_descs import SHOWN
 from tests.support.shipping.fact_values import VALUED, Valued
 from tests.support.shipping.rows import f16, f32, i64, u4, u8, u16, u32, u64
+from tests.support.tables import table
 
 KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.is_extension}
 FACTS = {fact.id: fact for fact in facts()}
@@ -124,7 +125,7 @@ def _first_output(row: Valued) -> np.ndarray[Any, Any]:
     return np.asarray(result, np.float64).ravel()
 
 
-@pytest.mark.parametrize("row", VALUED, ids=[f"{row.fact}-{row.desc.short_name()}" for row in VALUED])
+@table("row", VALUED, ids=[f"{row.fact}-{row.desc.short_name()}" for row in VALUED])
 def test_results_show_facts(row: Valued) -> None:
     fact = FACTS[row.fact]
     found = _first_output(row)

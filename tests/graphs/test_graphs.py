@@ -18,6 +18,7 @@ from dmlpy.description.enums import GraphEdgeType, GraphNodeType
 from dmlpy.graphs import ConstantNode, Graph, GraphBuilder, InputEdge, IntermediateEdge, OperatorNode, OutputEdge, Value
 from tests.support import facts_reader
 from tests.support.graph_cases import IMAGE, NORM, large_network, network, random_network
+from tests.support.tables import table
 from tests.support.tools import require
 from tests.support.unreadable_graphs import RELU, SHORT, UNREADABLE, edge
 
@@ -80,7 +81,7 @@ def test_json_that_a_person_writes() -> None:
     assert Graph.from_dict(SHORT | {"InputEdges": [{"Type": "INPUT", "Desc": SHORT["InputEdges"][0]}]}) == graph
 
 
-@pytest.mark.parametrize("about", UNREADABLE)
+@table("about", UNREADABLE)
 def test_what_cannot_be_read_is_reported_with_its_place(about: str) -> None:
     data, expected = UNREADABLE[about]
     assert problems_of(data) == expected

@@ -19,6 +19,7 @@ from dmlpy.devices.graphs.memory_planner import ALIGNMENT, Item, MemoryPlan, pla
 from dmlpy.devices.graphs.views import moved_strides
 from tests.support.growth import curvature
 from tests.support.network_shapes import NETWORKS
+from tests.support.tables import table
 from tests.support.tensors import tensor
 
 
@@ -53,7 +54,7 @@ def test_known_plans(items: list[tuple[str, int, int, int]], size: int) -> None:
     assert plan.size == size == plan.lower_bound
 
 
-@pytest.mark.parametrize("seed", range(40))
+@table("seed", range(40))
 def test_random_items_never_overlap(seed: int) -> None:
     draw = random.Random(seed)
     steps = draw.randint(1, 40)

@@ -11,6 +11,7 @@ import pytest
 import dmlpy as dml
 from tests.support.graph_runs import given, node_by_node, on_device, on_host, same_elements
 from tests.support.random_graphs import random_graph
+from tests.support.tables import table
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
@@ -156,7 +157,7 @@ def compare(op: Any, graph: dml.Graph, rng: np.random.Generator) -> None:
             assert same_elements(on_host(device, op.outputs[name], array), expected[name]), name
 
 
-@pytest.mark.parametrize("seed", range(150))
+@table("seed", range(150))
 def test_random_graphs_on_numpy(seed: int) -> None:
     graph = random_graph(seed)
     if graph.output_edges:

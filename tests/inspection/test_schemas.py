@@ -25,6 +25,7 @@ from tests.support.folders import ROOT
 from tests.support.mutants import mutants
 from tests.support.own_descs import own_desc
 from tests.support.pairwise import first_few
+from tests.support.tables import table
 from tests.support.wrong_descs import STRUCTS
 
 FOLDER = ROOT / "schemas"
@@ -116,7 +117,7 @@ def test_a_bundle_has_no_file_of_definitions(tmp_path: Path) -> None:
         assert json.loads((tmp_path / f"{kind.c_name}.json").read_text(encoding="utf-8")) == whole_schema(operator), operator
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@table("operator", OPERATORS)
 def test_a_schema_and_the_shared_definitions_are_its_bundle(operator: str) -> None:
     kind, whole = OPERATORS[operator], whole_schema(operator)
     apart, shared = copy.deepcopy(stored(f"{kind.c_name}.json")), stored(schemas.DEFINITIONS)["$defs"]
@@ -136,7 +137,7 @@ def test_definitions_refer_to_each_other_alone() -> None:
     assert {name for name in shared["$defs"] if not used & {f"#/$defs/{name}", f"{schemas.DEFINITIONS}#/$defs/{name}"}} == set()
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@table("operator", OPERATORS)
 def test_nothing_next_to_a_reference_hides_what_it_refers_to(operator: str) -> None:
     """Editors merge both and keep the keyword next to the reference."""
     whole = whole_schema(operator)
@@ -159,7 +160,7 @@ def test_a_definition_that_schemas_give_differently_is_refused(monkeypatch: pyte
         schemas.write(tmp_path)
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@table("operator", OPERATORS)
 def test_descs_validate_in_both_forms(operator: str) -> None:
     check = validator(operator)
     given = example(operator)

@@ -12,6 +12,7 @@ import pytest
 from tests.memory_model.axioms import all_executions
 from tests.memory_model.executions import AXIOMS, Execution, executions
 from tests.memory_model.programs import Barrier, Fence, Graph, Instruction, Load, Program, Store, Thread
+from tests.support.tables import table
 
 # litmus tests as text
 
@@ -237,7 +238,7 @@ MP and ISA2 with two scopes, CoWW, CoRR and CoWW that are read weakly, the order
 barrier between blocks. The others follow from the ASPLOS paper's formulas, which are in tests/support/cuda/ptx_axioms.py."""
 
 
-@pytest.mark.parametrize("litmus", LITMUS, ids=[litmus.name for litmus in LITMUS])
+@table("litmus", LITMUS, ids=[litmus.name for litmus in LITMUS])
 def test_a_litmus_test_has_its_verdict(litmus: Litmus) -> None:
     program = parse(litmus.program)
     for all_allowed in (executions, all_executions):

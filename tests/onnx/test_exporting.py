@@ -25,6 +25,7 @@ from tests.support.operator_types import of_all_types
 from tests.support.pairwise import first_few
 from tests.support.random_graphs import random_graph
 from tests.support.random_inputs import random_inputs
+from tests.support.tables import table
 from tests.support.tensors import tensor
 
 KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.is_extension}
@@ -100,7 +101,7 @@ def test_an_operator_is_said_by_onnx(name: str) -> None:
     agree_on(with_all_members(KINDS[name]), name)
 
 
-@pytest.mark.parametrize("name", CASES)
+@table("name", CASES)
 def test_members_are_said_by_onnx(name: str) -> None:
     agree_on(CASES[name], name, reference=name not in MISTAKEN)
 

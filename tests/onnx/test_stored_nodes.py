@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from tests.support.onnx_stored_nodes import NODES, StoredNode
+from tests.support.tables import table
 from tests.support.tolerance import assert_close
 
 
-@pytest.mark.parametrize("case", NODES, ids=str)
+@table("case", NODES, ids=str)
 def test_a_node_gives_what_onnx_runtime_gives(case: StoredNode) -> None:
     check(case)
 
@@ -20,7 +20,7 @@ def test_a_node_gives_what_onnx_runtime_gives(case: StoredNode) -> None:
 WEIGHTS = {case.name if case.operator == "MatMulNBits" else case.operator: case for case in NODES}.values()
 
 
-@pytest.mark.parametrize("case", WEIGHTS, ids=str)
+@table("case", WEIGHTS, ids=str)
 def test_weights_may_be_initializers(case: StoredNode) -> None:
     """As exporters have them: DirectML owns what is known before the model runs."""
     check(replace(case, known=tuple(index for index in case.inputs if index)))

@@ -16,6 +16,7 @@ from dmlpy.inspection.explain import explain
 from dmlpy.operators.activation import ActivationDesc
 from tests.support import facts_reader as facts
 from tests.support.normalization_cases import FUSED, IMAGE_SIZED, MODES, case
+from tests.support.tables import table
 from tests.support.tensors import tensor
 
 SIZES, CHANNELS = (2, 3, 4, 5), (1,)
@@ -60,8 +61,8 @@ def test_valid_descs(mode: str) -> None:
 # sizes of the statistics
 
 
-@pytest.mark.parametrize("axis", range(4))
-@pytest.mark.parametrize(("mode", "field"), [(mode, field) for mode in DIRECTML for field in statistics(valid(mode))])
+@table("axis", range(4))
+@table(("mode", "field"), [(mode, field) for mode in DIRECTML for field in statistics(valid(mode))])
 def test_a_wrong_size_of_one_statistic_is_located(mode: str, field: str, axis: int) -> None:
     desc = valid(mode)
     sizes = [7 if index == axis else size for index, size in enumerate(getattr(desc, field).sizes)]
@@ -76,8 +77,8 @@ def test_a_wrong_size_of_one_statistic_is_located(mode: str, field: str, axis: i
         assert f"input_tensor.sizes[{axis}]" in problem.why[0]
 
 
-@pytest.mark.parametrize("axis", range(4))
-@pytest.mark.parametrize("mode", SHARED)
+@table("axis", range(4))
+@table("mode", SHARED)
 def test_a_wrong_size_of_all_statistics_is_reported_once(mode: str, axis: int) -> None:
     desc = valid(mode)
     sizes = [7 if index == axis else size for index, size in enumerate((1, 3, 1, 1))]
@@ -302,8 +303,8 @@ def activation(kind: type[Any]) -> Any:
     return kind(axes=(1,)) if "axes" in kind.model_fields else kind()
 
 
-@pytest.mark.parametrize("mode", FORWARD)
-@pytest.mark.parametrize("kind", ACTIVATIONS, ids=lambda kind: kind.short_name())
+@table("mode", FORWARD)
+@table("kind", ACTIVATIONS, ids=lambda kind: kind.short_name())
 def test_which_activations_are_fused(mode: str, kind: type[Any]) -> None:
     desc = valid(mode, fused_activation=activation(kind))
     if kind.short_name().removeprefix("ACTIVATION_") in FUSABLE:

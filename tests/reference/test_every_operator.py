@@ -13,6 +13,7 @@ from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.inspection.samples import sample
 from dmlpy.reference.registry import why_undefined
 from tests.support.random_inputs import random_inputs
+from tests.support.tables import table
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]
@@ -49,7 +50,7 @@ def compare(found: dml.Outputs, expected: dml.Outputs, desc: dml.OperatorDesc) -
                 np.testing.assert_array_equal(own, exact, name)
 
 
-@pytest.mark.parametrize("name", [name for name in OPERATORS if name not in OF_TRAINING])
+@table("name", [name for name in OPERATORS if name not in OF_TRAINING])
 @pytest.mark.parametrize("seed", range(3))
 def test_numpy_gives_what_the_reference_says(name: str, seed: int) -> None:
     desc = sample(OPERATORS[name])

@@ -105,7 +105,7 @@ class _Negated(Runner):
         return {name: -array for name, array in self._work.reference().items()}
 
 
-class WrongOperators(Exact):
+class WrongOperators(Reusable):
     """Its operators have the wrong sign."""
 
     def build(self, work: Work, mode: Mode) -> Runner:
@@ -113,7 +113,7 @@ class WrongOperators(Exact):
         return _Negated(work)
 
 
-class NoOperators(Exact):
+class NoOperators(Reusable):
     """Has none of them."""
 
     def build(self, work: Work, mode: Mode) -> Runner:

@@ -20,6 +20,7 @@ from tests.support.own_descs import batch_norm as own_batch_norm
 from tests.support.own_descs import network, training
 from tests.support.problem_codes import SOURCE, codes_in
 from tests.support.rnn_desc import rnn
+from tests.support.tables import table
 from tests.support.tensors import tensor
 from tests.support.wrong_descs import in_python, valid
 
@@ -522,7 +523,7 @@ def problems_of(make: Callable[[], Any]) -> list[Problem]:
         return list(error.problems)
 
 
-@pytest.mark.parametrize("code", CODES)
+@table("code", CODES)
 def test_every_code_is_reached(code: str) -> None:
     found = problems_of(CODES[code])
     assert code in {problem.code for problem in found}

@@ -14,6 +14,7 @@ import pytest
 import dmlpy as dml
 from dmlpy import x
 from dmlpy.x import desc_cache
+from tests.support.tables import table
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -56,8 +57,8 @@ def result(expression: Any, device: Any = "numpy", **arrays: Array) -> Array:
 SIZES = [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (4,)), ((3, 1), (2, 1, 5)), ((1,), (2, 2)), ((2, 1, 1, 3), (7, 1))]
 
 
-@pytest.mark.parametrize(("left", "right"), SIZES, ids=str)
-@pytest.mark.parametrize("sign", [*ARITHMETIC, *COMPARISONS])
+@table(("left", "right"), SIZES, ids=str)
+@table("sign", [*ARITHMETIC, *COMPARISONS])
 def test_operators_broadcast_as_numpy_does(sign: str, left: tuple[int, ...], right: tuple[int, ...], rng: np.random.Generator) -> None:
     a, b = values(rng, *left), values(rng, *right)
     apply = (ARITHMETIC | COMPARISONS)[sign]
@@ -68,9 +69,9 @@ def test_operators_broadcast_as_numpy_does(sign: str, left: tuple[int, ...], rig
         assert_close(found, apply(a.astype(np.float64), b.astype(np.float64)), np.float32)
 
 
-@pytest.mark.parametrize("other", [2, 0.75, np.float32(1.5), "array"], ids=str)
-@pytest.mark.parametrize("swapped", [False, True], ids=["right", "left"])
-@pytest.mark.parametrize("sign", [*ARITHMETIC, *COMPARISONS])
+@table("other", [2, 0.75, np.float32(1.5), "array"], ids=str)
+@table("swapped", [False, True], ids=["right", "left"])
+@table("sign", [*ARITHMETIC, *COMPARISONS])
 def test_numbers_and_arrays_stand_on_either_side(sign: str, swapped: bool, other: Any, rng: np.random.Generator) -> None:
     a = values(rng, 2, 3)
     operand = values(rng, 3) if other == "array" else other

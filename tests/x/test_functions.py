@@ -18,6 +18,7 @@ from dmlpy.x.signatures import function_name, tuple_name
 from tests.support.expression_calls import call_of, inputs_of
 from tests.support.operator_types import of_all_types
 from tests.support.random_inputs import random_inputs
+from tests.support.tables import table
 
 KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.is_extension}
 
@@ -32,7 +33,7 @@ def test_every_operator_has_a_function() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", KINDS)
+@table("name", KINDS)
 def test_a_function_makes_the_desc_of_its_operator(name: str) -> None:
     for desc in of_all_types(KINDS[name]):
         function, operands, others = call_of(desc)
@@ -43,7 +44,7 @@ def test_a_function_makes_the_desc_of_its_operator(name: str) -> None:
         assert node.operator == desc
 
 
-@pytest.mark.parametrize("name", KINDS)
+@table("name", KINDS)
 def test_a_function_gives_the_results_of_its_operator(name: str) -> None:
     desc = sample(KINDS[name])
     values = random_inputs(np.random.default_rng(11), desc)
@@ -56,7 +57,7 @@ def test_a_function_gives_the_results_of_its_operator(name: str) -> None:
         np.testing.assert_array_equal(own, wanted, strict=True)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@table("name", KINDS)
 def test_a_function_documents_every_argument(name: str) -> None:
     function = getattr(x, function_name(KINDS[name]))
     text = inspect.getdoc(function) or ""

@@ -19,6 +19,7 @@ from tests.support import onnx_cases
 from tests.support.exact import exact
 from tests.support.pairwise import first_few
 from tests.support.recurrent_runs import FLAGS, GUARD, LENGTHS, USUAL, Run, build, check_threads_share, place, random_run, scratch
+from tests.support.tables import table
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
@@ -157,7 +158,7 @@ def test_gates_are_summed_in_halves_where_that_fills_more_registers(isa: Isa, ga
     assert isa.fused_gates(gates, batch) == expected
 
 
-@pytest.mark.parametrize("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
+@table("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
 def test_onnx_runtime(entry: dict[str, Any]) -> None:
     case = onnx_cases.load(entry)
     rng = np.random.default_rng(1)

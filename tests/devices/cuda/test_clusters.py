@@ -261,8 +261,10 @@ def test_the_sanitizers_are_silent(name: str, sanitize: str) -> None:
     ("name", "fault"),
     [
         ("rnn", (WAIT, 0)),
-        ("rnn", ("machine::synchronize_cluster();", 0, "__syncthreads();")),
-        ("rnn", ("to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size))", 0, "to_next_(0)")),
+        pytest.param("rnn", ("machine::synchronize_cluster();", 0, "__syncthreads();"), marks=pytest.mark.slow),
+        pytest.param(
+            "rnn", ("to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size))", 0, "to_next_(0)"), marks=pytest.mark.slow
+        ),
         pytest.param("gru", (WAIT, 0), marks=pytest.mark.slow),
     ],
     ids=str,

@@ -22,6 +22,7 @@ from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.late_blocks import DELAY, STORES, delays, with_delays
 from tests.support.cuda.network_checks import check_network, check_resetting_gru, resetting_gru, stacked
 from tests.support.networks import Mode, Network
+from tests.support.pairwise import first_few
 from tests.support.tools import require
 
 ON_GPU = pytest.mark.gpu
@@ -180,7 +181,7 @@ def test_a_block_that_never_comes_leaves_the_context_alive(strategy: str, protoc
     assert not any(np.isnan(np.frombuffer(data, np.float32)).any() for data in expected.values())
 
 
-@pytest.mark.parametrize("protocol", SIGNALS)
+@pytest.mark.parametrize("protocol", first_few(list(SIGNALS), 1))
 def test_a_kernel_whose_block_never_comes_compiles(protocol: Protocol) -> None:
     require("nvrtc")
     from tests.support.cuda.nvrtc import compile_instance

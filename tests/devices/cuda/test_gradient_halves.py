@@ -21,6 +21,7 @@ from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, narrowed, p
 from dmlpy.devices.cuda.seam import Matrix, Seam
 from tests.support.block_cell_runs import check, described, random_inputs, run
 from tests.support.cuda.gradient_cases import BARRIER, PLAIN, STRATEGIES, Case
+from tests.support.tables import table
 from tests.support.tools import require
 
 Array = np.ndarray[Any, Any]
@@ -49,7 +50,7 @@ def scaled_copy(seam: Seam, values: Array, offset: int = 0) -> tuple[Array, Arra
     return seam.to_host(copy, 0), seam.to_host(result, 0)
 
 
-@pytest.mark.parametrize("largest", [1.0, 1.99, 2.0, 65504.0, 1e-4, 1e-30, 1e30, 3.4e38, 2.0**-126, 1e-44, 0.0])
+@table("largest", [1.0, 1.99, 2.0, 65504.0, 1e-4, 1e-30, 1e30, 3.4e38, 2.0**-126, 1e-44, 0.0])
 @pytest.mark.parametrize(("count", "offset"), [(1, 0), (4, 0), (1031, 0), (1032, 0), (1032, 1), (70_000, 0)])
 def test_a_scale_brings_the_largest_near_the_end_of_the_range(cuda_seam: Seam, count: int, offset: int, largest: float) -> None:
     rng = np.random.default_rng(count)

@@ -25,8 +25,9 @@ from dmlpy.devices.cuda.recurrent.cudnn import WRITE_HEADER_KERNEL
 from dmlpy.devices.cuda.recurrent.layer import persistent_block_kernel
 from dmlpy.devices.image_store import ImageStore, cache_directory
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.programs import COPY, FLOAT, HALF, CountingSeam
+from tests.support.cuda.programs import COPY, FLOAT, CountingSeam
 from tests.support.folders import ROOT
+from tests.support.tables import table
 from tests.support.tools import require
 
 FILES = sorted(path.relative_to(sources.directory()).as_posix() for path in sources.directory().rglob("*.cu"))
@@ -43,7 +44,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # sources
 
 
-@pytest.mark.parametrize("file", FILES)
+@table("file", FILES)
 def test_a_source_is_self_contained(file: str) -> None:
     text = sources.read(file)
     assert "#include" not in text
@@ -52,7 +53,7 @@ def test_a_source_is_self_contained(file: str) -> None:
     assert text.index(sources.MACHINE_BEGIN) < text.index(sources.MACHINE_END)
 
 
-@pytest.mark.parametrize("file", FILES)
+@table("file", FILES)
 def test_line_directives_lead_to_every_line(file: str) -> None:
     found: dict[tuple[str, int], str] = {}
     name, number = "", 0
@@ -447,7 +448,7 @@ def test_nvrtc_compiles_in_several_threads_at_a_time() -> None:
 
     seam = CupySeam()
     long, short = sources.read("recurrent/layer.cu"), sources.read("pack.cu")
-    entries = [persistent_block_kernel(data_type, 8, "Training", *GRU).entry for data_type in (FLOAT, HALF)]
+    entries = [persistent_block_kernel(FLOAT, 8, "Training", *GRU).entry]
     seam.compile(short, [COPY.entry], 90)  # what is done once is done
     with ThreadPoolExecutor(1) as thread:
         other = thread.submit(seam.compile, long, entries, 90)

@@ -294,7 +294,8 @@ def test_every_instance_and_every_pair_of_kernel_and_architecture_is_compiled() 
 # what plans name
 
 
-@pytest.mark.parametrize(("version", "first"), [pytest.param(OLDEST, 0, marks=pytest.mark.slow), (NEWEST, EVERY_CASE // 2)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "first"), [(OLDEST, 0), (NEWEST, EVERY_CASE // 2)])
 def test_kernels_of_some_plans_compile(version: str, first: int) -> None:
     """Of every so many cases, those that no list has, for the device that they were chosen on."""
     require_version(version)

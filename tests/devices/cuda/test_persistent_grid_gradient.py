@@ -440,7 +440,8 @@ def test_the_sanitizers_are_silent(name: str, sanitize: str) -> None:
 FAULTS = [("store_release", 1, "store_relaxed"), RELAXED_POLL]
 
 
-@pytest.mark.parametrize("fault", [pytest.param(FAULTS[0], marks=pytest.mark.slow), FAULTS[1]], ids=lambda fault: fault[0])
+@pytest.mark.slow  # in the usual run test_persistent_grid_sanitized.py shows it of the same exchange
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[0])
 def test_the_thread_sanitizer_misses_a_release_and_an_acquire(fault: tuple[str, int, str]) -> None:
     require("g++")
     with pytest.raises(dml.DeviceError, match="data race"):

@@ -25,6 +25,7 @@ from tests.support.cuda.forward_descs import forward_desc
 from tests.support.cuda.gpu_models import A100, B200, GEFORCE_4090, H200, T4
 from tests.support.cuda.gradient_cases import gradient_desc
 from tests.support.recurrent_runs import CELLS
+from tests.support.tables import table
 
 DEVICES = {"H200": H200, "B200": B200, "A100": A100, "4090": GEFORCE_4090, "T4": T4}
 
@@ -93,10 +94,10 @@ def test_decisions(line: str) -> None:
 # what holds for all
 
 
-@pytest.mark.parametrize("directions", [1, 2])
-@pytest.mark.parametrize("batch", [1, 300])
-@pytest.mark.parametrize("hidden", [33, 1000])
-@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@table("directions", [1, 2])
+@table("batch", [1, 300])
+@table("hidden", [33, 1000])
+@table("data_type", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_is_chosen_fits_and_is_the_best(device: str, cell: Any, data_type: str, hidden: int, batch: int, directions: int) -> None:
@@ -116,9 +117,9 @@ def test_what_is_chosen_fits_and_is_the_best(device: str, cell: Any, data_type: 
     assert whole.registers + whole.shared <= whole.work.recurrence_bytes * directions
 
 
-@pytest.mark.parametrize("batch", [1, 70])
-@pytest.mark.parametrize("hidden", [33, 500])
-@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@table("batch", [1, 70])
+@table("hidden", [33, 500])
+@table("data_type", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("device", ["H200", "T4"])
 def test_gradients_that_are_chosen_fit(device: str, cell: Any, data_type: str, hidden: int, batch: int) -> None:

@@ -27,6 +27,7 @@ from tests.support.activation_cases import (
     gelu_points,
     label,
 )
+from tests.support.tables import table
 
 KINDS = {type(desc) for desc in ALL}
 
@@ -40,8 +41,8 @@ COMPUTED = pytest.mark.parametrize("computed", [evaluate, reference], ids=["devi
 
 
 @COMPUTED
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("desc", "values"), LIMITS + LIMITS_ALONE, ids=[label(desc) for desc in ALL + ALONE])
+@table("dtype", [np.float32, np.float64])
+@table(("desc", "values"), LIMITS + LIMITS_ALONE, ids=[label(desc) for desc in ALL + ALONE])
 def test_limits(computed: Any, desc: ActivationDesc, values: list[float], dtype: Any) -> None:
     at = np.array([0.0, -0.0, INF, -INF, NAN, M, -M], dtype)
     found = computed(desc, at)
@@ -50,8 +51,8 @@ def test_limits(computed: Any, desc: ActivationDesc, values: list[float], dtype:
 
 
 @COMPUTED
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("desc", [desc for desc in ALL + ALONE if label(desc) != "Gelu"], ids=label)
+@table("dtype", [np.float32, np.float64])
+@table("desc", [desc for desc in ALL + ALONE if label(desc) != "Gelu"], ids=label)
 def test_values_match_the_definition(computed: Any, desc: ActivationDesc, dtype: Any) -> None:
     rng = np.random.default_rng(3)
     near, wide = rng.normal(0.0, 1.0, 2000), rng.uniform(-43.0, 43.0, 2000)
@@ -74,8 +75,8 @@ def test_gelu_stays_accurate(computed: Any, dtype: Any) -> None:
     assert (np.abs(found - expected) <= allowed * np.abs(expected)).all()
 
 
-@pytest.mark.parametrize("desc", ALL + ALONE, ids=label)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@table("desc", ALL + ALONE, ids=label)
+@table("dtype", [np.float32, np.float64])
 def test_in_place_is_the_same_and_inputs_are_left_alone(desc: ActivationDesc, dtype: Any) -> None:
     rng = np.random.default_rng(5)
     x = np.concatenate([rng.normal(0.0, 3.0, 61), [INF, -INF, NAN, 0.0]]).astype(dtype)
@@ -91,8 +92,8 @@ def test_in_place_is_the_same_and_inputs_are_left_alone(desc: ActivationDesc, dt
     np.testing.assert_array_equal(evaluate(desc, kept[:, None].repeat(2, 1).T), np.stack([out, out]))
 
 
-@pytest.mark.parametrize("desc", ALL + ALONE, ids=label)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@table("desc", ALL + ALONE, ids=label)
+@table("dtype", [np.float32, np.float64])
 def test_arrays_may_have_any_strides(desc: ActivationDesc, dtype: Any) -> None:
     # As the gradient computes values again, in place too. `numpy.negative` in place is wrong for some of these strides.
     activation, x = Activation.of(desc, np.dtype(dtype)), np.random.default_rng(6).normal(0.0, 3.0, 37).astype(dtype)

@@ -14,6 +14,7 @@ from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.operators.recurrent.layer import RecurrentGeometry
 from tests.support.exact import exact
 from tests.support.recurrent_runs import FLAGS, build
+from tests.support.tables import table
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -42,9 +43,9 @@ def division(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("division")
-@pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
-@pytest.mark.parametrize("direction", ["BACKWARD", "BIDIRECTIONAL"])
-@pytest.mark.parametrize(("cell", "flags"), [(cell, flags) for cell, table in FLAGS.items() for flags in table[::3]])
+@table("ragged", [False, True], ids=["full", "ragged"])
+@table("direction", ["BACKWARD", "BIDIRECTIONAL"])
+@table(("cell", "flags"), [(cell, flags) for cell, table in FLAGS.items() for flags in table[::3]])
 def test_divided_recurrences(cell: str, flags: dict[str, Any], direction: str, ragged: bool) -> None:
     lengths = [2, 0, 4, 1, 3] if ragged else None
     for dtype, prepared in ((np.float32, True), (np.float16, False)):

@@ -13,6 +13,7 @@ import dmlpy as dml
 from tests.support.layout_runs import compute, defined, failures_in_layouts, packed, same, tensor
 from tests.support.movement_cases import MARGINS_AND_REVERSALS, TYPES, numbers
 from tests.support.onnx_reference import element_type, onnx_outputs
+from tests.support.tables import table
 
 
 def test_every_valid_desc_computes_in_every_layout() -> None:
@@ -33,8 +34,8 @@ def cast_value(value: Any, target: np.dtype[Any]) -> Any:
     return wrapped - (1 << limits.bits) if wrapped > limits.max else wrapped
 
 
-@pytest.mark.parametrize("target", TYPES)
-@pytest.mark.parametrize("source", TYPES)
+@table("target", TYPES)
+@table("source", TYPES)
 def test_cast_of_every_type_to_every_type(source: Any, target: Any) -> None:
     ends = [0.0, -0.0, 0.5, -0.5, 1.9, -1.9, 1e-30, 65504, 65519, 65520, 1e30, 1e300, -1e300, math.inf, -math.inf, math.nan]
     ends += [sign * (2.0**bits + step) for bits in (7, 8, 15, 16, 31, 32, 63, 64) for step in (-1, -0.5, 0, 0.5, 1) for sign in (1, -1)]

@@ -18,6 +18,7 @@ from dmlpy.devices.numpy.normalization.blocks import Blocking
 from dmlpy.devices.numpy.normalization.forward import ForwardPlan
 from dmlpy.devices.numpy.normalization.gradient import GradientPlan
 from tests.support.recurrent_runs import GUARD, scratch
+from tests.support.tables import table
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -128,8 +129,8 @@ def test_blocks_of_usual_layouts() -> None:
     assert single.largest == (32, blocks.LONGEST), "no dot product is so long that BLAS starts threads"
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
-@pytest.mark.parametrize(("sizes", "reduced"), SHAPES, ids=str)
+@table("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
+@table(("sizes", "reduced"), SHAPES, ids=str)
 def test_sums_over_many_blocks(sizes: tuple[int, ...], reduced: tuple[int, ...], dtype: Any, limits: tuple[int, ...]) -> None:
     rng = np.random.default_rng(3)
     x = (rng.standard_normal(sizes) + 2.0).astype(dtype)

@@ -30,12 +30,13 @@ from tests.support.recurrent_runs import (
     random_run,
     scratch,
 )
+from tests.support.tables import table
 
 # against results that are not ours
 
 
-@pytest.mark.parametrize("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@table("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
+@table("dtype", [np.float32, np.float16])
 def test_onnx_runtime(entry: dict[str, Any], dtype: Any) -> None:
     case = onnx_cases.load(entry)
     rng = np.random.default_rng(1)

@@ -1,0 +1,64 @@
+"""Tables of rows in one item (tests/support/tables.py): every row runs, and each that fails is named."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from tests.support.tables import Choice, table
+
+
+def test_every_row_that_fails_is_named_with_what_it_raised() -> None:
+    seen: list[object] = []
+
+    @table(("name", "value"), [("one", 1), ("two", 2), pytest.param("three", 3, id="third"), ("four", 4)])
+    def check(name: str, value: int, shared: list[object]) -> None:
+        shared.append(name)
+        if value == 3:
+            pytest.fail("it is odd")
+        assert value != 2, "it is even"
+
+    with pytest.raises(ExceptionGroup) as caught:
+        check(shared=seen)
+    assert seen == ["one", "two", "three", "four"]
+    assert caught.value.message == "2 of 4 rows: two-2, third"
+    even, odd = caught.value.exceptions
+    assert (str(odd), odd.__notes__) == ("it is odd", ["row: third"])
+    assert (str(even).splitlines()[0], even.__notes__) == ("it is even", ["row: two-2"])
+    assert list(inspect.signature(check).parameters) == ["shared"], "pytest looks for fixtures of the other names only"
+
+
+@table("value", [0, 1])
+@table("other", [2, 3], ids=str)
+def test_tables_may_be_stacked_and_take_fixtures(value: int, other: int, request: pytest.FixtureRequest) -> None:
+    assert value < 2 <= other
+    assert request.node.name == "test_tables_may_be_stacked_and_take_fixtures"
+
+
+def test_a_row_that_is_skipped_skips_the_test() -> None:
+    @table("value", [1])
+    def check(value: int) -> None:
+        pytest.skip("not here")
+
+    with pytest.raises(pytest.skip.Exception, match="not here"):
+        check()
+
+
+@pytest.mark.parametrize(("name", "given", "taken"), [("only_first", True, [1]), ("containing", "2", [2, 12])])
+def test_a_quick_run_takes_the_first_row_and_others_those_that_are_asked_for(
+    name: str, given: Any, taken: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    check = table("value", [1, 2, 12, 3])(lambda value: seen.append(value))
+    monkeypatch.setattr(Choice, name, given)
+    check()
+    assert seen == taken
+
+
+def test_rows_with_marks_and_empty_tables_are_refused() -> None:
+    with pytest.raises(ValueError, match="row 1 has marks"):
+        table("value", [1, pytest.param(2, marks=pytest.mark.slow)])
+    with pytest.raises(ValueError, match="needs rows"):
+        table("value", [])
