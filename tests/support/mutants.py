@@ -35,6 +35,7 @@ class Mutant:
         level: the feature level to check against.
         pair: where one stands against one other, both: some problem has to name the two together.
         python: whether the mistake is to be tried in Python too; some exist only where the C struct's members are all written out.
+        repeated: whether it breaks a rule of every tensor of every operator, or has a type that `test_support_rows` finds refused as well.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Mutant:
     level: str
     pair: tuple[str, ...] = ()
     python: bool = False
+    repeated: bool = False
 
 
 def element_bytes(data_type: str) -> int:
@@ -86,7 +88,7 @@ class Maker:
             yield self.tensor(place, f"of {least - 1} dimensions", {"Sizes": own["Sizes"][len(own["Sizes"]) - least + 1 :]})
             refused = [name for name in facts.data_types() if support["types"] and name not in support["types"]]
             for name in (*refused, "UNKNOWN", "FLOAT31"):
-                yield self.tensor(place, f"of type {name}", {"DataType": name})
+                yield self.tensor(place, f"of type {name}", {"DataType": name}, repeated=name in refused)
 
     def together(self, kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Each tensor of each group that is new here, and the two where one stands against one other."""
@@ -262,9 +264,9 @@ class Maker:
             yield self.wrong(f"{other} with a 0", {other: [0, *arrays[other][1:]]}, other)
 
     def all(self) -> Iterator[Mutant]:
-        makers = (self.support, self.unequal, self.shapes, self.sizes, self.levels, self.strides, self.buffers)
-        for make in makers:
-            yield from make()
+        for make in (self.support, self.unequal, self.shapes, self.sizes, self.levels, self.strides, self.buffers):
+            of_every_tensor = make in (self.sizes, self.strides, self.buffers)
+            yield from (replace(mutant, repeated=True) if of_every_tensor else mutant for mutant in make())
 
 
 def fits(operator: str, own: Valid, row: dict[str, Any], level: str) -> bool:
