@@ -48,7 +48,7 @@ OWN = 150
 
 SLOW = (
     *("a loop of 1900", "a loop of 2^62 with a condition", "100 loops of 10", "4 short loops within each other"),
-    *("texts that double", "100,000 inputs", "12,000 branches"),
+    *("texts that double", "100,000 inputs", "12,000 branches", "300 branches on an input", "empty initializers", "empty types"),
 )
 """Files that are another one with other numbers."""
 
