@@ -57,6 +57,12 @@ def test_a_quick_run_takes_the_first_row_and_others_those_that_are_asked_for(
     assert seen == taken
 
 
+def test_a_table_without_such_a_row_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Choice, "containing", "4")
+    with pytest.raises(pytest.skip.Exception, match="no label contains '4'"):
+        table("value", [1, 2])(lambda value: None)()
+
+
 def test_rows_with_marks_and_empty_tables_are_refused() -> None:
     with pytest.raises(ValueError, match="row 1 has marks"):
         table("value", [1, pytest.param(2, marks=pytest.mark.slow)])
