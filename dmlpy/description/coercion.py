@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from dmlpy.description.enums import DataType, DmlEnum
-from dmlpy.description.symbolic_sizes import is_symbolic
+from dmlpy.description.symbolic_sizes import SymbolicSize
 
 
 def brief(value: Any) -> str:
@@ -69,7 +69,7 @@ def as_uint(value: Any) -> int:
     """
     if isinstance(value, bool | np.bool_):
         raise ValueError("an integer")
-    if is_symbolic(value):
+    if type(value) is SymbolicSize:
         return cast("int", value)
     try:
         number = operator.index(value)

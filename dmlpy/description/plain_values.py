@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args, get_origin
 from pydantic import AfterValidator, BaseModel
 
 from dmlpy.description.coercion import MAX_BITS, MAX_ENTRIES
-from dmlpy.description.symbolic_sizes import is_symbolic
+from dmlpy.description.symbolic_sizes import SymbolicSize
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -67,7 +67,7 @@ def _entries_test(test: Test | None) -> Test | None:
 
 
 def _is_integer(value: Any) -> bool:
-    return (type(value) is int and value.bit_length() <= MAX_BITS) or is_symbolic(value)
+    return (type(value) is int and value.bit_length() <= MAX_BITS) or type(value) is SymbolicSize
 
 
 def _is_float(value: Any) -> bool:

@@ -550,6 +550,7 @@ _OTHER_VALUES = {
     "FLOAT": "FLOAT32",
     "SINGLE": "FLOAT32",
     "HALF": "FLOAT16",
+    "BF16": "BFLOAT16",
     "DOUBLE": "FLOAT64",
     "INT": "INT32",
     "LONG": "INT64",
@@ -583,8 +584,6 @@ def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
     names = expected.removeprefix("one of ").split(", ")
     if (other := _OTHER_VALUES.get(given.upper())) in names:
         return f"did you mean {other}?"
-    if given.upper() in ("BFLOAT16", "BF16") and "FLOAT32" in names:
-        return "DirectML has no bfloat16: cast to FLOAT32, which has its range"
     return did_you_mean(given[len(prefix) :] if in_c else given, names, prefix.__add__ if in_c else str)
 
 

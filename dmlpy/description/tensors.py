@@ -15,7 +15,7 @@ from dmlpy.description.coercion import OptionalUint, OptionalUints, Spelled, Spe
 from dmlpy.description.enums import DataType, TensorFlags, TensorType
 from dmlpy.description.json_objects import unwrap
 from dmlpy.description.structs import Struct
-from dmlpy.description.symbolic_sizes import are_symbolic
+from dmlpy.description.symbolic_sizes import SymbolicSize
 from dmlpy.messages.naming import listed, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 
@@ -256,13 +256,12 @@ class TensorDesc(Struct):
             output: whether the tensor is written: outputs may not overlap themselves.
             strict: also what DirectML demands of the buffers behind the tensor (multiples of 4 bytes, 16-byte alignment).
         """
-        if are_symbolic():
-            return self._problems(output=output, strict=strict)  # which records what it compares
         sound: set[tuple[bool, bool]] = self.__dict__.setdefault("_sound", set())  # operators share the descs of their tensors
         if (output, strict) in sound:
             return []
         found = self._problems(output=output, strict=strict)
-        if not found:
+        # Comparisons of symbolic sizes are recorded each time.
+        if not found and SymbolicSize not in map(type, (*self.sizes, *(self.strides or ()), self.total_tensor_size_in_bytes)):
             sound.add((output, strict))
         return found
 

@@ -14,9 +14,8 @@ from dmlpy.description.array_problems import value_problems
 from dmlpy.description.enums import at_level
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
-from dmlpy.devices.bind_calls import BoundNames, with_call_errors
 from dmlpy.devices.binding import BoundTensor
-from dmlpy.devices.binding_table import OperatorTables
+from dmlpy.devices.binding_table import BoundNames, OperatorTables, with_call_errors
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import BoundedValues, Dispatch, ValueBound
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes, layout_fingerprint, packed_bytes, packed_memory

@@ -135,7 +135,6 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "ONNX's FLOAT": (lambda: dml.TensorDesc(data_type="FLOAT", sizes=[1]), ["did you mean FLOAT32?"]),
     "double": (lambda: dml.TensorDesc(data_type="double", sizes=[1]), ["did you mean FLOAT64?"]),
     "half": (lambda: dml.TensorDesc(data_type="half", sizes=[1]), ["did you mean FLOAT16?"]),
-    "bfloat16": (lambda: dml.TensorDesc(data_type="bfloat16", sizes=[1]), ["DirectML has no bfloat16: cast to FLOAT32"]),
     # choices
     "True for a transpose": (lambda: eager.gemm(ones(2, 3), ones(2, 4), trans_a=True), ["remedy: write 'TRANSPOSE'"]),
     "False for no flags": (lambda: dml.TensorDesc(data_type="FLOAT32", sizes=[1], flags=False), ["remedy: write 'NONE'"]),

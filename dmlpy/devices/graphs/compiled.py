@@ -12,8 +12,8 @@ import numpy as np
 from dmlpy.description.enums import at_level
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
-from dmlpy.devices.bind_calls import BoundNames, with_call_errors
 from dmlpy.devices.binding import BoundTensor, KnownLayouts
+from dmlpy.devices.binding_table import BoundNames, with_call_errors
 from dmlpy.devices.graphs.calls import GraphCalls
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.hazards import shared_memory
