@@ -31,13 +31,18 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or dtype.name == "bfloat16"
 
 
+def type_expression(dtype: np.dtype[Any]) -> str:
+    """The Python expression of a type, for remedies."""
+    return f"{'ml_dtypes' if dtype.name == 'bfloat16' else 'numpy'}.{dtype.name}"
+
+
 def cast_remedy(given: np.dtype[Any], expected: np.dtype[Any]) -> str | None:
     """The remedy for an array of another type; None if its elements are no numbers."""
     if expected.name != "bfloat16":
-        return f"cast it: array.astype(numpy.{expected})" if given.kind in "biu" or is_float(given) else None
+        return f"cast it: array.astype({type_expression(expected)})" if given.kind in "biu" or is_float(given) else None
     if given == np.uint16:
         return "if its elements are the bits of such numbers, view it: array.view(ml_dtypes.bfloat16)"
-    return "cast it: array.astype(ml_dtypes.bfloat16)" if given.kind in "biuf" else None
+    return f"cast it: array.astype({type_expression(expected)})" if given.kind in "biuf" else None
 
 
 def holds_bfloat16(array: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dmlpy.description.array_problems import int4_problems, shape_remedy
 from dmlpy.description.arrays import ArrayView, Buffer, array_at
-from dmlpy.description.bfloat16_numbers import cast_remedy
+from dmlpy.description.bfloat16_numbers import cast_remedy, type_expression
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import int4_type, pack_tensor, unpack_tensor
@@ -133,7 +133,8 @@ def bind_tensor(
         seen = device.view(value)
     except TypeError as error:
         given = f"of type {type(value).__name__}"
-        remedy = f"make it an array: numpy.asarray(..., numpy.{desc.data_type.numpy.name})" if isinstance(value, _VALUES) else None
+        wanted = type_expression(desc.data_type.numpy)
+        remedy = f"make it an array: numpy.asarray(..., {wanted})" if isinstance(value, _VALUES) else None
         return None, [Problem("array.kind", name, given, "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),), remedy)]
     pointer, shape, strides, dtype, where, read_only, owner, producer = seen
     layout = where, dtype, shape, strides, output and read_only

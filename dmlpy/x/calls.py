@@ -234,7 +234,7 @@ class _Call:
                 desc = desc.with_outputs(*wanted, data_types=chosen)
             except DescError as error:
                 # What leaves an output's sizes open, such as an axis out of range, is what the caller has to mend.
-                causes = [problem for problem in only_errors(check(desc)) if problem.field not in wanted]
+                causes = [problem for problem in only_errors(check(desc, None)) if problem.field not in wanted]
                 raise DescError(self.name, causes or error.problems) from None
         policy = current_policy()
         laid: dict[str, Any] = {}

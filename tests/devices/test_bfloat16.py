@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy import x
+from dmlpy import eager, x
 from dmlpy.description import bfloat16, bfloat16_numbers
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cuda.device import CudaDevice
@@ -258,6 +258,12 @@ def test_bits_are_combined_as_integers(name: str) -> None:
     assert problems[0].remedy == "describe the same memory as UINT16"
 
 
+def test_a_call_names_what_is_wrong_and_not_the_type() -> None:
+    with pytest.raises(dml.DescError) as caught:
+        eager.add(numbers(0, 3), numbers(0, 3))
+    assert {problem.code for problem in caught.value.problems} == {"size.range"}
+
+
 def test_types_that_must_be_equal_are() -> None:
     [problem] = dml.check(GEMM.replace(b_tensor=GEMM.b_tensor.replace(data_type="FLOAT16")), None)
     assert problem.code == "type.equal"
@@ -315,6 +321,8 @@ def test_other_elements_of_two_bytes_are_refused() -> None:
             compiled(input_tensor=np.zeros((2, 3), dtype))
         [problem] = caught.value.problems
         assert (problem.code, problem.expected, problem.remedy) == ("array.type", "BFLOAT16", remedy)
+    with pytest.raises(dml.BindError, match=r"numpy\.asarray\(\.\.\., ml_dtypes\.bfloat16\)"):
+        compiled(input_tensor=[[1.0] * 3] * 2)
     half = dml.compile(desc.replace(**{name: item.replace(data_type="FLOAT16") for name, item in desc.tensors().items()}), "numpy")
     with pytest.raises(dml.BindError, match=r"is BFLOAT16, expected FLOAT16(.|\n)*array\.astype\(numpy\.float16\)"):
         half(input_tensor=numbers(2, 3))

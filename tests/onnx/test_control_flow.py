@@ -295,6 +295,15 @@ def test_a_loop_without_turns_gives_rows_of_the_sizes_that_a_turn_would_give() -
         assert result["last"].shape == (3, 4 + 4 * turns)
 
 
+def test_rows_of_a_loop_are_of_the_same_sizes() -> None:
+    nodes = [*GOES_ON, make_node("Concat", ["s_in", "s_in"], ["s_out"], axis=0), make_node("Neg", ["s_out"], ["row"])]
+    inner = body(nodes, ["i", "c_in", "s_in"], ["c_out", "s_out", "row"], {"i": TensorProto.INT64, "c_in": 9, "c_out": 9}, ["m"])
+    loop = make_node("Loop", ["turns", "", "x"], ["last", "rows"], body=inner, name="doubling")
+    compiled = onnx.load(model([loop], {"x": ["n"], "turns": []}, ["last", "rows"], types={"turns": TensorProto.INT64})).compile("numpy")
+    with pytest.raises(dml.DmlError, match=r"row' of its body is of sizes \[\[4\], \[8\]\], expected of the same sizes in each"):
+        compiled({"x": X[0, :2], "turns": np.asarray(2)})
+
+
 def test_a_scan_of_opset_8_ends_each_sequence_by_itself() -> None:
     """What lies behind its end is 0, as in ONNX Runtime 1.32.0."""
     nodes = [make_node("Add", ["s_in", "a"], ["s_out"]), make_node("Neg", ["s_out"], ["row"])]

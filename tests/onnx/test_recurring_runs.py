@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -289,6 +290,29 @@ def test_turns_in_place(device: str, name: str, monkeypatch: pytest.MonkeyPatch)
         for output, right in (("a_n", a), ("b_n", b), ("rows", rows)):
             np.testing.assert_array_equal(found[output], right, err_msg=output)
         assert counted == (0 if not body.in_place else turns if repetition else turns - 2)
+
+
+@HOSTS
+def test_rows_of_strings(device: str) -> None:
+    """Each row refers to the strings that it has, which a copy of bytes would not count: their number of references is as before."""
+    text = "one" + device
+    known = [helper.make_tensor("text", T.STRING, [1], [text.encode()])]
+    inputs = [*info("i", T.INT64, ()), *info("go", T.BOOL, ()), *info("a")]
+    nodes = [Node("Add", ["a", "a"], ["b"]), Node("Identity", ["go"], ["goes_on"])]
+    body = helper.make_graph(nodes, "body", inputs, [*info("goes_on", T.BOOL, ()), *info("b"), *info("text", T.STRING, (1,))], known)
+    case = model(
+        [Node("Loop", ["n", "", "x"], ["y", "rows"], body=body)], {"n": [], "x": [2]}, ["y", "rows"], types={"n": T.INT64, "rows": T.STRING}
+    )
+    compiled = onnx.load(case).compile(device)
+    given = {"n": np.array(9), "x": normal(2)}
+    found = compiled(given)["rows"]
+    counts = []
+    for _ in range(3):
+        found = compiled(given)["rows"]
+        assert found.tolist() == [[text]] * 9
+        counts.append(sys.getrefcount(found[0, 0]))
+    assert counts == [counts[0]] * 3
+    assert counts[0] > 9
 
 
 def test_little_python_runs_in_a_recurring_run() -> None:

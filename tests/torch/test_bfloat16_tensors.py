@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from onnx import TensorProto, helper
 
 import dmlpy as dml
+from dmlpy import eager, onnx
+from tests.support.onnx_models import model
 
 torch: Any = pytest.importorskip("torch")
 
@@ -35,3 +38,15 @@ def test_tensors_of_other_libraries_are_used_in_place(versioned: bool) -> None:
     dml.compile(desc, "cpu").bind({"input_tensor": source}, {"output_tensor": target})()
     assert torch.equal(result[:, 1:], given[1:, ::2].relu())
     assert (result[:, 0] == -1.0).all()
+
+
+def test_calls_and_models_take_tensors() -> None:
+    """Calls give tensors of BFLOAT16, packed or not; models of ONNX give arrays, as of other tensors."""
+    given = torch.randn(3, 8).bfloat16()
+    for tensor in (given, given[:, ::2]):
+        found = eager.activation_relu(tensor)
+        assert torch.equal(found, tensor.relu())
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    types = {"x": TensorProto.BFLOAT16, "y": TensorProto.BFLOAT16}
+    compiled = onnx.load(model(nodes, {"x": [3, 8]}, ["y"], opset=16, types=types)).compile("numpy")
+    assert compiled(x=given)["y"].astype("float32").tolist() == given.relu().tolist()

@@ -83,11 +83,12 @@ class CompiledRepetition:
 
 
 def compiled_repetition(turn: Turn) -> CompiledRepetition | None:
-    """The turns in compiled code; None if a launch is not compiled or uses several threads, or an array is not packed."""
+    """The turns in compiled code; None if a launch is not compiled or uses several threads, or an array is not packed or holds strings."""
     copies = [each for each in turn.work if isinstance(each, ArrayCopy)]
     arrays = [array for copy in (*turn.before, *copies) for array in copy]
     arrays += [array for array in (turn.counter, turn.goes_on, *turn.scanned, *turn.kept) if array is not None]
-    if not all(array.flags.c_contiguous for array in arrays):
+    # Strings are Python's objects: a copy of bytes would not count the references to them.
+    if any(array.dtype.hasobject or not array.flags.c_contiguous for array in arrays):
         return None
     actions: list[Action] = []
     for each in turn.work:

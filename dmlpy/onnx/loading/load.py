@@ -63,7 +63,12 @@ class LoadedModel:
         """
         nodes = count_model_nodes(proto)
         initializers = proto.graph.initializer
-        self._weights = {id(tensor): (tensor, data) for place, data in (weights or {}).items() for tensor in [initializers[place]]}
+        self._weights = {
+            id(tensor): (tensor, data)
+            for place, data in (weights or {}).items()
+            for tensor in [initializers[place]]
+            if tensor.data_location != TensorProto.EXTERNAL and tensor.data_type != TensorProto.STRING  # whose elements lie elsewhere
+        }
         held = {identity: data for identity, (_, data) in self._weights.items()}
         self.proto = _inline_functions(proto, name, folder, limits, nodes, held)
         self.name = name

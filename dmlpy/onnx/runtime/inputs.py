@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.arrays import dlpack_device, resolved
+from dmlpy.description.bfloat16_numbers import holds_bfloat16
 from dmlpy.description.coercion import brief
+from dmlpy.description.dlpack import bfloat16_array
 from dmlpy.messages.problems import MAX_REPORTED, DmlError, Problem
 from dmlpy.onnx.loading.input_sizes import fit_problems
 from dmlpy.onnx.loading.values import value_from_proto
@@ -59,7 +61,7 @@ def to_array(array: Any, device: Device) -> Any:
     if (place := dlpack_device(array)) is not None:
         try:
             if place[0] == _CPU:
-                return np.from_dlpack(array)
+                return bfloat16_array(array) if holds_bfloat16(array) else np.from_dlpack(array)
             return device.view(_DlpackArray(array)).owner
         except (BufferError, RuntimeError, TypeError):
             pass  # read-only memory, types that NumPy has under other names, memory of another device
