@@ -498,6 +498,20 @@ def test_a_lasting_input_in_host_memory_is_not_copied(rows: int, offset: int, la
     assert again(a=a).y.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("lasting", "message"),
+    [
+        (["w", "v"], r"lasting is 'v', expected one of w  \[bind.unknown\]"),
+        (["a"], r"lasting is 'a', expected one of w"),
+        ("w", r"lasting is 'w', expected a list of names of owned inputs  \[bind.form\]\n *remedy: lasting=\['w'\]"),
+        (None, r"lasting is None, expected a list"),
+    ],
+)
+def test_lasting_inputs_are_named(lasting: Any, message: str) -> None:
+    with pytest.raises(dml.BindError, match=message):
+        dml.compile(summed(1), "numpy").prepare(w=values(1, 1, 1, 64), lasting=lasting)
+
+
 def test_a_prepared_graph_keeps_its_lasting_inputs() -> None:
     op, w = dml.compile(summed(64), "numpy"), placed(values(1, 1, 64, 64))
     gone = weakref.ref(w)

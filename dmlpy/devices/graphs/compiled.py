@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from functools import cached_property
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Literal, Never
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import at_level
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
@@ -28,7 +30,7 @@ from dmlpy.messages.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import in_order, named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.tensors import TensorDesc
@@ -185,7 +187,7 @@ class CompiledGraph:
         """Checks the arguments of `prepare`, and returns the function that enqueues the work, with scratch for it or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
         bound, wrong = self._bind_tensors(given, wanted, self._input_order(), "input", handle if copy else None)
-        problems = wrong + problems
+        problems = wrong + problems + _lasting_problems(lasting, self.prepared_inputs)
         area = None
         producers: list[int] = []
         if persistent is not None:
@@ -603,6 +605,17 @@ def _pack_again(graph: CompiledGraph | Refused, owned: Mapping[str, Bytes]) -> P
     memory = graph._packing.pack(bound, None, handle)
     device.synchronize(handle)  # dispatches may go into other streams
     return PreparedGraph(graph, memory, owned)
+
+
+def _lasting_problems(lasting: object, owned: Sequence[str]) -> list[Problem]:
+    """The problems of what `prepare` is given as the names of lasting inputs."""
+    if isinstance(lasting, str) or not isinstance(lasting, Collection):
+        remedy = f"lasting=[{lasting!r}]" if isinstance(lasting, str) and lasting in owned else None
+        return [Problem("bind.form", "lasting", brief(lasting), "a list of names of owned inputs", (), remedy)]
+    expected = f"one of {', '.join(owned)}" if owned else "nothing: the graph has no owned inputs"
+    return [
+        Problem("bind.unknown", "lasting", brief(name), expected, (), did_you_mean(name, owned)) for name in lasting if name not in owned
+    ]
 
 
 def _areas(temporary: Memory | None, persistent: Memory | None) -> dict[str, tuple[int, int]]:
