@@ -276,6 +276,7 @@ def test_functions_of_the_model_are_inlined() -> None:
         (11, [make_node("Softmax", ["a"], ["b"], axis=0)], "functions['Own'] is Softmax of opset 11, expected the operator of opset 21"),
         (12, [make_node("ReduceSum", ["a"], ["b"], axes=[0])], "functions['Own'] is ReduceSum of opset 12"),
         (17, [make_node("Gelu", ["a"], ["b"])], "functions['Own'] is Gelu of opset 17"),
+        (999, [make_node("Relu", ["a"], ["b"])], "functions['Own'].opset_import is 999, expected 1 to "),
     ],
 )
 def test_a_function_may_import_another_version_of_the_same_operators(opset: int, body: list[Any], refusal: str | None) -> None:
@@ -302,7 +303,7 @@ def test_functions_of_one_name_are_told_apart_by_their_overload() -> None:
 
 
 def test_a_call_without_an_attribute_has_the_function_s_default() -> None:
-    """Which onnx 1.23.2's inliner drops; also in a branch and in another function."""
+    """Which onnx 1.23.2's inliner drops; also in a branch, in another function, and where that hands on an attribute that it lacks."""
     inner = make_node("LeakyRelu", ["a"], ["b"])
     inner.attribute.add(name="alpha", ref_attr_name="slope", type=AttributeProto.FLOAT)
     call = make_node("Own", ["x"], ["taken"], domain="own")
@@ -310,15 +311,20 @@ def test_a_call_without_an_attribute_has_the_function_s_default() -> None:
     nodes = [
         make_node("If", ["flag"], ["m"], then_branch=branch, else_branch=branch),
         make_node("Own", ["m"], ["n"], domain="own", slope=0.5),
-        make_node("Twice", ["n"], ["y"], domain="own"),
+        make_node("Twice", ["n"], ["o"], domain="own"),
+        make_node("Handing", ["o"], ["p"], domain="own"),
+        make_node("Handing", ["p"], ["y"], domain="own", bend=0.125),
     ]
+    handing = make_node("Own", ["a"], ["b"], domain="own")
+    handing.attribute.add(name="slope", ref_attr_name="bend", type=AttributeProto.FLOAT)
     built = model(nodes, {"x": [2], "flag": []}, ["y"], types={"flag": TensorProto.BOOL}, domains={"own": 1})
     imports = [make_opsetid("", 21), make_opsetid("own", 1)]
     built.functions.append(make_function("own", "Own", ["a"], ["b"], [inner], imports, attribute_protos=[make_attribute("slope", 0.25)]))
     built.functions.append(make_function("own", "Twice", ["a"], ["b"], [make_node("Own", ["a"], ["b"], domain="own")], imports))
+    built.functions.append(make_function("own", "Handing", ["a"], ["b"], [handing], imports, attributes=["bend"]))
     for flag in (True, False):
         result = onnx.load(built).compile("numpy")({"x": np.array([-64, 3], np.float32), "flag": np.array(flag)})
-        np.testing.assert_array_equal(result["y"], [-64 * 0.25 * 0.5 * 0.25, 3])
+        np.testing.assert_array_equal(result["y"], [-64 * 0.25 * 0.5 * 0.25 * 0.25 * 0.125, 3])
 
 
 @pytest.mark.parametrize("places", [[1, 4], [[0, 1], [1, 1]]], ids=["by number", "by place"])

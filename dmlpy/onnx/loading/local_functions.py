@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnx import FunctionProto, ModelProto, defs, helper
+from onnx import AttributeProto, FunctionProto, ModelProto, defs, helper
 
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.model_checks import called_functions, domain_of
 from dmlpy.onnx.loading.schemas import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from onnx import AttributeProto, NodeProto
+    from onnx import NodeProto
 
     from dmlpy.onnx.loading.model_checks import FunctionKey
 
@@ -45,10 +45,53 @@ def prepared_for_inlining(model: ModelProto) -> tuple[ModelProto, list[Problem]]
     missing = opsets.keys() - {domain_of(item.domain) for item in made.opset_import}
     for domain in sorted(missing):
         made.opset_import.add(domain=domain, version=opsets[domain])
-    defaults = {(domain_of(item.domain), item.name, item.overload): [*item.attribute_proto] for item in made.functions}
+    defaults = _defaults({(domain_of(item.domain), item.name, item.overload): item for item in made.functions})
     for nodes in (made.graph.node, *(function.node for function in made.functions)):
         _add_defaults(nodes, defaults)
     return made, problems
+
+
+def _defaults(functions: Mapping[FunctionKey, FunctionProto]) -> dict[FunctionKey, list[AttributeProto]]:
+    """The attributes of functions that have defaults: those of the functions that they hand an attribute on to, too."""
+    found: dict[FunctionKey, list[AttributeProto]] = {}
+
+    def visit(key: FunctionKey) -> list[AttributeProto]:
+        if key not in found:
+            function = functions[key]
+            found[key] = [*function.attribute_proto]
+            uses = [*_uses(function.node)]
+            for name in function.attribute:
+                handed = [(visit(own) if own in functions else [], inner) for own, inner, outer in uses if outer == name]
+                items = [next((item for item in own if item.name == inner), None) for own, inner in handed]
+                if items and items[0] is not None and all(item is not None and _value_of(item) == _value_of(items[0]) for item in items):
+                    default = AttributeProto()
+                    default.CopyFrom(items[0])
+                    default.name = name
+                    found[key].append(default)
+        return found[key]
+
+    for key in functions:
+        visit(key)
+    return found
+
+
+def _uses(nodes: Iterable[NodeProto]) -> Iterator[tuple[FunctionKey, str, str]]:
+    """Where nodes use attributes of the function around them: the operator, its attribute, and the function's."""
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.ref_attr_name:
+                yield (domain_of(node.domain), node.op_type, node.overload), attribute.name, attribute.ref_attr_name
+            for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _uses(body.node)
+
+
+def _value_of(item: AttributeProto) -> bytes:
+    """A key of an attribute without its name."""
+    unnamed = AttributeProto()
+    unnamed.CopyFrom(item)
+    unnamed.ClearField("name")
+    found: bytes = unnamed.SerializeToString(deterministic=True)
+    return found
 
 
 def _add_defaults(nodes: Iterable[NodeProto], defaults: Mapping[FunctionKey, Sequence[AttributeProto]]) -> None:
@@ -65,6 +108,10 @@ def _add_defaults(nodes: Iterable[NodeProto], defaults: Mapping[FunctionKey, Seq
 def _differing_operators(function: FunctionProto, own: Mapping[str, int], opsets: Mapping[str, int]) -> list[Problem]:
     """The operators of a function that are others in the versions that the model imports."""
     found = {}
+    place, newest = f"functions[{function.name!r}]", defs.onnx_opset_version()
+    if own.get("", 1) > newest:
+        remedy = "install a newer version of the package onnx"
+        return [Problem("onnx.opset", f"{place}.opset_import", str(own[""]), f"1 to {newest}", (), remedy)]
     for domain, name, _ in called_functions(function.node, 0):
         version = own.get(domain)
         wanted = opsets.get(domain, version)
@@ -72,7 +119,7 @@ def _differing_operators(function: FunctionProto, own: Mapping[str, int], opsets
             continue
         if not _is_same(schema_of(name, version, domain), schema_of(name, wanted, domain)):
             expected = f"the operator of opset {wanted}, which the model imports: {name} is another one there"
-            found[domain, name] = Problem("onnx.function", f"functions[{function.name!r}]", f"{name} of opset {version}", expected)
+            found[domain, name] = Problem("onnx.function", place, f"{name} of opset {version}", expected)
     return [*found.values()]
 
 
