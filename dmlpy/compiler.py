@@ -75,8 +75,8 @@ def compile(
             factors of FLOAT32 matrix products, on a GPU to TF32 (of convolutions, too), on `cpu` to BFLOAT16. The compiled operator's
             `plan` lists the flags that it supports.
         fuse: whether activations of a graph become part of the operators before them, where these have a `fused_activation`, and, on CUDA,
-            element-wise nodes that only read each other run as one kernel. Results in FLOAT16 are not rounded before a fused activation;
-            everything else stays the same bit for bit. A desc alone has nothing to fuse.
+            element-wise nodes that only read each other run as one kernel. Results in FLOAT16 and BFLOAT16 are not rounded before a fused
+            activation; everything else stays the same bit for bit. A desc alone has nothing to fuse.
 
     Raises:
         CompileError: the desc breaks rules (all of them are reported), or the device does not run the operator yet.
