@@ -34,7 +34,7 @@ class LoadedModel:
     """A valid model as in its file, with local functions inlined.
 
     Attributes:
-        proto: the model.
+        proto: the model. Large weights of a file are empty in it: `array` gives them.
         name: what messages call it: the file's name, or that of its graph.
         folder: the folder of external data; None if there can be none.
         opsets: the versions of the domains that it imports; ONNX's domain is ''.
