@@ -32,7 +32,7 @@ directml.DML_BUFFER_TENSOR_DESC(DataType="FLOAT32", sizes=[1])  # error: call-ov
 directml.DML_BUFFER_TENSOR_DESC("FLOAT32", [1])  # error: call-overload
 directml.DML_SIZE_2D(Width=3, Height="2")  # error: call-overload
 dml.check(tensor)  # error: arg-type
-dml.check(tanh, feature_level=64)  # error: arg-type
+dml.check(tanh, feature_level=6.4)  # error: arg-type
 dml.compile("RNN")  # error: call-overload
 dml.compile(tanh, "numpy")({"input_tensor": 1})  # error: arg-type
 alpha = tanh.alpha  # error: attr-defined
