@@ -254,6 +254,14 @@ ROWS = [
     Row("Resize", [numbers(2, 3, 4, 5, 2)], {"mode": "linear"}, 13, [None, None, ints(3, 4, 2, 6, 3)]),
     Row("Resize", [IMAGE.astype(np.float16)], {"mode": "cubic"}, 13, [None, None, ints(2, 3, 5, 9)]),
     Row("Resize", [IMAGE], {"mode": "linear", "antialias": 1}, 18, [None, None, ints(2, 3, 3, 9)], ["RESAMPLE3"]),
+    Row(
+        "Resize",
+        [IMAGE],
+        {"mode": "linear", "antialias": 1, "coordinate_transformation_mode": "align_corners"},
+        18,
+        [None, None, ints(2, 3, 1, 3)],
+        ["GEMM", "GEMM"],
+    ),  # to one row, whose coordinates have no scale
 ]
 
 

@@ -208,7 +208,9 @@ def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> E
     smaller = any(axis.is_smaller for axis in active)
     direct = chosen.mode != "cubic" and not chosen.exclude_outside and len(merged) <= 4 and data.data_type in FLOATS_BYTES
     if chosen.antialias and smaller:
-        direct = direct and node.level >= FeatureLevel.FL_6_4 and chosen.mode == "linear"
+        # RESAMPLE3 stretches its filter by the scale of the coordinates, of which a single element has none.
+        has_scales = all(axis.slope for axis in active)
+        direct = direct and has_scales and node.level >= FeatureLevel.FL_6_4 and chosen.mode == "linear"
     if chosen.mode == "nearest" and chosen.rounding not in _FLOORED:
         direct = direct and node.level >= FeatureLevel.FL_5_1  # older levels lack RESAMPLE2
     if direct:
