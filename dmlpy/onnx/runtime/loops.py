@@ -161,9 +161,9 @@ class LoopRun:
             turned: whether the last iteration is first.
         """
         if blocks:
-            sizes = [list(each) for each in sorted({block.shape[1:] for block in blocks})]
-            if len(sizes) > 1:
-                raise self._failure(f"output {item.name!r} of its body", f"of sizes {listed(sizes)}", "of the same sizes in each iteration")
+            found = [list(each) for each in sorted({block.shape[1:] for block in blocks})]
+            if len(found) > 1:
+                raise self._failure(f"output {item.name!r} of its body", f"of sizes {listed(found)}", "of the same sizes in each iteration")
             rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
             return np.ascontiguousarray(np.moveaxis(rows[::-1] if turned else rows, 0, axis))
         row = value_from_proto(item.name, item.type)
