@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,6 @@ import typer.testing
 
 from dmlpy.cli.main import app
 from tests.support import page_tables, pages
-from tests.support.entered_files import STEPS
 from tests.support.folders import EXAMPLES, ROOT
 from tests.support.pages import PAGES, comparable, name_of
 from tests.support.tables import table
@@ -233,26 +229,3 @@ def test_the_page_about_gpus_names_the_extras_of_the_project() -> None:
     assert {name for name in extras if name.startswith("cuda")} == {"cuda12", "cuda13"}
     recorded = (ROOT / "dmlpy/bench/records/cuda.json").exists()
     assert ("No speed has been recorded on a GPU yet" in text) == (not recorded), "the page says so as long as there is no record"
-
-
-# the architecture
-
-
-def listed_files(device: str) -> list[tuple[str, str]]:
-    """Steps and files in the table of an RNN's way on a device."""
-    text = (ROOT / "dmlpy/README.md").read_text("utf-8")
-    (table,) = re.findall(rf"^<!-- path: {device} -->\n(.*?)^<!-- end -->$", text, re.MULTILINE | re.DOTALL)
-    return re.findall(r"^\| (\w+) \| `([^`]+)` \|", table, re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", ["numpy", "cuda"])
-def test_an_rnn_passes_through_the_listed_files(name: str) -> None:
-    """In the order of the steps; on CUDA with the emulated device that executes kernels on the CPU."""
-    if name == "cuda":
-        require("g++")
-    listed = listed_files(name)
-    done = subprocess.run([sys.executable, "-m", "tests.support.entered_files", name], cwd=ROOT, capture_output=True, text=True, check=True)
-    entered = json.loads(done.stdout)
-    assert [STEPS.index(step) for step, _ in listed] == sorted(STEPS.index(step) for step, _ in listed)
-    assert [(step, file) for step, file in listed if file not in entered[step]] == []
-    assert len(listed) >= 10

@@ -1,6 +1,7 @@
-"""Which files of dmlpy an RNN passes through, step by step from its desc to its result: `python -m tests.support.entered_files numpy`.
+"""Which files of dmlpy an RNN passes through, step by step from its desc to its result: `python -m tests.support.entered_files numpy cpu`.
 
-It prints a JSON object of the steps, each with the files whose functions run in it. It is a program, so that nothing is in a cache yet.
+It prints a JSON object for each device: of the steps, each with the files whose functions run in it. It is a program, and each device has
+a process of its own, so that nothing is in a cache yet.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from multiprocessing import Pool
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -45,8 +47,9 @@ class Entered:
             self._current.add(frame.f_code.co_filename)
 
 
-def entered_files(device: dml.Device) -> dict[str, list[str]]:
-    """The files by step, on a device."""
+def entered_files(name: str) -> dict[str, list[str]]:
+    """The files by step, on a device; "cuda" is the emulated one."""
+    device = cuda_on_cpu() if name == "cuda" else dml.device(name)
     sizes = {"input_tensor": (1, 5, 2, 3), "weight_tensor": (1, 1, 4, 3), "recurrence_tensor": (1, 1, 4, 4)}
     arrays = {name: np.zeros(shape, np.float32) for name, shape in sizes.items()}
 
@@ -66,4 +69,5 @@ def entered_files(device: dml.Device) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(entered_files(dml.device("numpy") if sys.argv[1] == "numpy" else cuda_on_cpu())))
+    with Pool(1, maxtasksperchild=1) as pool:
+        print(json.dumps(pool.map(entered_files, sys.argv[1:], chunksize=1)))

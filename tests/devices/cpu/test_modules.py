@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
-import subprocess
-import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -16,10 +13,6 @@ KERNELS = ("*kernels.py", "simd*.py", "load_store.py", "compiler/*.py")
 """The files that compiled code is made of; nothing but their like and the machinery imports them."""
 MACHINERY = ("llvm.py",)
 """The file that imports llvmlite when it is asked to compile or to load."""
-
-
-MOST_ENTERED = 50
-"""Files that a reader of an RNN's way from its desc to its result may meet, at most."""
 
 
 def is_of(path: Path, patterns: tuple[str, ...]) -> bool:
@@ -62,11 +55,3 @@ def test_only_kernels_import_llvmlite() -> None:
 def test_only_kernels_import_kernels() -> None:
     found = {short(path): sorted(KERNEL_MODULES & imports(path)) for path in FILES if not is_of(path, KERNELS + MACHINERY)}
     assert {name: names for name, names in found.items() if names} == {}
-
-
-def test_an_rnn_passes_through_few_files() -> None:
-    program = "import json, dmlpy; from tests.support.entered_files import *; print(json.dumps(entered_files(dmlpy.device('cpu'))))"
-    for _ in range(2):  # the first one may compile
-        done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    entered = set().union(*json.loads(done.stdout).values())
-    assert len(entered) <= MOST_ENTERED, sorted(entered)
