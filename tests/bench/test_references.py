@@ -16,7 +16,7 @@ from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.bench.records import Record
 from dmlpy.bench.references import References, checksum, write
 from dmlpy.bench.shapes import BatchNorm, LayerShape, Pass, Recurrent
-from dmlpy.bench.work import BatchNormWork, Case, RecurrentWork, relative_error
+from dmlpy.bench.work import Case, RecurrentWork, relative_error
 from dmlpy.cli.main import app
 from dmlpy.messages.problems import DmlError
 from tests.support import bench_peers
@@ -138,25 +138,24 @@ def test_a_file_that_is_cut_short_is_reported(file: Path, tmp_path: Path) -> Non
         References.load(path)
 
 
-def test_a_benchmark_does_not_compute_them_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def compute(self: Any) -> Any:
-        pytest.fail("the GPU waits")
-
+def test_a_benchmark_computes_no_more_than_a_file_lacks(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    found = References.load(file)
-    for kind in (RecurrentWork, BatchNormWork):
-        monkeypatch.setattr(kind, "reference", compute)
-    options = Options(own=peer(bench_peers.Exact), peers=[peer(bench_peers.Wrong)], rounds=1, threads=1, references=found)
-    right, wrong = Benchmark(dml.device("numpy"), options).run([Case(LSTM, "FLOAT32", "forward")]).runs
-    assert (right.status, right.reference) == ("ok", "float64, from made: 3 of 4")
-    assert (wrong.status, wrong.reference) == ("wrong", right.reference)
+    found, reference = References.load(file), RecurrentWork.reference
+    computed: list[str] = []
 
+    def counted(self: RecurrentWork) -> Any:
+        computed.append(self.dtype.name)
+        return reference(self)
 
-def test_a_benchmark_computes_what_a_file_lacks(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    options = Options(own=peer(bench_peers.Exact), peers=(), rounds=1, threads=1, references=References.load(file))
-    (run,) = Benchmark(dml.device("numpy"), options).run([Case(LSTM, "FLOAT16", "forward")]).runs
-    assert (run.status, run.reference) == ("ok", "float64, computed here: 3 of 4")
+    monkeypatch.setattr(RecurrentWork, "reference", counted)
+    options = Options(own=peer(bench_peers.Reusable), peers=[peer(bench_peers.Wrong)], rounds=1, threads=1, references=found)
+    runs = Benchmark(dml.device("numpy"), options).run([Case(LSTM, dtype, "forward") for dtype in ("FLOAT32", "FLOAT16")]).runs
+    assert computed == ["float16"]
+    of_file, here = "float64, from made: 3 of 4", "float64, computed here: 3 of 4"
+    of_floats = [(run.status, run.reference) for run in runs if run.dtype == "FLOAT32"]
+    assert of_floats == [("ok", of_file), ("wrong", of_file)]
+    of_halves = [(run.status, run.reference) for run in runs if run.dtype == "FLOAT16"]
+    assert of_halves == [("ok", here), ("ok", here)], "fewer digits are asked for"
 
 
 def test_a_stale_file_is_reported_before_anything_is_measured(file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

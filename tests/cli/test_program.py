@@ -39,12 +39,7 @@ def test_a_file_without_a_known_ending_and_an_unknown_command(tmp_path: Path, mo
     assert "dmlpy run" not in err
 
 
-def test_python_runs_the_package_as_the_command() -> None:
-    shown = subprocess.run([sys.executable, "-m", "dmlpy", "--version"], capture_output=True, text=True, check=True)
-    assert (shown.stdout, shown.stderr) == (f"dmlpy {dml.__version__}\n", "")
-
-
-def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:
+def test_the_program_and_the_package_run_and_load_little_for_help(tmp_path: Path) -> None:
     program = [
         sys.executable,
         "-c",
@@ -54,7 +49,8 @@ def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:
     assert shown.stdout == f"dmlpy {dml.__version__}\n"
     loaded = set(shown.stderr.split())
     assert not {"cupy", "PIL", "psutil", "flatbuffers", "dmlpy.dxdispatch", "dmlpy.inspection.catalog", "dmlpy.inspection.schemas"} & loaded
-    failed = subprocess.run([*program, "run", "absent.json"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    as_package = [sys.executable, "-m", "dmlpy"]
+    failed = subprocess.run([*as_package, "run", "absent.json"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (failed.returncode, failed.stdout) == (2, "")
     assert failed.stderr.startswith("absent.json: 1 problem\n 1. file is missing, expected a file  [file.unreadable]\n")
 

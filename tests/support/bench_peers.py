@@ -33,7 +33,7 @@ class Modelled(Exact):
         return runner
 
 
-class Reusable(Exact):
+class Reusable(Modelled):
     """Stays for the next case."""
 
     @property
@@ -50,7 +50,11 @@ class _Rounding(LoopRunner):
 
 
 class Wrong(Exact):
-    """What it gives has too few digits."""
+    """What it gives has too few digits. It stays for the next case."""
+
+    @property
+    def reusable(self) -> bool:
+        return True
 
     def build(self, work: Work, mode: Mode) -> Runner:
         assert isinstance(work, RecurrentWork)
@@ -105,19 +109,14 @@ class _Negated(Runner):
         return {name: -array for name, array in self._work.reference().items()}
 
 
-class WrongOperators(Reusable):
-    """Its operators have the wrong sign."""
+class WrongProducts(Reusable):
+    """Its GEMM has the wrong sign, and it has no other operator."""
 
     def build(self, work: Work, mode: Mode) -> Runner:
         assert isinstance(work, OperatorWork)
+        if work.desc.short_name() != "GEMM":
+            raise UnsupportedError("no equivalent")
         return _Negated(work)
-
-
-class NoOperators(Reusable):
-    """Has none of them."""
-
-    def build(self, work: Work, mode: Mode) -> Runner:
-        raise UnsupportedError("no equivalent")
 
 
 def peer(kind: type[Library], works: tuple[str, ...] = ("Recurrent", "BatchNorm")) -> Peer:
