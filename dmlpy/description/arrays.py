@@ -143,9 +143,18 @@ def _foreign_view(array: Any) -> ArrayView | None:
             return _host_view(bfloat16_array(array), array)
         seen = _host_view(np.from_dlpack(array), array)
         return seen._replace(read_only=False) if seen.read_only and _is_unversioned(array) else seen
-    if hasattr(array, "__array_interface__") or isinstance(array, memoryview | bytearray):
+    if hasattr(array, "__array_interface__") or _has_buffer(array):
         return _host_view(np.asarray(array), array)
     return None
+
+
+def _has_buffer(array: Any) -> bool:
+    """Whether an object shares its memory by the buffer protocol, as `array.array` and `bytearray` do; bytes are no array."""
+    try:
+        memoryview(array).release()
+    except TypeError:
+        return False
+    return not isinstance(array, bytes)
 
 
 def _is_unversioned(array: Any) -> bool:

@@ -37,7 +37,7 @@ from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.other_names import member_remedy
 from dmlpy.description.plain_values import Test, plain_test
-from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, plural
+from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, listed, plural
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
 
 if TYPE_CHECKING:
@@ -74,6 +74,25 @@ class _Documentation:
 
     def __get__(self, instance: object, owner: type[Struct]) -> str:
         return owner.documentation()
+
+
+class UnknownMemberError(AttributeError):
+    """A member that a struct does not have. Code that probes for members raises many: the message is made when it is read.
+
+    Args:
+        struct: the struct's class.
+        name: the name.
+    """
+
+    def __init__(self, struct: type[Struct], name: str) -> None:
+        super().__init__(struct, name)
+
+    def __str__(self) -> str:
+        struct, name = self.args
+        own = [c_member(member) if name[:1].isupper() else member for member in struct.model_fields]
+        public = [other for other in vars(struct) if not other.startswith("_") and other not in own]
+        remedy = member_remedy(name, own) or did_you_mean(name, own) or did_you_mean(name, public)
+        return f"{struct.__name__!r} object has no attribute {name!r}: {remedy or f'it has {listed(own)}'}"
 
 
 class Struct(BaseModel, metaclass=StructType):
@@ -221,7 +240,9 @@ class Struct(BaseModel, metaclass=StructType):
                     return len(getattr(self, counted if isinstance(counted, str) else counted[0]) or ())
                 if (member := self.member_named(name)) is not None:
                     return getattr(self, member)
-            return super().__getattr__(name)
+            if name.startswith("_") or hasattr(type(self), name):  # a property that raised
+                return super().__getattr__(name)
+            raise UnknownMemberError(type(self), name)
 
     def _frozen_error(self, name: str, done: str, value: str) -> DescError:
         """The error for assigning to a member."""

@@ -60,7 +60,7 @@ def with_defaults(
         if first is None:
             continue
         if name in _REPEATED:
-            found[name] = [_REPEATED[name]] * _entries(kind, found, first)
+            found[name] = [_REPEATED[name]] * _entries(kind, members, tensors, first)
         elif name == "axes":
             found[name] = list(range(len(first.sizes)))
         elif name.endswith("_data_type"):
@@ -106,12 +106,21 @@ def _integers(short: str, argument: str, given: Any) -> tuple[Any, ...]:
     raise DescError(short, [Problem("field.form", argument, brief(given), "a sequence of integers")])
 
 
-def _entries(kind: type[OperatorDesc], members: Mapping[str, Any], first: TensorDesc) -> int:
-    """How many entries an array has: one for each dimension of the window, or of the tensor."""
+def _entries(kind: type[OperatorDesc], members: Mapping[str, Any], tensors: Mapping[str, Any], first: TensorDesc) -> int:
+    """How many entries an array has: one for each dimension of the window, or of the tensor.
+
+    If image and filter disagree, the given arrays decide, else the one of two spatial dimensions: the other one lacks something.
+    """
     for window in ("window_size", "window_sizes", "slice_sizes", "input_window_sizes"):
         if isinstance(given := members.get(window), Sequence) and _has_length(given):
             return len(given)
-    return len(first.sizes) - (2 if "CONVOLUTION" in kind.short_name() else 0)
+    if "CONVOLUTION" not in kind.short_name():
+        return len(first.sizes)
+    pair = (first, tensors.get("filter_tensor"))
+    possible = {len(tensor.sizes) - 2 for tensor in pair if isinstance(tensor, TensorDesc)}
+    arrays = [given for name in _REPEATED if isinstance(given := members.get(name), Sequence) and _has_length(given)]
+    told = possible.intersection(map(len, arrays)) or possible
+    return 2 if 2 in told else max(told)
 
 
 def _has_length(given: Sequence[Any]) -> bool:

@@ -557,3 +557,15 @@ def test_members_are_read_by_their_c_names_too() -> None:
             getattr(tensor, name)
     with pytest.raises(dml.DescError, match="descs are immutable"):
         tensor.Sizes = [1]
+
+
+def test_an_unknown_attribute_is_answered_with_the_meant_one() -> None:
+    tensor: Any = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 2, 3])
+    desc: Any = dml.JoinDesc(input_tensors=[tensor, tensor], output_tensor=tensor, axis=2)
+    rows = ((tensor, "sises", "sizes"), (tensor, "Size", "Sizes"), (tensor, "shape", "sizes"), (tensor, "is_pakced", "is_packed"))
+    for owner, name, meant in (*rows, (desc, "output", "output_tensor"), (desc, "dim", "axis")):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': did you mean {meant}\\?$"):
+            getattr(owner, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'zz': it has \[input_tensors, output_tensor, axis\]") as caught:
+        _ = desc.zz
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
+from array import array as stdlib_array
 from itertools import product
 from typing import Any
 
@@ -48,6 +50,25 @@ def test_of_an_array(given: np.ndarray[Any, Any], strides: tuple[int, ...] | Non
     # The same memory, seen through the desc.
     seen = np.lib.stride_tricks.as_strided(given, wide.sizes, wide.numpy_strides())
     assert np.array_equal(seen.reshape(given.shape), given)
+
+
+@pytest.mark.parametrize(
+    ("given", "data_type", "sizes"),
+    [
+        (stdlib_array("f", [1, 2, 3]), "FLOAT32", (3,)),
+        (bytearray(4), "UINT8", (4,)),
+        (memoryview(bytearray(24)).cast("d", (3, 1)), "FLOAT64", (3, 1)),
+        ((ctypes.c_int32 * 5 * 2)(), "INT32", (2, 5)),
+    ],
+    ids=["array.array", "bytearray", "memoryview", "ctypes"],
+)
+def test_of_an_object_with_a_buffer(given: Any, data_type: str, sizes: tuple[int, ...]) -> None:
+    assert dml.TensorDesc.of(given) == dml.TensorDesc(data_type=data_type, sizes=sizes)
+
+
+def test_of_bytes_is_refused() -> None:
+    with pytest.raises(dml.DescError, match=r"expected an array  \[array.kind\]"):
+        dml.TensorDesc.of(b"1234")
 
 
 def test_of_a_scalar_array_needs_a_dimension() -> None:

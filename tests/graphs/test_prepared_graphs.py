@@ -512,6 +512,24 @@ def test_lasting_inputs_are_named(lasting: Any, message: str) -> None:
         dml.compile(summed(1), "numpy").prepare(w=values(1, 1, 1, 64), lasting=lasting)
 
 
+def test_no_output_is_written_to_a_lasting_input() -> None:
+    """Where the graph reads it in place; the other inputs may be the same memory."""
+    op, a, y = dml.compile(summed(64), "numpy"), values(1, 1, 64, 64), np.empty((1, 1, 64, 64), np.float32)
+    w = placed(values(1, 1, 64, 64), 0)
+    prepared = op.prepare(w=w, lasting=["w"])
+    message = r"y is memory that w uses too, expected separate memory  \[hazard.in_place\]"
+    with pytest.raises(dml.BindError, match=message):
+        prepared.bind({"a": a}, {"y": w})
+    with pytest.raises(dml.BindError, match=message):
+        prepared(a=a, y=w)
+    dispatch = prepared.bind({"a": w}, {"y": y})
+    with pytest.raises(dml.BindError, match=message):
+        dispatch.rebind(y=w)
+    dispatch()
+    assert (y == w + w).all()
+    op.prepare(w=w).bind({"a": a}, {"y": w})()  # copied, so that it may be written
+
+
 def test_a_prepared_graph_keeps_its_lasting_inputs() -> None:
     op, w = dml.compile(summed(64), "numpy"), placed(values(1, 1, 64, 64))
     gone = weakref.ref(w)

@@ -18,7 +18,7 @@ from dmlpy.devices.binding import BoundTensor, KnownLayouts
 from dmlpy.devices.binding_table import BoundNames, with_call_errors
 from dmlpy.devices.graphs.calls import GraphCalls
 from dmlpy.devices.graphs.dispatch import GraphDispatch
-from dmlpy.devices.graphs.hazards import shared_memory
+from dmlpy.devices.graphs.hazards import areas_of, shared_memory
 from dmlpy.devices.graphs.ir import NumberedInputs, node_name
 from dmlpy.devices.graphs.launches import GraphLaunches
 from dmlpy.devices.graphs.packing import Packing
@@ -331,7 +331,7 @@ class CompiledGraph:
         written, wrong_outputs = self._bind_tensors(outputs, self.outputs, list(self.outputs), "output")
         found, streams = [*problems, *wrong, *wrong_outputs], [*producers]
         scratch, wrong = self._scratch(temporary, streams)
-        found = found + wrong or shared_memory(bound, written, _areas(scratch, persistent))
+        found = found + wrong or shared_memory(bound, written, areas_of(scratch, persistent))
         if found:
             raise BindError(self.name, found)
         return self._dispatch(bound, written, scratch, persistent, self.device.current_stream(), streams, repeated=True)
@@ -375,7 +375,7 @@ class CompiledGraph:
         )
         producers: list[int] = []
         scratch, wrong_scratch = self._scratch(temporary, producers)
-        problems = problems + wrong + wrong_scratch or shared_memory(bound, written, _areas(scratch, persistent))
+        problems = problems + wrong + wrong_scratch or shared_memory(bound, written, areas_of(scratch, persistent))
         if problems:
             raise BindError(self.name, problems)
         absent = {name: self.outputs[name] for name, value in results.items() if value is None}
@@ -616,7 +616,3 @@ def _lasting_problems(lasting: object, owned: Sequence[str]) -> list[Problem]:
     return [
         Problem("bind.unknown", "lasting", brief(name), expected, (), did_you_mean(name, owned)) for name in lasting if name not in owned
     ]
-
-
-def _areas(temporary: Memory | None, persistent: Memory | None) -> dict[str, tuple[int, int]]:
-    return {name: memory.area for name, memory in (("temporary", temporary), ("persistent", persistent)) if memory is not None}

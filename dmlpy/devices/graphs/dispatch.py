@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dmlpy.devices.dispatch import Rebindable, check_value_bounds
-from dmlpy.devices.graphs.hazards import shared_memory
+from dmlpy.devices.graphs.hazards import areas_of, shared_memory
 from dmlpy.devices.graphs.launches import SCRATCH, GraphLaunches
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import Problem
@@ -75,7 +75,7 @@ class GraphDispatch(Rebindable):
         *,
         repeated: bool,
     ) -> None:
-        areas = {"temporary": scratch.area} | ({} if persistent is None else {"persistent": persistent.area})
+        areas = areas_of(scratch, persistent)
         program = graph._program
         memories = [memory for memory in (scratch, persistent, *constants.values()) if memory is not None]
         is_replayed = repeated and bool(program.steps or program.copies)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from dmlpy.devices.graphs.packing import BorrowingMemory
 from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.devices.binding import BoundTensor
+    from dmlpy.devices.device import Memory
+    from dmlpy.devices.dispatch import Area
 
-Area = tuple[int, int]
-"""The first address and the end of a block of memory."""
+_WRITTEN = ("temporary", "persistent")
+"""The areas that dmlpy writes itself."""
 
 
 def shared_memory(
@@ -24,7 +27,7 @@ def shared_memory(
     Args:
         inputs: the inputs; they may share memory with each other, and with persistent memory that is only read.
         outputs: the outputs.
-        areas: `temporary` and `persistent`, if they are given.
+        areas: `temporary` and `persistent`, if they are given, and the lasting inputs by name: see `areas_of`.
         packing: whether `persistent` is being written from the inputs.
     """
     spans = sorted([(item.pointer, item.end) for item in (*inputs, *outputs)] + list(areas.values()))
@@ -38,12 +41,19 @@ def shared_memory(
                 problems.append(_shared_problem(code, output.name, other.name))
     for name, area in areas.items():
         for item in (*inputs, *outputs):
-            harmless = name == "persistent" and not item.output and not packing
+            harmless = name != "temporary" and not item.output and not packing
             if not harmless and _meet(area, (item.pointer, item.end)):
-                problems.append(Problem(f"hazard.{name}", name, f"memory that {item.name} uses too", "separate memory"))
-    if "temporary" in areas and "persistent" in areas and _meet(areas["temporary"], areas["persistent"]):
-        problems.append(_shared_problem("hazard.temporary", "temporary", "persistent"))
+                own = (f"hazard.{name}", name, item.name) if name in _WRITTEN else ("hazard.in_place", item.name, name)
+                problems.append(_shared_problem(*own))
+        if name != "temporary" and "temporary" in areas and _meet(areas["temporary"], area):
+            problems.append(_shared_problem("hazard.temporary", "temporary", name))
     return problems
+
+
+def areas_of(temporary: Memory | None, persistent: Memory | None) -> dict[str, Area]:
+    """The memory besides the tensors: scratch, what `prepare` filled, and the lasting inputs that are read where they are."""
+    found = {name: memory.area for name, memory in zip(_WRITTEN, (temporary, persistent), strict=True) if memory is not None}
+    return {**found, **persistent.lasting} if isinstance(persistent, BorrowingMemory) else found
 
 
 def _meet(first: Area, second: Area) -> bool:

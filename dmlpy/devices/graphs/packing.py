@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Hashable, Mapping, Sequence
 
     from dmlpy.devices.binding import BoundTensor
+    from dmlpy.devices.dispatch import Area
     from dmlpy.devices.graphs.ir import Source
     from dmlpy.devices.graphs.program import GraphProgram
 
@@ -36,9 +37,11 @@ class BorrowingMemory(Memory):
 
     Attributes:
         borrowed: their addresses.
+        lasting: their memory, by the inputs' names: nothing may write there.
     """
 
     borrowed: Mapping[Source, int] = field(default_factory=dict)
+    lasting: Mapping[str, Area] = field(default_factory=dict)
 
 
 class Packing:
@@ -108,7 +111,8 @@ class Packing:
         except MemoryError as error:
             raise no_memory(f"{self._name}.prepare", error) from None
         if borrowed:
-            return BorrowingMemory(memory.pointer, memory.size, (memory, [item.owner for item in owned]), memory.used_in, borrowed)
+            read = {item.name: (item.pointer, item.end) for item in owned if program.ir.inputs[item.name][0] in borrowed}
+            return BorrowingMemory(memory.pointer, memory.size, (memory, [item.owner for item in owned]), memory.used_in, borrowed, read)
         return memory
 
     def _borrowed(self, bases: Mapping[Source, int], lasting: Collection[str]) -> dict[Source, int]:
