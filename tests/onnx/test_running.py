@@ -205,6 +205,22 @@ def test_inputs_without_their_names_are_refused_with_the_names(way: str) -> None
         calls[way](array)
 
 
+@pytest.mark.parametrize("outputs", [None, ["y"]])
+@pytest.mark.parametrize("call", ["compiled", "compiled.run"])
+def test_a_call_as_of_an_onnx_runtime_session_is_answered_with_the_call(outputs: Any, call: str) -> None:
+    compiled: Any = chain().compile("numpy")
+    feeds = {"x": np.ones((4, 3), np.float32)}
+    output = next(iter(compiled(feeds)))
+    with pytest.raises(dml.BindError) as caught:
+        (compiled if call == "compiled" else compiled.run)(outputs, feeds)
+    for text in (
+        f"call is {call}({outputs}, {{'x': ",
+        f"expected {call}(inputs)  [bind.form]",
+        f"remedy: {call}({{'x': array}})['{output}']",
+    ):
+        assert text in str(caught.value)
+
+
 def test_outputs_lie_in_one_of_two_places() -> None:
     compiled: Any = chain().compile("numpy")
     with pytest.raises(dml.DescError, match="outputs is 'gpu', expected 'host' or 'device'"):
@@ -235,6 +251,8 @@ def test_an_initializer_that_is_an_input_is_a_default() -> None:
     assert compiled.compare("reference", arrays).first is None
     with pytest.raises(dml.BindError, match=r"w is of sizes \[3, 4\]"):
         compiled({"x": given(0), "w": WEIGHTS[:, :4]})
+    with pytest.raises(dml.BindError, match=r"w is None, expected float32 \[3, 5\](.|\n)*leave it out: its initializer is used"):
+        compiled({"x": given(0), "w": None})
     with pytest.raises(dml.BindError, match=r"expected one of \[x, w\]"):
         compiled({"x": given(0), "v": WEIGHTS})
 

@@ -20,6 +20,7 @@ from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_
 from dmlpy.onnx.lowering.node_evaluation import evaluate_in_float64, evaluate_program, is_float64_only
 from dmlpy.onnx.lowering.node_lowering import lower_node
 from dmlpy.onnx.lowering.node_records import NodeRecord
+from dmlpy.onnx.lowering.passed_values import uncopied_values
 from dmlpy.onnx.lowering.programs import build_program
 from dmlpy.onnx.lowering.quantized_chains import join_chains
 from dmlpy.onnx.lowering.rules import find_rule
@@ -78,6 +79,7 @@ class Lowering:
         records: the result of lowering each node, in execution order.
         inputs: the inputs of the model, by name.
         outputs: the outputs of the model, by the model's names.
+        uncopied: values that no graph can copy to its outputs at this level, with the problems: their nodes belong on the host.
         budget: the remainder of the model's limits.
     """
 
@@ -90,6 +92,7 @@ class Lowering:
     records: list[NodeRecord] = field(default_factory=list)
     inputs: dict[str, Value] = field(default_factory=dict)
     outputs: dict[str, Value] = field(default_factory=dict)
+    uncopied: Mapping[str, Sequence[Problem]] = field(default_factory=dict)
     _names: dict[str, int] = field(default_factory=dict)
     _first_records: dict[str, int] = field(default_factory=dict)
     _changes: list[tuple[int, tuple[int, ...] | None]] = field(default_factory=list)
@@ -108,7 +111,16 @@ class Lowering:
             inputs: its inputs by name, with the known sizes, or with elements.
             level: the highest feature level that may be used.
         """
-        made = cls(model, level, inputs=dict(inputs))
+        made = cls._lower_model(model, inputs, level, {})
+        while found := made.new_uncopied():
+            made = cls._lower_model(model, inputs, level, found)
+        return made
+
+    @classmethod
+    def _lower_model(
+        cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel, uncopied: Mapping[str, Sequence[Problem]]
+    ) -> Self:
+        made = cls(model, level, inputs=dict(inputs), uncopied=uncopied)
         scope = dict(inputs)
         for name in inputs:
             made.unique_name(name)
@@ -117,6 +129,11 @@ class Lowering:
         made.lower_nodes(join_chains(model) if joins else model.proto.graph.node, scope, "", model.opsets)
         made.outputs = {item.name: made.assemble_sequence(scope[item.name]) for item in model.proto.graph.output}
         return made
+
+    def new_uncopied(self) -> Mapping[str, Sequence[Problem]]:
+        """`uncopied` with further values, for another lowering; empty if there are none."""
+        found = uncopied_values(self.stages, self.outputs.values(), self.level)
+        return {**self.uncopied, **found} if found.keys() - self.uncopied.keys() else {}
 
     @property
     def problems(self) -> list[Problem]:
@@ -323,6 +340,8 @@ class Lowering:
         Raises:
             NotLowered: no DirectML operator expresses it.
         """
+        if wrong := [problem for name in node.proto.output for problem in self.uncopied.get(name, ())]:
+            raise NotLowered(wrong)
         index = max((first_stage(value, 0) for value in node.inputs if value is not None), default=0)
         stage = self.stages.get(index)
         self._before_change(index)

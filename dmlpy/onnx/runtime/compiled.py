@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 import numpy as np
 
@@ -52,6 +53,10 @@ _RUNS_UNTIL_BOUND = 2
 """The runs after which sizes recur and the graphs are bound together."""
 
 
+_MOST_NAMED = 4
+"""The most inputs that a message names."""
+
+
 class CompiledModel:
     """A model on a device. Thread-safe.
 
@@ -81,7 +86,9 @@ class CompiledModel:
             model.name, model.loaded, self.device, feature_level, flags, fuse, compile_deferred, self._cache, self._recurring, weights
         )
         self._lock = threading.Lock()
-        self._defaults = {name: value for name, value in default_inputs(model.loaded).items() if name not in model.given}
+        initialized = default_inputs(model.loaded)
+        self._replaceable = frozenset(initialized)
+        self._defaults = {name: value for name, value in initialized.items() if name not in model.given}
         self._replacing: dict[frozenset[str], CompiledModel] = {}
         self._compile_again = partial(
             CompiledModel, device=self.device, feature_level=feature_level, flags=flags, fuse=fuse, keep_bytes=keep_bytes
@@ -97,16 +104,19 @@ class CompiledModel:
             self._open = OpenSizes(model, feature_level, self._compile)
             self._prepare_process()
 
-    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
+    def __call__(self, inputs: Mapping[str, Any] | None = None, /, *unnamed: Never, **named: Any) -> dict[str, Any]:
         """Runs the model: `run` with its inputs as keywords."""
+        if unnamed:
+            raise self._unnamed_error("compiled", inputs, unnamed)
         return self.run(named if inputs is None else {**self._by_name(inputs), **named})
 
-    def run(self, inputs: Mapping[str, Any], *, outputs: Literal["host", "device"] = "host") -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, Any], *unnamed: Never, outputs: Literal["host", "device"] = "host") -> dict[str, Any]:
         """Runs the model.
 
         Args:
             inputs: arrays by the model's names: of NumPy, in the device's memory, or others that support DLPack; for a sequence a list of
                 them, for an optional also None. An input with an initializer may be left out.
+            *unnamed: nothing: all inputs are in one mapping.
             outputs: `device` leaves the outputs of graphs in the device's memory: CuPy arrays on a GPU. Outputs of host nodes stay in
                 host memory.
 
@@ -119,6 +129,8 @@ class CompiledModel:
             DescError: `outputs` is neither place.
             DeviceError: not enough memory, a failed launch, or a node that fails on the host.
         """
+        if unnamed:
+            raise self._unnamed_error("compiled.run", inputs, unnamed)
         on_device = outputs == "device"
         if not on_device and outputs != "host":
             raise DescError(f"{self.model.name}.run", [Problem("field.form", "outputs", brief(outputs), "'host' or 'device'")])
@@ -243,6 +255,14 @@ class CompiledModel:
         expected, remedy = "a mapping of the model's input names to arrays", f"name it: {{{name!r}: array}}"
         raise BindError(self.model.name, [Problem("bind.form", "inputs", brief(inputs), expected, remedy=remedy)])
 
+    def _unnamed_error(self, call: str, inputs: object, unnamed: Sequence[object]) -> BindError:
+        """The error for a call with several arguments, such as ONNX Runtime's `session.run(output_names, input_feed)`."""
+        found = ", ".join(map(brief, (inputs, *unnamed)))
+        why = ("all outputs are returned, by name",)
+        given = ", ".join(f"{name!r}: array" for name in islice(self.model.inputs, _MOST_NAMED))
+        remedy = f"{call}({{{given}}})[{next(iter(self.model.outputs), 'name')!r}]"
+        return BindError(self.model.name, [Problem("bind.form", "call", f"{call}({found})", f"{call}(inputs)", why, remedy)])
+
     def _arrays(self, given: Mapping[str, Any]) -> dict[str, Any]:
         problems = []
         wanted, given = self.model.inputs, self._by_name(given)
@@ -265,6 +285,10 @@ class CompiledModel:
             if value.kind != "tensor":
                 found[name], wrong = to_sequence(name, value, given[name], self.device)
                 problems += wrong
+                continue
+            if given[name] is None:
+                remedy = "leave it out: its initializer is used" if name in self._replaceable else None
+                problems.append(Problem("onnx.inputs", name, "None", value.summary(), remedy=remedy))
                 continue
             found[name], wrong = receive(name, value, given[name], self.device)
             problems += wrong or fit_problems(name, value, np.dtype(found[name].dtype), found[name].shape)

@@ -174,19 +174,22 @@ class DeferredNodes:
 
     def _lower(self, inputs: Mapping[str, Value]) -> Program | None:
         """The program for these inputs; None if it needs the elements of further ones."""
-        found = DeferredLowering(self._model, self._level, inputs={**self._known, **inputs})
-        scope: Scope = dict(found.inputs)
-        for name in found.inputs:
-            found.unique_name(name)
-        self._take(found, scope)
-        if not found.asked <= self._asked:
-            if not are_symbolic():
-                self._asked |= found.asked
-            return None
-        if problems := found.problems:
-            raise CompileError(self._name, problems)
-        found.outputs = {name: found.assemble_sequence(scope[name]) for name in self._wanted}
-        return build_program(found.stages, found.outputs, self._name)
+        uncopied: Mapping[str, Sequence[Problem]] = {}
+        while True:
+            found = DeferredLowering(self._model, self._level, inputs={**self._known, **inputs}, uncopied=uncopied)
+            scope: Scope = dict(found.inputs)
+            for name in found.inputs:
+                found.unique_name(name)
+            self._take(found, scope)
+            if not found.asked <= self._asked:
+                if not are_symbolic():
+                    self._asked |= found.asked
+                return None
+            if problems := found.problems:
+                raise CompileError(self._name, problems)
+            found.outputs = {name: found.assemble_sequence(scope[name]) for name in self._wanted}
+            if not (uncopied := found.new_uncopied()):
+                return build_program(found.stages, found.outputs, self._name)
 
 
 def value_from_array(name: str, held: Any, declared: Value) -> Value:
