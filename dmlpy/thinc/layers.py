@@ -109,11 +109,14 @@ def _model(
     init_b: Initializer | None,
 ) -> Model[Any, Any]:
     directions, problems = 1 + bool(bi), list[Problem]()
-    if not isinstance(depth, int) or depth < 1:
-        problems.append(Problem("field.form", "depth", brief(depth), "an integer of at least 1"))
-    if outputs is not None and outputs % directions:
+    if not isinstance(bi, int | np.bool_):
+        problems.append(Problem("field.form", "bi", brief(bi), "True or False"))
+    sizes = {"nO": outputs, "nI": inputs, "depth": depth}
+    wrong = [name for name, size in sizes.items() if not _is_size(size) and (size is not None or name == "depth")]
+    problems += [Problem("field.form", name, brief(sizes[name]), "an integer of at least 1") for name in wrong]
+    if outputs is not None and "nO" not in wrong and outputs % directions:
         problems.append(Problem("field.form", "nO", str(outputs), "an even number", ("bi is True: each direction gives half of it",)))
-    if not 0 <= dropout <= 1:
+    if not isinstance(dropout, int | float | np.number) or not 0 <= dropout <= 1:
         problems.append(Problem("dropout_range", "dropout", brief(dropout), "a number from 0 to 1"))
     if problems:
         raise DescError(f"dmlpy.thinc.{cell}", problems)
@@ -127,12 +130,19 @@ def _model(
     )
 
 
+def _is_size(size: object) -> bool:
+    return isinstance(size, int | np.integer) and not isinstance(size, bool) and bool(size >= 1)
+
+
 def shape_of(cell: Cell, model: Model[Any, Any]) -> Shape:
     """The sizes of a model whose widths are known.
 
     Raises:
-        DescError: both directions cannot share the output's width.
+        DescError: a width is not known, or both directions cannot share the output's.
     """
+    if unknown := [name for name in ("nO", "nI") if not model.has_dim(name)]:
+        remedy = f"give {' and '.join(unknown)}, or call model.initialize(X=..., Y=...) with a batch of inputs and outputs"
+        raise DescError(f"dmlpy.thinc.{cell}", [Problem("field.missing", name, "unknown", "a width", (), remedy) for name in unknown])
     outputs, directions = model.get_dim("nO"), model.get_dim("dirs")
     if outputs % directions:
         problem = Problem("field.form", "nO", str(outputs), "an even number", ("bi is True: each direction gives half of it",))

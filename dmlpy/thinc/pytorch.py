@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from thinc.api import Model
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.gate_order import GateOrder
@@ -15,8 +16,6 @@ from dmlpy.thinc.weights import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from thinc.api import Model
 
     from dmlpy.description.gate_order import Cell
 
@@ -37,6 +36,8 @@ def from_pytorch(model: Model[Any, Any], *, dropout: float = 0.0) -> Model[Any, 
     """
     import torch
 
+    if not isinstance(model, Model):
+        raise DescError("from_pytorch", [Problem("field.form", "model", brief(model), _KINDS)])
     wrapped = [getattr(shim, "_model", None) for node in nodes_of(model) for shim in node.shims]
     networks = [network for network in wrapped if isinstance(network, torch.nn.RNNBase)]
     if len(networks) != 1:

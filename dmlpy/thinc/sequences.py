@@ -245,4 +245,9 @@ def batch_of(xp: Any, value: Any) -> Batch:
         return _ListBatch(xp, value)
     if len(getattr(value, "shape", ())) == 3:
         return _ArrayBatch(xp, value)
-    raise _error(Problem("field.form", "X", brief(value), _FORMS))
+    remedy = None
+    if isinstance(value, tuple):
+        remedy = "make it a list: list(X)"
+    elif len(getattr(value, "shape", ())) == 2:
+        remedy = "one sequence is a list of one array: [X]; within with_array a layer sees no sequences, so put it outside"
+    raise _error(Problem("field.form", "X", brief(value), _FORMS, remedy=remedy))
