@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,6 +71,7 @@ class GraphBuilder:
             CompileError: operators that break rules, with the lines of the script that made them.
             DescError: an output that is an input, or an input under another desc: DirectMLX throws E_INVALIDARG.
         """
+        _check_listed("build", "outputs", outputs)
         wanted = [output for output in outputs if exists(output)]
         if problems := [_copy(index, output) for index, output in enumerate(outputs) if exists(output) and _is_input(output)]:
             raise DescError(f"build {caller_location()}", problems)
@@ -118,6 +120,8 @@ class Device:
             BindError: data of another number of bytes, or none for an input.
             DescError: an output that the model does not have.
         """
+        _check_listed("compute", "inputs", inputs)
+        _check_listed("compute", "outputs", outputs)
         stream = self.device.current_stream()
         memory = {name: self.device.upload(data, stream) for name, data in self._bytes(model, inputs).items()}
         given = {name: Buffer(item.pointer, item.size) for name, item in memory.items()}
@@ -137,7 +141,10 @@ class Device:
         wanted = model.compiled.inputs
         given: dict[str, np.ndarray[Any, Any]] = {}
         problems = []
-        for binding in inputs:
+        for index, binding in enumerate(inputs):
+            if hasattr(binding, "shape"):
+                found = f"{brief(binding)} without its input"
+                problems.append(Problem("bind.form", f"inputs[{index}]", found, "a Binding", remedy="Binding(expression, array)"))
             if not isinstance(binding, Binding) or not exists(binding.expr):
                 continue
             name, data = binding.expr._ref.producer.name, binding.data
@@ -157,6 +164,18 @@ class Device:
 
     def __repr__(self) -> str:
         return f"dml.Device on {'CPU' if self.device.memory_kind == 'cpu' else 'GPU'}"
+
+
+def _check_listed(call: str, name: str, given: object) -> None:
+    """Checks what is given for a list.
+
+    Raises:
+        DescError: it is a single expression or binding, or a mapping.
+    """
+    if isinstance(given, Expression | Binding | Mapping):
+        remedy = "Binding(expression, array) for each input" if isinstance(given, Mapping) else "put it in a list"
+        expected = "a list of Bindings" if name == "inputs" else "a list of expressions"
+        raise DescError(f"{call} {caller_location()}", [Problem("field.form", name, brief(given), expected, remedy=remedy)])
 
 
 def _is_input(output: Expression) -> bool:

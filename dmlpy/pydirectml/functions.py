@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,20 @@ class FusedActivation:
 _NONE = FusedActivation()
 
 
+def _fused(activation: FusedActivation) -> FusableDesc | None:
+    """The desc of what an operator's `fused_activation` is given.
+
+    Raises:
+        DescError: no `FusedActivation`, or one that cannot be fused.
+    """
+    if not isinstance(activation, FusedActivation):
+        name = getattr(activation, "name", activation)
+        remedy = f"FusedActivation(OperatorType.{name})" if name in OperatorType.__members__ else None
+        problem = Problem("field.form", "fused_activation", brief(name), "a FusedActivation", remedy=remedy)
+        raise DescError(f"fused_activation {caller_location()}", [problem])
+    return activation.desc()
+
+
 def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc) -> Expression:
     """An input of the graph that is built in the scope."""
     return scope._input(input_index, tensor_desc)
@@ -97,7 +111,7 @@ def convolution(
     windows = _fill(strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding)
     members: dict[str, Any] = {"mode": mode, "direction": direction, "group_count": group_count, "output_sizes": output_sizes or None}
     tensors = {"input_tensor": input, "filter_tensor": filter, "bias_tensor": bias}
-    fused = {"fused_activation": fused_activation.desc()}
+    fused = {"fused_activation": _fused(fused_activation)}
     return one("CONVOLUTION", **tensors, **members, **windows, **_fill(output_padding=output_padding), **fused)
 
 
@@ -139,7 +153,7 @@ def activation_tanh(input: Expression) -> Expression:
 
 def add(a: Expression, b: Expression, fused_activation: FusedActivation = _NONE) -> Expression:
     """ELEMENT_WISE_ADD1."""
-    return one("ELEMENT_WISE_ADD1", a_tensor=a, b_tensor=b, fused_activation=fused_activation.desc())
+    return one("ELEMENT_WISE_ADD1", a_tensor=a, b_tensor=b, fused_activation=_fused(fused_activation))
 
 
 def subtract(a: Expression, b: Expression) -> Expression:
@@ -175,7 +189,7 @@ def mean_variance_normalization(
     """MEAN_VARIANCE_NORMALIZATION1. Empty axes stand for the spatial ones, [2, 3] of 4 dimensions."""
     members: dict[str, Any] = {"axes": axes or range(2, len(input.sizes)), "normalize_variance": normalize_variance, "epsilon": epsilon}
     tensors = {"input_tensor": input, "scale_tensor": scale, "bias_tensor": bias}
-    return one("MEAN_VARIANCE_NORMALIZATION1", **tensors, **members, fused_activation=fused_activation.desc())
+    return one("MEAN_VARIANCE_NORMALIZATION1", **tensors, **members, fused_activation=_fused(fused_activation))
 
 
 def slice(input: Expression, input_window_offsets: Ints, input_window_sizes: Ints, input_window_strides: Ints) -> Expression:
@@ -201,7 +215,7 @@ def batch_normalization(
 ) -> Expression:
     """BATCH_NORMALIZATION."""
     tensors = {"input_tensor": input, "mean_tensor": mean, "variance_tensor": variance, "scale_tensor": scale, "bias_tensor": bias}
-    return one("BATCH_NORMALIZATION", **tensors, spatial=bool(spatial), epsilon=epsilon, fused_activation=fused_activation.desc())
+    return one("BATCH_NORMALIZATION", **tensors, spatial=bool(spatial), epsilon=epsilon, fused_activation=_fused(fused_activation))
 
 
 def local_response_normalization(
@@ -224,7 +238,7 @@ def gemm(
 ) -> Expression:
     """GEMM."""
     members: dict[str, Any] = {"trans_a": trans_a, "trans_b": trans_b, "alpha": alpha, "beta": beta}
-    return one("GEMM", a_tensor=a, b_tensor=b, c_tensor=c, **members, fused_activation=fused_activation.desc())
+    return one("GEMM", a_tensor=a, b_tensor=b, c_tensor=c, **members, fused_activation=_fused(fused_activation))
 
 
 def average_pooling(
@@ -287,7 +301,7 @@ def gru(
     tensors = {"input_tensor": input, "weight_tensor": weight, "recurrence_tensor": recurrence, "bias_tensor": bias}
     tensors |= {"hidden_init_tensor": hidden_init, "sequence_lengths_tensor": sequence_lengths}
     members: dict[str, Any] = {"direction": direction, "linear_before_reset": bool(linear_before_reset)}
-    sequence, single = make_expressions("GRU", **tensors, **members, activation_descs=[item.desc() for item in activation_descs])
+    sequence, single = make_expressions("GRU", **tensors, **members, activation_descs=[_fused(item) for item in activation_descs])
     wanted = OutputOptions(output_options)
     return GRUOutputs(
         sequence if wanted != OutputOptions.Single else Expression(), single if wanted != OutputOptions.Sequence else Expression()
@@ -300,5 +314,5 @@ def gather(input: Expression, indices: Expression, axis: int, index_dimensions: 
 
 
 def _fill(**arrays: Ints) -> dict[str, Ints]:
-    """The lists that are not empty; the others have defaults."""
-    return {name: array for name, array in arrays.items() if len(array)}
+    """The lists that are not empty; the others have defaults. What is no list is reported by the operator."""
+    return {name: array for name, array in arrays.items() if not isinstance(array, Sized) or len(array)}

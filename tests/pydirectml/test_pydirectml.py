@@ -460,3 +460,30 @@ def test_reinterpret_reads_the_same_memory() -> None:
     np.testing.assert_array_equal(found[1], -x[0].T)
     with pytest.raises(dmlpy.DescError, match="a desc of at most 96 bytes"):
         dml.reinterpret(a, dml.FLOAT32, [25])
+
+
+def test_single_objects_in_place_of_lists_and_bindings_are_refused() -> None:
+    device = dml.Device(use_gpu=False)
+    graph = dml.GraphBuilder(device)
+    x = dml.input_tensor(graph, 0, dml.TensorDesc(dml.TensorDataType.FLOAT32, [1, 1, 2, 2]))
+    y, data = dml.activation_relu(x), np.ones((2, 2), np.float32)
+    model, binding = graph.build(dml.ExecutionFlags.NONE, [y]), dml.Binding(x, data)
+    single: Any = y
+    for run in (lambda: graph.build(dml.ExecutionFlags.NONE, single), lambda: device.compute(model, [binding], single)):
+        with pytest.raises(dmlpy.DescError, match=r"outputs is <expr.*, expected a list of expressions(.|\n)*remedy: put it in a list"):
+            run()
+    wrong: Any
+    for wrong, remedy in ((binding, "put it in a list"), ({x: data}, r"Binding\(expression, array\) for each input")):
+        with pytest.raises(dmlpy.DescError, match=rf"inputs is .*, expected a list of Bindings(.|\n)*remedy: {remedy}"):
+            device.compute(model, wrong, [y])
+    wrong = [data]
+    with pytest.raises(dmlpy.BindError, match=r"inputs\[0\] is .* without its input, expected a Binding(.|\n)*input_0 is not given"):
+        device.compute(model, wrong, [y])
+    for wrong in (dml.OperatorType.ACTIVATION_RELU, "ACTIVATION_RELU"):
+        with pytest.raises(
+            dmlpy.DescError, match=r"expected a FusedActivation(.|\n)*remedy: FusedActivation\(OperatorType.ACTIVATION_RELU\)"
+        ):
+            dml.add(y, y, wrong)
+    wrong = 2
+    with pytest.raises(dmlpy.DescError, match="strides is 2, expected a sequence of integers"):
+        dml.max_pooling(x, [2, 2], wrong)
