@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.sized_arrays import SizedArray, SizedBytes
 from dmlpy.description.structs import Struct
 from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, active_examples, is_symbolic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from dmlpy.description.symbolic_sizes import Formulas
 
@@ -33,7 +34,10 @@ def example_of(item: Any) -> Any:
     """A copy of an object with the example's numbers in place of symbolic sizes, where these are of the record that is active."""
     copier = _Copier((), ())
     step = copier.add(item)
-    return item if step is None else copier.copy(active_examples(), [])[step]
+    if step is None:
+        return item
+    values = active_examples()
+    return _found(step, values, copier.copy(values, []))
 
 
 class SizedTemplate:
@@ -155,7 +159,7 @@ class SizedCopy:
         if values is None:
             template.is_narrow = True
             return None
-        found = derived.item if derived.step is None else derived.copier.copy(values, self._made)[derived.step]
+        found = derived.item if derived.step is None else _found(derived.step, values, derived.copier.copy(values, self._made))
         if is_new and not is_alike(found, compute(self.part(source), False)):
             template.forget(key)
             return None
@@ -187,19 +191,18 @@ class _Copier:
         return made
 
     def made(self, item: Any, made: list[Any]) -> Any:
-        """The copy of an object that was added, among what the steps made."""
+        """The copy of an object that was added and is no size, among what the steps made."""
         step = self._known[id(item)][1]
         return item if step is None else made[step]
 
     def add(self, item: Any) -> int | None:
-        """The step that makes a copy of an object; None if it holds no symbolic sizes.
+        """The step that makes a copy of an object, for `_found`; None if it holds no symbolic sizes.
 
         Raises:
             NoTemplateError: it is of no kind that is known.
         """
         if is_symbolic(item):
-            place = item.place
-            return self._step(lambda values, made: values[place])
+            return ~int(item.place)  # no step: half of what is copied are sizes
         known = self._known.get(id(item))
         if known is None:
             known = self._known[id(item)] = item, self._add(item)
@@ -230,51 +233,65 @@ class _Copier:
         raise NoTemplateError
 
     def _add_entries(self, item: Sequence[Any]) -> int | None:
-        changed = [(at, step) for at, entry in enumerate(item) if (step := self.add(entry)) is not None]
-        if not changed:
+        sizes, parts = self._changed(enumerate(item))
+        if not sizes and not parts:
             return None
         kind, entries = type(item), list(item)
 
         def make(values: Sequence[int], made: list[Any]) -> Any:
             found = entries.copy()
-            for at, step in changed:
+            for at, place in sizes:
+                found[at] = values[place]
+            for at, step in parts:
                 found[at] = made[step]
-            return kind(found)  # type: ignore[call-arg]
+            return found if kind is list else tuple(found)
 
         return self._step(make)
 
-    def _add_parts(self, parts: Mapping[Any, Any], make: Callable[[dict[Any, Any]], Any], *, is_shared: bool = True) -> int | None:
-        changed = [(name, step) for name, part in parts.items() if (step := self.add(part)) is not None]
-        if not changed and is_shared:
+    def _add_parts(self, members: Mapping[Any, Any], make: Callable[[dict[Any, Any]], Any], *, is_shared: bool = True) -> int | None:
+        sizes, parts = self._changed(members.items())
+        if not sizes and not parts and is_shared:
             return None
-        same = dict(parts)
+        same = dict(members)
 
         def copied(values: Sequence[int], made: list[Any]) -> Any:
             found = same.copy()
-            for name, step in changed:
+            for name, place in sizes:
+                found[name] = values[place]
+            for name, step in parts:
                 found[name] = made[step]
             return make(found)
 
         return self._step(copied)
 
+    def _changed(self, members: Iterable[tuple[Any, Any]]) -> tuple[list[tuple[Any, int]], list[tuple[Any, int]]]:
+        """The members that are symbolic sizes, with the places of these, and those that hold some, with the steps that copy them."""
+        steps = [(name, step) for name, member in members if (step := self.add(member)) is not None]
+        return [(name, ~step) for name, step in steps if step < 0], [(name, step) for name, step in steps if step >= 0]
+
+
+def _found(step: int, values: Sequence[int], made: Sequence[Any]) -> Any:
+    """What `_Copier.add` gave a step for: the value of a size, or what the step made."""
+    return values[~step] if step < 0 else made[step]
+
 
 def _known_properties(item: Struct) -> dict[str, Any]:
-    """The properties that copies take over: known without another comparison of sizes."""
-    return {name: getattr(item, name) for name in type(item).numbers if "_known_sizes" in item.__dict__}
+    """What copies take over: properties that are known without another comparison of sizes, and notes that hold for all sizes.
+
+    All copies are as valid as this struct: that follows from the record, as their numbers do.
+    """
+    properties = {name: getattr(item, name) for name in type(item).numbers if "_known_sizes" in item.__dict__}
+    if isinstance(item, OperatorDesc):
+        properties["has_bfloat16"] = item.has_bfloat16
+    return properties | {name: item.__dict__[name] for name in ("_valid_at", "_origins") if name in item.__dict__}
 
 
 def _maker_of_struct(item: Struct) -> Callable[[dict[str, Any]], Struct]:
-    """Makes structs with other members. All are as valid as this one: that follows from the record, as their numbers do."""
+    """Makes structs with other members."""
     kind, given = type(item), item.__pydantic_fields_set__
-    valid_at = frozenset(item.__dict__.get("_valid_at", ()))
-    origins = item.__dict__.get("_origins")
 
     def make(members: dict[str, Any]) -> Struct:
         made = kind.__new__(kind)
-        if valid_at:
-            members["_valid_at"] = {*valid_at}
-        if origins is not None:
-            members["_origins"] = origins
         made._adopt(members, given)
         return made
 

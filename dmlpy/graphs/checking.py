@@ -39,7 +39,7 @@ def check_graph(graph: GraphDesc, feature_level: Level = LATEST, *, strict: bool
         raise DescError("check", [Problem("field.form", "graph", brief(graph), "a Graph")])
     level = LATEST if feature_level is None else parse_level(feature_level)
     unlimited = feature_level is None
-    valid_at: set[tuple[FeatureLevel, bool, bool, bool]] = graph.__dict__.setdefault("_valid_at", set())
+    valid_at: frozenset[tuple[FeatureLevel, bool, bool, bool]] = graph.__dict__.get("_valid_at", frozenset())
     if (level, strict, lenient, unlimited) in valid_at:
         return []  # a graph never changes: it is checked once
     connections = _Connections(graph)
@@ -57,7 +57,7 @@ def check_graph(graph: GraphDesc, feature_level: Level = LATEST, *, strict: bool
     )
     problems = sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
     if not problems:
-        valid_at.add((level, strict, lenient, unlimited))
+        graph.__dict__["_valid_at"] = valid_at | {(level, strict, lenient, unlimited)}  # copies for other sizes share the set
     return problems
 
 

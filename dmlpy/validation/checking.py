@@ -22,7 +22,7 @@ from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, truncate
 from dmlpy.validation.doubts import doubtful_type, find_doubt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Set
 
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 """The least number that a 32-bit float rounds to infinity; a printed FLT_MAX lies between it and the largest float."""
@@ -100,7 +100,7 @@ def check(desc: OperatorDesc | Checkable, feature_level: Level = LATEST, *, stri
     found = _problems(desc, level, desc.sizes(), strict=strict, unlimited=unlimited)
     problems = sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
     if not problems:
-        _valid_at(desc).add((level, strict, unlimited))
+        _note_validity(desc, {(level, strict, unlimited)})
     return problems
 
 
@@ -109,18 +109,23 @@ def _is_unlimited(desc: OperatorDesc, without_level: bool) -> bool:
     return (without_level or desc.is_extension) and desc.has_bfloat16
 
 
-def _valid_at(desc: OperatorDesc) -> set[tuple[FeatureLevel, bool, bool]]:
+def _valid_at(desc: OperatorDesc) -> frozenset[tuple[FeatureLevel, bool, bool]]:
     """The levels at which a desc was found valid, each with whether the check was strict, and whether it might have BFLOAT16.
 
     A desc never changes: it is checked once.
     """
-    found: set[tuple[FeatureLevel, bool, bool]] = desc.__dict__.setdefault("_valid_at", set())
+    found: frozenset[tuple[FeatureLevel, bool, bool]] = desc.__dict__.get("_valid_at", frozenset())
     return found
+
+
+def _note_validity(desc: OperatorDesc, levels: Set[tuple[FeatureLevel, bool, bool]]) -> None:
+    """Adds levels in a new set: copies of the desc for other sizes share the old one."""
+    desc.__dict__["_valid_at"] = _valid_at(desc) | levels
 
 
 def keep_validity(original: OperatorDesc, changed: OperatorDesc) -> None:
     """Notes that a desc is valid where another one is, from which it differs only by flags that not every operator takes being gone."""
-    _valid_at(changed).update(_valid_at(original))
+    _note_validity(changed, _valid_at(original))
 
 
 def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
@@ -149,10 +154,12 @@ def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
 
 
 def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
-    at, valid = (LATEST if desc.is_extension else level, False, _is_unlimited(desc, False)), _valid_at(desc)
-    if at not in valid and next(_problems(desc, at[0], known, strict=False, unlimited=at[2]), None) is None:
-        valid.add(at)
-    return at in valid
+    at = LATEST if desc.is_extension else level, False, _is_unlimited(desc, False)
+    if at not in _valid_at(desc):
+        if next(_problems(desc, at[0], known, strict=False, unlimited=at[2]), None) is not None:
+            return False
+        _note_validity(desc, {at})
+    return True
 
 
 def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool, unlimited: bool) -> Iterator[Problem]:

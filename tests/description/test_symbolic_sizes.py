@@ -15,6 +15,8 @@ from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.sized_copies import SizedTemplate
 from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, are_symbolic, slice_indices
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.operators.activation import ActivationReluDesc
+from dmlpy.validation.checking import check
 
 EXAMPLE = (12, 5)
 OTHERS = ((7, 3), (30, 8), (13, 5), (100, 99), (6, 1), (3, 7))
@@ -137,6 +139,20 @@ def test_symbolic_sizes_are_integers_for_isinstance_and_texts() -> None:
     assert isinstance(size, int)
     assert f"{size} {size!r} {size + 1:>3}" == "6 6   7"
     assert record.end_stage() is not None
+
+
+def test_copies_are_as_valid_as_their_template_each_for_itself() -> None:
+    record = SizeRecord([5])
+    with record.active():
+        tensor = TensorDesc(data_type=DataType.FLOAT32, sizes=[2, *record.symbols])
+        desc = ActivationReluDesc(input_tensor=tensor, output_tensor=tensor)
+        assert not check(desc, "3.0")
+    template = SizedTemplate(record, desc)
+    one, other = (copy.item for size in (6, 7) if (copy := template.copy([size])) is not None)
+    assert not check(one, "5.0")
+    known = [{level.name for level, *_ in each.__dict__["_valid_at"]} for each in (desc, one, other)]
+    assert known == [{"FL_3_0"}, {"FL_3_0", "FL_5_0"}, {"FL_3_0"}]
+    assert [each.__dict__.get("has_bfloat16") for each in (one, other)] == [False, False], "known without another look at the tensors"
 
 
 def test_a_desc_with_symbolic_sizes_is_copied_with_numbers() -> None:
