@@ -121,6 +121,20 @@ def test_a_node_behind_a_view_waits_for_what_the_view_is_of() -> None:
     assert report.order.index("large") < report.order.index("end")
 
 
+def test_no_order_is_searched_if_a_node_alone_fills_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last product reads both halves of it. What nodes write in place of others counts as nothing: no output of GEMM does."""
+    g = dml.GraphBuilder("products")
+    x = g.input("x", tensor(1, 1, 16, 16))
+    first = g.add(dml.GEMMDesc, "first", a_tensor=x, b_tensor=x)
+    left = g.add(dml.GEMMDesc, "left", a_tensor=first, b_tensor=x)
+    right = g.add(dml.GEMMDesc, "right", a_tensor=x, b_tensor=x, trans_b="TRANSPOSE")
+    g.output("y", g.add(dml.GEMMDesc, "last", a_tensor=left, b_tensor=right))
+    graph = g.build()
+    monkeypatch.setattr(TaskGraph, "order", lambda work, given: pytest.fail("an order is searched"))
+    report = dml.compile(graph, "numpy").explain_plan()
+    assert (report.order, report.memory.size) == (("first", "left", "right", "last"), 2 * 16 * 16 * 4)
+
+
 def test_most_graphs_with_branches_need_less_than_in_the_given_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The networks here are in an order that cannot be improved."""
     graphs = [*(build() for build in NETWORKS.values()), *(random_graph(1000 + seed, nodes=16) for seed in range(12))]

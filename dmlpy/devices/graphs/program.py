@@ -151,7 +151,7 @@ def _is_chain(program: GraphProgram) -> bool:
 
 def _lighter_order(given: GraphProgram, buffers: BufferAssignment) -> tuple[int, ...]:
     """An order of the nodes in which they need less memory at once, if one is found."""
-    ir, writers = given.ir, _writers(buffers)
+    ir = given.ir
     sizes: dict[Hashable, int] = {}
 
     def in_block(sources: Iterable[Source]) -> list[Source]:
@@ -160,15 +160,33 @@ def _lighter_order(given: GraphProgram, buffers: BufferAssignment) -> tuple[int,
         sizes.update({root: aligned(max(1, buffers.extent(root))) for root in roots if root not in sizes})
         return roots
 
-    tasks = {}
+    reads = {step.node: _read(ir, step.node) for step in given.steps}
+    writes = {step.node: buffers.outputs(step.node) for step in given.steps}
+    blocks = {step.node: frozenset(in_block((*reads[step.node], *writes[step.node]))) for step in given.steps}
+    in_place = [step.node for step in given.steps if type(ir.operators[step.node]).in_place]
+    outside: set[Source] = set()
+    """What may lie in the memory of the graph's outputs, since a node overwrites it with one, or with what another overwrites."""
+    for node in reversed(in_place):
+        if any(output in given.direct or output in outside for output in writes[node]):
+            outside.update(map(buffers.root, reads[node]))
+    shared = {node: outside.union(writes[node]) for node in in_place}
+    alone = (
+        sum(sizes[root] for root in blocks[step.node] - shared.get(step.node, outside)) + aligned(step.temporary) for step in given.steps
+    )
+    if max(alone, default=0) >= given.plan.size:  # no order needs less
+        return buffers.order
+    tasks, writers = {}, _writers(buffers)
     for step in given.steps:
-        desc, written = ir.operators[step.node], buffers.outputs(step.node)
-        read = [ir.reads[step.node, slot.place] for slot in desc.input_slots() if slot.tensor is not None]
-        replaced = {output: in_block(buffers.replaceable(step.node, output)) for output in in_block(written)}
-        after = frozenset(node for source in read for node in writers.get(source[0], ()))
-        blocks = frozenset(in_block((*read, *written)))
-        tasks[step.node] = Task(after, blocks, aligned(step.temporary), {output: roots for output, roots in replaced.items() if roots})
+        replaced = {output: in_block(buffers.replaceable(step.node, output)) for output in in_block(writes[step.node])}
+        after = frozenset(node for source in reads[step.node] for node in writers.get(source[0], ()))
+        overwritten: dict[Hashable, list[Source]] = {output: roots for output, roots in replaced.items() if roots}
+        tasks[step.node] = Task(after, blocks[step.node], aligned(step.temporary), overwritten)
     return TaskGraph(tasks, sizes, in_block(copy.source for copy in given.copies)).order(buffers.order)
+
+
+def _read(ir: GraphIR, node: int) -> list[Source]:
+    """The values that a node reads."""
+    return [ir.reads[node, slot.place] for slot in ir.operators[node].input_slots() if slot.tensor is not None]
 
 
 def _writers(buffers: BufferAssignment) -> dict[int | None, frozenset[int]]:
@@ -177,9 +195,7 @@ def _writers(buffers: BufferAssignment) -> dict[int | None, frozenset[int]]:
     views = frozenset(buffers.views)
     for index in buffers.ir.order():
         if index in views:
-            slots = buffers.ir.operators[index].input_slots()
-            sources = (buffers.ir.reads[index, slot.place] for slot in slots if slot.tensor is not None)
-            found[index] = frozenset(node for source in sources for node in found.get(source[0], ()))
+            found[index] = frozenset(node for source in _read(buffers.ir, index) for node in found.get(source[0], ()))
         else:
             found[index] = frozenset([index])
     return found
