@@ -210,10 +210,5 @@ def _size_of(is_half: bool) -> int:
 
 
 def _encode(instructions: Sequence[_Encoded]) -> np.ndarray[Any, Any]:
-    encoded = np.zeros(len(instructions), EncodedInstruction.dtype)
-    names = ("code", "result", "x", "y", "row", "column", "a", "b", "formats")
     with np.errstate(over="ignore"):
-        for at, instruction in enumerate(instructions):
-            for name, value in zip(names, instruction, strict=True):
-                encoded[name][at] = value
-    return encoded
+        return np.array(instructions, EncodedInstruction.dtype)
