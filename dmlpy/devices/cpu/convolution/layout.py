@@ -153,10 +153,10 @@ class InputTileLayout:
 
     def offsets(self) -> Array:
         """For each tap the bytes from a position to the element that it reads."""
-        rows, lower = np.divmod(np.arange(self.taps[0], dtype=np.int64)[:, None] * self.dilations[0], self.strides[0])
-        columns, right = np.divmod(np.arange(self.taps[1], dtype=np.int64) * self.dilations[1], self.strides[1])
-        subplanes = lower * self.strides[1] + right
-        return (((subplanes * self.subplane_rows + rows) * self.pitch + columns) * FLOAT_BYTES).ravel()
+        (down, right), (over, along), subplane = self.strides, self.dilations, self.subplane_rows * self.pitch
+        rows = [at // down * self.pitch + at % down * right * subplane for at in (tap * over for tap in range(self.taps[0]))]
+        columns = [at // right + at % right * subplane for at in (tap * along for tap in range(self.taps[1]))]
+        return np.add.outer(np.array(rows, np.int64), np.array(columns, np.int64)).ravel() * FLOAT_BYTES  # few: NumPy would take longer
 
 
 class ConvolutionParameters(CountedParameters):
