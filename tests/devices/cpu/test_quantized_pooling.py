@@ -21,6 +21,7 @@ ROWS: dict[str, Any] = {
     "padding does not count": ((2, 3, 9, 21), (5, 11), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), False),
     "dilated": ((1, 2, 11, 40), (4, 20), (3, 2), (2, 2), (2, 3), (1, 2), (0, 0), True),
     "whole images": ((2, 5, 7, 7), (1, 1), (7, 7), (1, 1), (1, 1), (0, 0), (0, 0), True),
+    "dilated windows of the sizes of images": ((2, 5, 3, 4), (1, 1), (3, 4), (1, 1), (2, 1), (0, 0), (2, 0), False),
     "windows in padding alone": ((1, 2, 3, 4), (7, 8), (1, 1), (1, 1), (1, 1), (2, 2), (2, 2), False),
 }
 

@@ -98,9 +98,10 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
         counted = [along.padded if desc.include_padding else along.inside for along in (rows, columns)]
         divisors = [_sum_of_taps(taps) for taps in counted]
         counts = [_sum_of_taps(taps) for taps in (rows.inside, columns.inside)]
-        if tuple(out) == (1, 1) and tuple(window) == tuple(spatial) and tuple(pads) == (0, 0) and source[3] == spatial[1] * source[4]:
+        whole = tuple(out) == (1, 1) and tuple(window) == tuple(spatial) and tuple(pads) == (0, 0) and tuple(dilations) == (1, 1)
+        if whole and source[3] == spatial[1] * source[4]:
             # A window over the whole of an image without gaps: one row.
-            spatial, window, dilations = [1, prod(spatial)], (1, prod(spatial)), (1, dilations[1])
+            spatial, window = [1, prod(spatial)], (1, prod(spatial))
             divisors = counts = [np.ones(1), np.array([float(spatial[1])])]
         sizes = ("height", "width", "out_height", "out_width", "window_y", "window_x")
         names = (*sizes, "stride_y", "stride_x", "dilation_y", "dilation_x", "pad_y", "pad_x")
