@@ -11,6 +11,8 @@ from dmlpy.description.bfloat16_numbers import numpy_type
 
 _BFLOAT = 4
 """kDLBfloat of dlpack.h."""
+_MAJOR = 1
+"""The major version of DLPack that is read."""
 _READ_ONLY = 1
 """DLPACK_FLAG_BITMASK_READ_ONLY."""
 
@@ -52,7 +54,7 @@ def _function(name: str, result: Any, *arguments: Any) -> Any:
 
 
 capsule_name = _function("PyCapsule_GetName", ctypes.c_char_p)
-_pointer = _function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_char_p)
+capsule_pointer = _function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_char_p)
 
 
 class _Held:
@@ -68,18 +70,23 @@ def bfloat16_array(array: Any) -> np.ndarray[Any, Any]:
 
     Raises:
         TypeError: it has another type.
+        BufferError: its capsule is consumed, or its layout is that of another major version of DLPack.
     """
     try:
-        capsule = array.__dlpack__(max_version=(1, 0))
+        capsule = array.__dlpack__(max_version=(_MAJOR, 0))
     except TypeError:  # a producer older than version 1.0
         capsule = array.__dlpack__()
     name = capsule_name(capsule)
-    address, read_only = _pointer(capsule, name), False
+    address, read_only = capsule_pointer(capsule, name), False
     if name == b"dltensor_versioned":
         versioned = _Versioned.from_address(address)
+        if versioned.major != _MAJOR:  # only the version and the deleter are then where they are here
+            raise BufferError(f"its DLPack tensor is of version {versioned.major}.{versioned.minor}, expected {_MAJOR}")
         tensor, read_only = versioned.tensor, bool(versioned.flags & _READ_ONLY)
-    else:
+    elif name == b"dltensor":
         tensor = _Tensor.from_address(address)
+    else:  # another consumer owns its memory, and may have freed it
+        raise BufferError(f"its DLPack capsule is named {name.decode()!r}, expected one that nothing has consumed")
     if (tensor.code, tensor.bits, tensor.lanes) != (_BFLOAT, 16, 1):
         raise TypeError(f"its DLPack type has code {tensor.code}, {tensor.bits} bits and {tensor.lanes} lanes, which is not BFLOAT16")
     sizes = tuple(tensor.shape[: tensor.ndim])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 from onnx.helper import (
+    make_graph,
     make_node,
     make_optional_type_proto,
     make_tensor_sequence_value_info,
@@ -147,6 +148,18 @@ class Foreign:
 
 def test_arrays_of_other_libraries_are_taken(any_device: dml.Device) -> None:
     check(chain().compile(any_device)({"x": Foreign(given(3))}), given(3))
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_a_matrix_is_a_plain_array() -> None:
+    """Rows of NumPy's matrix have two dimensions, which a loop over rows would hand on."""
+    step = [make_node("Add", ["s", "row"], ["next"])]
+    types = [make_value_info(name, make_tensor_type_proto(TensorProto.FLOAT, [3])) for name in ("s", "row", "next")]
+    scan = make_node("Scan", ["start", "x"], ["y"], body=make_graph(step, "body", types[:2], types[2:]), num_scan_inputs=1)
+    loaded = onnx.load(model([scan], {"start": [3], "x": [2, 3]}, ["y"]), limits=onnx.Limits(unrolled=0))
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = loaded.compile("numpy")(start=np.zeros(3, np.float32), x=np.asmatrix(x))["y"]
+    np.testing.assert_array_equal(found, x.sum(0), strict=True)
 
 
 def listed(*nodes: Any, outputs: Sequence[str]) -> onnx.CompiledModel:

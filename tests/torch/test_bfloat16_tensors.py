@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from onnx import TensorProto, helper
 
 import dmlpy as dml
 from dmlpy import eager, onnx
+from dmlpy.description import dlpack
 from tests.support.onnx_models import model
 
 torch: Any = pytest.importorskip("torch")
@@ -50,3 +52,28 @@ def test_calls_and_models_take_tensors() -> None:
     types = {"x": TensorProto.BFLOAT16, "y": TensorProto.BFLOAT16}
     compiled = onnx.load(model(nodes, {"x": [3, 8]}, ["y"], opset=16, types=types)).compile("numpy")
     assert compiled(x=given)["y"].astype("float32").tolist() == given.relu().tolist()
+
+
+class Capsule:
+    """A producer that gives a capsule that it has already given to another consumer, or made for a later version of DLPack."""
+
+    dtype = torch.bfloat16
+
+    def __init__(self, *, consumed: bool) -> None:
+        self._capsule = torch.zeros(2, 3).bfloat16().__dlpack__(max_version=(1, 0))
+        self._major = ctypes.c_uint32.from_address(dlpack.capsule_pointer(self._capsule, b"dltensor_versioned"))
+        self._consumer = torch.from_dlpack(self._capsule) if consumed else None
+        self._major.value = 1 if consumed else 2
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+
+@pytest.mark.parametrize(("consumed", "told"), [(True, "named 'used_dltensor_versioned'"), (False, "of version 2")])
+def test_capsules_that_may_not_be_read_are_refused(consumed: bool, told: str) -> None:
+    """Their memory may be freed, or lie elsewhere."""
+    with pytest.raises(dml.DescError, match=told):
+        dml.TensorDesc.of(Capsule(consumed=consumed))

@@ -53,7 +53,7 @@ def receive(name: str, value: Value, given: Any, device: Device) -> tuple[Any, l
 def to_array(array: Any, device: Device) -> Any:
     """An input as an array of NumPy or of the device: DLPack arrays are viewed in place, others are converted."""
     if isinstance(array, np.ndarray):
-        return array
+        return np.asarray(array)  # of a subclass, whose rows or products are others, the plain array
     array = resolved(array)
     own = isinstance(getattr(array, "dtype", None), np.dtype)
     if device.memory_kind == "cuda" and own and hasattr(array, "__cuda_array_interface__"):
