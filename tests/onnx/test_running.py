@@ -150,6 +150,16 @@ def test_arrays_of_other_libraries_are_taken(any_device: dml.Device) -> None:
     check(chain().compile(any_device)({"x": Foreign(given(3))}), given(3))
 
 
+def test_arrays_at_any_address_are_taken(any_device: dml.Device) -> None:
+    """Larger than what is copied between runs anyway; the sizes recur, so that graphs are bound together."""
+    memory = np.zeros(4 * 3 * 4000 + 1, np.uint8)
+    x = memory[1:].view(np.float32).reshape(4000, 3)
+    x[...] = np.random.default_rng(7).standard_normal(x.shape)
+    compiled = onnx.load(model([make_node("Relu", ["x"], ["y"])], {"x": ["t", 3]}, ["y"])).compile(any_device)
+    for given in (x, Foreign(x), x, x):
+        np.testing.assert_array_equal(compiled(x=given)["y"], np.maximum(x, 0))
+
+
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_a_matrix_is_a_plain_array() -> None:
     """Rows of NumPy's matrix have two dimensions, which a loop over rows would hand on."""

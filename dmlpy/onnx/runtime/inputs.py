@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from onnx import TypeProto
 
     from dmlpy.devices import Device
-    from dmlpy.onnx.loading.values import Value
+    from dmlpy.onnx.loading.values import Array, Value
 
 _CPU = 1
 """DLPack's number for the host's memory."""
@@ -53,7 +53,7 @@ def receive(name: str, value: Value, given: Any, device: Device) -> tuple[Any, l
 def to_array(array: Any, device: Device) -> Any:
     """An input as an array of NumPy or of the device: DLPack arrays are viewed in place, others are converted."""
     if isinstance(array, np.ndarray):
-        return np.asarray(array)  # of a subclass, whose rows or products are others, the plain array
+        return _aligned(np.asarray(array))  # of a subclass, whose rows or products are others, the plain array
     array = resolved(array)
     own = isinstance(getattr(array, "dtype", None), np.dtype)
     if device.memory_kind == "cuda" and own and hasattr(array, "__cuda_array_interface__"):
@@ -61,11 +61,16 @@ def to_array(array: Any, device: Device) -> Any:
     if (place := dlpack_device(array)) is not None:
         try:
             if place[0] == _CPU:
-                return bfloat16_array(array) if holds_bfloat16(array) else np.from_dlpack(array)
+                return _aligned(bfloat16_array(array) if holds_bfloat16(array) else np.from_dlpack(array))
             return device.view(_DlpackArray(array)).owner
         except (BufferError, RuntimeError, TypeError):
             pass  # read-only memory, types that NumPy has under other names, memory of another device
     return np.asarray(device.to_host(array))
+
+
+def _aligned(array: Array) -> Array:
+    """The array, or a copy if its elements lie at addresses where kernels do not read them, as those of a field in a file may."""
+    return array if array.flags.aligned else array.copy()
 
 
 def to_sequence(name: str, value: Value, given: Any, device: Device) -> tuple[Any, list[Problem]]:
