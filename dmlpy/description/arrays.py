@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 _TWO_BYTES = np.dtype("V2")
+_MASKED = "masked arrays are not supported: give what stands for masked elements, as by .filled(0)"
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,7 @@ def view(array: Any) -> ArrayView:
     if type(array) is np.ndarray:
         return _host_view(array, array)
     try:
-        if isinstance(array, np.ma.MaskedArray):
-            raise TypeError("masked arrays are not supported")
+        refuse_mask(array)
         found = _foreign_view(array)
     except TypeError:
         raise
@@ -81,6 +82,17 @@ def view(array: Any) -> ArrayView:
     if found is None:
         raise TypeError("only NumPy's and CuPy's arrays, and what has __dlpack__ or __cuda_array_interface__, can be read in place")
     return found
+
+
+def refuse_mask(array: Any) -> None:
+    """Refuses NumPy's masked arrays, whose masked elements have no values.
+
+    Raises:
+        TypeError: the array is one.
+    """
+    masked = sys.modules.get("numpy.ma")  # which NumPy imports when it is first named
+    if masked is not None and isinstance(array, masked.MaskedArray):
+        raise TypeError(_MASKED)
 
 
 def resolved(array: Any) -> Any:
@@ -179,7 +191,7 @@ def interface_type(array: Any, typestr: str) -> np.dtype[Any]:
 
 def _cuda_view(array: Any, interface: dict[str, Any]) -> ArrayView:
     if interface.get("mask") is not None:
-        raise TypeError("masked arrays are not supported")
+        raise TypeError(_MASKED)
     dtype = interface_type(array, interface["typestr"])
     shape = tuple(operator.index(size) for size in interface["shape"])
     strides = interface.get("strides")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.description.arrays import refuse_mask
 from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, DmlError, Problem
 
@@ -27,6 +28,7 @@ def found_array(
 ) -> np.ndarray[Any, Any] | None:
     """Reads an array of numbers with `read`; if it is wrong, a problem is added and the result is None."""
     try:
+        refuse_mask(value)
         array = read(value)
     except DmlError:
         raise

@@ -150,6 +150,8 @@ def _type_problems(name: str, array: Native, first: str, dtype: Any) -> list[Pro
 
 
 def _remedy(array: Any) -> str | None:
+    if isinstance(array, np.ma.MaskedArray):
+        return "masked arrays are not supported: give what stands for masked elements, as by .filled(0)"
     return "numpy.asarray(..., numpy.float32)" if isinstance(array, list | tuple | float | int) else None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import ModelProto, helper, numpy_helper
 
+from dmlpy.description.arrays import refuse_mask
 from dmlpy.description.coercion import brief
 from dmlpy.devices.graphs.ir import GraphIR
 from dmlpy.messages.naming import did_you_mean
@@ -110,6 +111,7 @@ class _Export:
             found, expected = f"{len(given)} bytes", f"at least {desc.extent_in_bytes}"
         else:
             try:
+                refuse_mask(given)
                 array = np.asarray(given)
             except Exception as error:  # other libraries' code
                 why = (f"{type(error).__name__}: {error}",)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.arrays import refuse_mask
 from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import DescError, Problem
@@ -99,6 +100,7 @@ def _known_value(name: str, declared: Value, given: Any) -> tuple[Value, list[Pr
     """An input with these elements, or why they are not those of the input."""
     path = f"constants[{name!r}]"
     try:
+        refuse_mask(given)
         array = np.asarray(given)
         if array.dtype.kind == "U":
             array = array.astype(object)  # as the package onnx holds texts

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.arrays import dlpack_device, resolved
+from dmlpy.description.arrays import dlpack_device, refuse_mask, resolved
 from dmlpy.description.bfloat16_numbers import holds_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.dlpack import bfloat16_array
@@ -53,6 +53,7 @@ def receive(name: str, value: Value, given: Any, device: Device) -> tuple[Any, l
 def to_array(array: Any, device: Device) -> Any:
     """An input as an array of NumPy or of the device: DLPack arrays are viewed in place, others are converted."""
     if isinstance(array, np.ndarray):
+        refuse_mask(array)
         return _aligned(np.asarray(array))  # of a subclass, whose rows or products are others, the plain array
     array = resolved(array)
     own = isinstance(getattr(array, "dtype", None), np.dtype)
