@@ -10,8 +10,8 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.code import declared
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
-from dmlpy.devices.cpu.load_store import IrLoadStore, LoadStore
+from dmlpy.devices.cpu.compiler.functions import intrinsic
+from dmlpy.devices.cpu.load_store import IrLoadStore, LoadStore, counted
 from dmlpy.devices.cpu.simd import FLOAT, INDEX, lanes_below, simd_of
 
 if TYPE_CHECKING:
@@ -62,20 +62,7 @@ def bfloat16_load_store(isa: Isa) -> LoadStore:
         types.void(address, vector, types.int64), lambda builder, at, value, count: _write_first(isa, builder, value, at, count)
     )
     load_one, store_one = _intrinsic(one(address), _one), _intrinsic(types.void(address, one), _write_one)
-
-    @jit
-    def read(address: Any, count: Any) -> Any:
-        if count >= lanes:
-            return load(address)
-        return load_some(address, count)
-
-    @jit
-    def write(address: Any, value: Any, count: Any) -> None:
-        if count >= lanes:
-            store(address, value)
-        else:
-            store_some(address, value, count)
-
+    read, write = counted(lanes, load, load_some, store, store_some)
     return LoadStore(_BYTES, read, write, load_one, store_one)
 
 

@@ -49,6 +49,23 @@ def load_store_of(halves: bool, isa: Isa) -> LoadStore:
     else:
         load, load_some, store, store_some = simd.load, simd.load_some, simd.store, simd.store_some
 
+    read, write = counted(lanes, load, load_some, store, store_some)
+    if halves:
+        return LoadStore(_HALF_BYTES, read, write, half_at, set_half)
+    return LoadStore(FLOAT_BYTES, read, write, float_at, set_float)
+
+
+def counted(lanes: int, load: Any, load_some: Any, store: Any, store_some: Any) -> tuple[Any, Any]:
+    """The kernels that load and store as many elements as are left: a whole vector, or its first ones.
+
+    Args:
+        lanes: elements of a vector.
+        load: loads a vector.
+        load_some: loads the first elements of one.
+        store: stores a vector.
+        store_some: stores the first elements of one.
+    """
+
     @jit
     def read(address: Any, count: Any) -> Any:
         if count >= lanes:
@@ -62,9 +79,7 @@ def load_store_of(halves: bool, isa: Isa) -> LoadStore:
         else:
             store_some(address, value, count)
 
-    if halves:
-        return LoadStore(_HALF_BYTES, read, write, half_at, set_half)
-    return LoadStore(FLOAT_BYTES, read, write, float_at, set_float)
+    return read, write
 
 
 @dataclass(frozen=True)
