@@ -30,8 +30,8 @@ _TILES_PER_THREAD = 4
 """Tiles for each thread."""
 
 
-class IndexedPoolingParameters(CountedParameters):
-    """The parameters of both kernels. A tile is some of the planes: channels of images."""
+class WindowParameters(CountedParameters):
+    """The planes of a pooling and its windows. A tile is some of the planes: channels of images."""
 
     planes: Count = field("channels of all images")
     channels: Count = field("channels of an image")
@@ -47,6 +47,11 @@ class IndexedPoolingParameters(CountedParameters):
     dilation_x: Count = field("columns from a tap of the window to the next")
     pad_y: Count = field("rows of padding above the input")
     pad_x: Count = field("columns of padding left of the input")
+
+
+class IndexedPoolingParameters(WindowParameters):
+    """The parameters of both kernels."""
+
     input: Address = field("the input x")
     input_image: Bytes = field("from an image of x to the next")
     input_channel: Bytes = field("from a channel of x to the next")

@@ -9,8 +9,9 @@ import numpy as np
 
 from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.pooling.index_plan import WindowParameters
 from dmlpy.devices.cpu.quantized.products import ALIGNMENT, is_signed
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -33,23 +34,9 @@ _ZERO = np.zeros(1, np.uint8)
 """The zero point that no tensor gives."""
 
 
-class BytePoolingParameters(CountedParameters):
-    """The parameters of the kernel. A tile is some of the planes: channels of images."""
+class BytePoolingParameters(WindowParameters):
+    """The parameters of the kernel."""
 
-    planes: Count = field("channels of all images")
-    channels: Count = field("channels of an image")
-    height: Count = field("rows of the input")
-    width: Count = field("columns of the input")
-    out_height: Count = field("rows of positions")
-    out_width: Count = field("positions of a row")
-    window_y: Count = field("rows of the window")
-    window_x: Count = field("columns of the window")
-    stride_y: Count = field("rows from a position of the window to the next below")
-    stride_x: Count = field("columns from a position of the window to the next")
-    dilation_y: Count = field("rows from a tap of the window to the next below")
-    dilation_x: Count = field("columns from a tap of the window to the next")
-    pad_y: Count = field("rows of padding above the input")
-    pad_x: Count = field("columns of padding left of the input")
     input: Address = field("the input")
     input_image: Bytes = field("from an image of the input to the next")
     input_channel: Bytes = field("from a channel of the input to the next")
