@@ -28,7 +28,7 @@ from dmlpy.validation.doubts import why_uncomputed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from dmlpy.devices.graphs import BufferAssignment, CompiledGraph
+    from dmlpy.devices.graphs import BufferAssignment, CompiledGraph, GraphProgram
     from dmlpy.graphs import Graph
 
 Flags = ExecutionFlags | str | int
@@ -154,9 +154,13 @@ def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel | 
     if plan is None:
         raise CompileError(desc.c_name, [_not_built(desc, device, uncomputed)], HResult.E_NOTIMPL, desc)
     operator = CompiledOperator(desc, device, level, flags, with_owned_inputs(plan, desc, device))
-    if PLANS.isEnabledFor(logging.DEBUG):
-        PLANS.debug("%s on %s\n%s", desc.c_name, device.name, indent(operator.plan, "    "))
+    _log_plan(operator)
     return operator
+
+
+def _log_plan(operator: CompiledOperator) -> None:
+    if PLANS.isEnabledFor(logging.DEBUG):
+        PLANS.debug("%s on %s\n%s", operator.desc.c_name, operator.device.name, indent(operator.plan, "    "))
 
 
 def _not_built(desc: OperatorDesc, device: Device, uncomputed: str | None) -> Problem:
@@ -172,7 +176,7 @@ def _not_built(desc: OperatorDesc, device: Device, uncomputed: str | None) -> Pr
 def _compile_graph(
     graph: Graph, device: Device, level: FeatureLevel | None, flags: ExecutionFlags, *, fuse: bool, apart: bool = False
 ) -> CompiledGraph:
-    from dmlpy.devices.graphs import CompiledGraph, GraphIR, assign_buffers, compile_assigned
+    from dmlpy.devices.graphs import CompiledGraph, GraphIR, assign_buffers, compile_program, loaded_program
 
     found = only_errors(graph.check(level, lenient=True))
     problems = [problem for problem in found if not (apart and problem.code == "level.graph")]
@@ -183,21 +187,23 @@ def _compile_graph(
     def compile_node(desc: OperatorDesc) -> CompiledOperator:
         return _compile_operator(desc, device, level, flags).standing
 
+    program = None
     with suppress(CompileError):  # of some sizes only, which are compiled without the template
-        if (buffers := _buffers_by_template(graph, device, level, flags, compile_node, fuse=fuse)) is not None:
-            return compile_assigned(buffers, device, level, flags, compile_node, fuse=fuse)
-    ir = GraphIR.of(graph)
-    for index, desc in ir.operators.items():
-        try:
-            compile_node(desc)
-        except CompileError as error:
-            problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
-    if problems:
-        raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
-    return compile_assigned(assign_buffers(ir, device, compile_node, fuse=fuse), device, level, flags, compile_node, fuse=fuse)
+        program = _program_by_template(graph, device, level, flags, compile_node, fuse=fuse)
+    if program is None:
+        ir = GraphIR.of(graph)
+        for index, desc in ir.operators.items():
+            try:
+                compile_node(desc)
+            except CompileError as error:
+                problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
+        if problems:
+            raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
+        program = loaded_program(assign_buffers(ir, device, compile_node, fuse=fuse), compile_node)
+    return compile_program(program, device, level, flags, compile_node, fuse=fuse)
 
 
-def _buffers_by_template(
+def _program_by_template(
     graph: Graph,
     device: Device,
     level: FeatureLevel | None,
@@ -205,13 +211,20 @@ def _buffers_by_template(
     compile_node: Callable[[OperatorDesc], CompiledOperator],
     *,
     fuse: bool,
-) -> BufferAssignment | None:
-    """The buffers of a graph that is a copy of one with symbolic sizes; None if only the graph itself tells them."""
+) -> GraphProgram | None:
+    """The program of a graph that is a copy of one with symbolic sizes; None if only the graph itself tells it.
+
+    Where a plan depends on the numbers, the places of values at least follow from the template.
+    """
     if graph.template is None or not device.plans_all_sizes:
         return None
-    from dmlpy.description.sized_copies import example_of
+    from dmlpy.description.sized_copies import Kinds, example_of
     from dmlpy.description.symbolic_sizes import NoTemplateError
-    from dmlpy.devices.graphs import BufferAssignment, GraphIR, assign_buffers
+    from dmlpy.devices.graphs import BufferAssignment, GraphIR, assign_buffers, loaded_program
+    from dmlpy.devices.plan import PlanPart
+
+    def compile_anew(desc: OperatorDesc) -> CompiledOperator:
+        return _compile_operator.__wrapped__(desc, device, level, flags).standing
 
     def compile_example(desc: OperatorDesc) -> CompiledOperator:
         if problems := only_errors(check(desc, level)):
@@ -230,9 +243,18 @@ def _buffers_by_template(
             compiled(buffers.desc(index))
         return buffers
 
+    def plan(part: Graph, is_symbolic: bool) -> GraphProgram:
+        return loaded_program(assign(part, is_symbolic), compile_anew)
+
     copy, symbolic = graph.template
-    found: BufferAssignment | None = copy.derive((id(symbolic), device, level, flags, fuse), symbolic, assign, (BufferAssignment,))
-    return found
+    key, kinds = (id(symbolic), device, level, flags, fuse), Kinds((Device,), (PlanPart,), (BufferAssignment,))
+    program: GraphProgram | None = copy.derive((*key, device.planning_key()), symbolic, plan, kinds)
+    if program is not None:
+        for operator in program.operators:
+            _log_plan(operator)
+        return program
+    buffers: BufferAssignment | None = copy.derive(key, symbolic, assign, kinds)
+    return None if buffers is None else loaded_program(buffers, compile_node)
 
 
 # pickles

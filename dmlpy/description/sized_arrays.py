@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from dmlpy.description.symbolic_sizes import NoTemplateError, fix_all, is_symbolic
+from dmlpy.description.symbolic_sizes import NoTemplateError, example_size, fix_all, is_symbolic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -56,6 +56,29 @@ class SizedArray:
         made = cls(example, shape, compute)
         made.numbers = listed
         return made
+
+    @classmethod
+    def of_records(cls, records: Sequence[tuple[Any, ...]], dtype: np.dtype[np.void]) -> Any:
+        """An array of records: one of NumPy if no number in them is symbolic."""
+        listed = [tuple(map(example_size, record)) for record in records]
+        example = np.array(listed, dtype)
+        names = dtype.names or ()
+        places = [
+            (at, name, each.place)
+            for at, record in enumerate(records)
+            for name, each in zip(names, record, strict=True)
+            if is_symbolic(each)
+        ]
+        if not places:
+            return example
+
+        def compute(values: Sequence[int]) -> Array:
+            found = example.copy()
+            for at, name, place in places:
+                found[name][at] = values[place]
+            return found
+
+        return cls(example, example.shape, compute)
 
     @property
     def dtype(self) -> np.dtype[Any]:

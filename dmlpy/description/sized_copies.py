@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
+from functools import cached_property
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,13 +27,31 @@ _Step: TypeAlias = "Callable[[Sequence[int], list[Any]], Any]"
 Derivation: TypeAlias = "Callable[[Any, bool], Any]"
 """What makes an object of a part of a template, or of that part's copy: the second argument tells whether sizes are symbolic."""
 
-_WITHOUT_SIZES = (int, float, str, bytes, NoneType, Enum, np.ndarray)
+_WITHOUT_SIZES = (int, float, str, bytes, NoneType, Enum, np.ndarray, np.dtype, type)
 """The kinds of objects that hold no symbolic sizes."""
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Classes of objects, besides structs, dataclasses and containers, that an object may be made of.
+
+    Attributes:
+        shared: they hold no sizes.
+        fixed: they may hold sizes among their attributes, which do not change.
+        changing: the same, but their attributes change: each copy has its own dicts, lists and sets.
+    """
+
+    shared: tuple[type, ...] = ()
+    fixed: tuple[type, ...] = ()
+    changing: tuple[type, ...] = ()
+
+
+_NO_KINDS = Kinds()
 
 
 def example_of(item: Any) -> Any:
     """A copy of an object with the example's numbers in place of symbolic sizes, where these are of the record that is active."""
-    copier = _Copier((), ())
+    copier = _Copier(Kinds())
     step = copier.add(item)
     if step is None:
         return item
@@ -48,18 +67,14 @@ class SizedTemplate:
         item: the object.
         shared: further kinds of objects that hold no sizes.
 
-    Attributes:
-        is_narrow: whether something was not derived for some of its sizes: the example has an unusual property.
-
     Raises:
         NoTemplateError: the object depends on the numbers, or holds others of unknown kinds.
     """
 
     def __init__(self, record: SizeRecord, item: Any, shared: tuple[type, ...] = ()) -> None:
-        self._record, self._item, self._shared = record, item, shared
-        self.is_narrow = False
+        self._record, self._item = record, item
         self._formulas = _formulas(record)
-        self._copier = _Copier(shared, ())
+        self._copier = _Copier(Kinds(shared))
         self._copier.add(item)
         self._derived: dict[Hashable, _Derived | None] = {}
         self._lock = threading.Lock()
@@ -73,7 +88,7 @@ class SizedTemplate:
         except NoTemplateError:
             return None
 
-    def derived(self, key: Hashable, source: Any, compute: Callable[[Any], Any], kinds: tuple[type, ...]) -> _Derived | None:
+    def derived(self, key: Hashable, source: Any, compute: Callable[[Any], Any], kinds: Kinds) -> _Derived | None:
         """What a function makes of a part of the object; None if there is no template of that."""
         with self._lock:
             if key not in self._derived:
@@ -81,15 +96,15 @@ class SizedTemplate:
                 try:
                     with self._record.active():
                         found = compute(source)
-                    formulas, copier = _formulas(self._record), _Copier(self._shared, kinds, self._copier)
+                    formulas, copier = _formulas(self._record), _Copier(kinds, self._copier)
                     self._derived[key] = _Derived(formulas, copier, copier.add(found), found)
                 except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
                     self._record.end_stage()
             return self._derived[key]
 
-    def knows(self, key: Hashable) -> bool:
-        """Whether `derived` was asked for this."""
-        return key in self._derived
+    def known(self) -> Sequence[tuple[Hashable, _Derived]]:
+        """What was made of parts of the object so far."""
+        return [(key, derived) for key, derived in tuple(self._derived.items()) if derived is not None]
 
     def forget(self, key: Hashable) -> None:
         """Leaves something out that `derived` had."""
@@ -103,7 +118,11 @@ def _formulas(record: SizeRecord) -> Formulas:
     return found
 
 
-@dataclass(frozen=True)
+_TIMES_COMPARED = 2
+"""How many copies of what was made of a part are compared with what the function makes: the first may be for the example's sizes."""
+
+
+@dataclass
 class _Derived:
     """What was made of a part of a template.
 
@@ -112,12 +131,18 @@ class _Derived:
         copier: copies it.
         step: the step that makes the copy; None if it holds no sizes.
         item: the object itself.
+        compared: the numbers for which a copy was compared with what the function makes.
     """
 
     formulas: Formulas
     copier: _Copier
     step: int | None
     item: Any
+    compared: list[Sequence[int]] = field(default_factory=list)
+
+    def is_tested(self, values: Sequence[int]) -> bool:
+        """Whether its copies are known to be right, or at least the one for these numbers."""
+        return len(self.compared) >= _TIMES_COMPARED or values in self.compared
 
 
 class SizedCopy:
@@ -131,6 +156,17 @@ class SizedCopy:
 
     def __init__(self, template: SizedTemplate, values: list[int], made: list[Any]) -> None:
         self._template, self._values, self._made = template, values, made
+        self._numbers: dict[Hashable, list[int] | None] = {}
+        """The numbers in what was made of parts, where they were computed."""
+
+    def is_known(self) -> bool:
+        """Whether all that was made of the template so far follows for these sizes, too."""
+        return all(self._numbers_of(key, derived) is not None for key, derived in self._template.known())
+
+    def _numbers_of(self, key: Hashable, derived: _Derived) -> list[int] | None:
+        if key not in self._numbers:
+            self._numbers[key] = derived.formulas.values(self._values)
+        return self._numbers[key]
 
     def part(self, source: Any) -> Any:
         """The copy of a part of the template's object, by that one."""
@@ -141,28 +177,25 @@ class SizedCopy:
         """The copy of the whole object."""
         return self.part(self._template._item)
 
-    def derive(self, key: Hashable, source: Any, compute: Derivation, kinds: tuple[type, ...] = ()) -> Any:
+    def derive(self, key: Hashable, source: Any, compute: Derivation, kinds: Kinds = _NO_KINDS) -> Any:
         """What a function makes of the copy of a part; None if only the function itself can tell.
 
         Args:
             key: identifies the function and the part.
             source: the part of the template's object, which the function is applied to once for all sizes.
             compute: the function, of a part and whether its sizes are symbolic.
-            kinds: classes of objects in its result that hold sizes among their attributes, and may change these.
+            kinds: classes of objects in its result.
         """
-        template = self._template
-        is_new = not template.knows(key)
-        derived = template.derived(key, source, lambda part: compute(part, True), kinds)
-        if derived is None:
-            return None
-        values = derived.formulas.values(self._values)
-        if values is None:
-            template.is_narrow = True
+        derived = self._template.derived(key, source, lambda part: compute(part, True), kinds)
+        values = None if derived is None else self._numbers_of(key, derived)
+        if derived is None or values is None:
             return None
         found = derived.item if derived.step is None else _found(derived.step, values, derived.copier.copy(values, self._made))
-        if is_new and not is_alike(found, compute(self.part(source), False)):
-            template.forget(key)
-            return None
+        if not derived.is_tested(values):
+            if not is_alike(found, compute(self.part(source), False)):
+                self._template.forget(key)
+                return None
+            derived.compared.append(values)
         return found
 
 
@@ -170,13 +203,12 @@ class _Copier:
     """Copies objects with numbers in place of symbolic sizes; what holds none is shared by the copies.
 
     Args:
-        shared: further kinds of objects that hold no sizes.
-        kinds: classes of objects that hold sizes among their attributes.
+        kinds: classes of the objects.
         before: copies the objects that these were made of; its copies are used here.
     """
 
-    def __init__(self, shared: tuple[type, ...], kinds: tuple[type, ...], before: _Copier | None = None) -> None:
-        self._shared: tuple[type, ...] = (*_WITHOUT_SIZES, *shared)
+    def __init__(self, kinds: Kinds, before: _Copier | None = None) -> None:
+        self._shared: tuple[type, ...] = (*(_WITHOUT_SIZES if before is None else before._shared), *kinds.shared)
         self._kinds = kinds
         self._start = 0 if before is None else len(before._steps)
         self._steps: list[_Step] = []
@@ -216,19 +248,21 @@ class _Copier:
         kind = type(item)
         if kind in (SizedArray, SizedBytes):
             return self._step(lambda values, made: item.at(values))
-        if kind in (tuple, list):
+        if isinstance(item, self._shared) and not (isinstance(item, np.ndarray) and item.dtype.hasobject):
+            return None
+        if kind is list or isinstance(item, tuple):
             return self._add_entries(item)
         if kind is dict:
-            return self._add_parts(item, dict)
+            return self._add_parts(item, lambda parts: parts)
         if isinstance(item, Struct):
             return self._add_parts(item._members() | _known_properties(item), _maker_of_struct(item))
         if is_dataclass(item):
             return self._add_parts(vars(item), _maker(kind))
-        if kind in self._kinds:
+        if isinstance(item, self._kinds.changing):
             return self._add_parts(vars(item), _maker_of_changing(kind), is_shared=False)
+        if isinstance(item, self._kinds.fixed):
+            return self._add_parts(vars(item), _maker(kind))
         if kind in (set, frozenset) and not any(self.add(entry) is not None for entry in item):
-            return None
-        if isinstance(item, self._shared) and not (isinstance(item, np.ndarray) and item.dtype.hasobject):
             return None
         raise NoTemplateError
 
@@ -237,6 +271,7 @@ class _Copier:
         if not sizes and not parts:
             return None
         kind, entries = type(item), list(item)
+        of_list: Callable[[list[Any]], Any] = kind._make if hasattr(kind, "_make") else tuple
 
         def make(values: Sequence[int], made: list[Any]) -> Any:
             found = entries.copy()
@@ -244,7 +279,7 @@ class _Copier:
                 found[at] = values[place]
             for at, step in parts:
                 found[at] = made[step]
-            return found if kind is list else tuple(found)
+            return found if kind is list else of_list(found)
 
         return self._step(make)
 
@@ -301,7 +336,7 @@ def _maker_of_struct(item: Struct) -> Callable[[dict[str, Any]], Struct]:
 def _maker(kind: type) -> Callable[[dict[Any, Any]], Any]:
     def make(parts: dict[str, Any]) -> Any:
         made: Any = object.__new__(kind)
-        made.__dict__.update(parts)
+        object.__setattr__(made, "__dict__", parts)  # what a frozen dataclass refuses
         return made
 
     return make
@@ -329,4 +364,10 @@ def is_alike(one: object, other: object) -> bool:
         return all(is_alike(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
     if isinstance(one, Struct) or type(one).__eq__ is not object.__eq__:
         return bool(one == other)
-    return is_alike(vars(one), vars(other))
+    return is_alike(_uncached(one), _uncached(other))
+
+
+def _uncached(item: object) -> dict[str, Any]:
+    """The attributes of an object without those that follow from others when they are asked for."""
+    kind = type(item)
+    return {name: part for name, part in vars(item).items() if not isinstance(getattr(kind, name, None), cached_property)}

@@ -21,7 +21,7 @@ from dmlpy.messages.naming import nearest
 from dmlpy.messages.problems import DeviceError, RenamedWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -84,6 +84,10 @@ class Device(ABC):
     @abstractmethod
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         """The plan for a checked desc, or None if the device does not run this operator."""
+
+    def planning_key(self) -> Hashable:
+        """What its plans depend on besides descs and flags: those that were made with another key are not the same."""
+        return None
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
         """Whether a checked desc, which has this plan, can be one of several that run as one kernel, with independent elements."""

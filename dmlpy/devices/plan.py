@@ -116,7 +116,14 @@ def arrays_of(tensors: Mapping[str, TensorDesc], pointers: Pointers) -> dict[str
     return {name: array_at(pointers[name], desc.sizes, desc.data_type.numpy, desc.element_strides) for name, desc in descs.items()}
 
 
-class Layout:
+class PlanPart:
+    """Base class of what plans consist of, besides structs, dataclasses and arrays: nothing in it changes.
+
+    A plan for other sizes may be a copy of it with other numbers: see `description/sized_copies.py`.
+    """
+
+
+class Layout(PlanPart):
     """Named arrays packed one after another in one block of memory.
 
     Attributes:
@@ -156,7 +163,7 @@ def packing_of(desc: OperatorDesc, constants: Iterable[str], layout: Layout) -> 
     return type(desc), attributes, tuple((name, tensors[name]) for name in constants), tuple(layout.arrays.items())
 
 
-class Plan(ABC):
+class Plan(PlanPart, ABC):
     """The ordered work of one operator on one device.
 
     A plan is immutable and holds no tensor memory, so threads may share it. Memory is passed in as addresses that the
@@ -200,7 +207,7 @@ class Plan(ABC):
         """A key of how the constants are packed: plans of a class with equal keys pack alike. None if unknown."""
         return None
 
-    def load(self) -> None:  # noqa: B027  most plans need nothing
+    def load(self) -> None:
         """Prepares everything that launches need besides memory, such as kernels to compile; called before the first `bind`.
 
         A graph calls it once the plans that run are known.

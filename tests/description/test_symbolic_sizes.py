@@ -12,7 +12,7 @@ import pytest
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.sized_arrays import SizedArray
-from dmlpy.description.sized_copies import SizedTemplate
+from dmlpy.description.sized_copies import Kinds, SizedTemplate
 from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, are_symbolic, slice_indices
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationReluDesc
@@ -203,13 +203,38 @@ def test_what_is_derived_changes_without_its_copies() -> None:
     def derive(size: int) -> Any:
         copy = template.copy([size])
         assert copy is not None
-        return copy.derive("key", part, compute, (Changing,))
+        return copy.derive("key", part, compute, Kinds(changing=(Changing,)))
 
     first, second = derive(6), derive(10)
     first.note()
     assert (first.sizes, second.sizes) == ((13, 5), (21, 5))
     assert (first.seen, second.seen, derive(6).seen) == ({13: 1}, {}, {})
-    assert computed == [True, False], "the first copy is compared with what numbers give"
+    derive(14)
+    assert computed == [True, False, False], "the first copies are compared with what numbers give"
+
+
+def test_what_is_derived_is_compared_for_other_sizes_than_the_example() -> None:
+    """A number of the example, such as one in a text, is right in the first copy only."""
+    record = SizeRecord([6])
+    part = Part(record.symbols[0])
+    template = SizedTemplate(record, part)
+    for size, expected in ((6, "6 rows"), (6, "6 rows"), (7, None), (6, None)):
+        copy = template.copy([size])
+        assert copy is not None
+        assert copy.derive("key", part, lambda part, is_symbolic: f"{part.size} rows") == expected
+
+
+def test_what_is_derived_may_hold_for_fewer_sizes_than_its_template() -> None:
+    record = SizeRecord([6])
+    part = Part(record.symbols[0])
+    template = SizedTemplate(record, part)
+    known = []
+    for size in (6, 7, 2):
+        copy = template.copy([size])
+        assert copy is not None
+        assert copy.derive("key", part, lambda part, is_symbolic: "many" if part.size > 3 else "few") == ("many" if size > 3 else None)
+        known.append(copy.is_known())
+    assert known == [True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.isa import host_isa
-from dmlpy.devices.cpu.movement.plan import CONVERSIONS, Copy, CopyPlan, View
+from dmlpy.devices.cpu.movement.elements import Elements
+from dmlpy.devices.cpu.movement.plan import CONVERSIONS, Copy, CopyPlan
 from dmlpy.devices.numpy.array_functions import WholePlan
 from dmlpy.devices.numpy.plans import COMPUTE
 
@@ -32,7 +33,8 @@ class Conversion:
     """
 
     def __init__(self, target: Array, source: Array) -> None:
-        plan = CopyPlan([Copy(View("target", target), View("source", source))], CONVERSIONS)
+        parts = ("target", target), ("source", source)
+        plan = CopyPlan([Copy(*(Elements(place, own.dtype, own.shape, own.strides) for place, own in parts))], CONVERSIONS)
         self._addresses = np.zeros(2, np.int64)
         self._launch = plan.bind_addresses(self._addresses)
 

@@ -27,6 +27,7 @@ import numpy as np
 from dmlpy.debugging import CACHE
 from dmlpy.devices.cpu.llvm import SYMBOL, imported, machine_code, optimization
 from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.plan import PlanPart
 from dmlpy.devices.threads import apart_from_forks
 from dmlpy.messages.garbage import collections_paused
 
@@ -65,7 +66,7 @@ _engines: list[Any] = []
 """Holds the machine code in memory. Functions live as long as the process."""
 
 
-class Kernel:
+class Kernel(PlanPart):
     """A kernel in all its forms: `kernel(*choices)` is the function for some choices, read from disk or compiled on first use.
 
     Threads may share it, and what it returns. A function's arguments are 64-bit integers.

@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.devices.cpu.jit import make_struct
-from dmlpy.devices.plan import BoundAddress
+from dmlpy.devices.plan import BoundAddress, PlanPart
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -79,11 +81,20 @@ class Relocation(NamedTuple):
     offset: int
 
 
-class FixedArray:
+class FixedArray(PlanPart):
     """An array that all launches of a plan read, with its address, which NumPy returns slowly."""
 
     def __init__(self, array: Array) -> None:
-        self.array, self.address = array, _address_of(array)
+        self.array = array
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> FixedArray:
+        """An array of int64 of some rows, whose numbers may be symbolic sizes."""
+        return cls(SizedArray.of([number for row in rows for number in row], (len(rows), len(rows[0]) if rows else 0)))
+
+    @cached_property
+    def address(self) -> int:
+        return _address_of(self.array)
 
 
 class Parameters:

@@ -14,7 +14,7 @@ from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 from dmlpy.devices.cpu.elementwise.program import Program, why_function_untranslated
 from dmlpy.devices.cpu.isa import refusal_of
-from dmlpy.devices.cpu.movement.copies import Part
+from dmlpy.devices.cpu.movement.elements import Elements
 from dmlpy.devices.cpu.movement.plan import CONVERSIONS, Copy, CopyPlan
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.plan import Layout, Plan, in_order
@@ -125,5 +125,4 @@ def _widened(tensor: TensorDesc) -> TensorDesc:
 def _conversion(place: str, tensor: TensorDesc, wide: TensorDesc) -> CopyPlan:
     """The conversion of a tensor, each of whose elements is converted once."""
     index = tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.element_strides)
-    target, source = Part("target", wide), Part("source", tensor)
-    return CopyPlan([Copy(target.view(target.whole[index]), source.view(source.whole[index]))], CONVERSIONS)
+    return CopyPlan([Copy(Elements.of("target", wide)[index], Elements.of("source", tensor)[index])], CONVERSIONS)

@@ -16,7 +16,7 @@ from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.elementwise_fusion import fuse_elementwise
 from dmlpy.devices.graphs.ir import GraphIR
 from dmlpy.devices.graphs.normalization_fusion import fuse_normalizations
-from dmlpy.devices.graphs.program import program_of
+from dmlpy.devices.graphs.program import GraphProgram, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from dmlpy.devices.device import Device
     from dmlpy.devices.operator import CompiledOperator
 
-__all__ = ["BufferAssignment", "CompiledGraph", "GraphDispatch", "GraphIR", "PreparedGraph", "assign_buffers", "compile_assigned"]
+__all__ = [
+    "BufferAssignment",
+    "CompiledGraph",
+    "GraphDispatch",
+    "GraphIR",
+    "GraphProgram",
+    "PreparedGraph",
+    "assign_buffers",
+    "compile_program",
+    "loaded_program",
+]
 
 
 def assign_buffers(
@@ -46,8 +56,21 @@ def assign_buffers(
     return BufferAssignment(ir, compile_node)
 
 
-def compile_assigned(
-    buffers: BufferAssignment,
+def loaded_program(buffers: BufferAssignment, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> GraphProgram:
+    """The program of a graph whose values have places, with the kernels of its nodes loaded.
+
+    Args:
+        buffers: the places.
+        compile_node: plans a desc for the device, level and flags.
+    """
+    program = program_of(buffers, compile_node)
+    for operator in program.operators:
+        operator._plan.load()
+    return program
+
+
+def compile_program(
+    program: GraphProgram,
     device: Device,
     feature_level: FeatureLevel | None,
     flags: ExecutionFlags,
@@ -55,25 +78,20 @@ def compile_assigned(
     *,
     fuse: bool,
 ) -> CompiledGraph:
-    """Plans a graph whose values have places.
+    """A graph with its program.
 
     Args:
-        buffers: the places.
+        program: the program, whose kernels are loaded.
         device: where it runs.
-        feature_level: the cap that the nodes are checked against, or None.
+        feature_level: the cap that the nodes were checked against, or None.
         flags: the execution flags.
         compile_node: plans a desc for the device, level and flags.
         fuse: as `assign_buffers` had it.
     """
-    graph = buffers.ir.graph
-    program = program_of(buffers, compile_node)
-    for operator in program.operators:
-        operator._plan.load()
+    graph = program.ir.graph
 
     def traced() -> CompiledGraph:
-        whole = GraphIR.of(graph).with_all_outputs()
-        return compile_assigned(
-            assign_buffers(whole, device, compile_node, fuse=False), device, feature_level, flags, compile_node, fuse=False
-        )
+        buffers = assign_buffers(GraphIR.of(graph).with_all_outputs(), device, compile_node, fuse=False)
+        return compile_program(loaded_program(buffers, compile_node), device, feature_level, flags, compile_node, fuse=False)
 
     return CompiledGraph(graph, program, device, feature_level, flags, fuse=fuse, traced=traced)

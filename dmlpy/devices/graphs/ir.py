@@ -224,7 +224,7 @@ class GraphIR:
     @cached_property
     def _output_counts(self) -> Mapping[int | None, int]:
         """The number of outputs of each node."""
-        return Counter(index for index, _ in self.written)
+        return dict(Counter(index for index, _ in self.written))
 
 
 class NumberedInputs(Sequence[str]):

@@ -17,13 +17,13 @@ from dmlpy.devices.device import Device, Memory, shared
 from dmlpy.devices.numpy.array_functions import WholePlan, whole_plan
 from dmlpy.devices.numpy.conversion import ConversionPlan
 from dmlpy.devices.numpy.plans import plan, plan_of
-from dmlpy.devices.threads import apart_from_forks
+from dmlpy.devices.threads import apart_from_forks, available_threads
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 from dmlpy.reference.registry import definition, why_undefined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
@@ -47,6 +47,9 @@ class NumpyDevice(Device):
         if desc.has_bfloat16:
             return self._bfloat16_plan(desc, flags)
         return plan_of(desc) or whole_plan(desc, self._whole_plan_kind(desc))
+
+    def planning_key(self) -> Hashable:
+        return available_threads()
 
     def _bfloat16_plan(self, desc: OperatorDesc, flags: ExecutionFlags) -> Plan | None:
         """The plan of a desc with tensors of BFLOAT16: whole arrays are converted as they are read, others in scratch."""

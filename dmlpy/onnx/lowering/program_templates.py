@@ -77,14 +77,17 @@ class ProgramTemplates:
     def _program_of_form(self, form: _Form, inputs: Inputs, sizes: Sequence[int]) -> Program | None:
         """The program for inputs of a form with these sizes."""
         may_add = form.lowered >= _LOWERED_FIRST and form.failures + len(form.templates) < _MOST_TEMPLATES
+        narrow = None
         for template in reversed(form.templates):
-            found = None if may_add and template.is_narrow else template.program(sizes)
-            if found is not None:
+            found, is_known = template.program(sizes)
+            if found is not None and is_known:
                 form.add(sizes, found)
                 return found
+            narrow = narrow or found
         # A size of 1 broadcasts, so what is made with it holds for no other: it is as fixed as those that stay the same.
         changing = [at for at, size in enumerate(sizes) if size != 1 and any(size != other[at] for other, _ in form.recent)]
         found = self._program_of_new_template(form, inputs, sizes, changing) if may_add and changing else None
+        found = narrow if found is None else found
         if found is None:
             form.lowered += 1
             found = self._lower(inputs)
@@ -100,10 +103,10 @@ class ProgramTemplates:
         form.failures += 1
         try:
             template = self._lower_symbolically(inputs, sizes, changing)
-            made = None if template is None else template.program(sizes)
+            made = None if template is None else template.program(sizes)[0]
             if template is None or made is None:
                 return None
-            copies = [(template.program(other), known) for other, known in form.recent]
+            copies = [(template.program(other)[0], known) for other, known in form.recent]
             if not all(copy is None or is_alike(copy, known) for copy, known in copies):
                 return None
             if not any(copy for copy, _ in copies):
@@ -190,20 +193,15 @@ class _Template:
         """The approximate bytes that it holds."""
         return _TEMPLATE_BYTES * (1 + sum(len(graph.nodes) for graph in self._graphs)) + self._constant_bytes
 
-    @property
-    def is_narrow(self) -> bool:
-        """Whether another example may give a template for more sizes."""
-        return self._template.is_narrow
-
-    def program(self, sizes: Sequence[int]) -> Program | None:
-        """The program for these sizes; None if it may be another one."""
+    def program(self, sizes: Sequence[int]) -> tuple[Program | None, bool]:
+        """The program for these sizes, or None if it may be another one; and whether what devices derived follows, too."""
         if any(sizes[at] != size for at, size in self._equal):
-            return None
+            return None, False
         copy = self._template.copy([sizes[at] for at in self._places])
         if copy is None:
-            return None
+            return None, False
         for graph in self._graphs:
             if (own := copy.part(graph)) is not graph:
                 own.attach_template(copy, graph)
         made: Program = copy.item
-        return made
+        return made, copy.is_known()

@@ -9,7 +9,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 from dmlpy.devices.cpu.elementwise.program import Code, Program
-from dmlpy.devices.cpu.movement.copies import Part
+from dmlpy.devices.cpu.movement.elements import Elements
 from dmlpy.devices.cpu.movement.plan import CONVERSIONS, COPIES, Copy, CopyPlan
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ class Step:
 
 def copied(source: Operand, target: Operand) -> Step:
     """The copy of an operand to another, converted if their types differ."""
-    (to, into), (of, out_of) = ((part, part.whole) for part in (Part("target", target.tensor), Part("source", source.tensor)))
+    copy = Copy(Elements.of("target", target.tensor), Elements.of("source", source.tensor))
     kernel = COPIES if source.tensor.data_type is target.tensor.data_type else CONVERSIONS
-    return Step(CopyPlan([Copy(to.view(into), of.view(out_of))], kernel), {"target": target, "source": source})
+    return Step(CopyPlan([copy], kernel), {"target": target, "source": source})
 
 
 def added(x: Operand, y: Operand, target: Operand) -> Step:

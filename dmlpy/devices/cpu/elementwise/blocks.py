@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.axes import Axis, merged
@@ -52,14 +51,14 @@ class Blocks:
         splits_rows = bool(outer) and inner.size <= most // 2
         if splits_rows:
             across, columns = outer.pop(_rows_of(outer, shortest)), inner.size
-            pieces = ceil(across.size / (most // columns))
-            rows = ceil(across.size / pieces)
-            pieces, length, split = ceil(across.size / rows), rows, across
+            pieces = -(-across.size // (most // columns))
+            rows = -(-across.size // pieces)
+            pieces, length, split = -(-across.size // rows), rows, across
         else:
             across, rows = Axis(1, none), 1
-            pieces = ceil(inner.size / most)
-            columns = min(inner.size, ceil(inner.size / pieces / lanes) * lanes)
-            pieces, length, split = ceil(inner.size / columns), columns, inner
+            pieces = -(-inner.size // most)
+            columns = min(inner.size, -(-inner.size // (pieces * lanes)) * lanes)
+            pieces, length, split = -(-inner.size // columns), columns, inner
         axes = [Axis(pieces, tuple(stride * length for stride in split.strides)), *reversed(outer)]
         along = tuple(tuple(axis.strides[tensor] for axis in axes) for tensor in range(len(strides)))
         return cls(rows, columns, across.strides, inner.strides, splits_rows, split.size, tuple(axis.size for axis in axes), along)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.devices.cpu.elementwise.blocks import Blocks
 from dmlpy.devices.cpu.elementwise.program import (
     ALIGNMENT,
@@ -72,9 +73,10 @@ class ElementwisePlan(PlanWithoutConstants):
         self._isa = host_isa()
         self._blocks = Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes, BLOCK)
         self._length = len(program.instructions)
-        self._sizes = FixedArray(np.array(self._blocks.sizes, np.int64))
-        sizes = np.array([desc.data_type.numpy.itemsize for desc in descs], np.int64)
-        self._strides = FixedArray(np.array(self._blocks.strides, np.int64) * sizes[:, np.newaxis])
+        self._sizes = FixedArray.of_rows([self._blocks.sizes])
+        widths = [desc.data_type.numpy.itemsize for desc in descs]
+        along = zip(self._blocks.strides, widths, strict=True)
+        self._strides = FixedArray.of_rows([[stride * width for stride in strides] for strides, width in along])
         self._halves = any(desc.data_type in NARROW for desc in descs) or any(program.halves)
         self._is_bfloat16 = program.is_bfloat16
         halves = [desc.data_type in NARROW for _, desc in others]
@@ -119,7 +121,7 @@ class ElementwisePlan(PlanWithoutConstants):
             "register_size": self._register_size,
             "instructions": self._instructions,
             "hoisted": self._hoisted,
-            "count": len(self._instructions.array),
+            "count": self._instructions.array.shape[0],
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
@@ -150,7 +152,7 @@ class _RegisterAllocation:
         self._free: list[int] = []
         self._used = 0
 
-    def instructions(self) -> tuple[np.ndarray[Any, Any], int, int]:
+    def instructions(self) -> tuple[Any, int, int]:
         """The instructions of the kernel, how many of them are hoisted, and the number of registers."""
         program, blocks = self._program, self._blocks
         found: list[_Encoded] = []
@@ -209,6 +211,6 @@ def _size_of(is_half: bool) -> int:
     return FLOAT_BYTES // 2 if is_half else FLOAT_BYTES
 
 
-def _encode(instructions: Sequence[_Encoded]) -> np.ndarray[Any, Any]:
+def _encode(instructions: Sequence[_Encoded]) -> Any:
     with np.errstate(over="ignore"):
-        return np.array(instructions, EncodedInstruction.dtype)
+        return SizedArray.of_records(instructions, EncodedInstruction.dtype)

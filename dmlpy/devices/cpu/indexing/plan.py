@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan, View
+from dmlpy.devices.cpu.movement.elements import Elements
+from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
@@ -93,7 +92,7 @@ class IndexingPlan(PlanWithoutConstants):
     temporary_size = 0
 
     def __init__(self, tensors: dict[str, TensorDesc], units: Units, filled: str | None = None) -> None:
-        self._units, self._sizes = units, FixedArray(np.array(units.sizes, np.int64))
+        self._units, self._sizes = units, FixedArray.of_rows([units.sizes])
         kind = tensors[units.indices].data_type.numpy
         self._index_bytes, self._signed = kind.itemsize, kind.kind == "i"
         output = tensors["output_tensor"]
@@ -101,9 +100,9 @@ class IndexingPlan(PlanWithoutConstants):
         self._threads = 1 if units.ordered else max(1, min(available_threads(), moved // _BYTES_OF_A_THREAD, units.count))
         self._copy = None
         if filled is not None:
-            element = np.zeros(1, output.data_type.numpy)
-            whole, zeros = (np.lib.stride_tricks.as_strided(element, (output.element_count,), (step,)) for step in (element.itemsize, 0))
-            self._copy = CopyPlan([Copy(View(units.indexed, whole), View(filled, whole) if filled else View(None, zeros))])
+            kind, shape = output.data_type.numpy, (output.element_count,)
+            source = Elements(filled, kind, shape, (kind.itemsize,)) if filled else Elements.repeating(0, kind, shape)
+            self._copy = CopyPlan([Copy(Elements(units.indexed, kind, shape, (kind.itemsize,)), source)])
 
     def _kernel(self) -> Function:
         kernel, choices = self._units.kernel

@@ -13,13 +13,14 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
-from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.devices.cpu.jit import Function
+    from dmlpy.devices.cpu.movement.elements import Elements
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -80,27 +81,6 @@ class EncodedCopy(KernelStruct):
 
 
 @dataclass(frozen=True)
-class View:
-    """Some of the elements of a tensor, or of a constant.
-
-    Attributes:
-        place: the place of the tensor; None for a constant, which is the memory of `array`.
-        array: the elements; those of a tensor are an array without memory, which is never read.
-        offset: the bytes from the tensor's first element to theirs.
-    """
-
-    place: str | None
-    array: Array
-    offset: int = 0
-
-    def address(self, tensors: Pointers) -> int:
-        """Its first element, given the addresses of the tensors."""
-        if self.place is None:
-            return BoundAddress(self.array.ctypes.data, None)
-        return tensors[self.place] + self.offset
-
-
-@dataclass(frozen=True)
 class Copy:
     """A copy of elements: target and source have the same sizes.
 
@@ -109,8 +89,8 @@ class Copy:
         source: where they are read; strides of 0 repeat elements.
     """
 
-    target: View
-    source: View
+    target: Elements
+    source: Elements
 
 
 class CopyPlan(PlanWithoutConstants):
@@ -125,33 +105,33 @@ class CopyPlan(PlanWithoutConstants):
     _classes = 0
 
     def __init__(self, copies: Sequence[Copy], kernel: Kernel = COPIES) -> None:
-        self._copies, self._kind = [copy for copy in copies if copy.target.array.size], kernel
-        self._width = copies[0].target.array.itemsize
-        self._elements = sum(copy.target.array.size for copy in self._copies)
+        self._copies, self._kind = [copy for copy in copies if copy.target.size], kernel
+        self._width = copies[0].target.dtype.itemsize
+        self._elements = sum(copy.target.size for copy in self._copies)
         rows: list[tuple[int, ...]] = []
         axes: list[tuple[int, int, int]] = []
         self._blocks = 0
         for copy in self._copies:
             blocks = _blocks_of(copy)
-            sizes = copy.target.array.itemsize, copy.source.array.itemsize
+            sizes = copy.target.dtype.itemsize, copy.source.dtype.itemsize
             count = prod(blocks.sizes)
             steps = [step * size for along in (blocks.row, blocks.column) for step, size in zip(along, sizes, strict=True)]
             to_row, of_row, to_column, of_column = steps
             rows.append(
                 (
                     *(self._blocks, count, len(axes), len(blocks.sizes)),
-                    *(blocks.rows, blocks.columns, blocks.splits_rows, blocks.split_size),
+                    *(blocks.rows, blocks.columns, int(blocks.splits_rows), blocks.split_size),
                     *(to_row, to_column, of_row, of_column),
                 )
             )
             along_axes = zip(blocks.sizes, *blocks.strides, strict=True)
             axes += [(blocks_along, to * sizes[0], of * sizes[1]) for blocks_along, to, of in along_axes]
             self._blocks += count
-        self._table, self._axes = FixedArray(np.array(rows, np.int64)), FixedArray(np.array(axes, np.int64))
+        self._table, self._axes = FixedArray.of_rows(rows), FixedArray.of_rows(axes)
         ordered = _overlaps(self._copies)
         work = self._elements * self._width
         self._threads = 1 if ordered else max(1, min(available_threads(), work // _BYTES_OF_A_THREAD, self._blocks))
-        self._constants = [copy.source.array for copy in self._copies if copy.source.place is None]
+        self._constants = [copy.source.constant for copy in self._copies if copy.source.place is None]
 
     def _kernel(self) -> Function:
         return self._kind(host_isa())
@@ -168,7 +148,7 @@ class CopyPlan(PlanWithoutConstants):
         return "converted" if self._kind is not COPIES else f"of {self._width} byte{'s' * (self._width > 1)}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        return self.bind_addresses([view.address(tensors) for copy in self._copies for view in (copy.target, copy.source)])
+        return self.bind_addresses([part.address(tensors) for copy in self._copies for part in (copy.target, copy.source)])
 
     def bind_addresses(self, bases: Sequence[int] | Array) -> Launch:
         """Binds the addresses of each copy's first target and source; those of an array are read by each launch."""
@@ -195,7 +175,7 @@ class ClassesPlan(CopyPlan):
 
     def __init__(self, copy: Copy, classes: int) -> None:
         super().__init__([copy])
-        self._classes, self._halves = classes, copy.source.array.itemsize == FLOAT_BYTES // 2
+        self._classes, self._halves = classes, copy.source.dtype.itemsize == FLOAT_BYTES // 2
 
     def _what(self) -> str:
         return "tested"
@@ -213,7 +193,7 @@ class CastPlan(CopyPlan):
 
     def __init__(self, copy: Copy) -> None:
         super().__init__([copy])
-        self._types = copy.source.array.dtype.name, copy.target.array.dtype.name
+        self._types = copy.source.dtype.name, copy.target.dtype.name
 
     def _what(self) -> str:
         return f"converted from {' to '.join(self._types)}"
@@ -228,6 +208,5 @@ def _overlaps(copies: Sequence[Copy]) -> bool:
 
 
 def _blocks_of(copy: Copy) -> Blocks:
-    sides = [view.array for view in (copy.target, copy.source)]
-    strides = [[step // array.itemsize for step in array.strides] for array in sides]
-    return Blocks.of(sides[0].shape, strides, host_isa().lanes, _BLOCK, _SHORTEST)
+    strides = [[step // part.dtype.itemsize for step in part.strides] for part in (copy.target, copy.source)]
+    return Blocks.of(copy.target.shape, strides, host_isa().lanes, _BLOCK, _SHORTEST)

@@ -6,8 +6,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.cpu.movement.copies import Part, copy_of
-from dmlpy.devices.cpu.movement.plan import CopyPlan
+from dmlpy.devices.cpu.movement.elements import Elements
+from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:
@@ -71,5 +71,4 @@ class PackedPlan(PlanWithoutConstants):
 
 
 def _copy(source: TensorDesc, target: TensorDesc) -> CopyPlan:
-    to, of = Part("target", target), Part("source", source)
-    return CopyPlan([copy_of(to, to.whole, of, of.whole)])
+    return CopyPlan([Copy(Elements.of("target", target), Elements.of("source", source))])

@@ -15,6 +15,7 @@ from dmlpy.devices.cpu.jit import ACQUIRE, Kernel
 from dmlpy.devices.cpu.launches import Task, steal_timeout_of
 from dmlpy.devices.cpu.recurrent.parameters import PackedMatrixParameters, PackingParameters
 from dmlpy.devices.cpu.recurrent.schedule import Copy, copy
+from dmlpy.devices.plan import PlanPart
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def bind_packing(matrices: Sequence[PackedMatrix], isa: Isa) -> Task:
     return Task(PACKING.address(isa), parameters.ctypes.data, 1, tiles, threads, False, (parameters, records, matrices))
 
 
-class Constants:
+class Constants(PlanPart):
     """The constants of all directions, as `parameters.LayerParameters` describes them.
 
     A matrix is [D, blocks, parts, terms, fused, lanes]: the gates whose sums stay in registers at once are a part. With dropout each gate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dmlpy.description.enums import DataType, ReduceFunction
@@ -175,14 +175,14 @@ class _GroupsPlan(PlanWithoutConstants):
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
-        self._columns = ceil(groups.inner.size / host_isa().lanes)
+        self._columns = -(-groups.inner.size // host_isa().lanes)
         self._units = element_count(groups.groups) * self._columns
         self._entries = element_count(groups.entries)
         work = element_count(groups.groups) * groups.inner.size * self._entries
         self._threads = max(1, min(available_threads(), work // _WORK_OF_A_THREAD, self._units))
         vector, (outer, entry) = host_isa().lanes * FLOAT_BYTES, groups.entries
-        vectors = outer.size * (ceil(entry.size / host_isa().lanes) if groups.layout == "rows" else entry.size)
-        self._scratch_size = ceil(vectors * vector / _ALIGNMENT) * _ALIGNMENT if groups.halves and self._stages else 0
+        vectors = outer.size * (-(-entry.size // host_isa().lanes) if groups.layout == "rows" else entry.size)
+        self._scratch_size = -(-vectors * vector // _ALIGNMENT) * _ALIGNMENT if groups.halves and self._stages else 0
         self.temporary_size = self._threads * self._scratch_size
 
     @abstractmethod
