@@ -69,7 +69,7 @@ def as_uint(value: Any) -> int:
     """
     if isinstance(value, bool | np.bool_):
         raise ValueError("an integer")
-    if type(value) is SymbolicSize:
+    if type(value) is SymbolicSize and isinstance(value, int):
         return cast("int", value)
     try:
         number = operator.index(value)

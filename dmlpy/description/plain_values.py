@@ -67,7 +67,7 @@ def _entries_test(test: Test | None) -> Test | None:
 
 
 def _is_integer(value: Any) -> bool:
-    return (type(value) is int and value.bit_length() <= MAX_BITS) or type(value) is SymbolicSize
+    return (type(value) is int and value.bit_length() <= MAX_BITS) or (type(value) is SymbolicSize and isinstance(value, int))
 
 
 def _is_float(value: Any) -> bool:

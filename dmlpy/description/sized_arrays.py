@@ -58,16 +58,14 @@ class SizedArray:
         return made
 
     @classmethod
-    def of_records(cls, records: Sequence[tuple[Any, ...]], dtype: np.dtype[np.void]) -> Any:
-        """An array of records: one of NumPy if no number in them is symbolic."""
-        listed = [tuple(map(example_size, record)) for record in records]
-        example = np.array(listed, dtype)
-        names = dtype.names or ()
+    def of_records(cls, records: Sequence[Sequence[Any]], dtype: np.dtype[np.void]) -> Any:
+        """An array of records, each with a number for each field: one of NumPy if none is symbolic."""
+        example = np.array([tuple(map(example_size, record)) for record in records], dtype)
         places = [
-            (at, name, each.place)
+            (at, name, number.place)
             for at, record in enumerate(records)
-            for name, each in zip(names, record, strict=True)
-            if is_symbolic(each)
+            for name, number in zip(dtype.names or (), record, strict=True)
+            if is_symbolic(number)
         ]
         if not places:
             return example
@@ -79,6 +77,18 @@ class SizedArray:
             return found
 
         return cls(example, example.shape, compute)
+
+    @classmethod
+    def mapped_from(cls, numbers: Sequence[int], function: Callable[[Array], Array], shape: Sequence[int]) -> Any:
+        """What a function makes of an array of some numbers: an array of NumPy if none of them is symbolic.
+
+        Args:
+            numbers: the numbers.
+            function: makes the array.
+            shape: its sizes.
+        """
+        given = cls.of(numbers, (len(numbers),))
+        return given.mapped(function, shape) if isinstance(given, cls) else function(given)
 
     @property
     def dtype(self) -> np.dtype[Any]:

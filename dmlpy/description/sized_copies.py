@@ -252,6 +252,9 @@ class _Copier:
             return None
         if kind is list or isinstance(item, tuple):
             return self._add_entries(item)
+        if kind is slice:
+            members = {"start": item.start, "stop": item.stop, "step": item.step}
+            return self._add_parts(members, lambda parts: slice(*parts.values()))
         if kind is dict:
             return self._add_parts(item, lambda parts: parts)
         if isinstance(item, Struct):

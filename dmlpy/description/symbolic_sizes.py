@@ -7,6 +7,7 @@ is needed, as by NumPy or a protobuf, it is recorded as one that must not change
 
 from __future__ import annotations
 
+import math
 import operator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -45,22 +46,23 @@ class SizeRecord:
     """
 
     def __init__(self, example: Sequence[int]) -> None:
-        self._values: list[int | bool] = [*example]
+        self._values: list[Any] = [*example]
         self._operations: list[_Operation | None] = [None] * len(example)
-        self._constants: dict[int, int] = {}
+        self._constants: dict[int | str, int] = {}
         self._places: dict[_Operation, int] = {}
         self._outcomes: dict[int, bool] = {}
         self._count = len(example)
         self.is_fixed = False
         self.symbols = [SymbolicSize(self, place) for place in range(len(example))]
 
-    def constant(self, value: int) -> int:
+    def constant(self, value: float) -> int:
         """The place of a number that is the same for all sizes."""
-        if value not in self._constants:
-            self._constants[value] = len(self._values)
+        key = value.hex() if isinstance(value, float) else value
+        if key not in self._constants:
+            self._constants[key] = len(self._values)
             self._values.append(value)
             self._operations.append(None)
-        return self._constants[value]
+        return self._constants[key]
 
     def place_of(self, function: Callable[[Any, Any], Any], left: int, right: int) -> int:
         """The place of a function's value."""
@@ -81,7 +83,8 @@ class SizeRecord:
 
     def value(self, place: int) -> int:
         """The example's value."""
-        return self._values[place]
+        found: int = self._values[place]
+        return found
 
     def end_stage(self) -> Formulas | None:
         """What was computed and compared since the last stage ended; None if the value of a size was needed."""
@@ -203,11 +206,20 @@ def _comparison(function: Callable[[Any, Any], Any], *, reflexive: bool) -> Any:
 
 
 def _place_of(record: SizeRecord, number: Any) -> int | None:
-    """The place of an integer in a record; None for anything else."""
+    """The place of an integer or of Python's float in a record; None for anything else."""
     if is_symbolic(number):
         assert number.record is record, "symbolic sizes of two records do not meet"
         return number.place
+    if type(number) is float:
+        return record.constant(number)
     return record.constant(int(number)) if isinstance(number, int | np.integer) else None
+
+
+def _rounding(function: Callable[[Any], int]) -> Any:
+    def apply(value: Any, _: Any) -> int:
+        return function(value)
+
+    return lambda own: SymbolicSize(own.record, own.record.place_of(apply, own.place, own.place))
 
 
 def _fixed(function: Callable[..., Any]) -> Any:
@@ -240,6 +252,8 @@ def slice_indices(part: slice, size: Any) -> tuple[Any, Any, int]:
 class SymbolicSize:
     """A size that is not known yet, with an example's value. `isinstance` takes it for an integer, as which it is used.
 
+    Quotients of sizes, and what is computed with them, are symbolic floats.
+
     Attributes:
         record: what is computed with it.
         place: its place there.
@@ -254,7 +268,7 @@ class SymbolicSize:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return int
+        return type(self.example)
 
     @property
     def example(self) -> int:
@@ -270,6 +284,7 @@ class SymbolicSize:
     __sub__, __rsub__ = _arithmetic(operator.sub), _reflected(operator.sub)
     __mul__, __rmul__ = _arithmetic(operator.mul), _reflected(operator.mul)
     __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv), _reflected(operator.floordiv)
+    __truediv__, __rtruediv__ = _arithmetic(operator.truediv), _reflected(operator.truediv)
     __mod__, __rmod__ = _arithmetic(operator.mod), _reflected(operator.mod)
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
@@ -298,21 +313,19 @@ class SymbolicSize:
         self.fix()
         raise TypeError("a symbolic size has no hash: caches would take it for its example")
 
-    __index__ = __int__ = _fixed(int)
+    __index__, __int__ = _fixed(operator.index), _fixed(int)
     __float__ = _fixed(float)
     __abs__ = _fixed(abs)
     __and__ = __rand__ = _fixed(operator.and_)
     __or__ = __ror__ = _fixed(operator.or_)
     __xor__ = __rxor__ = _fixed(operator.xor)
     __invert__ = _fixed(operator.invert)
-    __truediv__ = _fixed(operator.truediv)
     __pow__ = _fixed(operator.pow)
     __lshift__, __rshift__ = _fixed(operator.lshift), _fixed(operator.rshift)
-    __round__ = __trunc__ = __floor__ = __ceil__ = _fixed(int)
+    __floor__, __ceil__ = _rounding(math.floor), _rounding(math.ceil)
+    __round__ = _fixed(round)
+    __trunc__ = _fixed(int)
     bit_length = _fixed(int.bit_length)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return other / self.fix()
 
     def __rpow__(self, other: Any) -> Any:
         return other ** self.fix()

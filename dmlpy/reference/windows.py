@@ -30,6 +30,11 @@ class Along:
     size: int
     end: int
 
+    @classmethod
+    def of(cls, length: int, positions: int, stride: int, dilation: int, start: int, size: int, end: int) -> Along:
+        """The window of so many taps in so many positions, with `start` elements of padding before the first one."""
+        return cls(np.arange(length)[:, np.newaxis] * dilation + np.arange(positions) * stride - start, size, end)
+
     @cached_property
     def inside(self) -> Array:
         """Whether a tap is an element of the tensor, [taps, positions]."""
@@ -75,7 +80,7 @@ def windows(desc: SlidingDesc, spatial: Sequence[int], lengths: Sequence[int], p
     # Where the arrays have more entries than there are spatial dimensions, the last ones count.
     arrays = (values[len(values) - count :] for values in (desc.strides, dilations, desc.start_padding, desc.end_padding))
     return tuple(
-        Along(np.arange(length)[:, np.newaxis] * dilation + np.arange(places) * stride - start, size, end)
+        Along.of(length, places, stride, dilation, start, size, end)
         for size, length, places, stride, dilation, start, end in zip(spatial, lengths, positions, *arrays, strict=True)
     )
 

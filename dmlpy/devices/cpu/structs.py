@@ -92,6 +92,11 @@ class FixedArray(PlanPart):
         """An array of int64 of some rows, whose numbers may be symbolic sizes."""
         return cls(SizedArray.of([number for row in rows for number in row], (len(rows), len(rows[0]) if rows else 0)))
 
+    @classmethod
+    def of_struct(cls, kind: type[KernelStruct], values: Mapping[str, int]) -> FixedArray:
+        """A struct of some numbers, which may be symbolic sizes, with zeros in the other fields."""
+        return cls(SizedArray.of_records([[values.get(name, 0) for name in kind.dtype.names or ()]], kind.dtype))
+
     @cached_property
     def address(self) -> int:
         return _address_of(self.array)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from copy import copy
 from dataclasses import dataclass
-from sys import maxsize
+from math import inf
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import TensorFlags
@@ -273,7 +273,7 @@ class BufferAssignment:
             others = [seen for use, seen in read.items() if seen[0] == root and (seen[1] != byte or seen[2] != tensor)]
             if not alike or byte or others or root not in self.ir.tensors or root[0] == index:
                 continue
-            if not self._is_kept(root) and self.extent(root) <= self._room.get(output, maxsize) and self._can_overwrite(root, output):
+            if not self._is_kept(root) and self.extent(root) <= self._room.get(output, inf) and self._can_overwrite(root, output):
                 yield root
 
     def _can_overwrite(self, source: Source, output: Source) -> bool:

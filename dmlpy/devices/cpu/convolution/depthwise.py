@@ -10,6 +10,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, field
+from dmlpy.devices.plan import PlanPart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,7 +135,7 @@ class Planes:
         return isa.lanes > 4 and contiguous and fits and self.spatial[1] + self.out[1] * self.strides[1] <= _MAX_COLUMNS
 
 
-class RowBlocks:
+class RowBlocks(PlanPart):
     """The row blocks of planes: some rows of positions of a plane each. A tile is some row blocks.
 
     Attributes:
@@ -191,7 +192,7 @@ _MAX_TAPS = 7
 """Taps of the window in each dimension: with more, weights are loaded to registers as often as by `PositionTiling`."""
 
 
-class DepthwiseTiling:
+class DepthwiseTiling(PlanPart):
     """The tiles of a depthwise convolution over two dimensions, each of some planes.
 
     Attributes:

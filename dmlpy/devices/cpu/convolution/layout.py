@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.structs import Address, Bytes, CodeAddress, Count, CountedParameters, Flag, Float32, KernelStruct, field
+from dmlpy.devices.cpu.structs import Address, Bytes, CodeAddress, Count, CountedParameters, FixedArray, Flag, Float32, KernelStruct, field
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
@@ -151,12 +152,18 @@ class InputTileLayout:
         """Bytes of a channel."""
         return self.strides[0] * self.strides[1] * self.subplane_rows * self.pitch * FLOAT_BYTES
 
-    def offsets(self) -> Array:
+    def offsets(self) -> FixedArray:
         """For each tap the bytes from a position to the element that it reads."""
-        (down, right), (over, along), subplane = self.strides, self.dilations, self.subplane_rows * self.pitch
-        rows = [at // down * self.pitch + at % down * right * subplane for at in (tap * over for tap in range(self.taps[0]))]
-        columns = [at // right + at % right * subplane for at in (tap * along for tap in range(self.taps[1]))]
-        return np.add.outer(np.array(rows, np.int64), np.array(columns, np.int64)).ravel() * FLOAT_BYTES  # few: NumPy would take longer
+        numbers = *self.taps, *self.strides, *self.dilations, self.pitch, self.subplane_rows
+        return FixedArray(SizedArray.mapped_from(numbers, _offsets, (self.taps[0] * self.taps[1],)))
+
+
+def _offsets(numbers: Array) -> Array:
+    """`InputTileLayout.offsets`, given the taps, strides, dilations, the pitch and the rows of a subplane."""
+    height, width, down, right, over, along, pitch, subplane_rows = numbers.tolist()
+    rows = [at // down * pitch + at % down * right * subplane_rows * pitch for at in (tap * over for tap in range(height))]
+    columns = [at // right + at % right * subplane_rows * pitch for at in (tap * along for tap in range(width))]
+    return np.add.outer(np.array(rows, np.int64), np.array(columns, np.int64)).ravel() * FLOAT_BYTES  # few: NumPy would take longer
 
 
 class ConvolutionParameters(CountedParameters):

@@ -18,13 +18,13 @@ from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.description.value_structs import ScaleBias
@@ -52,7 +52,7 @@ class ConvolutionPlan(Plan):
 
     def __init__(self, desc: ConvolutionDesc, geometry: Geometry) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
-        self._geometry, self._tensors, isa = geometry, desc.tensors(), host_isa()
+        self._desc, self._geometry, self._tensors, isa = desc, geometry, desc.tensors(), host_isa()
         self._epsilon = desc.epsilon if isinstance(desc, NormalizedConvolutionDesc) else None
         self._low, self._high = -inf, inf
         self._scale_bias: ScaleBias | None = None
@@ -120,6 +120,11 @@ class ConvolutionPlan(Plan):
             f"{' and '.join(self.constants)}: packed as {COMPUTE}",
         ]
         return "\n".join(lines if self._activation_plan is None else [*lines, f"fused function: {self._activation_plan.describe()}"])
+
+    @property
+    def packing(self) -> Hashable:
+        taps = tuple((part.start, part.stop, part.step) for phase in self._phases for part in phase.taps)
+        return packing_of(self._desc, self.constants, self._packed), taps
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         geometry, packed = self._geometry, self._packed.arrays_at(persistent)

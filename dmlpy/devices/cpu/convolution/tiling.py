@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.devices.cpu.convolution.layout import (
     ByteStrides,
     ChannelParameters,
@@ -19,6 +20,8 @@ from dmlpy.devices.cpu.convolution.layout import (
 )
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
 from dmlpy.devices.cpu.jit import GATHER, Kernel
+from dmlpy.devices.cpu.structs import FixedArray
+from dmlpy.devices.plan import PlanPart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.convolution.layout import Phase
     from dmlpy.devices.cpu.jit import Function
     from dmlpy.devices.cpu.structs import Parameters
-    from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
+    from dmlpy.devices.numpy.convolution.geometry import Geometry
     from dmlpy.devices.plan import Pointers
 
 
@@ -41,7 +44,7 @@ _COPIED, _HALVED, _GATHERED = 0.8, 1.5, 3.0
 """The cost of copying a float, measured with AVX-512 like all costs here: contiguous, every second one, or with another stride."""
 
 
-class Tiling(ABC):
+class Tiling(PlanPart, ABC):
     """The tiles of a phase: rows of positions in a slice of an image and a group, for some blocks of filters.
 
     Attributes:
@@ -124,10 +127,11 @@ class Tiling(ABC):
         """The address of the kernel that copies an input tile."""
         return GATHER.address(self._halves, self._isa) if self.copies else 0
 
-    def _gather_parameters_for(self, row: int) -> Array:
+    def _gather_parameters_for(self, row: int) -> FixedArray:
         """The parameters of that kernel, for an input whose rows begin `row` bytes apart."""
         input_tile, phase = self._input_tile, self._phase
-        return GatherParameters.make(
+        return FixedArray.of_struct(
+            GatherParameters,
             {
                 "channels": self._seen_channels,
                 **dict(zip(("depth", "height", "width"), self._spatial, strict=True)),
@@ -430,9 +434,9 @@ class ChannelTiling(Tiling):
             self._column_step = element * stride_x
         self._row_step = self._out[2] * self._column_step if self._flat else row * stride_y
         self._chunk_step = self._chunk * channel
-        self._term_offsets = np.tensordot(
-            (channel, plane, row * dilation_y, element * dilation_x), np.indices((self._chunk, *window)), 1
-        ).ravel()
+        indices = np.indices((self._chunk, *window)).reshape(4, -1)
+        steps = channel, plane, row * dilation_y, element * dilation_x
+        self._term_offsets = FixedArray(SizedArray.mapped_from(steps, lambda found: found @ indices, indices.shape[1:]))
 
     def _set_scratch(self) -> None:
         """Divides the scratch: zeros, the epilogue's tile, the sums, the input tile."""

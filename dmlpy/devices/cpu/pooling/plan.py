@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import DataType
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.devices.cpu.convolution.depthwise import Planes, RowBlockParameters, RowBlocks
 from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, Float32, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc
-from dmlpy.reference.windows import windows
+from dmlpy.reference.windows import Along
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.cpu.jit import Function
     from dmlpy.devices.cpu.structs import Parameters
@@ -76,13 +79,28 @@ class PoolingParameters(CountedParameters):
     padding: Float32 = field("the value outside of the input")
 
 
-def window_counts(desc: Any, isa: Isa) -> tuple[Array, Array]:
+def window_counts(desc: Any, isa: Isa) -> tuple[FixedArray, FixedArray]:
     """The number of elements that count in each row and column of windows, float32; ones fill the last vector of columns."""
-    rows, columns = windows(desc, desc.input_tensor.sizes[2:], desc.window_size[-2:], desc.output_tensor.sizes[2:])
-    row_counts, column_counts = ((along.padded if desc.include_padding else along.inside).sum(axis=0) for along in (rows, columns))
-    padded = np.ones(ceil(len(column_counts) / isa.lanes) * isa.lanes, np.float32)
-    padded[: len(column_counts)] = column_counts
-    return row_counts.astype(np.float32), padded
+
+    def counts(numbers: Array) -> Array:
+        window = Along.of(*numbers.tolist())
+        found: Array = (window.padded if desc.include_padding else window.inside).sum(axis=0).astype(np.float32)
+        return found
+
+    def vectors(numbers: Array) -> Array:
+        found = counts(numbers)
+        return np.pad(found, (0, -len(found) % isa.lanes), constant_values=1.0)
+
+    dilations: Sequence[int] = getattr(desc, "dilations", (1, 1))
+    sizes = desc.window_size, desc.output_tensor.sizes, desc.strides, dilations, desc.start_padding, desc.input_tensor.sizes
+    rows, columns = ([own[axis] for own in (*sizes, desc.end_padding)] for axis in (-2, -1))
+    lengths = rows[1], -(-columns[1] // isa.lanes) * isa.lanes
+    made = (
+        SizedArray.mapped_from(numbers, count, (length,))
+        for numbers, count, length in zip((rows, columns), (counts, vectors), lengths, strict=True)
+    )
+    of_rows, of_columns = map(FixedArray, made)
+    return of_rows, of_columns
 
 
 POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:build_pooling", 5)
@@ -95,6 +113,8 @@ _WORK_OF_A_THREAD = 1 << 20
 """Taps of all positions that are worth waking another thread for."""
 _TILES_PER_THREAD = 4
 """Tiles for each thread."""
+_COUNTS = ("row_counts", "column_counts")
+"""The parameters with an average's divisors; a maximum has none."""
 
 
 class PoolingPlan(PlanWithoutConstants):
@@ -130,9 +150,8 @@ class PoolingPlan(PlanWithoutConstants):
         lanes = self._isa.lanes * FLOAT_BYTES
         self._scratch_size = lanes if self._within_window else -(-(self._input_tile.plane + 2 * lanes) // _ALIGNMENT) * _ALIGNMENT
         self.temporary_size = self._threads * self._scratch_size
-        self._offsets = self._input_tile.offsets()
-        counts: tuple[Array, Array] = window_counts(desc, self._isa) if self._averages else (np.ones(1), np.ones(1))
-        self._row_counts, self._column_counts = counts
+        self._offsets = None if self._within_window else self._input_tile.offsets()
+        self._counts = window_counts(desc, self._isa) if self._averages else ()
 
     def load(self) -> None:
         self._kernel()
@@ -182,7 +201,7 @@ class PoolingPlan(PlanWithoutConstants):
             "pad_x": self._starts[1],
             "window_y": window_y,
             "window_x": window_x,
-            "taps": len(self._offsets),
+            "taps": prod(self._window),
             "rows": input_tile.rows,
             "subplane_rows": input_tile.subplane_rows,
             "pitch": input_tile.pitch,
@@ -193,14 +212,13 @@ class PoolingPlan(PlanWithoutConstants):
             "input_channel": source[1],
             "input_row": source[3],
             "input_element": source[4],
-            "offsets": self._offsets,
+            "offsets": self._offsets or 0,
             "output": tensors["output_tensor"],
             "output_image": output[0],
             "output_channel": output[1],
             "output_row": output[3],
             "output_element": output[4],
-            "row_counts": self._row_counts,
-            "column_counts": self._column_counts,
+            **dict(zip(_COUNTS, self._counts, strict=False)),
             "scratch": temporary,
             "scratch_size": self._scratch_size,
             "padding": 0.0 if self._averages else -inf,
@@ -246,7 +264,6 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = self._row_blocks.values(tensors)
-        if self._averages:
-            values |= zip(("row_counts", "column_counts"), self._counts, strict=True)
+        values |= zip(_COUNTS, self._counts, strict=False)
         parameters = RowBlockParameters.bound(values)
         return TaskLaunch.of(self._row_blocks.kernel(), parameters, self._threads)

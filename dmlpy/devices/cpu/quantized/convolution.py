@@ -24,7 +24,6 @@ from dmlpy.devices.cpu.quantized.products import (
     term_arrays,
     terms_launch,
 )
-from dmlpy.devices.cpu.structs import FixedArray
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
 from dmlpy.devices.threads import available_threads
@@ -348,7 +347,7 @@ class _Tiling:
         self._filter_splits = min(self._blocks, ceil(wanted / self._row_splits))
         self.tiles = planes * self._row_splits * self._filter_splits
         self.weights = (geometry.groups, self._blocks, self._quads, prod(geometry.taps), block, 4)
-        self._offsets = FixedArray(self._layout_of_tile.offsets())
+        self._offsets = self._layout_of_tile.offsets()
         self._input_tile = _aligned((block + 2) * vectors * isa.lanes * 4)
         self.scratch_size = _aligned(self._input_tile + self._quads * self._layout_of_tile.plane + isa.lanes * 4 * (vectors + 1))
 
