@@ -22,13 +22,14 @@ class SizedArray:
         example: the array for the example's sizes.
         shape: its sizes, which may be symbolic.
         compute: the array for the numbers of a record; raises NoTemplateError if there is none.
+        places: the places of the numbers that it is computed of.
 
     Attributes:
         numbers: its elements in order, which may be symbolic; None if they are not known as formulas.
     """
 
-    def __init__(self, example: Array, shape: Sequence[int], compute: Callable[[Sequence[int]], Array]) -> None:
-        self.example, self.shape, self._compute = example, tuple(shape), compute
+    def __init__(self, example: Array, shape: Sequence[int], compute: Callable[[Sequence[int]], Array], places: Iterable[int]) -> None:
+        self.example, self.shape, self._compute, self.places = example, tuple(shape), compute, frozenset(places)
         self.numbers: tuple[int, ...] | None = None
         self._last: tuple[Sequence[int], Array] | None = None
 
@@ -53,7 +54,7 @@ class SizedArray:
                 found.flat[at] = values[place]
             return found
 
-        made = cls(example, shape, compute)
+        made = cls(example, shape, compute, (place for _, place in places))
         made.numbers = listed
         return made
 
@@ -76,7 +77,7 @@ class SizedArray:
                 found[name][at] = values[place]
             return found
 
-        return cls(example, example.shape, compute)
+        return cls(example, example.shape, compute, (place for _, _, place in places))
 
     @classmethod
     def mapped_from(cls, numbers: Sequence[int], function: Callable[[Array], Array], shape: Sequence[int]) -> Any:
@@ -117,7 +118,7 @@ class SizedArray:
             function: makes arrays of arrays.
             shape: the sizes of what it makes.
         """
-        return SizedArray(function(self.example), shape, lambda values: function(self.at(values)))
+        return SizedArray(function(self.example), shape, lambda values: function(self.at(values)), self.places)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise NoTemplateError
@@ -140,6 +141,11 @@ class SizedBytes(bytes):
         made = cls(_padded(array.example))
         made.array, made.length = array, -(-prod(array.shape) * array.dtype.itemsize // 4) * 4
         return made
+
+    @property
+    def places(self) -> frozenset[int]:
+        """As `SizedArray.places`."""
+        return self.array.places
 
     def at(self, values: Sequence[int]) -> bytes:
         """The bytes for the numbers of a record, as `SizedArray.at`."""

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
+from operator import itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,7 +15,7 @@ import numpy as np
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.sized_arrays import SizedArray, SizedBytes
 from dmlpy.description.structs import Struct
-from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, active_examples, is_symbolic
+from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, active_examples, is_symbolic, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -73,9 +74,10 @@ class SizedTemplate:
 
     def __init__(self, record: SizeRecord, item: Any, shared: tuple[type, ...] = ()) -> None:
         self._record, self._item = record, item
-        self._formulas = _formulas(record)
         self._copier = _Copier(Kinds(shared))
         self._copier.add(item)
+        self._formulas = _formulas(record)
+        self._formulas.select(self._copier.places)
         self._derived: dict[Hashable, _Derived | None] = {}
         self._lock = threading.Lock()
         """Held while the record grows: what other threads compare meanwhile belongs to another stage."""
@@ -96,8 +98,11 @@ class SizedTemplate:
                 try:
                     with self._record.active():
                         found = compute(source)
-                    formulas, copier = _formulas(self._record), _Copier(kinds, self._copier)
-                    self._derived[key] = _Derived(formulas, copier, copier.add(found), found)
+                    copier = _Copier(kinds, self._copier)
+                    step = copier.add(found)
+                    formulas = _formulas(self._record)
+                    formulas.select(copier.places, self._formulas)
+                    self._derived[key] = _Derived(formulas, copier, step, found)
                 except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
                     self._record.end_stage()
             return self._derived[key]
@@ -205,6 +210,9 @@ class _Copier:
     Args:
         kinds: classes of the objects.
         before: copies the objects that these were made of; its copies are used here.
+
+    Attributes:
+        places: the places of the sizes in the objects.
     """
 
     def __init__(self, kinds: Kinds, before: _Copier | None = None) -> None:
@@ -212,6 +220,9 @@ class _Copier:
         self._kinds = kinds
         self._start = 0 if before is None else len(before._steps)
         self._steps: list[_Step] = []
+        self._tuples: dict[tuple[int, ...], int] = {} if before is None else dict(before._tuples)
+        """The steps of tuples of sizes, by the places of these: many tensors have the same."""
+        self.places: set[int] = set()
         self._known: dict[int, tuple[Any, int | None]] = {} if before is None else dict(before._known)
         """The steps of objects by `id`; the objects are held, so that these stay theirs."""
 
@@ -234,6 +245,7 @@ class _Copier:
             NoTemplateError: it is of no kind that is known.
         """
         if is_symbolic(item):
+            self.places.add(item.place)
             return ~int(item.place)  # no step: half of what is copied are sizes
         known = self._known.get(id(item))
         if known is None:
@@ -247,6 +259,7 @@ class _Copier:
     def _add(self, item: Any) -> int | None:
         kind = type(item)
         if kind in (SizedArray, SizedBytes):
+            self.places |= item.places
             return self._step(lambda values, made: item.at(values))
         if isinstance(item, self._shared) and not (isinstance(item, np.ndarray) and item.dtype.hasobject):
             return None
@@ -270,6 +283,13 @@ class _Copier:
         raise NoTemplateError
 
     def _add_entries(self, item: Sequence[Any]) -> int | None:
+        if type(item) is tuple and (places := places_of(item)) is not None:
+            self.places.update(places)
+            if (step := self._tuples.get(tuple(places))) is not None:
+                return step
+            get = itemgetter(*places) if len(places) > 1 else lambda values, place=places[0]: (values[place],)
+            step = self._tuples[tuple(places)] = self._step(lambda values, made: get(values))
+            return step
         sizes, parts = self._changed(enumerate(item))
         if not sizes and not parts:
             return None

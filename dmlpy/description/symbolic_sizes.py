@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _Operation = tuple[Any, int, int]
 """A function of two values, by their places in the record."""
@@ -118,17 +118,39 @@ class Formulas:
 
     def __init__(self, record: SizeRecord, end: int, outcomes: dict[int, bool]) -> None:
         self._record, self._end, self._outcomes = record, end, outcomes
-        self._constants: list[int] = []
+        self._computed: frozenset[int] = frozenset()
+        self._constants: list[Any] = []
         self._lines: list[tuple[int, Any, int, int, bool | None]] | None = None
 
-    def values(self, before: Sequence[int]) -> list[int] | None:
-        """All values up to the stage's end; None where a comparison comes out differently.
+    def select(self, places: Iterable[int], before: Formulas | None = None) -> None:
+        """Leaves out what nothing depends on.
 
         Args:
-            before: the sizes of the symbols for the first stage, for others all values of the first stage.
+            places: the places whose values are asked for; others may be anything.
+            before: the formulas whose values are given, if this is not the first stage.
+        """
+        count = len(self._record.symbols)
+        given = frozenset(range(count)) if before is None else before._computed
+        needed, lines = {*self._outcomes, *places} - given, list[tuple[int, Any, int, int, bool | None]]()
+        for at in reversed(range(count, self._end)):
+            function, left, right = self._record.line(at)
+            if at in needed and function is not None:
+                lines.append((at, function, left, right, self._outcomes.get(at)))
+                needed.update({left, right} - given)
+        self._computed = given | {line[0] for line in lines}
+        operations = map(self._record.line, range(count if before is None else before._end, self._end))
+        self._constants = [value if function is None else 0 for function, value, _ in operations]
+        self._lines = lines[::-1]
+
+    def values(self, before: Sequence[int]) -> list[int] | None:
+        """The values up to the stage's end by place; None where a comparison comes out differently.
+
+        Args:
+            before: the sizes of the symbols for the first stage, for others the values of the first stage.
         """
         if self._lines is None:
-            self._constants, self._lines = self._compiled(len(before))
+            self.select(range(self._end))
+        assert self._lines is not None  # they were just found
         values: list[int] = [*before, *self._constants]
         try:
             for at, function, left, right, expected in self._lines:
@@ -138,12 +160,6 @@ class Formulas:
         except ArithmeticError:
             return None
         return values
-
-    def _compiled(self, start: int) -> tuple[list[int], list[tuple[int, Any, int, int, bool | None]]]:
-        """The values from a place on that are the same for all sizes, with 0 for the others, and how those are computed."""
-        operations = [(at, self._record.line(at)) for at in range(start, self._end)]
-        constants = [value if function is None else 0 for _, (function, value, _) in operations]
-        return constants, [(at, *line, self._outcomes.get(at)) for at, line in operations if line[0] is not None]
 
 
 def are_symbolic() -> bool:
@@ -168,6 +184,14 @@ def fix_all() -> None:
 def is_symbolic(size: Any) -> TypeGuard[SymbolicSize]:
     """Whether this size is."""
     return type(size) is SymbolicSize
+
+
+def places_of(numbers: Sequence[Any]) -> list[int] | None:
+    """The places of integers in the record of the symbolic sizes among them; None if none is symbolic, or something is no integer."""
+    record = next((number.record for number in numbers if is_symbolic(number)), None)
+    if record is None or not all(is_symbolic(number) or type(number) is int for number in numbers):
+        return None
+    return [number.place if is_symbolic(number) else record.constant(number) for number in numbers]
 
 
 def example_size(size: int) -> int:

@@ -64,8 +64,7 @@ def loaded_program(buffers: BufferAssignment, compile_node: Callable[[OperatorDe
         compile_node: plans a desc for the device, level and flags.
     """
     program = program_of(buffers, compile_node)
-    for operator in program.operators:
-        operator._plan.load()
+    program.prepare()
     return program
 
 

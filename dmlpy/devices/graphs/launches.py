@@ -154,7 +154,7 @@ class GraphLaunches:
         scratch = self._bound_address(addresses[SCRATCH], SCRATCH, self._program.scratch.get(at, 0))
         launch = step.operator._plan.bind(pointers, scratch, None if step.packed is None else self._packed + step.packed)
         if step.cleared:
-            sizes = ((int(self._base(source, addresses)), self._program.buffers.extent(source)) for source in step.cleared)
+            sizes = ((int(self._base(source, addresses)), size) for source, size in step.cleared)
             launch = in_order([*(self._clear(pointer, size) for pointer, size in sizes), launch])
         label, node = self._label, step.node
         return self._device.part(launch, lambda: label(node))

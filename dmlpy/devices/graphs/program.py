@@ -35,7 +35,8 @@ class NodeStep:
         constants: where each constant lies that is packed once for all dispatches, by place.
         packed: where the packed constants begin in the persistent memory; None if none are packed.
         temporary: bytes of scratch.
-        cleared: values whose memory is filled with zeros before the node writes it, since readers read more than is written.
+        cleared: values whose memory is filled with zeros before the node writes it, since readers read more than is written, with the bytes
+            that are read.
     """
 
     node: int
@@ -44,7 +45,7 @@ class NodeStep:
     constants: Mapping[str, Location]
     packed: int | None
     temporary: int
-    cleared: tuple[Source, ...]
+    cleared: tuple[tuple[Source, int], ...]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class GraphProgram:
 
     Attributes:
         ir: the graph with its activations fused.
-        layout: which values lie in the memory of others.
+        views: the nodes that need not run, since their outputs lie within their inputs, or the other way round.
+        in_place: the nodes that write to the memory of an input.
         steps: the nodes that run, in order.
         copies: the outputs that are copied afterwards.
         direct: the output of the graph in whose memory a value lies, by value.
@@ -82,7 +84,8 @@ class GraphProgram:
     """
 
     ir: GraphIR
-    buffers: BufferAssignment
+    views: tuple[int, ...]
+    in_place: tuple[int, ...]
     steps: tuple[NodeStep, ...]
     copies: tuple[Copy, ...]
     direct: Mapping[Source, str]
@@ -99,6 +102,14 @@ class GraphProgram:
         """All that runs."""
         copying = (copy.operator for copy in self.copies if copy.operator is not None)
         return (*(step.operator for step in self.steps), *copying)
+
+    def prepare(self) -> None:
+        """Loads the kernels, and finds what launches need: programs of other sizes that are copies of this one take it over."""
+        for operator in self.operators:
+            operator._plan.load()
+        for step in self.steps:
+            _ = step.operator._value_bounds
+        _ = self.affected_steps, self.raw_constants, self.staged_constants
 
     @cached_property
     def affected_steps(self) -> Mapping[str, tuple[int, ...]]:
@@ -222,7 +233,8 @@ def _in_order(
     plan, offsets, scratch = _memory(ir, buffers, steps, copies, direct)
     promised = [tensor.guaranteed_base_offset_alignment for step in steps for tensor in step.operator.desc.tensors().values()]
     alignment = max(promised, default=1) or 1
-    return GraphProgram(ir, buffers, tuple(steps), copies, direct, plan, offsets, scratch, owned, persistent, alignment)
+    views, in_place = tuple(buffers.views), tuple(buffers.in_place)
+    return GraphProgram(ir, views, in_place, tuple(steps), copies, direct, plan, offsets, scratch, owned, persistent, alignment)
 
 
 def _outputs(ir: GraphIR, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> tuple[dict[Source, str], tuple[Copy, ...]]:
@@ -262,7 +274,7 @@ def _step(buffers: BufferAssignment, index: int, operator: CompiledOperator, per
         constants,
         persistent if packs else None,
         plan.prepared_temporary_size if packs else plan.temporary_size,
-        tuple(source for source in outputs.values() if source in ir.uncovered),
+        tuple((source, buffers.extent(source)) for source in outputs.values() if source in ir.uncovered),
     )
 
 

@@ -82,7 +82,7 @@ def report_of(name: str, device: str, program: GraphProgram) -> GraphReport:
         memory=program.plan,
         fused={node_name(graph, index): tuple(node_name(graph, other) for other in others) for index, others in program.ir.fused.items()},
         chains=tuple(tuple(node_name(graph, index) for index in chains[step.node]) for step in program.steps if step.node in chains),
-        views=tuple(node_name(graph, index) for index in program.buffers.views),
-        in_place=tuple(node_name(graph, index) for index in program.buffers.in_place),
+        views=tuple(node_name(graph, index) for index in program.views),
+        in_place=tuple(node_name(graph, index) for index in program.in_place),
         copied=tuple(copy.output for copy in program.copies),
     )

@@ -81,12 +81,14 @@ def with_sizes(node: Node, found: Values, scope: Scope, given: Sequence[str], op
         return [value and replace(value, array=array) for value, array in zip(found, numbers, strict=True)]
     compute = _computed(own, opsets, fold)
     sized = with_symbolic_sizes(own, found, ())
+    arrays: list[Any] = [value.array for value in own.inputs if value is not None]
+    places = {place for array in arrays if isinstance(array, SizedArray) for place in array.places}
     made: Values = []
     for value in sized:
         if value is None or value.array is None:
             made.append(value)
         else:
-            array: Any = SizedArray(value.array, value.static_sizes, partial(_output, compute, value.name))
+            array: Any = SizedArray(value.array, value.static_sizes, partial(_output, compute, value.name), places)
             made.append(replace(value, array=array))
     return made
 

@@ -10,14 +10,12 @@ import numpy as np
 
 from dmlpy.description.symbolic_sizes import slice_indices
 from dmlpy.devices.cpu.structs import FixedArray
-from dmlpy.devices.plan import BoundAddress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import EllipsisType
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.plan import Pointers
 
     Index = int | slice | EllipsisType | None
 
@@ -27,20 +25,18 @@ class Elements:
     """Some of the elements of a tensor, or a constant that is repeated.
 
     Attributes:
-        place: the place of the tensor; None for a constant.
+        base: the place of the tensor, or the constant.
         dtype: the type of the elements.
         shape: how many there are along each axis.
         strides: the bytes from one to the next; 0 repeats an element.
         offset: the bytes from the tensor's first element to theirs.
-        constant: the constant.
     """
 
-    place: str | None
+    base: str | FixedArray
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int = 0
-    constant: FixedArray | None = None
 
     @classmethod
     def of(cls, place: str, tensor: TensorDesc) -> Elements:
@@ -51,19 +47,12 @@ class Elements:
     @classmethod
     def repeating(cls, value: Any, dtype: np.dtype[Any], shape: Sequence[int]) -> Elements:
         """A number that is repeated."""
-        return cls(None, dtype, tuple(shape), (0,) * len(shape), 0, FixedArray(np.array(value, dtype)))
+        return cls(FixedArray(np.array(value, dtype)), dtype, tuple(shape), (0,) * len(shape))
 
     @property
     def size(self) -> int:
         """How many elements there are."""
         return prod(self.shape)
-
-    def address(self, tensors: Pointers) -> int:
-        """The address of the first one, given those of the tensors."""
-        if self.place is None:
-            assert self.constant is not None  # without a tensor
-            return BoundAddress(self.constant.address, None)
-        return tensors[self.place] + self.offset
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Elements:
         indices = list(index) if isinstance(index, tuple) else [index]

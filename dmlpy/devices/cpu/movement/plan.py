@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
-from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
@@ -105,13 +105,13 @@ class CopyPlan(PlanWithoutConstants):
     _classes = 0
 
     def __init__(self, copies: Sequence[Copy], kernel: Kernel = COPIES) -> None:
-        self._copies, self._kind = [copy for copy in copies if copy.target.size], kernel
+        made, self._kind = [copy for copy in copies if copy.target.size], kernel
         self._width = copies[0].target.dtype.itemsize
-        self._elements = sum(copy.target.size for copy in self._copies)
+        self._elements = sum(copy.target.size for copy in made)
         rows: list[tuple[int, ...]] = []
         axes: list[tuple[int, int, int]] = []
         self._blocks = 0
-        for copy in self._copies:
+        for copy in made:
             blocks = _blocks_of(copy)
             sizes = copy.target.dtype.itemsize, copy.source.dtype.itemsize
             count = prod(blocks.sizes)
@@ -128,10 +128,11 @@ class CopyPlan(PlanWithoutConstants):
             axes += [(blocks_along, to * sizes[0], of * sizes[1]) for blocks_along, to, of in along_axes]
             self._blocks += count
         self._table, self._axes = FixedArray.of_rows(rows), FixedArray.of_rows(axes)
-        ordered = _overlaps(self._copies)
+        ordered = _overlaps(made)
         work = self._elements * self._width
         self._threads = 1 if ordered else max(1, min(available_threads(), work // _BYTES_OF_A_THREAD, self._blocks))
-        self._constants = [copy.source.constant for copy in self._copies if copy.source.place is None]
+        self._bases = [(part.base, part.offset) for copy in made for part in (copy.target, copy.source)]
+        """Of each copy's target and source the constant or the place of the tensor, and the bytes from there to the first element."""
 
     def _kernel(self) -> Function:
         return self._kind(host_isa())
@@ -141,14 +142,14 @@ class CopyPlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        count = f"{len(self._copies)} cop{'ies' if len(self._copies) > 1 else 'y'}"
+        count = f"{len(self._bases) // 2} cop{'ies' if len(self._bases) > 2 else 'y'}"
         return f"compiled by LLVM on {threads}; {count}, {self._elements} elements {self._what()}"
 
     def _what(self) -> str:
         return "converted" if self._kind is not COPIES else f"of {self._width} byte{'s' * (self._width > 1)}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        return self.bind_addresses([part.address(tensors) for copy in self._copies for part in (copy.target, copy.source)])
+        return self.bind_addresses([_first_address(base, offset, tensors) for base, offset in self._bases])
 
     def bind_addresses(self, bases: Sequence[int] | Array) -> Launch:
         """Binds the addresses of each copy's first target and source; those of an array are read by each launch."""
@@ -156,13 +157,13 @@ class CopyPlan(PlanWithoutConstants):
             "tiles": min(self._blocks, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
             "width": self._width,
             "blocks": self._blocks,
-            "copies": len(self._copies),
+            "copies": len(self._bases) // 2,
             "classes": self._classes,
             "table": self._table,
             "axes": self._axes,
             "bases": bases,
         }
-        return TaskLaunch.of(self._kernel(), CopiesParameters.bound(values), self._threads, self._constants)
+        return TaskLaunch.of(self._kernel(), CopiesParameters.bound(values), self._threads, self._bases)
 
 
 class ClassesPlan(CopyPlan):
@@ -202,9 +203,16 @@ class CastPlan(CopyPlan):
         return CASTS(*self._types, host_isa())
 
 
+def _first_address(base: FixedArray | str, offset: int, tensors: Pointers) -> int:
+    """The address of the first element of a constant, or of some of a tensor's, given the addresses of the tensors."""
+    if isinstance(base, FixedArray):
+        return BoundAddress(base.address, None)
+    return tensors[base] + offset if offset else tensors[base]
+
+
 def _overlaps(copies: Sequence[Copy]) -> bool:
     """Whether copies write elements again, so that their order matters: the first is then of a constant."""
-    return len(copies) > 1 and copies[0].source.place is None
+    return len(copies) > 1 and isinstance(copies[0].source.base, FixedArray)
 
 
 def _blocks_of(copy: Copy) -> Blocks:

@@ -297,7 +297,8 @@ def _sized(axis: Axis, function: Callable[[Axis], Array], *sizes: int) -> Any:
             raise NoTemplateError
         return function(replace(axis, size=size, output=output))
 
-    return SizedArray(function(replace(axis, size=example_size(axis.size), output=example_size(axis.output))), sizes, compute)
+    example = function(replace(axis, size=example_size(axis.size), output=example_size(axis.output)))
+    return SizedArray(example, sizes, compute, (own.place for own in (axis.size, axis.output) if is_symbolic(own)))
 
 
 def _weigh(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
