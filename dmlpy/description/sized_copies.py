@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
 from operator import itemgetter
-from types import NoneType
+from types import FunctionType, NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.markers import TensorField
 from dmlpy.description.sized_arrays import SizedArray, SizedBytes
 from dmlpy.description.structs import Struct
 from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, active_examples, is_symbolic, places_of
@@ -28,7 +29,7 @@ _Step: TypeAlias = "Callable[[Sequence[int], list[Any]], Any]"
 Derivation: TypeAlias = "Callable[[Any, bool], Any]"
 """What makes an object of a part of a template, or of that part's copy: the second argument tells whether sizes are symbolic."""
 
-_WITHOUT_SIZES = (int, float, str, bytes, NoneType, Enum, np.ndarray, np.dtype, type)
+_WITHOUT_SIZES = (int, float, str, bytes, NoneType, Enum, np.ndarray, np.dtype, np.ufunc, type, TensorField)
 """The kinds of objects that hold no symbolic sizes."""
 
 
@@ -268,6 +269,8 @@ class _Copier:
         if kind is slice:
             members = {"start": item.start, "stop": item.stop, "step": item.step}
             return self._add_parts(members, lambda parts: slice(*parts.values()))
+        if kind is FunctionType and item.__closure__ is None and item.__defaults__ is None:
+            return None
         if kind is dict:
             return self._add_parts(item, lambda parts: parts)
         if isinstance(item, Struct):

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from onnx.helper import make_node, make_tensor, make_tensor_value_info
 
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.description.sized_copies import is_alike
+from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.graphs.buffers import BufferAssignment
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering.cache import LRUCache
@@ -440,6 +442,47 @@ def test_an_lstm_of_a_new_length_solves_no_size_patterns(monkeypatch: pytest.Mon
         for name, array in onnx.load(proto, sizes={"x0": [steps, 2, 3]}).compile("numpy")(given).items():
             assert_close(found[name], array, np.float32)
         solved.clear()
+
+
+PLANNED_ANEW = {
+    *("BatchNormalization", "Resize", "Upsample of opset 9", "twice as large"),
+    *("Resize, cubic, aligned", "Resize, cubic, to known sizes"),
+}
+"""What needs numbers, as NumPy does that finds blocks and weights of elements, or has another strategy for one of these sizes."""
+ONE_OF_A_FAMILY = (
+    *("Softmax", "LayerNormalization", "Where", "Gemm", "MatMul of five", "Concat", "Slice of steps", "ReduceMean", "GlobalAveragePool"),
+    *("Conv", "MaxPool", "ConvTranspose", "Pad", "GatherElements", "ScatterElements", "Dropout", "a causal mask", "LSTM"),
+)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in ONE_OF_A_FAMILY)) for name in (*CASES, *MODELS)]
+)
+def test_plans_of_new_sizes_follow_and_compute_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a model that is compiled for these sizes alone, bit for bit; the first sizes tell all that the device plans."""
+    pytest.importorskip("llvmlite")
+    planned, plan, own = Counter[str](), CpuDevice.plan, CASES.get(name, Case("", [["a", "b", 6]]))
+
+    def planning(device: CpuDevice, desc: Any, *flags: Any) -> Any:
+        planned[type(desc).__name__] += 1
+        return plan(device, desc, *flags)
+
+    monkeypatch.setattr(CpuDevice, "plan", planning)
+    proto = own.model() if name in CASES else MODELS[name]()
+    compiled = onnx.load(proto).compile("cpu")
+    for a, b in ((21, 43), (23, 45), (25, 47), (27, 49), (29, 49)):
+        given = {}
+        for value, shape, element in zip_longest(proto.graph.input, own.inputs, own.elements):
+            sizes = [{"a": a, "b": b}.get(size, size) for size in shape]
+            dtype = helper.tensor_dtype_to_np_dtype(element or TensorProto.FLOAT)
+            given[value.name] = normal(*sizes) if dtype == np.float32 else RNG.integers(0, 2, sizes).astype(dtype)
+        planned.clear()
+        found = compiled(given)
+        new = dict(planned)
+        right = onnx.load(proto, sizes={key: list(array.shape) for key, array in given.items()}).compile("cpu")(given)
+        for key, array in right.items():
+            np.testing.assert_array_equal(found[key], array, strict=True)
+    assert bool(new) == (name in PLANNED_ANEW), new
 
 
 @pytest.mark.parametrize("stated", [None, ["a", "b", 8]], ids=["", "sizes that the file states"])

@@ -168,15 +168,11 @@ class Packing:
 
         Constants are identified by the objects that hold their bytes.
         """
-        program, inputs = self._program, self._program.ir.inputs
-        packed = [step for step in program.steps if step.packed is not None]
-        if any(step.operator._plan.packing is None for step in packed):
+        program = self._program
+        if program.packing is None:
             return None
-        plans = [(step.node, step.packed, type(step.operator._plan), step.operator._plan.packing) for step in packed]
-        places = [(place, *location) for step in packed for place, location in step.constants.items()]
-        constants = [id(node.data) for _, root, _ in places if (node := program.ir.constant(root)) is not None]
-        owned = [(name, inputs[name]) for name in program.ir.owned]
-        return program.persistent_size, tuple(program.owned.items()), tuple(owned), tuple(plans), tuple(places), tuple(constants)
+        roots = (root for step in program.steps if step.packed is not None for root, _ in step.constants.values())
+        return program.packing, tuple([id(node.data) for root in roots if (node := program.ir.constant(root)) is not None])
 
     # pickles
 

@@ -109,7 +109,7 @@ class GraphProgram:
             operator._plan.load()
         for step in self.steps:
             _ = step.operator._value_bounds
-        _ = self.affected_steps, self.raw_constants, self.staged_constants
+        _ = self.affected_steps, self.raw_constants, self.staged_constants, self.packing
 
     @cached_property
     def affected_steps(self) -> Mapping[str, tuple[int, ...]]:
@@ -125,6 +125,17 @@ class GraphProgram:
             if copy.source in names:
                 found.setdefault(names[copy.source], set()).add(at)
         return {name: tuple(sorted(steps)) for name, steps in found.items()}
+
+    @cached_property
+    def packing(self) -> Hashable:
+        """A key of how owned inputs and constants are packed, whatever the constants hold; None if unknown."""
+        packed = [step for step in self.steps if step.packed is not None]
+        if any(step.operator._plan.packing is None for step in packed):
+            return None
+        plans = [(step.node, step.packed, type(step.operator._plan), step.operator._plan.packing) for step in packed]
+        places = [(place, *location) for step in packed for place, location in step.constants.items()]
+        owned = [(name, self.ir.inputs[name]) for name in self.ir.owned]
+        return self.persistent_size, tuple(self.owned.items()), tuple(owned), tuple(plans), tuple(places)
 
     @cached_property
     def raw_constants(self) -> tuple[Source, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import Context
-from functools import partial
+from functools import cached_property, partial
 from math import isqrt, prod
 from typing import TYPE_CHECKING, Any
 
@@ -77,18 +77,27 @@ class WholePlan(ArrayPlan):
         assert function is not None
         self._function = function
         slots = [(slot, slot.tensor) for slot in desc.slots() if slot.tensor is not None]
-        memories = [(slot.place, tensor.memory) for slot, tensor in slots]
-        self._arrays_at = [(place, arrays_at(held.sizes, held.data_type.numpy, held.element_strides)) for place, held in memories]
+        self._memories = [(slot.place, tensor.memory) for slot, tensor in slots]
         self._outputs = [slot for slot, _ in slots if slot.field.marker.output]
         self._packs = {slot.place: tensor for slot, tensor in slots if slot.field.marker.output and tensor.data_type.bits == 4}
         self._moves = desc.short_name() in _MOVING
         self._inputs = [(slot.place, slot.field, tensor) for slot, tensor in slots if not slot.field.marker.output]
-        if largest_product is None:
-            largest_product = _multiplications(desc) if desc.family() in _WITH_PRODUCTS else 0
-        self._product = largest_product
+        self._given_product = largest_product
         is_converted = any(self._conversion(tensor) is not None for _, _, tensor in self._inputs)
         self._ufunc = None if is_converted else _ROUNDED_ONCE.get(desc.short_name())
         self._absent: dict[str, Any] = {field.name: () if field.listed else None for field in desc.inputs()}
+
+    @cached_property
+    def _arrays_at(self) -> list[tuple[str, Callable[[int], Array]]]:
+        """What makes an array of each tensor, given its address, by place."""
+        return [(place, arrays_at(held.sizes, held.data_type.numpy, held.element_strides)) for place, held in self._memories]
+
+    @cached_property
+    def _product(self) -> int:
+        """The multiplications of the largest matrix product."""
+        if self._given_product is not None:
+            return self._given_product
+        return _multiplications(self._desc) if self._desc.family() in _WITH_PRODUCTS else 0
 
     def describe(self) -> str:
         allocated = "; temporaries are allocated in each dispatch" if self._ufunc is None else ""

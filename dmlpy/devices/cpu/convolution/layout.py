@@ -73,7 +73,7 @@ def _split_dimension(out: int, taps: int, stride: int, dilation: int, start: int
         first = (remainder - start) % stride
         if first >= out:
             continue
-        count = len(range(first, out, stride))
+        count = -(-(out - first) // stride)
         reaching = [tap for tap in range(taps) if tap * dilation % stride == remainder]
         if reaching:
             chosen = slice(taps - 1 - reaching[-1], taps - reaching[0], stride // common)

@@ -6,19 +6,15 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dmlpy.description.enums import DepthSpaceOrder, PaddingMode
 from dmlpy.devices.cpu.movement.elements import Elements
 from dmlpy.devices.cpu.movement.plan import Copy
 from dmlpy.operators.movement.blocks import DepthToSpace1Desc, SpaceToDepth1Desc, SpaceToDepthBaseDesc
 from dmlpy.operators.movement.slicing import Padding1Desc
 from dmlpy.reference.conversion import of_float, of_scalar
-from dmlpy.reference.movement import padding_source, slice_index, window_index
+from dmlpy.reference.movement import slice_index, window_index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from dmlpy.operators.movement.blocks import BlockSizeDesc, UnfoldDesc
     from dmlpy.operators.movement.copy import JoinDesc, SplitDesc, TileDesc
     from dmlpy.operators.movement.slicing import PaddingDesc, Slice1Desc, SliceDesc, SliceGradDesc
@@ -128,12 +124,8 @@ def padding_copies(desc: PaddingDesc | Padding1Desc) -> list[Copy]:
         value = of_scalar(desc.padding_value, desc.padding_value_data_type)
     else:
         value = of_float(desc.padding_value, desc.input_tensor.data_type)
-    is_constant = desc.padding_mode is PaddingMode.CONSTANT
-    axes = []
-    for size, start, end in zip(desc.input_tensor.sizes, desc.start_padding, desc.end_padding, strict=True):
-        places = np.arange(-start, size + end)
-        sources = np.where((places >= 0) & (places < size), places, -1) if is_constant else padding_source(desc.padding_mode, places, size)
-        axes.append(list(_runs(sources.tolist())))
+    sizes = zip(desc.input_tensor.sizes, desc.start_padding, desc.end_padding, strict=True)
+    axes = [_runs(desc.padding_mode, size, start, end) for size, start, end in sizes]
     found = []
     for runs in product(*axes):
         to = target[tuple(slice(first, first + count) for first, count, _, _ in runs)]
@@ -154,17 +146,38 @@ def _run_of(part: Elements, axis: int, start: int, count: int, step: int) -> Ele
     return run.repeated((*run.shape[:axis], count, *run.shape[axis + 1 :]))
 
 
-def _runs(sources: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
-    """Places along an axis in runs: the first place, their count, the first source and the step from one source to the next."""
-    first = 0
-    while first < len(sources):
-        step, last = 0 if first + 1 == len(sources) else sources[first + 1] - sources[first], first + 1
-        while last < len(sources) and sources[last] - sources[last - 1] == step and (sources[first] < 0) == (sources[last] < 0):
-            last += 1
-        if last == first + 1:
-            step = 0
-        yield first, last - first, sources[first], step
-        first = last
+_Run = tuple[int, int, int, int]
+"""Places along an axis: the first one, their count, the first source, -1 for none, and the step from one source to the next."""
+
+
+def _runs(mode: PaddingMode, size: int, start: int, end: int) -> list[_Run]:
+    """The places along an axis with its margins."""
+    inside = start, size, 0, 1
+    if mode is PaddingMode.CONSTANT or mode is PaddingMode.EDGE:
+        before, behind = (-1, -1) if mode is PaddingMode.CONSTANT else (0, size - 1)
+        return [run for run in ((0, start, before, 0), inside, (start + size, end, behind, 0)) if run[1] > 0]
+    period = _period(mode, size)
+    found: list[_Run] = [inside]
+    part, left = -1, start
+    while left > 0:
+        count, source, step = period[part % len(period)]
+        taken = min(count, left)
+        left, part = left - taken, part - 1
+        found.insert(0, (left, taken, source + (count - taken) * step, step))
+    part, left = 1, end
+    while left > 0:
+        count, source, step = period[part % len(period)]
+        taken = min(count, left)
+        found.append((start + size + end - left, taken, source, step))
+        left, part = left - taken, part + 1
+    return found
+
+
+def _period(mode: PaddingMode, size: int) -> list[tuple[int, int, int]]:
+    """What repeats itself along an axis, the inside first: counts, first sources, and steps."""
+    if mode is PaddingMode.SYMMETRIC:
+        return [(size, 0, 1), (size, size - 1, -1)]
+    return [(size, 0, 1), (size - 2, size - 2, -1)] if mode is PaddingMode.REFLECTION and size > 2 else [(size, 0, 1)]
 
 
 def count_padding_copies(desc: PaddingDesc | Padding1Desc) -> int:

@@ -15,6 +15,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.axes import Axis
+from dmlpy.devices.plan import PlanPart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ class Block:
     shape: tuple[int, ...]
 
 
-class Blocking:
+class Blocking(PlanPart):
     """The blocks of some axes.
 
     Attributes:
