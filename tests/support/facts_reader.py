@@ -36,7 +36,9 @@ def relations() -> dict[str, dict[str, Any]]:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
         if twice := found.keys() & tables.keys():
             raise ValueError(f"{file.name} repeats {sorted(twice)} of another file")
-        found |= tables
+        for name, table in tables.items():
+            own = {key: value for key, value in table.items() if key != "like"}
+            found[name] = found[table["like"]] | own if "like" in table else own
     return found
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -39,6 +41,13 @@ def test_every_operator_has_relations_that_repeat_its_constraints() -> None:
     assert sorted(facts.relations()) == sorted(facts.operators())
     differing = [name for name, table in facts.relations().items() if table.get("constraints") != facts.operators()[name]["constraints"]]
     assert not differing
+
+
+def test_operators_with_the_same_wrong_descs_share_them() -> None:
+    for file in (facts.FOLDER / "relations").glob("*.toml"):
+        rows = [str(table["wrong"]) for table in tomllib.loads(file.read_text(encoding="utf-8")).values() if table.get("wrong")]
+        repeated = [row[:200] for row, count in Counter(rows).items() if count > 1 and len(row) > 1000]
+        assert not repeated, f"{file.name}: `like` saves {show(repeated)}"
 
 
 def name_findings(operator: str) -> Iterator[str]:
