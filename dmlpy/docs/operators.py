@@ -127,6 +127,7 @@ def _facts(entry: catalog.CatalogEntry, found: Explanation) -> str:
         ("runs on", _devices(entry)),
         ("results compared with", escape(", ".join(entry.verified_against)) or "the definition alone"),
         *([("DirectML says", escape(entry.directml_says))] if entry.directml_says else []),
+        *([("largest error in FLOAT32", escape("; ".join(map(str, found.bounds))))] if found.bounds else []),
         ("in place", "an output may use the memory of an input of the same layout" if kind.in_place else "no"),
         ("inputs owned by DirectML", "may be flagged" if kind.accepts_owned else "may not be flagged"),
         *([] if not issubclass(kind, FusableDesc) else [("fused", "other structs may hold it; its tensors are null then")]),

@@ -15,6 +15,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.description.support import SupportRow, row_at
 from dmlpy.evidence.doubts import doubtful_types
 from dmlpy.evidence.facts import facts_about
+from dmlpy.inspection.operator_records import RECORDS
 from dmlpy.inspection.samples import example
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.messages.tables import Table
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dmlpy.description.member_docs import MemberInfo
     from dmlpy.evidence.doubts import TypeEntry
     from dmlpy.evidence.facts import Fact
+    from dmlpy.inspection.operator_records import UlpBound
 
 _FAMILY_PREFIX = re.compile("^(ACTIVATION_|ELEMENT_WISE_)")
 
@@ -45,6 +47,7 @@ class Explanation:
         rules: the rules that the operator adds, by the code of their problems.
         rows: the level's support, one row for each condition on attributes; none where the operator is newer than the level.
         example: Python code that describes the operator, and runs it where the NumPy device does.
+        bounds: the largest errors of its results in FLOAT32; empty if they are exact, or no bound in units of the last place holds.
         evidence: facts about the operator that released programs show.
         doubts: the types that Microsoft's page does not list and a released program gives the operator.
     """
@@ -58,6 +61,7 @@ class Explanation:
     rules: dict[str, str]
     rows: tuple[SupportRow, ...]
     example: str
+    bounds: tuple[UlpBound, ...] = ()
     evidence: tuple[Fact, ...] = ()
     doubts: tuple[TypeEntry, ...] = ()
 
@@ -161,6 +165,8 @@ class Explanation:
         lines.append(
             "Inputs may be flagged OWNED_BY_DML." if self.kind.accepts_owned else "Inputs may not be flagged OWNED_BY_DML; see prepare."
         )
+        if self.bounds:
+            lines.append(f"The largest error in FLOAT32: {'; '.join(map(str, self.bounds))}.")
         return lines
 
     def shown(self) -> list[str]:
@@ -191,8 +197,9 @@ def explain(operator: str | OperatorDesc | type[OperatorDesc], feature_level: Fe
     name = kind.short_name()
     evidence = () if kind.is_extension else facts_about(name)
     doubts = () if kind.is_extension else doubtful_types(name)
-    members = kind.members()
-    return Explanation(kind, level, kind.description(), kind.formula, members, sizes, rules, rows, example(kind), evidence, doubts)
+    bounds = RECORDS[name].bounds if name in RECORDS else ()
+    summary, members = kind.description(), kind.members()
+    return Explanation(kind, level, summary, kind.formula, members, sizes, rules, rows, example(kind), bounds, evidence, doubts)
 
 
 def find(name: str) -> type[OperatorDesc]:

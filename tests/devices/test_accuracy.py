@@ -1,4 +1,4 @@
-"""Every function of one float on every device, within the units in the last place that `tests.support.accuracy` lists.
+"""Every function of one float on every device, within the units in the last place of its operator's record.
 
 The slow rows have a million arguments each, and emulate what a GPU's functions may be off.
 """
@@ -40,7 +40,7 @@ def check_on(device: dml.Device, function: Function, x: Array) -> None:
     results = operator(**{name: device.from_host(values) for name, values in arguments.items()})
     found = np.asarray(device.to_host(results.output_tensor))
     name = device.name.partition(":")[0]
-    bound = getattr(function, name)
+    bound = getattr(function.bound, name)
     check(function, found, arguments, min(bound, HALVES_ON_GPUS if name == "cuda" else HALVES) if x.dtype == np.float16 else bound)
 
 
@@ -102,7 +102,7 @@ def check_in_cells(function: Function, device: str, x: Array) -> None:
     operator = dml.compile(layer, device)
     assert device != "cpu" or operator.plan.startswith("strategy: compiled")
     found: Any = operator(**tensors).output_single_tensor
-    bound = function.in_cells if device == "cpu" else function.numpy
+    bound = function.bound.in_cells if device == "cpu" else function.bound.numpy
     assert bound is not None
     check(function, found.reshape(-1), function.arguments(x), min(bound, HALVES) if x.dtype == np.float16 else bound)
 

@@ -1,4 +1,4 @@
-"""How many units in the last place each function of floats may be off on each device, and the arguments at which that is tested.
+"""The functions of floats with the bounds of their records, and the arguments at which these are tested.
 
 A unit is the distance between the floats next to the float64 result, down to the smallest subnormal one. Of FLOAT16 the arithmetic is
 float32's, so the bound of all its functions is that of one rounding (`HALVES`).
@@ -6,13 +6,14 @@ float32's, so the bound of all its functions is that of one rounding (`HALVES`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import dmlpy as dml
+from dmlpy.description.registry import operator_class
+from dmlpy.inspection.operator_records import RECORDS, UlpBound
 from dmlpy.operators.activation import ActivationDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -25,32 +26,15 @@ HALVES_ON_GPUS = 0.505
 
 @dataclass(frozen=True)
 class Function:
-    """A function of one element, or of two.
-
-    Attributes:
-        kind: its operator.
-        numpy: units that FLOAT32 results may be off on the device `numpy`.
-        cpu: on the device `cpu`.
-        cuda: on the device `cuda`, with functions of the GPU that are as far off as CUDA documents.
-        attributes: those of the operator.
-        in_cells: as an activation of compiled recurrent cells; None where cells do not take it.
-        terms: the units are those of the largest of these terms, which may cancel, or of the result; None where nothing cancels.
-        note: why a bound is large.
-    """
+    """A function of one element, or of two, and its bound."""
 
     kind: type[Any]
-    numpy: float
-    cpu: float
-    cuda: float
-    attributes: tuple[tuple[str, float], ...] = ()
-    in_cells: float | None = None
-    terms: Callable[..., Array] | None = None
-    note: str = ""
+    bound: UlpBound
 
     @property
     def title(self) -> str:
         """The operator's name, with the attributes."""
-        given = ", ".join(f"{name} {value:g}" for name, value in self.attributes)
+        given = self.bound.attributes_text()
         return f"{self.kind.short_name()}{f' ({given})' if given else ''}"
 
     @property
@@ -60,7 +44,7 @@ class Function:
 
     def of(self, tensor: dml.TensorDesc) -> Any:
         """The operator on tensors of this kind."""
-        return self.kind(**dict.fromkeys((*self.operands, "output_tensor"), tensor), **dict(self.attributes))
+        return self.kind(**dict.fromkeys((*self.operands, "output_tensor"), tensor), **self.bound.attributes)
 
     def arguments(self, x: Array) -> dict[str, Array]:
         """The inputs by name: these numbers, and for a second operand the same in another order."""
@@ -69,7 +53,7 @@ class Function:
 
     def fused(self) -> ActivationDesc:
         """The activation as cells take it."""
-        found = self.kind(**dict(self.attributes))
+        found = self.kind(**self.bound.attributes)
         assert isinstance(found, ActivationDesc)
         return found
 
@@ -78,77 +62,22 @@ class Function:
         limits = np.finfo(found.dtype)
         with np.errstate(all="ignore"):
             exact = np.asarray(dml.reference(self.of(dml.TensorDesc.of(found)), arguments).output_tensor, np.float64)
-            wide = (values.astype(np.float64) for values in arguments.values())
-            sizes = np.abs(exact) if self.terms is None else np.maximum(np.abs(exact), self.terms(*wide))
+            sizes = np.abs(exact)
+            if self.bound.of_largest_term:
+                product = np.float64(self.bound.attributes["alpha"]) * next(iter(arguments.values())).astype(np.float64)
+                sizes = np.maximum(np.maximum(sizes, np.abs(product)), abs(self.bound.attributes["beta"]))
             unit = np.spacing(np.minimum(sizes, float(limits.max)).astype(found.dtype)).astype(np.float64)
             end = np.ldexp(1.0, limits.maxexp)
             off = np.abs(np.clip(found.astype(np.float64), -end, end) - np.clip(exact, -end, end)) / unit
         return np.where(np.isnan(found) | np.isnan(exact), np.where(np.isnan(found) == np.isnan(exact), 0.0, np.inf), off)
 
 
-def _line(alpha: float, beta: float) -> Callable[[Array], Array]:
-    """The terms of alpha x + beta."""
-    return lambda x: np.maximum(np.abs(alpha * x), abs(beta))
-
-
-_PRODUCT = "the product of argument and attribute is rounded"
-_SQUARE = "the square of the argument is rounded"
-
-FUNCTIONS: tuple[Function, ...] = (
-    Function(dml.ElementWiseAddDesc, 0.5, 0.5, 0.5),
-    Function(dml.ElementWiseSubtractDesc, 0.5, 0.5, 0.5),
-    Function(dml.ElementWiseMultiplyDesc, 0.5, 0.5, 0.5),
-    Function(dml.ElementWiseDifferenceSquareDesc, 2, 2, 2),
-    Function(dml.ElementWiseModulusTruncateDesc, 0, 0, 0),
-    Function(dml.ElementWiseModulusFloorDesc, 0.5, 0.5, 0.5),
-    Function(dml.ElementWiseAcosDesc, 3, 3, 4),
-    Function(dml.ElementWiseAcoshDesc, 2, 2, 5),
-    Function(dml.ElementWiseAsinDesc, 3, 3, 5),
-    Function(dml.ElementWiseAsinhDesc, 2, 2, 4),
-    Function(dml.ElementWiseAtanDesc, 3, 3, 3),
-    Function(dml.ElementWiseAtanhDesc, 2, 2, 4),
-    Function(dml.ElementWiseConstantPowDesc, 2, 2, 0.5, (("exponent", 0.5),)),
-    Function(dml.ElementWiseConstantPowDesc, 2, 2, 17, (("exponent", -1.5),)),
-    Function(dml.ElementWiseConstantPowDesc, 0.5, 0.5, 0.5, (("exponent", 2.0),)),
-    Function(dml.ElementWiseConstantPowDesc, 2, 2, 17, (("exponent", 3.0),)),
-    Function(dml.ElementWisePowDesc, 2, 2, 17),
-    Function(dml.ElementWiseAtanYXDesc, 4, 4, 4),
-    Function(dml.ElementWiseDivideDesc, 0.5, 0.5, 0.5),
-    Function(dml.ElementWiseCosDesc, 2, 2, 4),
-    Function(dml.ElementWiseCoshDesc, 3, 3, 4),
-    Function(dml.ElementWiseErfDesc, 6, 2, 4),
-    Function(dml.ElementWiseExpDesc, 3, 2, 4),
-    Function(dml.ElementWiseLogDesc, 4, 4, 3),
-    Function(dml.ElementWiseRecipDesc, 0.5, 0.5, 0.5),
-    Function(dml.ElementWiseSinDesc, 2, 2, 4),
-    Function(dml.ElementWiseSinhDesc, 2, 2, 4),
-    Function(dml.ElementWiseSqrtDesc, 0.5, 0.5, 0.5),
-    Function(dml.ElementWiseTanDesc, 4, 4, 5),
-    Function(dml.ElementWiseTanhDesc, 2, 6, 4),
-    Function(dml.ActivationCeluDesc, 4, 2, 4, (("alpha", 0.75),), in_cells=2),
-    Function(dml.ActivationEluDesc, 4, 2, 4, (("alpha", 1.5),), in_cells=2),
-    Function(dml.ActivationGeluDesc, 64, 7, 34, in_cells=7, note=f"NumPy: {_SQUARE}; CUDA: subnormal results only"),
-    Function(dml.ActivationHardSigmoidDesc, 1, 1, 1, (("alpha", 0.25), ("beta", 0.5)), in_cells=1, terms=_line(0.25, 0.5)),
-    Function(dml.ActivationHardSwishDesc, 2, 2, 2, (("alpha", 0.25), ("beta", 0.5))),
-    Function(dml.ActivationIdentityDesc, 0, 0, 0, in_cells=0),
-    Function(dml.ActivationLeakyReluDesc, 0.5, 0.5, 0.5, (("alpha", 0.25),), in_cells=0.5),
-    Function(dml.ActivationLinearDesc, 2, 2, 2, (("alpha", 0.7), ("beta", 0.25)), in_cells=2, terms=_line(0.7, 0.25)),
-    Function(
-        dml.ActivationParametricSoftplusDesc, 68, 68, 8, (("alpha", 1.5), ("beta", 0.75)), in_cells=4, note=f"NumPy and CPU: {_PRODUCT}"
-    ),
-    Function(dml.ActivationParameterizedReluDesc, 0.5, 0.5, 0.5),
-    Function(dml.ActivationReluDesc, 0, 0, 0, in_cells=0),
-    Function(dml.ActivationScaledEluDesc, 4, 3, 5, (("alpha", 1.5), ("gamma", 1.25)), in_cells=3),
-    Function(dml.ActivationScaledTanhDesc, 4, 7, 4, (("alpha", 1.5), ("beta", 0.75)), in_cells=7),
-    Function(dml.ActivationShrinkDesc, 0.5, 0.5, 0.5, (("bias", 0.25), ("threshold", 0.5)), in_cells=0.5),
-    Function(dml.ActivationSigmoidDesc, 4, 3, 8, in_cells=3),
-    Function(dml.ActivationSoftplusDesc, 4, 4, 7, (("steepness", 1.0),), in_cells=3),
-    Function(dml.ActivationSoftplusDesc, 68, 68, 8, (("steepness", 3.0),), in_cells=4, note=f"NumPy and CPU: {_PRODUCT}"),
-    Function(dml.ActivationSoftsignDesc, 2, 2, 2, in_cells=2),
-    Function(dml.ActivationSwishDesc, 7, 5, 13, (("sigmoid_input_scale", 1.0),)),
-    Function(dml.ActivationSwishDesc, 7, 5, 13, (("sigmoid_input_scale", -0.5),)),
-    Function(dml.ActivationTanhDesc, 2, 6, 4, in_cells=6),
-    Function(dml.ActivationThresholdedReluDesc, 0, 0, 0, (("alpha", 0.5),), in_cells=0),
+FUNCTIONS = tuple(
+    Function(operator_class(name), bound)
+    for start in ("ELEMENT_WISE", "ACTIVATION")
+    for name, record in RECORDS.items()
+    for bound in record.bounds
+    if name.startswith(start)
 )
 NO_FUNCTIONS = {
     "a choice, a sign, a whole number or a comparison, which is exact": (
@@ -165,7 +94,7 @@ NO_FUNCTIONS = {
     "half of a sum, which may overflow before it is halved": ("MEAN",),
 }
 """Operators of elements without a bound in units in the last place, by the reason."""
-IN_CELLS = tuple(function for function in FUNCTIONS if function.in_cells is not None)
+IN_CELLS = tuple(function for function in FUNCTIONS if function.bound.in_cells is not None)
 
 _EXTREMES = (0.0, 1.0, np.inf, np.nan, 2.0**-149, 2.0**-126, 3.4028235e38, 88.72284, 87.33655, 103.97208, 104.0, 17.33, 9.01, 1e30, 1e-30)
 
@@ -189,11 +118,12 @@ def halves() -> Array:
 def table() -> str:
     """The bounds as a Markdown table."""
 
-    def bound(value: float | None) -> str:
+    def units(value: float | None) -> str:
         return "" if value is None else f"{value:g}"
 
     lines = ["| function of FLOAT32 | NumPy | CPU | in compiled cells | CUDA | |\n", "|---|---:|---:|---:|---:|---|\n"]
     for each in FUNCTIONS:
-        cells = (each.title, *(bound(value) for value in (each.numpy, each.cpu, each.in_cells, each.cuda)), each.note)
+        own = each.bound
+        cells = (each.title, *map(units, (own.numpy, own.cpu, own.in_cells, own.cuda)), own.note)
         lines.append(f"| {' | '.join(cells)} |\n")
     return "".join(lines)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from dmlpy.bench import launches, machine
 from dmlpy.bench.libraries import EVERY_WORK, Mode, Peer, Runner
-from dmlpy.bench.operators import case, large, suite
+from dmlpy.bench.operators import large, suite
 from dmlpy.bench.operators.large_runners import LargeDmlpyRunner
 from dmlpy.bench.operators.libraries import DmlpyOperators
 from dmlpy.bench.operators.shape import large_shape
@@ -35,7 +35,7 @@ SMALL = suite.Sizes(
 
 def shrink() -> None:
     """Makes everything small in this process; rates of an emulated device mean nothing."""
-    suite.CASES.update(case.by_name(suite.cases(SMALL)))
+    suite.CASES.update({case.name: case for case in suite.cases(SMALL)})
     large.CYCLED_BYTES = 5_000
     machine.COPIED_BYTES["cuda"], machine.LARGE, machine.MEASURED_S = 1 << 16, 64, 1e-3
     launches.LAUNCHES = 5

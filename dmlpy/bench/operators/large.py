@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.bench.operators.case import Array, Torch, once
 from dmlpy.description.registry import OPERATORS
+from dmlpy.inspection.operator_records.record import Array, Torch, once
 
 if TYPE_CHECKING:
     from dmlpy.bench.shapes import DataType

@@ -14,9 +14,9 @@ from dmlpy.bench.libraries import torch as pytorch
 from dmlpy.bench.libraries.dmlpy import Dispatches, Dmlpy, DmlpyRunner
 from dmlpy.bench.libraries.onnxruntime import IR_VERSION, OnnxRuntime
 from dmlpy.bench.operators import large_runners
-from dmlpy.bench.operators.case import once
 from dmlpy.bench.work import LargeWork, OperatorWork
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.inspection.operator_records.record import once
 
 if TYPE_CHECKING:
     from dmlpy.bench.work import Array, Work

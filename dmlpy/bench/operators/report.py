@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from dmlpy.bench.operators import suite
 from dmlpy.bench.operators.shape import LargeShape, tensor_text
-from dmlpy.bench.operators.table import CASES
 from dmlpy.bench.records import floor_us
 from dmlpy.bench.tables import NAMES, OWN, Column, Row, columns, headings, markdown_line, rows, time_text
+from dmlpy.inspection.operator_records import CASES
 from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.bench.operators import suite
-from dmlpy.bench.operators.table import CASES
 from dmlpy.bench.shapes import BOTH, DataType, Pass, Shape
 from dmlpy.description.registry import OPERATORS
+from dmlpy.inspection.operator_records import CASES
 from dmlpy.messages.naming import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.bench.operators.case import Array, OperatorCase
     from dmlpy.bench.operators.large import LargeCase
+    from dmlpy.inspection.operator_records.record import Array, TimedCase
 
 _SEED = 1
 
@@ -39,7 +39,7 @@ class _CaseShape(Shape):
 
     @property
     @abstractmethod
-    def operator_case(self) -> OperatorCase | LargeCase:
+    def operator_case(self) -> TimedCase | LargeCase:
         """The case."""
 
     @abstractmethod
@@ -62,7 +62,7 @@ class OperatorShape(_CaseShape):
     """One operator. Another type than FLOAT32 is that of all its FLOAT32 tensors; INT8 rows also have the operators on 8-bit tensors."""
 
     @property
-    def operator_case(self) -> OperatorCase:
+    def operator_case(self) -> TimedCase:
         return CASES[self.operator]
 
     def arrays(self, dtype: DataType) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _of_type(array: Array, dtype: DataType) -> Array:
     """An array with FLOAT32 converted to the type; strides of 0 are preserved."""
     if array.dtype != np.float32 or dtype == "FLOAT32":
         return array
-    from dmlpy.bench.operators.case import once
+    from dmlpy.inspection.operator_records.record import once
 
     values = np.clip(np.rint(once(array) * _INT8_SCALE), -128, 127) if dtype == "INT8" else once(array)
     return np.broadcast_to(values.astype(dtype.lower()), array.shape)
@@ -174,7 +174,7 @@ def select(names: Sequence[str], dtypes: Sequence[DataType], memory_kind: str = 
     Raises:
         ValueError: a name is not an operator.
     """
-    tables: list[Mapping[str, OperatorCase | LargeCase]] = [suite.CASES, CASES] if memory_kind == "cuda" else [CASES]
+    tables: list[Mapping[str, TimedCase | LargeCase]] = [suite.CASES, CASES] if memory_kind == "cuda" else [CASES]
     chosen = dict.fromkeys([known for name in names for known in _find_cases(name, tables)] or tables[0])
     found = [large_shape(name, dtypes) if name in suite.CASES else _shape(name, dtypes) for name in chosen]
     return [shape for shape in found if shape.dtypes]
@@ -192,7 +192,7 @@ def _shape(name: str, dtypes: Sequence[DataType]) -> OperatorShape:
     return OperatorShape(title="operator", suite="operators", dtypes=types, passes=("forward",), operator=name)
 
 
-def _find_cases(name: str, tables: Sequence[Mapping[str, OperatorCase | LargeCase]]) -> list[str]:
+def _find_cases(name: str, tables: Sequence[Mapping[str, TimedCase | LargeCase]]) -> list[str]:
     """The cases of a name in the first table that has some."""
     spelled = name.upper().removeprefix("DML_OPERATOR_")
     for table in tables:

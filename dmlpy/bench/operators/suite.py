@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.bench.operators.case import by_name
 from dmlpy.bench.operators.large import LargeCase, Sample, Tensor, Variant
 
 if TYPE_CHECKING:
@@ -209,4 +208,4 @@ def cases(sizes: Sizes) -> Iterator[LargeCase]:
     yield from (replace(row, form=f"{row.form}-TF32", half_precision=True, variants={}) for row in found if row.products)
 
 
-CASES: dict[str, LargeCase] = by_name(cases(Sizes()))
+CASES: dict[str, LargeCase] = {case.name: case for case in cases(Sizes())}

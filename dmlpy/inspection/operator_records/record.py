@@ -1,20 +1,18 @@
-"""A case of the operators' table: an operator's arrays and attributes, and its equivalents in other libraries."""
+"""`OperatorRecord`: what is known about an operator beside its class, its definition and the facts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import DTypeLike
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Draw = Callable[[np.random.Generator], Array]
+Draw = Callable[["np.random.Generator"], Array]
 """Draws an array from a case's generator."""
 Given = Array | tuple[str, Callable[[Array], Array]]
 """A further input of an equivalent: a constant, or a function of one of the operator's inputs."""
@@ -26,8 +24,41 @@ SIZES = (8, 32, 32, 32)
 
 
 @dataclass(frozen=True)
-class OperatorCase:
-    """An operator at one size.
+class UlpBound:
+    """The largest error of a function of FLOAT32 elements, in units in the last place, which the tests hold every device to.
+
+    A unit is the distance between the floats next to the exact result.
+
+    Attributes:
+        numpy: on the device `numpy`.
+        cpu: on the device `cpu`.
+        cuda: on the device `cuda`, with functions of the GPU that are as far off as CUDA documents.
+        attributes: the desc's attributes that the bound is for.
+        in_cells: as an activation of compiled recurrent cells; None where cells do not take it.
+        of_largest_term: whether a unit is one of the largest term of alpha x + beta, which may cancel, not of the result.
+        note: why a bound is large.
+    """
+
+    numpy: float
+    cpu: float
+    cuda: float
+    attributes: Mapping[str, float] = field(default_factory=dict)
+    in_cells: float | None = None
+    of_largest_term: bool = False
+    note: str = ""
+
+    def attributes_text(self) -> str:
+        """The attributes as text: alpha 0.25, beta 0.5."""
+        return ", ".join(f"{name} {value:g}" for name, value in self.attributes.items())
+
+    def __str__(self) -> str:
+        given = f"with {attributes}: " if (attributes := self.attributes_text()) else ""
+        return f"{given}{self.numpy:g} ULP on numpy, {self.cpu:g} on cpu, {self.cuda:g} on cuda"
+
+
+@dataclass(frozen=True)
+class TimedCase:
+    """An operator at a size that `dmlpy bench` times.
 
     Attributes:
         operator: its short name, as in `dmlpy ops`.
@@ -42,7 +73,6 @@ class OperatorCase:
         torch: PyTorch's equivalent, or None.
         products: the multiplications of matrix products, 0 for operators that have none.
         lacking: the outputs that an equivalent does not have, by library.
-        form: the difference from the operator's first case.
     """
 
     operator: str
@@ -56,12 +86,23 @@ class OperatorCase:
     torch: Torch | None = None
     products: int = 0
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    form: str = ""
 
-    @property
-    def name(self) -> str:
-        """The operator, with the form if there is one: `CONVOLUTION:DEPTHWISE`."""
-        return f"{self.operator}:{self.form}" if self.form else self.operator
+
+@dataclass(frozen=True)
+class OperatorRecord(TimedCase):
+    """An operator at its usual size, with its other sizes and what holds at any.
+
+    Attributes:
+        forms: further cases, by the name of what makes them differ.
+        bounds: how far off its results may be; empty if they are exact, or no bound in units of the last place holds.
+    """
+
+    forms: Mapping[str, TimedCase] = field(default_factory=dict)
+    bounds: tuple[UlpBound, ...] = ()
+
+    def cases(self) -> dict[str, TimedCase]:
+        """The cases by name: `CONVOLUTION`, `CONVOLUTION:DEPTHWISE`."""
+        return {self.operator: self, **{f"{self.operator}:{form}": case for form, case in self.forms.items()}}
 
 
 def normal(*sizes: int) -> Draw:
@@ -119,20 +160,3 @@ def cast(field: str, dtype: DTypeLike) -> Given:
 def shaped(field: str, *sizes: int) -> Given:
     """An input with other sizes."""
     return field, lambda array: once(array).reshape(sizes)
-
-
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-Named = TypeVar("Named", bound=_Named)
-
-
-def by_name(cases: Iterable[Named]) -> dict[str, Named]:
-    """Rows of a table by their names, in their order."""
-    found: dict[str, Named] = {}
-    for case in cases:
-        assert case.name not in found, f"{case.name} is there twice"
-        found[case.name] = case
-    return found

@@ -1,4 +1,4 @@
-"""The cases of the normalizations and of the optimizer."""
+"""The records of the normalizations and of the optimizer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.bench.operators.case import Draw, OperatorCase, Torch, broadcast, constant, flat, normal, uniform
+from dmlpy.inspection.operator_records.record import Draw, OperatorRecord, Torch, broadcast, constant, flat, normal, uniform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,11 +15,11 @@ _SIZES = (4, 64, 32, 32)
 _CHANNELS = (1, 64, 1, 1)
 
 
-def _batch() -> Iterator[OperatorCase]:
+def _batch() -> Iterator[OperatorRecord]:
     x, statistics = normal(*_SIZES), {"mean_tensor": normal(*_CHANNELS), "variance_tensor": uniform(0.5, 2, *_CHANNELS)}
     scale, bias = {"scale_tensor": normal(*_CHANNELS)}, {"bias_tensor": normal(*_CHANNELS)}
     members: dict[str, Any] = {"epsilon": 1e-5}
-    yield OperatorCase(
+    yield OperatorRecord(
         *("BATCH_NORMALIZATION", {"input_tensor": x, **statistics, **scale, **bias}, members),
         onnx="output_tensor = BatchNormalization <epsilon=0.00001> (input_tensor, scale, bias, mean, variance)",
         given={name: flat(f"{name}_tensor") for name in ("scale", "bias", "mean", "variance")},
@@ -38,7 +38,7 @@ def _batch() -> Iterator[OperatorCase]:
         return {"output_tensor": y, "output_mean_tensor": mean}
 
     lacking = {"torch": ("output_variance_tensor",)}  # it has 1 over the deviation
-    yield OperatorCase("BATCH_NORMALIZATION_TRAINING", {"input_tensor": x, **scale, **bias}, members, torch=train, lacking=lacking)
+    yield OperatorRecord("BATCH_NORMALIZATION_TRAINING", {"input_tensor": x, **scale, **bias}, members, torch=train, lacking=lacking)
 
     def backward(training: bool) -> Torch:
         def gradient(t: Any, x: Any) -> Any:
@@ -50,9 +50,9 @@ def _batch() -> Iterator[OperatorCase]:
         return gradient
 
     given = {"input_tensor": x, "input_gradient_tensor": normal(*_SIZES), **statistics, **scale}
-    yield OperatorCase("BATCH_NORMALIZATION_GRAD", given, members, torch=backward(False))
+    yield OperatorRecord("BATCH_NORMALIZATION_GRAD", given, members, torch=backward(False))
     # PyTorch's gradient uses the given mean, DirectML's computes it: the given one must be the input's mean.
-    yield OperatorCase("BATCH_NORMALIZATION_TRAINING_GRAD", given | _own_statistics(), members, torch=backward(True))
+    yield OperatorRecord("BATCH_NORMALIZATION_TRAINING_GRAD", given | _own_statistics(), members, torch=backward(True))
 
 
 def _own_statistics() -> dict[str, Draw]:
@@ -66,7 +66,7 @@ def _own_statistics() -> dict[str, Draw]:
     return {"input_tensor": draw, "mean_tensor": constant(0, *_CHANNELS), "variance_tensor": constant(1, *_CHANNELS)}
 
 
-def _groups() -> Iterator[OperatorCase]:
+def _groups() -> Iterator[OperatorRecord]:
     x, scale, bias = normal(*_SIZES), normal(*_CHANNELS), normal(*_CHANNELS)
     instance = "output_tensor = InstanceNormalization <epsilon=0.00001> (input_tensor, scale, bias)"
     theirs: dict[str, Any] = {
@@ -78,7 +78,7 @@ def _groups() -> Iterator[OperatorCase]:
     }
     inputs: dict[str, Draw] = {"input_tensor": x, "scale_tensor": scale, "bias_tensor": bias}
     members: dict[str, Any] = {"normalize_variance": True, "epsilon": 1e-5}
-    yield OperatorCase("MEAN_VARIANCE_NORMALIZATION", inputs, {**members, "cross_channel": False}, **theirs)
+    yield OperatorRecord("MEAN_VARIANCE_NORMALIZATION", inputs, {**members, "cross_channel": False}, **theirs)
     layer = normal(256, 1024)
     wide = {name: broadcast(normal(1, 1024), 256, 1024) for name in ("scale_tensor", "bias_tensor")}
     of_rows: dict[str, Any] = {
@@ -86,17 +86,17 @@ def _groups() -> Iterator[OperatorCase]:
         "given": {name: flat(f"{name}_tensor") for name in ("scale", "bias")},
         "torch": lambda t, x: t.layer_norm(x.input_tensor, (1024,), x.scale_tensor[0], x.bias_tensor[0], 1e-5),
     }
-    yield OperatorCase("MEAN_VARIANCE_NORMALIZATION1", {"input_tensor": layer, **wide}, {**members, "axes": (1,)}, **of_rows)
+    yield OperatorRecord("MEAN_VARIANCE_NORMALIZATION1", {"input_tensor": layer, **wide}, {**members, "axes": (1,)}, **of_rows)
     both = {"use_mean": True, "use_variance": True, "epsilon": 1e-5}
     small = {name: normal(1, 1024) for name in ("scale_tensor", "bias_tensor")}
-    yield OperatorCase("MEAN_VARIANCE_NORMALIZATION2", {"input_tensor": layer, **small}, {**both, "axes": (1,)}, **of_rows)
-    yield OperatorCase(
+    yield OperatorRecord("MEAN_VARIANCE_NORMALIZATION2", {"input_tensor": layer, **small}, {**both, "axes": (1,)}, **of_rows)
+    yield OperatorRecord(
         *("LP_NORMALIZATION", {"input_tensor": layer}, {"axis": 1, "epsilon": 0.0, "p": 2}),
         onnx="output_tensor = LpNormalization <axis=1, p=2> (input_tensor)",
         torch=lambda t, x: t.nn.functional.normalize(x.input_tensor, 2.0, 1, 0.0),
     )
     members = {"cross_channel": True, "local_size": 5, "alpha": 1e-2, "beta": 0.75, "bias": 1.0}
-    yield OperatorCase(
+    yield OperatorRecord(
         *("LOCAL_RESPONSE_NORMALIZATION", {"input_tensor": x}, members),
         onnx="output_tensor = LRN <size=5, alpha=0.01, beta=0.75, bias=1.0> (input_tensor)",
         torch=lambda t, x: t.nn.functional.local_response_norm(x.input_tensor, 5, 1e-2, 0.75, 1.0),
@@ -108,12 +108,12 @@ def _groups() -> Iterator[OperatorCase]:
             result = t.nn.functional.local_response_norm(own, 5, 1e-2, 0.75, 1.0)
         return t.autograd.grad(result, own, x.input_gradient_tensor)[0]
 
-    yield OperatorCase(
+    yield OperatorRecord(
         "LOCAL_RESPONSE_NORMALIZATION_GRAD", {"input_tensor": x, "input_gradient_tensor": normal(*_SIZES)}, members, torch=gradient
     )
 
 
-def _optimizer() -> Iterator[OperatorCase]:
+def _optimizer() -> Iterator[OperatorRecord]:
     inputs: dict[str, Draw] = {"input_parameters_tensor": normal(1, 1, 512, 512), "input_first_moment_tensor": normal(1, 1, 512, 512)}
     inputs |= {"input_second_moment_tensor": uniform(0.5, 2, 1, 1, 512, 512), "gradient_tensor": normal(1, 1, 512, 512)}
     inputs |= {"training_step_tensor": constant(7, 1, 1, 1, 1, dtype=np.uint32)}
@@ -126,10 +126,10 @@ def _optimizer() -> Iterator[OperatorCase]:
         t._fused_adam_([parts[0]], [x.gradient_tensor], [parts[1]], [parts[2]], [], steps, **options)
         return parts
 
-    yield OperatorCase("ADAM_OPTIMIZER", inputs, members, torch=step)
+    yield OperatorRecord("ADAM_OPTIMIZER", inputs, members, torch=step)
 
 
-def cases() -> Iterator[OperatorCase]:
-    """The cases of the families."""
+def records() -> Iterator[OperatorRecord]:
+    """The records of the families."""
     for part in (_batch, _groups, _optimizer):
         yield from part()

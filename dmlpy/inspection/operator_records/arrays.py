@@ -1,4 +1,4 @@
-"""The cases of movement, indexing, generation and reduction."""
+"""The records of movement, indexing, generation and reduction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.bench.operators.case import SIZES, Array, Draw, OperatorCase, Torch, flat, longs, normal, uniform, whole
+from dmlpy.inspection.operator_records.record import SIZES, Array, Draw, OperatorRecord, Torch, flat, longs, normal, uniform, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,28 +15,28 @@ _IMAGES = (4, 16, 64, 64)
 _I64 = np.int64
 
 
-def _movement() -> Iterator[OperatorCase]:
+def _movement() -> Iterator[OperatorRecord]:
     one: dict[str, Draw] = {"input_tensor": normal()}
-    yield OperatorCase(
+    yield OperatorRecord(
         *("CAST", one),
         outputs={"output_tensor": (SIZES, np.int32)},
         onnx="output_tensor = Cast <to=6> (input_tensor)",
         torch=lambda t, x: x.input_tensor.to(t.int32),
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("JOIN", {"input_tensors": (normal(8, 16, 32, 32), normal(8, 16, 32, 32))}, {"axis": 1}),
         outputs={"output_tensor": (SIZES, np.float32)},
         onnx="output_tensor = Concat <axis=1> (input_tensors0, input_tensors1)",
         torch=lambda t, x: t.cat(x.input_tensors, 1),
     )
     part = ((8, 16, 32, 32), np.float32)
-    yield OperatorCase(
+    yield OperatorRecord(
         *("SPLIT", one, {"axis": 1}),
         outputs={"output_tensors": [part, part]},
         onnx="output_tensors0, output_tensors1 = Split <axis=1, num_outputs=2> (input_tensor)",
         torch=lambda t, x: [part.contiguous() for part in t.split(x.input_tensor, 16, 1)],
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("TILE", {"input_tensor": normal(8, 16, 32, 32)}, {"repeats": (1, 2, 1, 2)}),
         onnx="output_tensor = Tile (input_tensor, repeats)",
         given={"repeats": longs(1, 2, 1, 2)},
@@ -46,7 +46,7 @@ def _movement() -> Iterator[OperatorCase]:
     def lengths(rng: np.random.Generator) -> Array:
         return np.broadcast_to(rng.integers(1, 65, (1, 16, 1, 1), np.uint32), (1, 16, 16, 16))
 
-    yield OperatorCase(
+    yield OperatorRecord(
         *("REVERSE_SUBSEQUENCES", {"input_tensor": normal(64, 16, 16, 16), "sequence_lengths_tensor": lengths}, {"axis": 0}),
         onnx="output_tensor = ReverseSequence <batch_axis=1, time_axis=0> (input_tensor, lengths)",
         given={"lengths": ("sequence_lengths_tensor", lambda array: array.reshape(-1).astype(_I64))},  # broadcast: one for each column
@@ -56,7 +56,7 @@ def _movement() -> Iterator[OperatorCase]:
     yield from _blocks()
 
 
-def _slices() -> Iterator[OperatorCase]:
+def _slices() -> Iterator[OperatorRecord]:
     x: dict[str, Draw] = {"input_tensor": normal(8, 64, 64, 32)}
     offsets, windows, strides = (0, 8, 4, 0), (8, 48, 56, 32), (1, 1, 2, 1)
     ends = [offset + window for offset, window in zip(offsets, windows, strict=True)]
@@ -67,9 +67,9 @@ def _slices() -> Iterator[OperatorCase]:
         return x.input_tensor[:, 8:56, 4:60:2].contiguous()
 
     members = {"offsets": offsets, "slice_sizes": (8, 48, 28, 32), "strides": strides}
-    yield OperatorCase("SLICE", x, members, onnx=nodes, given=given, torch=taken)
+    yield OperatorRecord("SLICE", x, members, onnx=nodes, given=given, torch=taken)
     members = {"input_window_offsets": offsets, "input_window_sizes": windows, "input_window_strides": strides}
-    yield OperatorCase("SLICE1", x, members, onnx=nodes, given=given, torch=taken)
+    yield OperatorRecord("SLICE1", x, members, onnx=nodes, given=given, torch=taken)
 
     def gradient(t: Any, x: Any) -> Any:
         found = t.zeros((8, 64, 64, 32), dtype=x.input_gradient_tensor.dtype, device=x.input_gradient_tensor.device)
@@ -77,10 +77,10 @@ def _slices() -> Iterator[OperatorCase]:
         return found
 
     whole_sizes = {"output_gradient_tensor": ((8, 64, 64, 32), np.float32)}
-    yield OperatorCase("SLICE_GRAD", {"input_gradient_tensor": normal(8, 48, 28, 32)}, members, outputs=whole_sizes, torch=gradient)
+    yield OperatorRecord("SLICE_GRAD", {"input_gradient_tensor": normal(8, 48, 28, 32)}, members, outputs=whole_sizes, torch=gradient)
 
 
-def _paddings() -> Iterator[OperatorCase]:
+def _paddings() -> Iterator[OperatorRecord]:
     x: dict[str, Draw] = {"input_tensor": normal(*_IMAGES)}
     members: dict[str, Any] = {
         "padding_mode": "REFLECTION",
@@ -93,25 +93,25 @@ def _paddings() -> Iterator[OperatorCase]:
         "given": {"pads": longs(0, 0, 3, 3, 0, 0, 3, 3)},
         "torch": lambda t, x: t.nn.functional.pad(x.input_tensor, (3, 3, 3, 3), "reflect"),
     }
-    yield OperatorCase("PADDING", x, members, **theirs)
-    yield OperatorCase("PADDING1", x, {**members, "padding_value_data_type": "FLOAT32"}, **theirs)
+    yield OperatorRecord("PADDING", x, members, **theirs)
+    yield OperatorRecord("PADDING1", x, {**members, "padding_value_data_type": "FLOAT32"}, **theirs)
 
 
-def _blocks() -> Iterator[OperatorCase]:
+def _blocks() -> Iterator[OperatorRecord]:
     deep: dict[str, Draw] = {"input_tensor": normal(4, 64, 32, 32)}
     flat_: dict[str, Draw] = {"input_tensor": normal(*_IMAGES)}
     for number, order in (("", {}), ("1", {"order": "DEPTH_COLUMN_ROW"})):
         members = {"block_size": 2, **order}
         to_space = "output_tensor = DepthToSpace <blocksize=2> (input_tensor)"
-        yield OperatorCase(f"DEPTH_TO_SPACE{number}", deep, members, onnx=to_space, torch=_depth_to_space)
+        yield OperatorRecord(f"DEPTH_TO_SPACE{number}", deep, members, onnx=to_space, torch=_depth_to_space)
         to_depth = "output_tensor = SpaceToDepth <blocksize=2> (input_tensor)"
-        yield OperatorCase(f"SPACE_TO_DEPTH{number}", flat_, members, onnx=to_depth, torch=_space_to_depth)
+        yield OperatorRecord(f"SPACE_TO_DEPTH{number}", flat_, members, onnx=to_depth, torch=_space_to_depth)
     ours = {"window_sizes": (3, 3), "strides": (1, 1), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1)}
-    yield OperatorCase(
+    yield OperatorRecord(
         *("UNFOLD", {"input_tensor": normal(2, 16, 64, 64)}, ours),
         torch=lambda t, x: t.nn.functional.unfold(x.input_tensor, (3, 3), padding=1),
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("FOLD", {"input_tensor": normal(2, 144, 4096)}, ours),
         outputs={"output_tensor": ((2, 16, 64, 64), np.float32)},
         torch=lambda t, x: t.nn.functional.fold(x.input_tensor, (64, 64), (3, 3), padding=1),
@@ -126,15 +126,15 @@ def _space_to_depth(t: Any, x: Any) -> Any:
     return x.input_tensor.reshape(4, 16, 32, 2, 32, 2).permute(0, 3, 5, 1, 2, 4).reshape(4, 64, 32, 32)
 
 
-def _gathers() -> Iterator[OperatorCase]:
+def _gathers() -> Iterator[OperatorRecord]:
     table: dict[str, Draw] = {"input_tensor": normal(4096, 128)}
-    yield OperatorCase(
+    yield OperatorRecord(
         *("GATHER", table | {"indices_tensor": whole(0, 4096, 1, 2048, dtype=_I64)}, {"axis": 0, "index_dimensions": 1}),
         onnx="output_tensor = Gather <axis=0> (input_tensor, rows)",
         given={"rows": flat("indices_tensor")},
         torch=lambda t, x: t.index_select(x.input_tensor, 0, x.indices_tensor.view(-1)),
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("GATHER_ELEMENTS", table | {"indices_tensor": whole(0, 4096, 2048, 128, dtype=_I64)}, {"axis": 0}),
         onnx="output_tensor = GatherElements <axis=0> (input_tensor, indices_tensor)",
         torch=lambda t, x: t.gather(x.input_tensor, 0, x.indices_tensor),
@@ -147,8 +147,8 @@ def _gathers() -> Iterator[OperatorCase]:
         "given": {"pairs": ("indices_tensor", lambda array: array.reshape(-1, 2))},
         "torch": lambda t, x: x.input_tensor[x.indices_tensor[0, :, 0], x.indices_tensor[0, :, 1]],
     }
-    yield OperatorCase("GATHER_ND", images | pairs, counts, **theirs)
-    yield OperatorCase("GATHER_ND1", images | pairs, {**counts, "batch_dimension_count": 0}, **theirs)
+    yield OperatorRecord("GATHER_ND", images | pairs, counts, **theirs)
+    yield OperatorRecord("GATHER_ND1", images | pairs, {**counts, "batch_dimension_count": 0}, **theirs)
 
 
 def _unique(sizes: Sequence[int], among: int) -> Draw:
@@ -161,14 +161,14 @@ def _places(rng: np.random.Generator) -> Array:
     return np.stack(np.divmod(rng.permutation(128 * 128)[:4096], 128), axis=-1).astype(_I64)[np.newaxis]
 
 
-def _scatters() -> Iterator[OperatorCase]:
+def _scatters() -> Iterator[OperatorRecord]:
     inputs = {"input_tensor": normal(4096, 128), "indices_tensor": _unique((2048, 128), 4096), "updates_tensor": normal(2048, 128)}
-    yield OperatorCase(
+    yield OperatorRecord(
         *("SCATTER", inputs, {"axis": 0}),
         onnx="output_tensor = ScatterElements <axis=0> (input_tensor, indices_tensor, updates_tensor)",
         torch=lambda t, x: t.scatter(x.input_tensor, 0, x.indices_tensor, x.updates_tensor),
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("SCATTER_ND", {"input_tensor": normal(128, 128, 16), "indices_tensor": _places, "updates_tensor": normal(1, 4096, 16)}),
         {"input_dimension_count": 3, "indices_dimension_count": 2},
         onnx="output_tensor = ScatterND (input_tensor, places, updates)",
@@ -178,7 +178,7 @@ def _scatters() -> Iterator[OperatorCase]:
         },
         torch=lambda t, x: x.input_tensor.index_put((x.indices_tensor[0, :, 0], x.indices_tensor[0, :, 1]), x.updates_tensor[0]),
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *(
             "ONE_HOT",
             {"indices_tensor": whole(0, 128, 2048, 1, dtype=_I64), "values_tensor": lambda rng: np.array([[0.0, 1.0]], np.float32)},
@@ -189,7 +189,7 @@ def _scatters() -> Iterator[OperatorCase]:
         given={"indices": flat("indices_tensor"), "values": flat("values_tensor"), "depth": longs(128)},
         torch=lambda t, x: t.nn.functional.one_hot(x.indices_tensor.view(-1), 128).to(t.float32),
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("NONZERO_COORDINATES", {"input_tensor": whole(0, 2, 512, 512)}),
         outputs={"output_count_tensor": ((1,), np.uint32), "output_coordinates_tensor": ((512 * 512, 2), np.uint32)},
         onnx="rows = NonZero (input_tensor)\noutput_coordinates_tensor = Transpose (rows)",
@@ -198,9 +198,9 @@ def _scatters() -> Iterator[OperatorCase]:
     )
 
 
-def _generation() -> Iterator[OperatorCase]:
+def _generation() -> Iterator[OperatorRecord]:
     square = {"output_tensor": ((1, 1, 512, 512), np.float32)}
-    yield OperatorCase(
+    yield OperatorRecord(
         *("FILL_VALUE_CONSTANT", {}, {"value_data_type": "FLOAT32", "value": 1.5}),
         outputs={"output_tensor": (SIZES, np.float32)},
         onnx="output_tensor = ConstantOfShape <value = float[1] {1.5}> (sizes)",
@@ -208,7 +208,7 @@ def _generation() -> Iterator[OperatorCase]:
         fed=("sizes",),
         torch=lambda t, x: t.full(SIZES, 1.5, device=x.device),
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("FILL_VALUE_SEQUENCE", {}, {"value_data_type": "FLOAT32", "value_start": -3.0, "value_delta": 0.125}),
         outputs={"output_tensor": ((1 << 18,), np.float32)},
         onnx="output_tensor = Range (start, end, step)",
@@ -216,21 +216,21 @@ def _generation() -> Iterator[OperatorCase]:
         fed=("start", "end", "step"),
         torch=lambda t, x: t.arange(-3.0, -3.0 + 0.125 * (1 << 18), 0.125, device=x.device),
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("DIAGONAL_MATRIX", {}, {"offset": 2, "value": 1.0}),
         outputs=square,
         onnx="output_tensor = EyeLike <k=2> (like)",
         given={"like": np.zeros((512, 512), np.float32)},
         fed=("like",),
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("DIAGONAL_MATRIX1", {"input_tensor": normal(1, 1, 512, 512)}),
         {"value_data_type": "FLOAT32", "value": 0.0, "diagonal_fill_begin": -(1 << 31), "diagonal_fill_end": 0},
         onnx="output_tensor = Trilu <upper=1> (input_tensor)",
         torch=lambda t, x: t.triu(x.input_tensor),
     )
     words = {"output_tensor": (SIZES, np.uint32), "output_state_tensor": ((1, 1, 1, 6), np.uint32)}
-    yield OperatorCase(
+    yield OperatorRecord(
         "RANDOM_GENERATOR",
         {"input_state_tensor": whole(0, 1 << 30, 1, 1, 1, 6, dtype=np.uint32)},
         {"type": "PHILOX_4X32_10"},
@@ -238,28 +238,28 @@ def _generation() -> Iterator[OperatorCase]:
     )
 
 
-def _reductions() -> Iterator[OperatorCase]:
+def _reductions() -> Iterator[OperatorRecord]:
     x: dict[str, Draw] = {"input_tensor": normal(256, 1024)}
-    yield OperatorCase(
+    yield OperatorRecord(
         *("REDUCE", x, {"function": "SUM", "axes": (1,)}),
         onnx="output_tensor = ReduceSum <keepdims=1> (input_tensor, axes)",
         given={"axes": longs(1)},
         torch=lambda t, x: t.sum(x.input_tensor, 1, keepdim=True),
     )
     for name, theirs in (("ARGMAX", "ArgMax"), ("ARGMIN", "ArgMin")):
-        yield OperatorCase(
+        yield OperatorRecord(
             *(name, x, {"axes": (1,), "axis_direction": "INCREASING"}),
             outputs={"output_tensor": ((256, 1), np.uint32)},
             onnx=f"output_tensor = {theirs} <axis=1> (input_tensor)",
             torch=_index(name.lower()),
         )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("CUMULATIVE_SUMMATION", x, {"axis": 1, "axis_direction": "INCREASING", "has_exclusive_sum": False}),
         onnx="output_tensor = CumSum (input_tensor, axis)",
         given={"axis": np.array(1, _I64)},
         torch=lambda t, x: t.cumsum(x.input_tensor, 1),
     )
-    yield OperatorCase(
+    yield OperatorRecord(
         *("CUMULATIVE_PRODUCT", {"input_tensor": uniform(0.9, 1.1, 256, 1024)}),
         {"axis": 1, "axis_direction": "INCREASING", "has_exclusive_product": False},
         torch=lambda t, x: t.cumprod(x.input_tensor, 1),
@@ -272,15 +272,15 @@ def _reductions() -> Iterator[OperatorCase]:
         "torch": lambda t, x: t.topk(x.input_tensor, 10, 1),
     }
     many: dict[str, Draw] = {"input_tensor": normal(100, 10000)}
-    yield OperatorCase("TOP_K", many, {"axis": 1, "k": 10}, **top)
-    yield OperatorCase("TOP_K1", many, {"axis": 1, "k": 10, "axis_direction": "DECREASING"}, **top)
+    yield OperatorRecord("TOP_K", many, {"axis": 1, "k": 10}, **top)
+    yield OperatorRecord("TOP_K1", many, {"axis": 1, "k": 10, "axis_direction": "DECREASING"}, **top)
 
 
 def _index(name: str) -> Torch:
     return lambda t, x: getattr(t, name)(x.input_tensor, 1, keepdim=True)
 
 
-def cases() -> Iterator[OperatorCase]:
-    """The cases of the families."""
+def records() -> Iterator[OperatorRecord]:
+    """The records of the families."""
     for part in (_movement, _gathers, _scatters, _generation, _reductions):
         yield from part()
