@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import logging
-import os
 import pickle
-import threading
 from contextlib import suppress
 from functools import lru_cache
 from textwrap import indent
@@ -20,12 +18,14 @@ from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
 from dmlpy.devices.pickling import Refused, version_refused, written_by
+from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, PickleError, Problem, only_errors
 from dmlpy.validation.checking import LATEST, Checkable, Level, check, no_desc, parse_level
 from dmlpy.validation.doubts import why_uncomputed
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dmlpy.devices.graphs import BufferAssignment, CompiledGraph, GraphProgram
@@ -288,12 +288,7 @@ class _Turns:
     """Locks, so that threads that are sent the same pickle compile it once. Several keys may share one."""
 
     def __init__(self) -> None:
-        self._renew()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew)  # nothing is left that would release those that were held
-
-    def _renew(self) -> None:
-        self._locks = tuple(threading.Lock() for _ in range(64))
+        self._locks = tuple(forks.lock() for _ in range(64))
 
     def of(self, key: object) -> threading.Lock:
         return self._locks[hash(key) % len(self._locks)]

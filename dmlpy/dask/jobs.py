@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from dmlpy.devices import Device, Reserve
 from dmlpy.devices import device as find_device
 from dmlpy.devices.device import no_memory
 from dmlpy.devices.pickling import WrittenBy
+from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, DeviceError, DmlError, Problem
 
@@ -121,7 +121,7 @@ class Task:
     def __init__(self, job: Job | PickledJob, constants: Mapping[str, Any]) -> None:
         self._sent, self.constants = job, dict(constants)
         self._ready: dict[tuple[tuple[int, ...], bool, str], CompiledTask] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     @cached_property
     def job(self) -> Job:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cached_property
@@ -17,6 +16,7 @@ from dmlpy.description.markers import TensorField
 from dmlpy.description.sized_arrays import SizedArray, SizedBytes
 from dmlpy.description.structs import Struct
 from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, active_examples, is_symbolic, places_of
+from dmlpy.messages import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -80,7 +80,7 @@ class SizedTemplate:
         self._formulas = _formulas(record)
         self._formulas.select(self._copier.places)
         self._derived: dict[Hashable, _Derived | None] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         """Held while the record grows: what other threads compare meanwhile belongs to another stage."""
 
     def copy(self, sizes: Sequence[int]) -> SizedCopy | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -37,6 +36,7 @@ from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.other_names import member_remedy
 from dmlpy.description.plain_values import Test, plain_test
+from dmlpy.messages import forks
 from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, listed, plural
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
 
@@ -63,7 +63,7 @@ else:
             """Ignores the signature that pydantic sets when it builds a class, which shows the markers in place of types."""
 
 
-_BUILDING = threading.RLock()
+_BUILDING = forks.reentrant_lock(awaited=True)  # pydantic has a lock of its own
 
 
 class _Documentation:

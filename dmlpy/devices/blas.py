@@ -7,7 +7,6 @@ the last thread is: on a busy machine that thread may wait milliseconds for a co
 from __future__ import annotations
 
 import os
-import threading
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dmlpy.devices.processors import processors
+from dmlpy.messages import forks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ class Limits:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._launches: dict[object, int] = {}
         self._own: int | None = None
         """The count to restore, while launches run."""
@@ -101,7 +101,6 @@ class Limits:
 
     def forked(self) -> None:
         """Resets the count of launches in a child process, where only this thread continues; launches of other threads never end there."""
-        self._lock = threading.Lock()
         if self._own is not None and self._library.get_num_threads() in self._set:
             self._library.set_num_threads(self._own)
         self._launches, self._own = {}, None

@@ -9,11 +9,12 @@ import re
 import secrets
 import stat
 import sys
-import threading
 import weakref
 from pathlib import Path
 
 import platformdirs
+
+from dmlpy.messages import forks
 
 _POSIX = sys.platform != "win32"
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -32,7 +33,7 @@ _PART = 16
 
 _written: dict[Path, int] = {}
 """The bytes that this process has written to a folder since its last search."""
-_written_lock = threading.Lock()
+_written_lock = forks.lock()
 
 
 class ImageStore:

@@ -17,6 +17,7 @@ import numpy as np
 
 from dmlpy.devices.blas import blas_threads
 from dmlpy.devices.processors import processors
+from dmlpy.messages import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -86,7 +87,7 @@ class _Forks:
 
     def __init__(self) -> None:
         self.gate = Gate()
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._forking: set[int] = set()
         self._over = threading.Event()
 

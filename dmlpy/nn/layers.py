@@ -11,7 +11,6 @@ Letters: T steps, B batch, I input size, H hidden units, D directions, G gates. 
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +21,7 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.device import no_memory
 from dmlpy.devices.repeated import bind_repeated
+from dmlpy.messages import forks
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RecurrentTrainingDesc, RNNTrainingDesc
@@ -318,7 +318,7 @@ class _Pool:
     """The workspaces that nobody uses, by what they are for; the most recently used come last."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a finalizer may run within `take`
+        self._lock = forks.reentrant_lock()  # a finalizer may run within `take`
         self._idle: OrderedDict[_Key, list[Workspace]] = OrderedDict()
         self._bytes = 0
 

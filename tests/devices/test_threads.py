@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
@@ -20,6 +18,7 @@ from dmlpy.description.arrays import array_at
 from dmlpy.devices import threads as threads_module
 from dmlpy.devices.cpu import thread_pool as pool_module
 from dmlpy.devices.threads import Gate, apart_from_forks, available_threads, share
+from tests.support.forks import forked
 from tests.support.interruptions import Interrupts, interrupted_everywhere
 
 
@@ -213,18 +212,6 @@ def test_an_interrupted_pool_serves_the_next_launch() -> None:
 
 
 # forks
-
-
-def forked(child: Callable[[], int]) -> int:
-    """The exit code of a forked process that ends with what `child` returns; 99 if it raises, and a signal's if it takes ten seconds."""
-    process = os.fork()
-    if process == 0:
-        signal.alarm(10)
-        try:
-            os._exit(child())
-        finally:
-            os._exit(99)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

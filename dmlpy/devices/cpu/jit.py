@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import logging
-import os
 import platform
 import re
 import sys
@@ -29,6 +28,7 @@ from dmlpy.devices.cpu.llvm import SYMBOL, imported, machine_code, optimization
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.plan import PlanPart
 from dmlpy.devices.threads import apart_from_forks
+from dmlpy.messages import forks
 from dmlpy.messages.garbage import collections_paused
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Made:
 
 made: list[Made] = []
 """The functions that this process has loaded or compiled, in order."""
-_lock = threading.RLock()
+_lock = forks.reentrant_lock()
 _functions: dict[tuple[Hashable, ...], Function] = {}
 """What was read or compiled so far."""
 _engines: list[Any] = []
@@ -235,12 +235,3 @@ def _announced(what: str) -> Iterator[None]:
     finally:
         over.set()
         shows.join()
-
-
-def _renew() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)

@@ -11,6 +11,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ OPTIMIZATION = "DMLPY_CPU_OPTIMIZATION"
 SYMBOL = "dmlpy_kernel"
 """The symbol of each kernel in its own image."""
 
-_one_at_a_time = threading.RLock()
+_one_at_a_time = forks.reentrant_lock()
 """The main thread never acquires it: work continues after its caller was interrupted, and llvmlite must not be imported twice at once."""
 
 
@@ -141,13 +142,3 @@ def _passes(binding: Any, machine: Any, level: int) -> Any:
     options = binding.create_pipeline_tuning_options()
     options.speed_level, options.loop_vectorization, options.slp_vectorization = level, level > 0, False
     return binding.create_pass_builder(machine, options)
-
-
-def _renew() -> None:
-    """In a child process: the thread that held the lock does not exist."""
-    global _one_at_a_time
-    _one_at_a_time = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class GraphMemory:
 
     def __init__(self, driver: CaptureDriver) -> None:
         self._driver = driver
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._held: dict[int, tuple[GraphEnd, dict[int, Any]]] = {}
         """By the capture's id: the end of its graph, and blocks by identity, since a graph may use a block several times."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import threading
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Cublas:
         # Sums in float32 throughout, also where a product is split along k; TF32 only where a product asks for it.
         self._call("cublasSetMathMode", self._handle, _DISALLOW_REDUCED_PRECISION_REDUCTION)
         self._one, self._zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def bind(
         self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None = None, batch: int = 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from dmlpy.devices.cuda.cupy_errors import device_error, translated
 from dmlpy.devices.cuda.cupy_pool import CupyMemory, CupyPool, Use
 from dmlpy.devices.cuda.seam import FunctionAttributes, Fusion, Limits, Matrix, NotResidentError, Seam
 from dmlpy.devices.cuda.streams import Wait, arena
+from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class CupySeam:
     name = "CuPy"
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._cublas: dict[int, Cublas] = {}
         self._cublas_lt: dict[int, CublasLt] = {}
         self._names = _Names()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-import threading
 import time
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.timeouts import Timeouts
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.processors import processors
+from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class KernelLibrary:
         self._functions: dict[Kernel, Any] = {}
         self._pending: dict[Kernel, Future[Any]] = {}
         """The kernels that threads are compiling."""
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def function(self, kernel: Kernel) -> Any:
         """The loaded kernel, as the seam's launches take it. Raises what `functions` raises."""

@@ -7,11 +7,11 @@ notified: `CudaDevice` checks the memory before each launch and after waiting fo
 from __future__ import annotations
 
 import os
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 
@@ -62,7 +62,7 @@ class Timeouts:
 
     def __init__(self, seam: Seam, device: int) -> None:
         self._seam, self._device = seam, device
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._places: dict[str, int] = {}
         self._address = 0
         self.words: Any = [0]

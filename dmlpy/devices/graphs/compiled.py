@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection
 from functools import cached_property
 from textwrap import indent
@@ -25,6 +24,7 @@ from dmlpy.devices.graphs.packing import Packing
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes
 from dmlpy.devices.plan import BindingProperties
 from dmlpy.devices.profile import checked_runs
+from dmlpy.messages import forks
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import in_order, named
@@ -86,7 +86,7 @@ class CompiledGraph:
             if (node := program.ir.constant(source)) is not None
         }
         self._packing = Packing(program, device, self.name)
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._packed_constants: Memory | None = None
         self._calls: GraphCalls | None = None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
+
+from dmlpy.messages import forks
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -25,7 +26,7 @@ class LRUCache:
         self.max_bytes = max_bytes
         self.used_bytes = 0
         self._items: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def __len__(self) -> int:
         return len(self._items)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import warnings
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
+from dmlpy.messages import forks
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.domains.host_operators import find_host_operator
@@ -89,7 +89,7 @@ class HostProgram:
 
     def __init__(self, nodes: Sequence[NodeProto], opsets: Mapping[str, int], inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self.outputs = tuple(outputs)
-        self._lock = threading.Lock()  # the reference implementation stores values of a run
+        self._lock = forks.lock()  # the reference implementation stores values of a run
         self.label = ", ".join(node.name or node.op_type for node in nodes[:3]) + ("" if len(nodes) <= 3 else ", ...")
         graph = helper.make_graph(
             [part for node in nodes for part in _with_optional_inputs(node)],

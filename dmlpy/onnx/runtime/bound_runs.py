@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from dmlpy.messages import forks
 from dmlpy.onnx.lowering.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph
 from dmlpy.onnx.runtime.bound_steps import Held, Source, Step
@@ -61,7 +61,7 @@ class BoundRuns:
 
     def __init__(self, calls: Sequence[GraphCall], sources: dict[int, Source], outputs: Mapping[str, Any], device: Device, stream: int):
         self._device, self._stream = device, stream
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._is_repeatable = True
         """Whether `turns` may give what repeats the run; each node of a loop has bound runs of its own."""
         self._turns: Turns | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +17,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.profile import Profile, checked_runs, profile_whole
+from dmlpy.messages import forks
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, DescError, DmlError, Problem
 from dmlpy.onnx.loading.input_sizes import default_inputs, fit_problems
@@ -85,7 +85,7 @@ class CompiledModel:
         self._context = CompileContext(
             model.name, model.loaded, self.device, feature_level, flags, fuse, compile_deferred, self._cache, self._recurring, weights
         )
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         initialized = default_inputs(model.loaded)
         self._replaceable = frozenset(initialized)
         self._defaults = {name: value for name, value in initialized.items() if name not in model.given}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from dmlpy.description.symbolic_sizes import are_symbolic
+from dmlpy.messages import forks
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.loading.elements import element_of_dtype
 from dmlpy.onnx.loading.values import Value
@@ -129,7 +129,7 @@ class DeferredNodes:
         self._run = run
         self._asked: set[str] = set()
         self._templates = ProgramTemplates(level, self._lower, cache)
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._cache = cache
 
     def __call__(self, values: Mapping[str, Any], to_host: Callable[[Any], Any], calls: GraphCalls | None = None) -> dict[str, Any]:

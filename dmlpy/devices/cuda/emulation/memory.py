@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import ctypes
-import threading
 import weakref
 from collections import deque
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class AddressMap:
     """All allocations by their address. Threads may share it."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = forks.reentrant_lock()
         self._allocations: dict[int, Allocation] = {}
         self._pointers: list[int] = []  # sorted
         self._freed: deque[Allocation] = deque()  # oldest first

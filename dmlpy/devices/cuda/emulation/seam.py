@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import dataclasses
 import os
-import threading
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +34,7 @@ from dmlpy.devices.cuda.emulation.launches import CooperativeLaunch, CpuFunction
 from dmlpy.devices.cuda.emulation.memory import POISON, AddressMap, Allocation, CpuMemory, DeviceArray, host_view, packed_strides
 from dmlpy.devices.cuda.emulation.streams import CpuStreams
 from dmlpy.devices.cuda.seam import FunctionAttributes, Fusion, Limits, Matrix, Seam
+from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 
@@ -120,7 +120,7 @@ class CpuSeam(CpuStreams):
         if self.arithmetic not in ARITHMETICS or fused not in ("", "fused"):
             raise ValueError(f"{self.arithmetic!r} {fused!r} is none of the arithmetics {ARITHMETICS}, fused or not")
         self._fault = fault
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._memory = AddressMap()
         self._kernels: dict[Path, SharedKernel] = {}
         self._host_words: list[CpuMemory] = []

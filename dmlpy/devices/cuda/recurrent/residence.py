@@ -7,13 +7,13 @@ of MPS. Then the driver rejects the launch before any block runs.
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.devices.cuda.recurrent.base import RecurrencePlan
 from dmlpy.devices.cuda.seam import NotResidentError
+from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cost import Cost
     from dmlpy.devices.plan import Launch, Plan, Pointers
 
-_handing_over = threading.Lock()
+_handing_over = forks.lock()
 _CAPTURED = "other kernels cannot be loaded while the stream is being captured: dispatch this once outside of a capture"
 
 

@@ -1,0 +1,96 @@
+"""Forks while other threads are at work: a forked process has copies of all locks, but only the thread that forked.
+
+A lock that another thread held would never be released there. So the locks of dmlpy are made here, and are free in a forked process: what
+they guard is complete, or made anew. A fork waits for what cannot be made anew: modules that other threads are importing, and work under
+locks of other libraries. `dmlpy.devices.threads` makes it wait for launches.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from _thread import RLock
+    from collections.abc import Iterator
+
+_locks: WeakSet[Any] = WeakSet()
+_awaited: list[RLock] = []
+_IMPORTED_ON_USE = {"cupy", "dmlpy", "ml_dtypes", "numpy", "onnx", "psutil", "rich", "threadpoolctl", *sys.stdlib_module_names}
+"""The packages whose modules dmlpy imports when they are first used. A program's own module may be imported for as long as it runs."""
+
+
+def lock() -> threading.Lock:
+    """A lock that is free in a forked process."""
+    made = threading.Lock()
+    _locks.add(made)
+    return made
+
+
+def reentrant_lock(*, awaited: bool = False) -> RLock:
+    """A reentrant lock that is free in a forked process.
+
+    Args:
+        awaited: whether a fork waits until no other thread holds it. Who holds it must not wait for an import of another thread.
+    """
+    made = threading.RLock()
+    _locks.add(made)
+    if awaited:
+        _awaited.append(made)
+    return made
+
+
+def _before() -> None:
+    finished = _finish_imports()
+    for held in _awaited:
+        held.acquire()
+    while _imports() - finished:  # what has begun since may need what is held
+        _after()
+        finished = _finish_imports()
+        for held in _awaited:
+            held.acquire()
+
+
+def _after() -> None:
+    for held in _awaited:
+        with suppress(RuntimeError):  # an interrupt came before it was acquired
+            held.release()
+
+
+def _free_locks() -> None:
+    for made in (*_locks, *(_locks_of_properties() if sys.version_info < (3, 12) else ())):
+        made._at_fork_reinit()
+
+
+def _locks_of_properties() -> Iterator[Any]:
+    """Python 3.11 computes a cached property under a lock, which all objects of the class share."""
+    modules = [vars(module) for name, module in sys.modules.items() if name.partition(".")[0] == "dmlpy"]
+    for kind in {value for names in modules for value in names.values() if isinstance(value, type)}:
+        yield from (getattr(value, "lock") for value in vars(kind).values() if type(value) is cached_property)  # noqa: B009
+
+
+def _finish_imports() -> set[str]:
+    """Waits until no other thread is importing a module that dmlpy imports on first use; returns the names."""
+    finished = set[str]()
+    while begun := _imports() - finished:  # the other thread's next import may have begun
+        for name in begun:
+            with suppress(Exception):  # the other thread's import failed
+                importlib.import_module(name)  # waits, except for an import of this thread
+        finished |= begun
+    return finished
+
+
+def _imports() -> set[str]:
+    """The modules that are being imported: Python has a lock for each, even while it still looks for the module."""
+    names = [*getattr(sys.modules["importlib._bootstrap"], "_module_locks", ())]
+    return {name for name in names if name.partition(".")[0] in _IMPORTED_ON_USE}
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_free_locks)

@@ -1,0 +1,114 @@
+"""A forked process finds the modules and the locks that other threads of its parent were using."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+import threading
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dmlpy as dml
+from dmlpy.description import structs
+from dmlpy.messages import forks
+from tests.support.folders import ROOT
+from tests.support.forks import forked
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+
+
+def test_a_fork_waits_for_another_threads_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's lock of the module would be locked in the child for ever, and half of the module would be there."""
+    name = "dmlpy.slowly_imported"
+    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.1)\ncomplete = True\n", encoding="utf-8")
+    monkeypatch.setattr(dml, "__path__", [*dml.__path__, str(tmp_path)])
+    monkeypatch.setattr(dml, "slowly_imported", None, raising=False)  # the import sets it
+    other = threading.Thread(target=importlib.import_module, args=(name,))
+    other.start()
+    while name not in sys.modules:
+        time.sleep(0.001)
+    try:
+        assert not hasattr(sys.modules[name], "complete")
+        assert forked(lambda: importlib.import_module(name).complete + 1) == 2
+    finally:
+        other.join()
+        del sys.modules[name]
+
+
+class Slow:
+    """An object of which another thread is computing a property when the process forks."""
+
+    def __init__(self) -> None:
+        self.begun, self.ends = threading.Event(), threading.Event()
+
+    @cached_property
+    def value(self) -> int:
+        self.begun.set()
+        self.ends.wait(10)
+        return 3
+
+
+def test_locks_that_other_threads_hold_are_free_in_a_forked_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "Slow", Slow, raising=False)  # a class of dmlpy
+    slow, held = Slow(), (forks.lock(), forks.reentrant_lock())
+
+    def hold() -> None:
+        with held[0], held[1]:
+            assert slow.value == 3
+
+    def child() -> int:
+        slow.ends.set()
+        with held[0], held[1]:
+            return slow.value
+
+    other = threading.Thread(target=hold)
+    other.start()
+    assert slow.begun.wait(10)
+    try:
+        assert forked(child) == 3
+        assert held[0].locked()
+    finally:
+        slow.ends.set()
+        other.join()
+
+
+def test_a_fork_waits_while_another_thread_builds_a_class() -> None:
+    begun, built = threading.Event(), list[int]()
+
+    def build() -> None:
+        with structs._BUILDING:
+            begun.set()
+            time.sleep(0.05)
+            built.append(5)
+
+    def child() -> int:
+        with structs._BUILDING:
+            return sum(built)
+
+    other = threading.Thread(target=build)
+    other.start()
+    assert begun.wait(10)
+    assert forked(child) == 5
+    other.join()
+    again = threading.Thread(target=build)  # the parent holds it no longer
+    again.start()
+    again.join(10)
+    assert built == [5, 5]
+
+
+def test_every_lock_of_dmlpy_is_free_in_a_forked_process() -> None:
+    found = {path.relative_to(ROOT).as_posix() for path in (ROOT / "dmlpy").rglob("*.py") if makes_lock(path.read_text(encoding="utf-8"))}
+    assert found == {"dmlpy/messages/forks.py"}
+
+
+def makes_lock(text: str) -> Any:
+    return re.search(r"\b(threading\.)?(R?Lock|Condition|Semaphore|BoundedSemaphore)\(", text)
