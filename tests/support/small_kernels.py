@@ -63,7 +63,7 @@ def slopes_of(isa: Isa) -> Callable[..., None]:
     from dmlpy.devices.cpu.recurrent.parameters import LayerParameters
     from dmlpy.devices.cpu.simd import struct_view
 
-    load_store, of_activation, parameters_at = load_store_of(False, isa), slope("other", 0, isa), struct_view(LayerParameters)
+    load_store, of_activation, parameters_at = load_store_of("float32", isa), slope("other", 0, isa), struct_view(LayerParameters)
     load, store, lanes = load_store.load, load_store.store, isa.lanes
 
     def compute(parameters: Any, x: Any, slopes: Any, count: Any) -> None:

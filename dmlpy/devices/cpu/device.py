@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from dmlpy.devices.repetition import Repetition, Turn
 
 
+_READ_BFLOAT16 = frozenset({"activation", "convolution", "matrix", "normalization", "optimization", "pooling", "reduction", "resampling"})
+"""The families whose kernels read and write BFLOAT16, beside element-wise programs and single steps of a GRU."""
+_STEPS = ("GRU_BLOCK_CELL", "GRU_BLOCK_CELL_GRAD")
+"""The operators of one step, which read all weights anew: copies would take as long as the step. Recurrent layers copy them once."""
+
+
 class CpuDevice(NumpyDevice):
     """The processor: runs everything that NumPy's device runs, with kernels that LLVM compiles, if llvmlite is installed and they exist.
 
@@ -34,33 +40,32 @@ class CpuDevice(NumpyDevice):
     relocates = True
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
-        if desc.has_bfloat16 and why_no_kernels() is None:
-            return self._bfloat16_plan(desc, flags)
-        compiled = compiled_plan(desc)
+        compiled = compiled_plan(desc) if not desc.has_bfloat16 or self._reads_bfloat16(desc) else why_no_kernels() or ""
         if ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and not isinstance(compiled, str):
             make = rounding_plan.find(type(desc))
             compiled = (make(desc) if make is not None else None) or compiled
         if not isinstance(compiled, str):
             compiled.strategy = "compiled"
             return compiled
+        if desc.has_bfloat16 and why_no_kernels() is None:
+            from dmlpy.devices.cpu.movement.plans import bfloat16_conversion
+
+            return bfloat16_plan(desc, lambda other: self.plan(other, flags), bfloat16_conversion)
         usual = super().plan(desc, flags)
         if usual is not None:
             log_once(FALLBACKS, lambda: f"{desc.c_name} on cpu: NumPy runs it: {compiled}")
             usual.strategy = f"numpy ({compiled})"
         return usual
 
-    def _bfloat16_plan(self, desc: OperatorDesc, flags: ExecutionFlags) -> Plan | None:
-        """The plan of a desc with tensors of BFLOAT16, which only element-wise programs read and write."""
+    @staticmethod
+    def _reads_bfloat16(desc: OperatorDesc) -> bool:
+        """Whether the plan of a desc with tensors of BFLOAT16, if it is compiled, reads and writes them."""
         from dmlpy.devices.cpu.elementwise.plans import is_groupable
-        from dmlpy.devices.cpu.movement.plans import bfloat16_conversion
         from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 
-        if isinstance(desc, ElementwiseGroupDesc) or is_groupable(desc):
-            found = compiled_plan(desc)
-            assert not isinstance(found, str), "what has a translation has a plan"
-            found.strategy = "compiled"
-            return found
-        return bfloat16_plan(desc, lambda other: self.plan(other, flags), bfloat16_conversion)
+        return (
+            desc.family() in _READ_BFLOAT16 or desc.short_name() in _STEPS or isinstance(desc, ElementwiseGroupDesc) or is_groupable(desc)
+        )
 
     def _whole_plan_kind(self, desc: OperatorDesc) -> type[WholePlan]:
         types = {tensor.data_type for tensor in desc.tensors().values()}

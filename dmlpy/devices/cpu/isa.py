@@ -5,15 +5,19 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.llvm import imported
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Set
 
 FLOAT_BYTES = 4
+
+Storage: TypeAlias = Literal["float32", "float16", "bfloat16"]
+"""The type of a kernel's floats in memory; in registers they are of FLOAT32."""
+_STORAGES: dict[DataType, Storage] = {DataType.FLOAT32: "float32", DataType.FLOAT16: "float16", DataType.BFLOAT16: "bfloat16"}
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,16 @@ def multiplies_bfloat16() -> bool:
     """Whether this machine has instructions that add products of pairs of BFLOAT16 to FLOAT32, on the registers of `host_isa`."""
     features = imported("llvmlite.binding").get_host_cpu_features()
     return bool(features.get("avx512f") and features.get("avx512bf16"))
+
+
+def storage_of(data_type: DataType) -> Storage:
+    """How kernels read and write tensors of a type of floats."""
+    return _STORAGES[data_type]
+
+
+def have_one_storage(types: Set[DataType]) -> bool:
+    """Whether these are one type, of floats that kernels read and write."""
+    return len(types) == 1 and not types.isdisjoint(_STORAGES)
 
 
 def refusal_of(types: Collection[DataType]) -> str | None:

@@ -134,7 +134,7 @@ PRODUCT = Kernel("dmlpy.devices.cpu.product_kernels:build_product", 8)
 GATE_PRODUCTS = Kernel("dmlpy.devices.cpu.product_kernels:build_gate_products", 9)
 """The products of a cell's gates: the number of gates, how many are summed at once, and the instruction set."""
 GATHER = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:build_gather", 5)
-"""The gathering of an input tile of an image: whether of FLOAT16, and the instruction set."""
+"""The gathering of an input tile of an image: the type of its elements, and the instruction set."""
 
 
 def make_struct(kind: np.dtype[np.void], values: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.void]]:

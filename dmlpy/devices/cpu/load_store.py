@@ -1,4 +1,4 @@
-"""Vectors of floats from and to memory that holds FLOAT32 or FLOAT16."""
+"""Vectors of floats from and to memory that holds FLOAT32, FLOAT16 or BFLOAT16."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.code import declared
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.simd import FLOAT, INDEX, float_at, lanes_below, set_float, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_HALF_BYTES = 2
+_BITS, _BYTES = 16, 2
+_SHORT = ir.IntType(_BITS)
 
 
 @dataclass(frozen=True)
@@ -41,30 +41,30 @@ class LoadStore:
 
 
 @cache
-def load_store_of(halves: bool, isa: Isa) -> LoadStore:
-    """Loads and stores of FLOAT16 if `halves`, else of FLOAT32."""
+def load_store_of(stored: Storage, isa: Isa) -> LoadStore:
+    """The kernels that load and store floats of a type in memory."""
     simd, lanes = simd_of(isa), isa.lanes
-    if halves:
-        load, load_some, store, store_some = (make(isa) for make in (_load_halves, _load_some_halves, _store_halves, _store_some_halves))
-    else:
-        load, load_some, store, store_some = simd.load, simd.load_some, simd.store, simd.store_some
+    if stored == "float32":
+        return LoadStore(FLOAT_BYTES, *_counted(lanes, simd.load, simd.load_some, simd.store, simd.store_some), float_at, set_float)
+    own, vector, one, address = ir_load_store_of(stored, isa), simd.kind, types.float32, types.int64
+    load = _intrinsic(vector(address), own.load)
+    load_some = _intrinsic(vector(address, types.int64), own.load_first)
+    store = _intrinsic(types.void(address, vector), lambda builder, at, value: own.store(builder, value, at))
+    store_some = _intrinsic(
+        types.void(address, vector, types.int64), lambda builder, at, value, count: own.store_first(builder, value, at, count)
+    )
+    load_one = _intrinsic(one(address), partial(_load_one, stored))
+    store_one = _intrinsic(types.void(address, one), partial(_store_one, stored))
+    return LoadStore(_BYTES, *_counted(lanes, load, load_some, store, store_some), load_one, store_one)
 
-    read, write = counted(lanes, load, load_some, store, store_some)
-    if halves:
-        return LoadStore(_HALF_BYTES, read, write, half_at, set_half)
-    return LoadStore(FLOAT_BYTES, read, write, float_at, set_float)
+
+def _intrinsic(signature: types.Signature, generate: Callable[..., Any]) -> Any:
+    """The operation whose code generate(builder, *arguments) appends."""
+    return intrinsic(lambda *arguments: (signature, lambda builder, values: generate(builder, *values)))
 
 
-def counted(lanes: int, load: Any, load_some: Any, store: Any, store_some: Any) -> tuple[Any, Any]:
-    """The kernels that load and store as many elements as are left: a whole vector, or its first ones.
-
-    Args:
-        lanes: elements of a vector.
-        load: loads a vector.
-        load_some: loads the first elements of one.
-        store: stores a vector.
-        store_some: stores the first elements of one.
-    """
+def _counted(lanes: int, load: Any, load_some: Any, store: Any, store_some: Any) -> tuple[Any, Any]:
+    """The kernels that load and store as many elements as are left: a whole vector, or its first ones."""
 
     @jit
     def read(address: Any, count: Any) -> Any:
@@ -103,22 +103,22 @@ class IrLoadStore:
     store_first: Callable[[Any, Any, Any, Any], None]
 
 
-def ir_load_store_of(halves: bool, isa: Isa) -> IrLoadStore:
-    """Loads and stores of FLOAT16 if `halves`, else of FLOAT32."""
-    if halves:
-        loads = (partial(access, isa) for access in (_value_of_halves, first_halves, _chosen_halves))
-        return IrLoadStore(_HALF_BYTES, *loads, *(partial(access, isa) for access in (_write_halves, _write_first_halves)))
-    simd = simd_of(isa)
-    return IrLoadStore(FLOAT_BYTES, simd.value_of, simd.first_of, simd.chosen_of, simd.write, simd.write_first)
+def ir_load_store_of(stored: Storage, isa: Isa) -> IrLoadStore:
+    """How LLVM code loads and stores floats of a type in memory."""
+    if stored == "float32":
+        simd = simd_of(isa)
+        return IrLoadStore(FLOAT_BYTES, simd.value_of, simd.first_of, simd.chosen_of, simd.write, simd.write_first)
+    assert stored in ("float16", "bfloat16"), stored
+    return IrLoadStore(_BYTES, *(partial(access, stored, isa) for access in (_load, _load_first, _load_masked, _store, _store_first)))
 
 
 @cache
-def spread_writer(halves: bool, isa: Isa) -> Any:
+def spread_writer(stored: Storage, isa: Isa) -> Any:
     """The kernel `write(address, value, count, step, scratch)`, which stores the first `count` lanes, `step` bytes apart.
 
     `scratch` is the address of room for a vector. The arguments are those of `load_store_of`.
     """
-    load_store, store, lanes = load_store_of(halves, isa), simd_of(isa).store, isa.lanes
+    load_store, store, lanes = load_store_of(stored, isa), simd_of(isa).store, isa.lanes
     side_by_side, set_one, size = load_store.store, load_store.store_one, load_store.size
 
     @jit
@@ -134,12 +134,12 @@ def spread_writer(halves: bool, isa: Isa) -> Any:
 
 
 @cache
-def row_copy(halves: bool, isa: Isa) -> Any:
+def row_copy(stored: Storage, isa: Isa) -> Any:
     """The kernel `copy(source, target, count)`, which copies contiguous elements to floats.
 
     The arguments are those of `load_store_of`, for the source.
     """
-    load_store, write, lanes = load_store_of(halves, isa), load_store_of(False, isa).store, isa.lanes
+    load_store, write, lanes = load_store_of(stored, isa), load_store_of("float32", isa).store, isa.lanes
     read, size = load_store.load, load_store.size
 
     @jit
@@ -150,112 +150,82 @@ def row_copy(halves: bool, isa: Isa) -> Any:
     return copy
 
 
-@intrinsic
-def half_at(address: Any) -> Any:
-    """Loads a half as a float."""
-
-    def generate(builder: Any, arguments: Any) -> Any:
-        pointer = builder.inttoptr(arguments[0], ir.HalfType().as_pointer())
-        return builder.fpext(builder.load(pointer, align=_HALF_BYTES), FLOAT)
-
-    return types.float32(types.int64), generate
+def floats_of_bfloat16(builder: Any, bits: Any, lanes: int) -> Any:
+    """The bits of numbers of BFLOAT16 as those of floats."""
+    wide = ir.VectorType(INDEX, lanes)
+    return builder.shl(builder.zext(bits, wide), ir.Constant(wide, [_BITS] * lanes))
 
 
-@intrinsic
-def set_half(address: Any, value: Any) -> Any:
-    """Writes a float as a half."""
+def bfloat16_of(builder: Any, bits: Any, lanes: int) -> Any:
+    """The bits of floats, rounded to even ones of equally near numbers, as those of BFLOAT16; a NaN becomes a quiet one of its sign."""
+    wide, short = ir.VectorType(INDEX, lanes), ir.VectorType(_SHORT, lanes)
 
-    def generate(builder: Any, arguments: Any) -> None:
-        pointer = builder.inttoptr(arguments[0], ir.HalfType().as_pointer())
-        builder.store(builder.fptrunc(arguments[1], ir.HalfType()), pointer, align=_HALF_BYTES)
+    def all_of(value: int) -> Any:
+        return ir.Constant(wide, [value] * lanes)
 
-    return types.void(types.int64, types.float32), generate
+    odd = builder.and_(builder.lshr(bits, all_of(_BITS)), all_of(1))
+    rounded = builder.add(bits, builder.add(odd, all_of(0x7FFF)))
+    value = builder.bitcast(bits, ir.VectorType(FLOAT, lanes))
+    quiet = builder.or_(bits, all_of(0x400000))
+    chosen = builder.select(builder.fcmp_unordered("uno", value, value), quiet, rounded)
+    return builder.trunc(builder.lshr(chosen, all_of(_BITS)), short)
 
 
-def _half(isa: Isa) -> Any:
-    return ir.VectorType(ir.HalfType(), isa.lanes)
+def _value_of(stored: Storage, builder: Any, bits: Any, lanes: int) -> Any:
+    """Elements of 2 bytes, given as integers, as floats."""
+    floats = ir.VectorType(FLOAT, lanes)
+    if stored == "float16":
+        return builder.fpext(builder.bitcast(bits, ir.VectorType(ir.HalfType(), lanes)), floats)
+    return builder.bitcast(floats_of_bfloat16(builder, bits, lanes), floats)
+
+
+def _bits_of(stored: Storage, builder: Any, value: Any, lanes: int) -> Any:
+    """Floats, rounded to elements of 2 bytes, as integers."""
+    if stored == "float16":
+        return builder.bitcast(builder.fptrunc(value, ir.VectorType(ir.HalfType(), lanes)), ir.VectorType(_SHORT, lanes))
+    return bfloat16_of(builder, builder.bitcast(value, ir.VectorType(INDEX, lanes)), lanes)
+
+
+def _at(builder: Any, address: Any, lanes: int) -> Any:
+    return builder.inttoptr(address, ir.VectorType(_SHORT, lanes).as_pointer())
 
 
 def _masked(builder: Any, isa: Isa, name: str, result: Any, arguments: list[Any]) -> Any:
-    """Calls LLVM's masked load or store of halves, as integers, which every processor supports."""
+    """Calls LLVM's masked load or store of integers, which every processor supports."""
     kind = ir.FunctionType(result, [argument.type for argument in arguments])
-    function = declared(builder.module, kind, f"llvm.masked.{name}.v{isa.lanes}i16.p0")
-    return builder.call(function, arguments)
+    return builder.call(declared(builder.module, kind, f"llvm.masked.{name}.v{isa.lanes}i{_BITS}.p0"), arguments)
 
 
-def _value_of_halves(isa: Isa, builder: Any, address: Any) -> Any:
-    pointer = builder.inttoptr(address, _half(isa).as_pointer())
-    return builder.fpext(builder.load(pointer, align=_HALF_BYTES), simd_of(isa).llvm_type)
+def _load(stored: Storage, isa: Isa, builder: Any, address: Any) -> Any:
+    return _value_of(stored, builder, builder.load(_at(builder, address, isa.lanes), align=_BYTES), isa.lanes)
 
 
-def _load_halves(isa: Isa) -> Any:
-    @intrinsic
-    def load(address: Any) -> Any:
-        return simd_of(isa).kind(types.int64), lambda builder, arguments: _value_of_halves(isa, builder, *arguments)
-
-    return load
-
-
-def _chosen_halves(isa: Isa, builder: Any, address: Any, chosen: Any, other: float) -> Any:
-    bits = ir.VectorType(ir.IntType(16), isa.lanes)
-    pointer, others = builder.inttoptr(address, bits.as_pointer()), [int(np.float16(other).view(np.uint16))] * isa.lanes
-    found = _masked(builder, isa, "load", bits, [pointer, INDEX(_HALF_BYTES), chosen, ir.Constant(bits, others)])
-    return builder.fpext(builder.bitcast(found, _half(isa)), simd_of(isa).llvm_type)
+def _load_masked(stored: Storage, isa: Isa, builder: Any, address: Any, chosen: Any, other: float) -> Any:
+    kind = ir.VectorType(_SHORT, isa.lanes)
+    others = _bits_of(stored, builder, ir.Constant(ir.VectorType(FLOAT, isa.lanes), [other] * isa.lanes), isa.lanes)
+    bits = _masked(builder, isa, "load", kind, [_at(builder, address, isa.lanes), INDEX(_BYTES), chosen, others])
+    return _value_of(stored, builder, bits, isa.lanes)
 
 
-def first_halves(isa: Isa, builder: Any, address: Any, count: Any) -> Any:
-    """Loads the first `count` lanes as floats; the others are 0."""
-    return _chosen_halves(isa, builder, address, lanes_below(builder, count, isa.lanes), 0.0)
+def _load_first(stored: Storage, isa: Isa, builder: Any, address: Any, count: Any) -> Any:
+    return _load_masked(stored, isa, builder, address, lanes_below(builder, count, isa.lanes), 0.0)
 
 
-def _write_halves(isa: Isa, builder: Any, value: Any, address: Any) -> None:
-    pointer = builder.inttoptr(address, _half(isa).as_pointer())
-    builder.store(builder.fptrunc(value, _half(isa)), pointer, align=_HALF_BYTES)
+def _store(stored: Storage, isa: Isa, builder: Any, value: Any, address: Any) -> None:
+    builder.store(_bits_of(stored, builder, value, isa.lanes), _at(builder, address, isa.lanes), align=_BYTES)
 
 
-def _write_first_halves(isa: Isa, builder: Any, value: Any, address: Any, count: Any) -> None:
-    bits = ir.VectorType(ir.IntType(16), isa.lanes)
-    pointer, chosen = builder.inttoptr(address, bits.as_pointer()), lanes_below(builder, count, isa.lanes)
-    rounded = builder.bitcast(builder.fptrunc(value, _half(isa)), bits)
-    _masked(builder, isa, "store", ir.VoidType(), [rounded, pointer, INDEX(_HALF_BYTES), chosen])
+def _store_first(stored: Storage, isa: Isa, builder: Any, value: Any, address: Any, count: Any) -> None:
+    chosen = lanes_below(builder, count, isa.lanes)
+    arguments = [_bits_of(stored, builder, value, isa.lanes), _at(builder, address, isa.lanes), INDEX(_BYTES), chosen]
+    _masked(builder, isa, "store", ir.VoidType(), arguments)
 
 
-def _load_some_halves(isa: Isa) -> Any:
-    simd = simd_of(isa)
-
-    @intrinsic
-    def load_some(address: Any, count: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> Any:
-            return first_halves(isa, builder, *arguments)
-
-        return simd.kind(types.int64, types.int64), generate
-
-    return load_some
+def _load_one(stored: Storage, builder: Any, address: Any) -> Any:
+    value = _value_of(stored, builder, builder.load(_at(builder, address, 1), align=_BYTES), 1)
+    return builder.extract_element(value, INDEX(0))
 
 
-def _store_halves(isa: Isa) -> Any:
-    simd = simd_of(isa)
-
-    @intrinsic
-    def store(address: Any, value: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            address, value = arguments
-            _write_halves(isa, builder, value, address)
-
-        return types.void(types.int64, simd.kind), generate
-
-    return store
-
-
-def _store_some_halves(isa: Isa) -> Any:
-    simd = simd_of(isa)
-
-    @intrinsic
-    def store_some(address: Any, value: Any, count: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            address, value, count = arguments
-            _write_first_halves(isa, builder, value, address, count)
-
-        return types.void(types.int64, simd.kind, types.int64), generate
-
-    return store_some
+def _store_one(stored: Storage, builder: Any, address: Any, value: Any) -> None:
+    vector = builder.insert_element(ir.Constant(ir.VectorType(FLOAT, 1), ir.Undefined), value, INDEX(0))
+    builder.store(_bits_of(stored, builder, vector, 1), _at(builder, address, 1), align=_BYTES)

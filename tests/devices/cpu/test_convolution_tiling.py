@@ -241,8 +241,8 @@ def test_a_thread_that_comes_after_the_launch_touches_nothing(tiling: str) -> No
     from dmlpy.devices.cpu.convolution.layout import ChannelParameters, PositionParameters
 
     kinds = {
-        POSITIONS: (PositionParameters.dtype, convolution_tiling.POSITION_KERNEL(False, False, True, host_isa())),
-        CHANNELS: (ChannelParameters.dtype, convolution_tiling.CHANNEL_KERNEL(False, host_isa())),
+        POSITIONS: (PositionParameters.dtype, convolution_tiling.POSITION_KERNEL(False, "float32", True, host_isa())),
+        CHANNELS: (ChannelParameters.dtype, convolution_tiling.CHANNEL_KERNEL("float32", host_isa())),
     }
     kind, kernel = kinds[tiling]
     parameters, flags = np.zeros(1, kind), np.zeros((2, 8), np.int64)

@@ -80,7 +80,7 @@ def test_the_definitions_numbers(name: str, data_type: str, monkeypatch: pytest.
 WIDE = resampled(dml.ResampleGradDesc, LINEAR, (1, 2), (1, 80))
 OTHERS = {
     "more than 32": WIDE("FLOAT32"),
-    "of FLOAT32 or FLOAT16": resampled(dml.Resample2Desc, LINEAR, (2, 3), (4, 3))("UINT8"),
+    "of one type of floats": resampled(dml.Resample2Desc, LINEAR, (2, 3), (4, 3))("UINT8"),
     "nothing is resampled": resampled(dml.Resample1Desc, LINEAR, (2, 3), (2, 3))("FLOAT32"),
     "packed tensors": resampled(dml.Resample1Desc, LINEAR, (2, 3), (2, 9))("FLOAT32").replace(
         input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=(2, 3), strides=(4, 1))

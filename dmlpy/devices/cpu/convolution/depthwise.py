@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any, Literal
 
-from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.convolution.layout import byte_strides
+from dmlpy.devices.cpu.isa import storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, field
 from dmlpy.devices.plan import PlanPart
@@ -84,7 +84,7 @@ class RowBlockParameters(CountedParameters):
 
 
 ROW_BLOCKS = Kernel("dmlpy.devices.cpu.convolution.depthwise_kernels:build_row_blocks", 5)
-"""The row blocks: their window, whether tensors are of FLOAT16, and the instruction set."""
+"""The row blocks: their window, the type of tensors, and the instruction set."""
 
 _WORK_PER_TILE = 1 << 20
 """Taps of all positions that make a tile worthwhile: some 20 microseconds."""
@@ -152,7 +152,7 @@ class RowBlocks(PlanPart):
     def __init__(self, operation: OperationName, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
         self._planes, self._tensors = planes, tensors
         window = Window(operation, *planes.window, new_rows=min(planes.strides[0], planes.window[0]), stride_x=planes.strides[1])
-        self._choices = window, tensors["input_tensor"].data_type is DataType.FLOAT16, isa
+        self._choices = window, storage_of(tensors["input_tensor"].data_type), isa
         count, read = planes.images * planes.channels, planes.out[0] * window.new_rows * planes.spatial[1]
         wanted = max(threads, planes.taps // _WORK_PER_TILE)
         per_plane = max(ceil(wanted / count), ceil(read * tensors["input_tensor"].data_type.numpy.itemsize / _ROW_BLOCK_BYTES))

@@ -18,7 +18,7 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.code import declared
 from dmlpy.devices.cpu.compiler.functions import intrinsic
 from dmlpy.devices.cpu.convolution.depthwise import OperationName, RowBlockParameters, Window
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import IrLoadStore, ir_load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, field_at, maximum, prefetch, repeated_index, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
@@ -166,7 +166,7 @@ _CACHE_LINE = 64
 
 
 @cache
-def window_columns(window: Window, halves: bool, isa: Isa) -> Any:
+def window_columns(window: Window, stored: Storage, isa: Isa) -> Any:
     """The kernel `compute(parameters, source, output, channel, first_row, rows, column)`.
 
     It computes `rows` rows of positions from `first_row` on, in a vector of columns of positions from `column` on. `source` and `output`
@@ -174,24 +174,24 @@ def window_columns(window: Window, halves: bool, isa: Isa) -> Any:
 
     Args:
         window: the window.
-        halves: whether input and output are of FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
 
     @intrinsic
     def compute(parameters: Any, source: Any, output: Any, channel: Any, first_row: Any, rows: Any, column: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
-            _generate(builder, window, halves, isa, arguments)
+            _generate(builder, window, stored, isa, arguments)
 
         return types.void(*[types.int64] * 7), generate
 
     return compute
 
 
-def _generate(b: Any, window: Window, halves: bool, isa: Isa, arguments: Sequence[Any]) -> None:
+def _generate(b: Any, window: Window, stored: Storage, isa: Isa, arguments: Sequence[Any]) -> None:
     """Generates `compute`. It begins above the first row of results, with the first row that its windows read."""
     parameters, source, output, channel, first_row, rows, column = arguments
-    simd, load_store = simd_of(isa), ir_load_store_of(halves, isa)
+    simd, load_store = simd_of(isa), ir_load_store_of(stored, isa)
 
     def field(name: str) -> Any:
         return field_at(b, RowBlockParameters.dtype, parameters, name)
@@ -303,15 +303,15 @@ class _RowLoader:
         return self._builder.shuffle_vector(x, y, ir.Constant(self._indices, lanes_of_both))
 
 
-def build_row_blocks(window: Window, halves: bool, isa: Isa) -> TaskBody:
+def build_row_blocks(window: Window, stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of the row blocks, to be compiled.
 
     Args:
         window: the window.
-        halves: whether input and output are of FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    compute, lanes, parameters_at = window_columns(window, halves, isa), isa.lanes, struct_view(RowBlockParameters)
+    compute, lanes, parameters_at = window_columns(window, stored, isa), isa.lanes, struct_view(RowBlockParameters)
 
     def compute_row_blocks(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)

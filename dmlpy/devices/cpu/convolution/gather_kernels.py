@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.compiler.functions import called, jit
 from dmlpy.devices.cpu.convolution.layout import GatherParameters
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
 from dmlpy.devices.cpu.simd import set_float, simd_of, struct_view
@@ -23,12 +23,12 @@ call_gather = indirect_call(5)
 """call_gather(gather_parameters, arguments) calls the kernel of `build_gather` by its address."""
 
 
-def build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
+def build_gather(stored: Storage, isa: Isa) -> Callable[..., None]:
     """Builds `gather(parameters, input_tile, source, first_slice, first_row)`, which several kernels call, to be compiled.
 
     `parameters` is the address of GatherParameters. The arguments are those of `input_tile_gather`.
     """
-    copy, parameters_at = jit(_build_gather(halves, isa)), struct_view(GatherParameters)
+    copy, parameters_at = jit(_build_gather(stored, isa)), struct_view(GatherParameters)
 
     def gather(parameters: Any, input_tile: Any, source: Any, first_slice: Any, first_row: Any) -> None:
         copy(parameters_at(parameters), input_tile, source, first_slice, first_row)
@@ -37,7 +37,7 @@ def build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
 
 
 @cache
-def input_tile_gather(halves: bool, isa: Isa) -> Any:
+def input_tile_gather(stored: Storage, isa: Isa) -> Any:
     """The kernel `gather(p, input_tile, source, first_slice, first_row)`, which copies what the windows of rows of positions read.
 
     `p` has the fields `channels`, `depth`, `height`, `width`, `stride_y`, `stride_x`, `pad_y`, `pad_x`, `dilation_z`, `depth_taps`,
@@ -45,15 +45,15 @@ def input_tile_gather(halves: bool, isa: Isa) -> Any:
     of the image. The tile's `channels` are those of the image, each with the slices of all `depth_taps` from `first_slice` on.
 
     Args:
-        halves: whether the image is of FLOAT16; the tile is always of FLOAT32.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    return called(_build_gather(halves, isa))
+    return called(_build_gather(stored, isa))
 
 
-def _build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
+def _build_gather(stored: Storage, isa: Isa) -> Callable[..., None]:
     """The function that `input_tile_gather` compiles."""
-    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+    simd, load_store = simd_of(isa), load_store_of(stored, isa)
     store, store_some, all_of, every_second = simd.store, simd.store_some, simd.all_of, simd.every_second()
     read, one, size, lanes = load_store.load, load_store.load_one, load_store.size, isa.lanes
 

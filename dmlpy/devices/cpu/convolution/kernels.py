@@ -19,7 +19,7 @@ from dmlpy.devices.cpu.compiler.code import unpacked
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
 from dmlpy.devices.cpu.convolution.layout import PositionParameters
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage, block_of
 from dmlpy.devices.cpu.load_store import spread_writer
 from dmlpy.devices.cpu.product_kernels import tile_product, tile_sums
 from dmlpy.devices.cpu.simd import ADDRESS, each_count, float_at, lanes_below, simd_of, struct_view
@@ -155,12 +155,12 @@ def _write_results(
     builder.position_at_end(end)
 
 
-def build_convolution(single: bool, halves: bool, direct: bool, isa: Isa) -> TaskBody:
+def build_convolution(single: bool, stored: Storage, direct: bool, isa: Isa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
     Args:
         single: whether groups have one filter each, as depthwise convolutions have.
-        halves: whether input and output are of FLOAT16.
+        stored: the type of the tensors' elements.
         direct: whether results are written from registers: to FLOAT32 elements that are contiguous in rows, which begin at least as many
             positions apart as a vector has lanes.
         isa: the instruction set that it is compiled for.
@@ -168,7 +168,7 @@ def build_convolution(single: bool, halves: bool, direct: bool, isa: Isa) -> Tas
     filters, most = (1, 8) if single else block_of(isa)
     simd, multiply = simd_of(isa), tile_product(filters, most, isa)
     multiply_with_epilogue = product_with_epilogue(filters, most, isa)
-    write = spread_writer(halves, isa)
+    write = spread_writer(stored, isa)
     load, all_of, subtract, multiply_add = simd.load, simd.all_of, simd.subtract, simd.multiply_add
     at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
 

@@ -20,7 +20,7 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
 from dmlpy.devices.cpu.convolution.kernels import locate_tile
 from dmlpy.devices.cpu.convolution.layout import ChannelParameters
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.recurrent.packing_kernels import turned
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
@@ -158,17 +158,17 @@ def tile_epilogue(isa: Isa) -> Any:
     return apply_epilogue
 
 
-def build_convolution(halves: bool, isa: Isa) -> TaskBody:
+def build_convolution(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
     Args:
-        halves: whether input and output are of FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store, lanes, zero = simd_of(isa), load_store_of(halves, isa), isa.lanes, np.float32(0.0)
+    simd, load_store, lanes, zero = simd_of(isa), load_store_of(stored, isa), isa.lanes, np.float32(0.0)
     load, load_some, store, all_of = simd.load, simd.load_some, simd.store, simd.all_of
     subtract, multiply_add, at_most, at_least = simd.subtract, simd.multiply_add, simd.at_most, simd.at_least
-    apply_epilogue, write, write_spread = tile_epilogue(isa), load_store.store, spread_writer(halves, isa)
+    apply_epilogue, write, write_spread = tile_epilogue(isa), load_store.store, spread_writer(stored, isa)
     size, element = simd.size, load_store.size
 
     @jit
@@ -207,7 +207,7 @@ def build_convolution(halves: bool, isa: Isa) -> TaskBody:
                 value = multiply_add(subtract(load(sums + position * row_size), centre), factor, bias)
                 write(output + position * p.output_element, at_least(at_most(value, high), low), filters)
         else:
-            direct = not halves and p.output_element == FLOAT_BYTES
+            direct = stored == "float32" and p.output_element == FLOAT_BYTES
             for first in range(0, count, lanes):
                 positions, target = min(lanes, count - first), output + first * p.output_element
                 to, to_row = (target, p.output_channel) if direct else (tile, size)

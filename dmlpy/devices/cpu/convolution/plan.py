@@ -40,7 +40,7 @@ _STATISTICS = ("mean_tensor", "variance_tensor", "scale_tensor", "offset_tensor"
 
 
 class ConvolutionPlan(Plan):
-    """A convolution of FLOAT32 or FLOAT16 by a compiled kernel, a launch for each phase.
+    """A convolution of floats by a compiled kernel, a launch for each phase.
 
     Filters are packed in blocks of the kernel's height. A fused RELU or CLIP is applied to the sums; any other fused function
     follows in a separate pass.

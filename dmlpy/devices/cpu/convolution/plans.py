@@ -36,7 +36,7 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | WidePlan | str:
         return "compiled convolutions have tensors of one type"
     if refusal := refusal_of(types):
         return refusal
-    if types == {DataType.FLOAT16} and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
+    if types != {DataType.FLOAT32} and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
         from dmlpy.devices.cpu.wide import wide_plan
 
         return wide_plan(desc)

@@ -18,7 +18,7 @@ from dmlpy.devices.cpu.convolution.layout import (
     PositionParameters,
     byte_strides,
 )
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of, storage_of
 from dmlpy.devices.cpu.jit import GATHER, Kernel
 from dmlpy.devices.cpu.structs import FixedArray
 from dmlpy.devices.plan import PlanPart
@@ -83,7 +83,7 @@ class Tiling(PlanPart, ABC):
         self._offset = sum(at * step for at, step in zip(phase.output_start, whole[2:], strict=True))
         depth, height, width = (step * own for step, own in zip(whole[2:], phase.output_strides, strict=True))
         self._output: ByteStrides = (whole[0], whole[1], depth, height, width)
-        self._halves = self._element < FLOAT_BYTES
+        self._storage = storage_of(tensors["output_tensor"].data_type)
         # The single tap of an empty phase has weight 0 and is outside the input.
         empty = phase.is_empty
         self._window, self._spatial = ((1, 1, 1), (0, 0, 0)) if empty else (phase.window, geometry.spatial)
@@ -125,7 +125,7 @@ class Tiling(PlanPart, ABC):
     @property
     def _gather(self) -> int:
         """The address of the kernel that copies an input tile."""
-        return GATHER.address(self._halves, self._isa) if self.copies else 0
+        return GATHER.address(self._storage, self._isa) if self.copies else 0
 
     def _gather_parameters_for(self, row: int) -> FixedArray:
         """The parameters of that kernel, for an input whose rows begin `row` bytes apart."""
@@ -177,7 +177,7 @@ class Tiling(PlanPart, ABC):
 
 
 POSITION_KERNEL = Kernel("dmlpy.devices.cpu.convolution.kernels:build_convolution", 5)
-"""The convolution that is vectorized over positions: whether groups have one filter each, whether tensors are of FLOAT16, whether results
+"""The convolution that is vectorized over positions: whether groups have one filter each, the type of tensors, whether results
 are written from registers, and the instruction set."""
 
 
@@ -212,7 +212,7 @@ class PositionTiling(Tiling):
         pointwise = self._window == (1, 1, 1) == phase.strides and phase.out == self._spatial and phase.starts == (0, 0, 0)
         flat = all(out_height == 1 or steps[3] == out_width * steps[4] for steps in (self._input, self._output))
         packed = self._input[4] == self._output[4] == self._element == FLOAT_BYTES
-        self.is_matrix = pointwise and flat and not self._halves and not packed
+        self.is_matrix = pointwise and flat and self._storage == "float32" and not packed
         self.copies = not (pointwise and flat and packed and out_height * out_width >= panel)
         self._positions = 1 << 62
         if not self.copies:
@@ -253,7 +253,7 @@ class PositionTiling(Tiling):
 
     @property
     def kernel(self) -> Function:
-        return POSITION_KERNEL(self._geometry.filters == 1, self._halves, self.direct, self._isa)
+        return POSITION_KERNEL(self._geometry.filters == 1, self._storage, self.direct, self._isa)
 
     def is_dense(self, most: int) -> bool:
         input_tile = self._input_tile
@@ -295,7 +295,7 @@ class PositionTiling(Tiling):
 
 
 CHANNEL_KERNEL = Kernel("dmlpy.devices.cpu.convolution.output_channel_kernels:build_convolution", 5)
-"""The convolution that is vectorized over output channels: whether tensors are of FLOAT16, and the instruction set."""
+"""The convolution that is vectorized over output channels: the type of tensors, and the instruction set."""
 PRODUCT = Kernel("dmlpy.devices.cpu.convolution.output_channel_kernels:build_product", 11)
 """Its product of weights with the input of neighbouring positions: the vectors of weights, the most positions, and the instruction set."""
 
@@ -336,7 +336,7 @@ class ChannelTiling(Tiling):
         self.block = self._vectors * isa.lanes
         self.blocks = ceil(geometry.filters / self.block)
         self.channels, self.taps = geometry.channels, prod(phase.window)
-        self.copies = self._halves or not self._is_inside()
+        self.copies = self._storage != "float32" or not self._is_inside()
         self._images, self._out = geometry.batch, phase.out
         self._column_step, self._output_element = self._input[4] * phase.strides[2], self._output[4]
         if phase.out == (1, 1, 1) and not self.copies:
@@ -373,7 +373,7 @@ class ChannelTiling(Tiling):
 
     @property
     def kernel(self) -> Function:
-        return CHANNEL_KERNEL(self._halves, self._isa)
+        return CHANNEL_KERNEL(self._storage, self._isa)
 
     @property
     def _product(self) -> int:

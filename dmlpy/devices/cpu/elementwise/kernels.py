@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cpu.bfloat16_kernels import bfloat16_load_store, ir_bfloat16
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, HALF_RESULT, HALF_X, HALF_Y, Code, EncodedInstruction, ProgramParameters
 from dmlpy.devices.cpu.elementwise.remainder_kernels import floored_remainder, remainder
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, Simd, copy_float, float_at, integer_at, set_float, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import SimdMath
@@ -112,7 +111,7 @@ class _Operand:
 
     def __init__(self, isa: Isa, builder: Any, narrow: IrLoadStore | None, address: Any, formats: Any, bit: int) -> None:
         self._builder, self._address = builder, address
-        self._floats, self._halves = ir_load_store_of(False, isa), narrow
+        self._floats, self._halves = ir_load_store_of("float32", isa), narrow
         self._is_half, self._size = None, ADDRESS(self._floats.size)
         if narrow is not None:
             self._is_half = builder.icmp_signed("!=", builder.and_(formats, ADDRESS(bit)), ADDRESS(0))
@@ -244,7 +243,7 @@ def _copy_from_halves(halves: LoadStore, isa: Isa) -> Any:
     """The kernel that copies elements of 2 bytes of a tensor to floats of a register."""
     simd, lanes = simd_of(isa), isa.lanes
     size = halves.size
-    read, one, store, all_of = halves.load, halves.load_one, load_store_of(False, isa).store, simd.all_of
+    read, one, store, all_of = halves.load, halves.load_one, load_store_of("float32", isa).store, simd.all_of
 
     @jit
     def copy(to: Any, to_row: Any, source: Any, row_step: Any, column_step: Any, rows: Any, columns: Any) -> None:
@@ -267,7 +266,7 @@ def _copy_from_halves(halves: LoadStore, isa: Isa) -> Any:
 def _copy_to_halves(halves: LoadStore, isa: Isa) -> Any:
     """The kernel that copies floats of a register to elements of 2 bytes of a tensor."""
     size = halves.size
-    write, set_one, read, lanes = halves.store, halves.store_one, load_store_of(False, isa).load, isa.lanes
+    write, set_one, read, lanes = halves.store, halves.store_one, load_store_of("float32", isa).load, isa.lanes
 
     @jit
     def copy(to: Any, row_step: Any, column_step: Any, source: Any, of_row: Any, rows: Any, columns: Any) -> None:
@@ -302,21 +301,16 @@ def _register_copy(halves: LoadStore | None, isa: Isa) -> Any:
     return copy
 
 
-def build_interpreter(halves: bool, isa: Isa) -> TaskBody:
+def build_interpreter(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a program, to be compiled.
 
     Args:
-        halves: whether tensors may be of FLOAT16.
+        stored: the type of tensors that are not of FLOAT32.
         isa: the instruction set that it is compiled for.
     """
-    if not halves:
+    if stored == "float32":
         return _interpreter(None, None, isa)
-    return _interpreter(ir_load_store_of(True, isa), load_store_of(True, isa), isa)
-
-
-def build_bfloat16_interpreter(isa: Isa) -> TaskBody:
-    """Builds a thread's part of a program on tensors of BFLOAT16 and FLOAT32, to be compiled."""
-    return _interpreter(ir_bfloat16(isa), bfloat16_load_store(isa), isa)
+    return _interpreter(ir_load_store_of(stored, isa), load_store_of(stored, isa), isa)
 
 
 def _interpreter(vectors: IrLoadStore | None, elements: LoadStore | None, isa: Isa) -> TaskBody:

@@ -21,7 +21,7 @@ from dmlpy.devices.cpu.elementwise.program import (
     EncodedInstruction,
     ProgramParameters,
 )
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import FixedArray
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.jit import Function
 
 INTERPRETER = Kernel("dmlpy.devices.cpu.elementwise.kernels:build_interpreter", 5)
-"""The interpreter of programs: whether tensors may be of FLOAT16, and the instruction set."""
-BFLOAT16_INTERPRETER = Kernel("dmlpy.devices.cpu.elementwise.kernels:build_bfloat16_interpreter", 5)
-"""The interpreter of programs on tensors of BFLOAT16: the instruction set."""
+"""The interpreter of programs: the type of tensors that are not of FLOAT32, and the instruction set."""
 
 _Encoded = tuple[int, int, int, int, int, int, float, float, int]
 
@@ -73,12 +71,11 @@ class ElementwisePlan(PlanWithoutConstants):
         self._isa = host_isa()
         self._blocks = Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes, BLOCK)
         self._length = len(program.instructions)
-        self._sizes = FixedArray.of_rows([self._blocks.sizes])
-        widths = [desc.data_type.numpy.itemsize for desc in descs]
-        along = zip(self._blocks.strides, widths, strict=True)
-        self._strides = FixedArray.of_rows([[stride * width for stride in strides] for strides, width in along])
-        self._halves = any(desc.data_type in NARROW for desc in descs) or any(program.halves)
-        self._is_bfloat16 = program.is_bfloat16
+        self._sizes = FixedArray(np.array(self._blocks.sizes, np.int64))
+        sizes = np.array([desc.data_type.numpy.itemsize for desc in descs], np.int64)
+        self._strides = FixedArray(np.array(self._blocks.strides, np.int64) * sizes[:, np.newaxis])
+        narrow = any(desc.data_type in NARROW for desc in descs) or any(program.halves)
+        self._storage: Storage = "bfloat16" if program.is_bfloat16 else "float16" if narrow else "float32"
         halves = [desc.data_type in NARROW for _, desc in others]
         instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks, halves).instructions()
         self._instructions = FixedArray(instructions)
@@ -91,7 +88,7 @@ class ElementwisePlan(PlanWithoutConstants):
         self.temporary_size = self._threads * self._scratch_size
 
     def _kernel(self) -> Function:
-        return BFLOAT16_INTERPRETER(self._isa) if self._is_bfloat16 else INTERPRETER(self._halves, self._isa)
+        return INTERPRETER(self._storage, self._isa)
 
     def load(self) -> None:
         self._kernel()

@@ -15,7 +15,7 @@ from dmlpy.devices.cpu.simd import INDEX, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
@@ -50,15 +50,15 @@ def build_bands() -> TaskBody:
     return run_tiles
 
 
-def build_sequence(halves: bool, isa: Isa) -> TaskBody:
+def build_sequence(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a sequence, to be compiled.
 
     Args:
-        halves: whether it is of FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    parameters_at, lanes, numbers = struct_view(SequenceParameters), isa.lanes, _numbers(halves, isa)
-    load_store = load_store_of(halves, isa)
+    parameters_at, lanes, numbers = struct_view(SequenceParameters), isa.lanes, _numbers(stored, isa)
+    load_store = load_store_of(stored, isa)
     write, size = load_store.store, load_store.size
 
     def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
@@ -75,7 +75,7 @@ def build_sequence(halves: bool, isa: Isa) -> TaskBody:
     return run_tiles
 
 
-def _numbers(halves: bool, isa: Isa) -> Any:
+def _numbers(stored: Storage, isa: Isa) -> Any:
     """The intrinsic `numbers(first, start, delta)`: the numbers of a vector from an index on, which a store then rounds."""
     lanes, simd = isa.lanes, simd_of(isa)
     doubles, words = ir.VectorType(ir.DoubleType(), lanes), ir.VectorType(INDEX, lanes)
@@ -93,7 +93,7 @@ def _numbers(halves: bool, isa: Isa) -> Any:
             )
             exact = builder.fadd(builder.fmul(places, everywhere(delta)), everywhere(start))
             nearest = builder.fptrunc(exact, simd.llvm_type)
-            return _rounded_to_odd(builder, exact, nearest, words) if halves else nearest
+            return _rounded_to_odd(builder, exact, nearest, words) if stored != "float32" else nearest
 
         return simd.kind(types.int64, types.float64, types.float64), generate
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 BANDS = Kernel("dmlpy.devices.cpu.generation.kernels:build_bands", 5)
 """Matrices with bands along their diagonals."""
 SEQUENCE = Kernel("dmlpy.devices.cpu.generation.kernels:build_sequence", 5)
-"""Numbers with equal distances: whether of FLOAT16, and the instruction set."""
+"""Numbers with equal distances: the type of tensors, and the instruction set."""
 
 _BYTES_OF_A_THREAD = 1 << 18
 """Bytes that are worth waking another thread for."""
@@ -111,12 +110,12 @@ class SequencePlan(PlanWithoutConstants):
 
     def __init__(self, output: TensorDesc, start: float, delta: float) -> None:
         self._elements, self._values = output.element_count, {"start": start, "delta": delta}
-        self._halves, self._vectors = output.data_type is DataType.FLOAT16, -(-output.element_count // host_isa().lanes)
+        self._storage, self._vectors = storage_of(output.data_type), -(-output.element_count // host_isa().lanes)
         moved = self._elements * output.data_type.numpy.itemsize
         self._threads = max(1, min(available_threads(), moved // _BYTES_OF_A_THREAD, self._vectors))
 
     def load(self) -> None:
-        SEQUENCE(self._halves, host_isa())
+        SEQUENCE(self._storage, host_isa())
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
@@ -130,4 +129,4 @@ class SequencePlan(PlanWithoutConstants):
             "output": tensors["output_tensor"],
             **self._values,
         }
-        return TaskLaunch.of(SEQUENCE(self._halves, host_isa()), SequenceParameters.bound(values), self._threads)
+        return TaskLaunch.of(SEQUENCE(self._storage, host_isa()), SequenceParameters.bound(values), self._threads)

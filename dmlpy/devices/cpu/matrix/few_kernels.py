@@ -26,7 +26,7 @@ def build_few_rows(isa: Isa) -> TaskBody:
     Args:
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store, sum_of = simd_of(isa), load_store_of(False, isa), horizontal_sum(isa)
+    simd, load_store, sum_of = simd_of(isa), load_store_of("float32", isa), horizontal_sum(isa)
     all_of, multiply_add, scaled, at_most, at_least = simd.all_of, simd.multiply_add, simd.multiply, simd.at_most, simd.at_least
     read, write, lanes = load_store.load, load_store.store, isa.lanes
     parameters_at = struct_view(FewRowsParameters)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.compiler.functions import jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.matrix.blocked import BLOCK_TERMS, VECTORS, BlockedProductParameters, blocked_scratch
 from dmlpy.devices.cpu.matrix.pair_kernels import add_pairs
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 
 @cache
-def panel_copy(width: int, halves: bool, isa: Isa) -> Any:
+def panel_copy(width: int, stored: Storage, isa: Isa) -> Any:
     """The kernel `copy(source, source_row, rows, columns, target)`.
 
     It copies the first columns of some rows one after the other, as floats, with zeros for a panel's missing columns.
 
     Args:
         width: the vectors of a panel.
-        halves: whether the source is FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+    simd, load_store = simd_of(isa), load_store_of(stored, isa)
     store, read, lanes, size = simd.store, load_store.load, isa.lanes, simd.size
     vector_size = lanes * load_store.size
 
@@ -55,15 +55,15 @@ def panel_copy(width: int, halves: bool, isa: Isa) -> Any:
     return copy
 
 
-def build_packing(halves: bool, isa: Isa) -> TaskBody:
+def build_packing(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of the packing, to be compiled.
 
     Args:
-        halves: whether the matrix is FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    lanes, size, element = isa.lanes, simd_of(isa).size, load_store_of(halves, isa).size
-    copy, transpose = panel_copy(VECTORS, halves, isa), transposed_tile(isa, halves=halves)
+    lanes, size, element = isa.lanes, simd_of(isa).size, load_store_of(stored, isa).size
+    copy, transpose = panel_copy(VECTORS, stored, isa), transposed_tile(isa, stored=stored)
     parameters_at = struct_view(PanelPackingParameters)
     row_size = VECTORS * size
 
@@ -91,16 +91,16 @@ def build_packing(halves: bool, isa: Isa) -> TaskBody:
     return pack
 
 
-def build_product(halves: bool, pairs: bool, isa: Isa) -> TaskBody:
+def build_product(stored: Storage, pairs: bool, isa: Isa) -> TaskBody:
     """Builds a thread's part of a matrix product, to be compiled.
 
     Args:
-        halves: whether the tensors are FLOAT16.
-        pairs: whether terms of A and B are pairs of BFLOAT16, with the size of a FLOAT32.
+        stored: the type of the tensors' elements.
+        pairs: whether terms of A and B are pairs of BFLOAT16, with the size of a FLOAT32, whatever the tensors have.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store = simd_of(isa), load_store_of(halves, isa)
-    read, write, element, one, copy = load_store.load, load_store.store, load_store.size, load_store.load_one, row_copy(halves, isa)
+    simd, load_store = simd_of(isa), load_store_of(stored, isa)
+    read, write, element, one, copy = load_store.load, load_store.store, load_store.size, load_store.load_one, row_copy(stored, isa)
     load, store, all_of, multiply_add = simd.load, simd.store, simd.all_of, simd.multiply_add
     at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
     multiply, scaled, most = simd.product_in_place(VECTORS, add_pairs if pairs else None), simd.multiply, isa.columns(VECTORS)
@@ -147,7 +147,7 @@ def build_product(halves: bool, pairs: bool, isa: Isa) -> TaskBody:
                     first_row = p.rows * group // groups
                     rows = p.rows * (group + 1) // groups - first_row
                     factors, factor_row = a + first_row * p.a_row, p.a_row
-                    if halves:
+                    if stored != "float32" and not pairs:
                         for row in range(rows):
                             copy(factors + row * factor_row, floats + row * p.terms * FLOAT_BYTES, p.terms)
                         factors, factor_row = floats, p.terms * FLOAT_BYTES
@@ -174,7 +174,7 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
     all_of, add, multiply, lanes, size = simd.all_of, simd.add, simd.multiply, isa.lanes, simd.size
     most = isa.columns(VECTORS)
     width, row_size, tile_size, zero = VECTORS * lanes, VECTORS * size, most * VECTORS * size, np.float32(0.0)
-    copy, slot, scratch = panel_copy(VECTORS, False, isa), most * FLOAT_BYTES, blocked_scratch(isa)
+    copy, slot, scratch = panel_copy(VECTORS, "float32", isa), most * FLOAT_BYTES, blocked_scratch(isa)
     group_size, whole = scratch.group_size, -(-most // lanes) * lanes
 
     @jit

@@ -1,4 +1,4 @@
-"""The compiled conversion of FLOAT32 to pairs of BFLOAT16, and the instruction that multiplies them."""
+"""The compiled conversion of floats to pairs of BFLOAT16, and the instruction that multiplies them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import binding, ir
 
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.matrix.pair_plan import PairParameters
 from dmlpy.devices.cpu.simd import INDEX, simd_of, struct_view
@@ -59,10 +59,11 @@ def _pairs(isa: Isa) -> Any:
     return pairs
 
 
-def build_pairs(isa: Isa) -> TaskBody:
-    """Builds a thread's part of a conversion, to be compiled."""
-    simd, load_store, pairs, lanes = simd_of(isa), load_store_of(False, isa), _pairs(isa), isa.lanes
-    read, write, all_of, even, odd = load_store.load, load_store.store, simd.all_of, simd.every_second(), simd.every_second(1)
+def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a conversion of elements of a type, to be compiled."""
+    simd, load_store, pairs, lanes = simd_of(isa), load_store_of(stored, isa), _pairs(isa), isa.lanes
+    read, write, size = load_store.load, load_store_of("float32", isa).store, load_store.size
+    all_of, even, odd = simd.all_of, simd.every_second(), simd.every_second(1)
     parameters_at = struct_view(PairParameters)
 
     @jit
@@ -82,11 +83,11 @@ def build_pairs(isa: Isa) -> TaskBody:
                 for column in range(0, p.columns, lanes):
                     left = p.columns - column
                     if p.second == 0:  # pairs of a row
-                        at, count = source + 2 * column * FLOAT_BYTES, p.terms - 2 * column
-                        low, high = vector_at(at, count), vector_at(at + lanes * FLOAT_BYTES, count - lanes)
+                        at, count = source + 2 * column * size, p.terms - 2 * column
+                        low, high = vector_at(at, count), vector_at(at + lanes * size, count - lanes)
                         write(target + column * FLOAT_BYTES, pairs(even(low, high), odd(low, high)), left)
                     else:  # pairs of neighbouring rows
-                        at = source + column * FLOAT_BYTES
+                        at = source + column * size
                         high = vector_at(at + p.second, left if 2 * row + 1 < p.terms else 0)
                         write(target + column * FLOAT_BYTES, pairs(vector_at(at, left), high), left)
             finished += 1

@@ -1,4 +1,4 @@
-"""The plan of FLOAT32 products whose factors are rounded to BFLOAT16, where ALLOW_HALF_PRECISION_COMPUTATION allows it.
+"""The plan of products whose factors are rounded to BFLOAT16, or are such numbers, where ALLOW_HALF_PRECISION_COMPUTATION allows it.
 
 Products of pairs are added to FLOAT32 sums by one instruction, which takes as long as the addition of one FLOAT32 product.
 """
@@ -21,10 +21,11 @@ from dmlpy.devices.plan import Launch, Pointers, in_order
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Storage
     from dmlpy.operators.matrix import GEMMDesc
 
 PAIRS = Kernel("dmlpy.devices.cpu.matrix.pair_kernels:build_pairs", 5)
-"""The conversion of FLOAT32 to pairs of BFLOAT16: the instruction set."""
+"""The conversion to pairs of BFLOAT16: the type of the elements, and the instruction set."""
 
 _ALIGNMENT = 64
 _FLOATS_OF_A_THREAD = 1 << 17
@@ -48,7 +49,7 @@ class PairParameters(CountedParameters):
 
 
 class PairProductPlan(ProductPlan):
-    """GEMM of FLOAT32 whose factors are rounded to BFLOAT16: 7 bits of mantissa, and numbers below 2^-126 count as 0.
+    """GEMM of FLOAT32 or BFLOAT16 by pairs of BFLOAT16: 7 bits of mantissa, and numbers below 2^-126 count as 0.
 
     Args:
         desc: a checked desc that `ProductPlan` computes.
@@ -72,10 +73,11 @@ class PairProductPlan(ProductPlan):
 
     def load(self) -> None:
         super().load()
-        _ = PRODUCT(False, True, self._isa), PAIRS(self._isa)
+        _ = PRODUCT(self._storage, True, self._isa), PAIRS(self._storage, self._isa), PAIRS("float32", self._isa)
 
     def describe(self) -> str:
-        return f"{super().describe()}\nfactors are rounded to BFLOAT16 (ALLOW_HALF_PRECISION_COMPUTATION); sums are float32"
+        factors = "rounded to BFLOAT16" if self._storage == "float32" else "multiplied as they are"
+        return f"{super().describe()}\nfactors are {factors} (ALLOW_HALF_PRECISION_COMPUTATION); sums are float32"
 
     @property
     def packing(self) -> tuple[Any, ...]:
@@ -107,13 +109,13 @@ class PairProductPlan(ProductPlan):
             "second": row,
             "target": target,
         }
-        return in_order([super().pack(constants, floats), self._conversion(values)])
+        return in_order([super().pack(constants, floats), self._conversion(values, "float32")])
 
-    def _conversion(self, values: dict[str, Any]) -> Launch:
+    def _conversion(self, values: dict[str, Any], stored: Storage) -> Launch:
         rows = values["entries"] * values["rows"]
         threads = max(1, min(available_threads(), rows * values["columns"] // _FLOATS_OF_A_THREAD, rows))
         parameters = PairParameters.bound({**values, "tiles": 4 * threads if threads > 1 and rows >= 4 * threads else threads})
-        return TaskLaunch.of(PAIRS(self._isa), parameters, threads)
+        return TaskLaunch.of(PAIRS(stored, self._isa), parameters, threads)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         pairs_of_a, work = temporary + self._product_scratch, list[Launch]()
@@ -133,7 +135,7 @@ class PairProductPlan(ProductPlan):
             "source_row": row,
             "target": pairs_of_a,
         }
-        work.append(self._conversion(values))
+        work.append(self._conversion(values, self._storage))
         panels = self._panels * self._pair_panel
         of_entries = panels * (1 if self._broadcasts[1] else self._batch[1]), panels
         b_outer, b_inner = (0 if broadcasts else step for broadcasts, step in zip(self._broadcasts, of_entries, strict=True))
@@ -142,7 +144,7 @@ class PairProductPlan(ProductPlan):
         matrix = self._rows * row_of_pairs
         of_a = {"a": pairs_of_a, "a_row": row_of_pairs, "a_batch": matrix, "a_outer": matrix * self._batch[1], "terms": self._pair_terms}
         parameters = self._parameters(tensors, temporary, b | of_a)
-        work.append(TaskLaunch.of(PRODUCT(False, True, self._isa), parameters, self._threads))
+        work.append(TaskLaunch.of(PRODUCT(self._storage, True, self._isa), parameters, self._threads))
         return in_order(work + self._following(tensors, temporary))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.description.arrays import array_at
 from dmlpy.description.enums import MatrixTransform
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.matrix.blocked import VECTORS, BlockedProduct, load_products, scratch_bytes
 from dmlpy.devices.cpu.plans import best_plan
@@ -60,7 +60,7 @@ class ProductParameters(CountedParameters):
     output_outer: Bytes = field("from an entry of the output along the outer dimension of the batch to the next")
     output_batch: Bytes = field("from an entry of the output along the inner dimension to the next")
     output_row: Bytes = field("from a row of the output to the next")
-    scratch: Address = field("for each thread a row of zeros, sums, and some rows of A where they are FLOAT16")
+    scratch: Address = field("for each thread a row of zeros, sums, and some rows of A where they have 2 bytes")
     scratch_size: Bytes = field("from a thread's scratch to the next")
     alpha: Float32 = field("the factor of the sums")
     beta: Float32 = field("the factor of C")
@@ -87,9 +87,9 @@ class PanelPackingParameters(CountedParameters):
 
 
 PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_product", 5)
-"""The matrix product: whether of FLOAT16, whether terms are pairs of BFLOAT16, and the instruction set."""
+"""The matrix product: the type of tensors, whether terms are pairs of BFLOAT16, and the instruction set."""
 PACKING = Kernel("dmlpy.devices.cpu.matrix.kernels:build_packing", 5)
-"""The packing of B: whether of FLOAT16, and the instruction set."""
+"""The packing of B: the type of tensors, and the instruction set."""
 
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
@@ -117,7 +117,7 @@ class ProductPlan(Plan):
         *batch, rows, columns = desc.output_tensor.sizes
         self._batch, self._rows, self._columns = (1, *batch)[-2:] if batch else (1, 1), rows, columns
         self._terms, self._element = desc.a_tensor.sizes[-1], desc.a_tensor.data_type.numpy.itemsize
-        self._halves = self._element < FLOAT_BYTES
+        self._storage = storage_of(desc.a_tensor.data_type)
         self._low, self._high, self._activation_plan = fused_function(desc)
         width = VECTORS * self._isa.lanes
         self._panels = ceil(columns / width)
@@ -135,17 +135,17 @@ class ProductPlan(Plan):
         self._panel_splits = min(self._panels, wanted)
         self._row_splits = min(ceil(rows / most), ceil(wanted / self._panel_splits))
         self._tiles = prod(self._batch) * self._panel_splits * self._row_splits
-        floats = (1 + most) * width + (most * self._terms if self._halves else 0)
+        floats = (1 + most) * width + (0 if self._storage == "float32" else most * self._terms)
         self._scratch_size = ceil(floats * FLOAT_BYTES / _ALIGNMENT) * _ALIGNMENT
         self.prepared_temporary_size = self._threads * self._scratch_size + (
             0 if self._activation_plan is None else self._activation_plan.temporary_size
         )
         # If A is a single group of rows, B is read once, so packing it does not pay.
-        self._in_place = not self._halves and rows <= most and columns % width == 0 and b_strides(desc)[1] == 1
+        self._in_place = self._storage == "float32" and rows <= most and columns % width == 0 and b_strides(desc)[1] == 1
         self.temporary_size = self.prepared_temporary_size + (0 if self._in_place else self.persistent_size)
 
     def load(self) -> None:
-        _ = PRODUCT(self._halves, False, self._isa), PACKING(self._halves, self._isa)
+        _ = PRODUCT(self._storage, False, self._isa), PACKING(self._storage, self._isa)
         if self._activation_plan is not None:
             self._activation_plan.load()
 
@@ -185,7 +185,7 @@ class ProductPlan(Plan):
                 "panel_size": panels.strides[2],
             },
         )
-        return TaskLaunch.of(PACKING(self._halves, self._isa), parameters, threads)
+        return TaskLaunch.of(PACKING(self._storage, self._isa), parameters, threads)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
@@ -196,7 +196,7 @@ class ProductPlan(Plan):
             b = self._packed_b_parameters(address)
             if persistent is None:
                 work.append(self.pack(tensors, address))
-        parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, False, self._isa), self._threads
+        parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._storage, False, self._isa), self._threads
         work.append(TaskLaunch.of(kernel, parameters, threads))
         return in_order(work + self._following(tensors, temporary))
 

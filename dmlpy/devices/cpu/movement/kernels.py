@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from dmlpy.devices.cpu.bfloat16_kernels import bfloat16_of, floats_of_bfloat16
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.code import declared
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import bfloat16_of, floats_of_bfloat16
 from dmlpy.devices.cpu.movement.plan import CopiesParameters, EncodedCopy
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, integer_at, lanes_below, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles

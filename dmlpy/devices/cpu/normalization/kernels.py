@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.compiler.functions import jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.normalization.plan import BLOCK_ROWS, CHUNK_ROWS, BatchNormalizationParameters, EntryLayout
 from dmlpy.devices.cpu.simd import float_at, simd_of, struct_view
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def build_sums(layout: EntryLayout, gradient: bool, halves: bool, isa: Isa) -> TaskBody:
+def build_sums(layout: EntryLayout, gradient: bool, stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of the sums, to be compiled.
 
     Args:
         layout: the layout of the entries.
         gradient: whether they are those of a gradient.
-        halves: whether the tensors are FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    chunk = _plane_sums(gradient, halves, isa) if layout == "planes" else _row_sums(gradient, halves, isa)
+    chunk = _plane_sums(gradient, stored, isa) if layout == "planes" else _row_sums(gradient, stored, isa)
     return _for_each_chunk(layout, chunk)
 
 
-def build_results(layout: EntryLayout, gradient: bool, halves: bool, isa: Isa) -> TaskBody:
+def build_results(layout: EntryLayout, gradient: bool, stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of y, or of dx in a gradient, to be compiled. The arguments are those of `build_sums`."""
-    chunk = _plane_results(gradient, halves, isa) if layout == "planes" else _row_results(gradient, halves, isa)
+    chunk = _plane_results(gradient, stored, isa) if layout == "planes" else _row_results(gradient, stored, isa)
     return _for_each_chunk(layout, chunk)
 
 
@@ -66,8 +66,8 @@ def _for_each_chunk(layout: EntryLayout, chunk: Any) -> TaskBody:
     return run_tiles
 
 
-def _plane_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
-    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+def _plane_sums(gradient: bool, stored: Storage, isa: Isa) -> Any:
+    simd, load_store = simd_of(isa), load_store_of(stored, isa)
     add, subtract, multiply_add, all_of = simd.add, simd.subtract, simd.multiply_add, simd.all_of
     store, load_some, read, element, lanes = simd.store, simd.load_some, load_store.load, load_store.size, isa.lanes
     size, zero = simd.size, np.float32(0.0)
@@ -110,10 +110,10 @@ def _plane_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
     return chunk
 
 
-def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
-    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+def _row_sums(gradient: bool, stored: Storage, isa: Isa) -> Any:
+    simd, load_store = simd_of(isa), load_store_of(stored, isa)
     add, subtract, multiply_add, all_of = simd.add, simd.subtract, simd.multiply_add, simd.all_of
-    load, store, read, read_floats, element = simd.load, simd.store, load_store.load, load_store_of(False, isa).load, load_store.size
+    load, store, read, read_floats, element = simd.load, simd.store, load_store.load, load_store_of("float32", isa).load, load_store.size
     lanes, size, zero = isa.lanes, simd.size, np.float32(0.0)
 
     @jit
@@ -205,8 +205,8 @@ def _result_kernel(gradient: bool, isa: Isa) -> Any:
     return result
 
 
-def _plane_results(gradient: bool, halves: bool, isa: Isa) -> Any:
-    simd, load_store, result = simd_of(isa), load_store_of(halves, isa), _result_kernel(gradient, isa)
+def _plane_results(gradient: bool, stored: Storage, isa: Isa) -> Any:
+    simd, load_store, result = simd_of(isa), load_store_of(stored, isa), _result_kernel(gradient, isa)
     all_of, read, write, element, lanes = simd.all_of, load_store.load, load_store.store, load_store.size, isa.lanes
     zero = np.float32(0.0)
 
@@ -235,9 +235,9 @@ def _plane_results(gradient: bool, halves: bool, isa: Isa) -> Any:
     return chunk
 
 
-def _row_results(gradient: bool, halves: bool, isa: Isa) -> Any:
-    simd, load_store, result = simd_of(isa), load_store_of(halves, isa), _result_kernel(gradient, isa)
-    all_of, read, write, read_floats = simd.all_of, load_store.load, load_store.store, load_store_of(False, isa).load
+def _row_results(gradient: bool, stored: Storage, isa: Isa) -> Any:
+    simd, load_store, result = simd_of(isa), load_store_of(stored, isa), _result_kernel(gradient, isa)
+    all_of, read, write, read_floats = simd.all_of, load_store.load, load_store.store, load_store_of("float32", isa).load
     element, lanes, zero = load_store.size, isa.lanes, np.float32(0.0)
 
     @jit

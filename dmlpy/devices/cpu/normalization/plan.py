@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -75,7 +74,7 @@ class BatchNormalizationParameters(CountedParameters):
 
 
 SUMS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_sums", 5)
-"""The sums over groups: the layout of the entries, whether of a gradient, whether of FLOAT16, and the instruction set."""
+"""The sums over groups: the layout of the entries, whether of a gradient, the type of tensors, and the instruction set."""
 RESULTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_results", 5)
 """y or dx. The choices are those of `SUMS`."""
 
@@ -128,7 +127,7 @@ class _CompiledPlan(NormalizationPlan):
     @property
     def kernels(self) -> tuple[Function | None, Function | None]:
         """The functions of the sums and of the results, if they are needed."""
-        choices = self.layout, self.is_gradient, self._geometry.operands[self._roles[0]].data_type is DataType.FLOAT16, host_isa()
+        choices = self.layout, self.is_gradient, storage_of(self._geometry.operands[self._roles[0]].data_type), host_isa()
         results = {"y", "dx"} & set(self._roles)
         return SUMS(*choices) if self._sums() else None, RESULTS(*choices) if results else None
 

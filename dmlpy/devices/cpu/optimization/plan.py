@@ -9,7 +9,7 @@ import numpy as np
 from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
-from dmlpy.devices.cpu.elementwise.program import Code, Program
+from dmlpy.devices.cpu.elementwise.program import NARROW, Code, Program
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of, in_order
 from dmlpy.reference.optimization import corrected_rate
 
@@ -24,7 +24,7 @@ class AdamPlan(PlanWithoutConstants):
     """A step of Adam, with the operations of its definition in their order; NumPy computes the rate from the number of the step.
 
     Args:
-        desc: a checked desc of FLOAT32 or FLOAT16.
+        desc: a checked desc of floats.
     """
 
     def __init__(self, desc: AdamOptimizerDesc) -> None:
@@ -36,7 +36,7 @@ class AdamPlan(PlanWithoutConstants):
         parameters, first, second = (
             (name, tensors[name]) for name in ("output_parameters_tensor", "output_first_moment_tensor", "output_second_moment_tensor")
         )
-        program = _program(desc, [tensor for _, tensor in inputs], parameters[1].data_type is DataType.FLOAT16)
+        program = _program(desc, [tensor for _, tensor in inputs], parameters[1].data_type in NARROW)
         self._plan = ElementwisePlan(program, inputs, parameters, [first, second])
         self.temporary_size = _RATE_BYTES + self._plan.temporary_size
 

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingParameters
 from dmlpy.devices.cpu.simd import float_at, set_float, struct_view
@@ -38,12 +38,12 @@ def _set_index(bits: int) -> Any:
     return set_index
 
 
-def _largest_of_window(halves: bool, isa: Isa) -> Any:
+def _largest_of_window(stored: Storage, isa: Isa) -> Any:
     """The kernel `find(p, source, y, x)`: the largest element of the window at a position, and its number in the plane or -1.
 
     NaN counts as larger than any number; of equal elements it is the first.
     """
-    one = load_store_of(halves, isa).load_one
+    one = load_store_of(stored, isa).load_one
 
     @jit
     def find(p: IndexedPoolingParameters, source: Any, y: Any, x: Any) -> Any:
@@ -85,16 +85,16 @@ def _for_each_plane(run: Any) -> TaskBody:
     return pool
 
 
-def build_indexed_pooling(halves: bool, isa: Isa) -> TaskBody:
+def build_indexed_pooling(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a pooling, to be compiled.
 
     Args:
-        halves: whether input and output are of FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
     find, set_one, set_word, set_long = (
-        _largest_of_window(halves, isa),
-        load_store_of(halves, isa).store_one,
+        _largest_of_window(stored, isa),
+        load_store_of(stored, isa).store_one,
         _set_index(32),
         _set_index(64),
     )
@@ -115,9 +115,9 @@ def build_indexed_pooling(halves: bool, isa: Isa) -> TaskBody:
     return _for_each_plane(pool_plane)
 
 
-def build_pooling_gradient(halves: bool, isa: Isa) -> TaskBody:
+def build_pooling_gradient(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of the gradient of a pooling, to be compiled. The arguments are those of `build_indexed_pooling`."""
-    find, load_store = _largest_of_window(halves, isa), load_store_of(halves, isa)
+    find, load_store = _largest_of_window(stored, isa), load_store_of(stored, isa)
     one, set_one = load_store.load_one, load_store.store_one
 
     @jit

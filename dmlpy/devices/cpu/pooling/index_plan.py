@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.convolution.layout import byte_strides
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from dmlpy.operators.pooling.maximum import IndexedPoolingDesc
 
 INDEXED_POOLING = Kernel("dmlpy.devices.cpu.pooling.index_kernels:build_indexed_pooling", 5)
-"""Max pooling with indices: whether of FLOAT16, and the instruction set."""
+"""Max pooling with indices: the type of tensors, and the instruction set."""
 POOLING_GRADIENT = Kernel("dmlpy.devices.cpu.pooling.index_kernels:build_pooling_gradient", 5)
-"""The gradient of max pooling: whether of FLOAT16, and the instruction set."""
+"""The gradient of max pooling: the type of tensors, and the instruction set."""
 
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 18
@@ -73,7 +72,7 @@ class IndexedPoolingParameters(WindowParameters):
 
 
 class IndexedPoolingPlan(PlanWithoutConstants):
-    """A max pooling of FLOAT32 or FLOAT16 over two dimensions with indices, or the gradient of a max pooling.
+    """A max pooling of floats over two dimensions with indices, or the gradient of a max pooling.
 
     Args:
         desc: a checked desc of four dimensions.
@@ -81,7 +80,7 @@ class IndexedPoolingPlan(PlanWithoutConstants):
 
     def __init__(self, desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> None:
         self._tensors, self._is_gradient = desc.tensors(), isinstance(desc, MaxPoolingGradDesc)
-        self._halves = desc.input_tensor.data_type is DataType.FLOAT16
+        self._storage = storage_of(desc.input_tensor.data_type)
         self._names = (
             ("input_gradient_tensor", "output_gradient_tensor") if self._is_gradient else ("output_tensor", "output_indices_tensor")
         )
@@ -99,7 +98,7 @@ class IndexedPoolingPlan(PlanWithoutConstants):
         self.temporary_size = self._threads * self._scratch_size
 
     def _kernel(self) -> Any:
-        return (POOLING_GRADIENT if self._is_gradient else INDEXED_POOLING)(self._halves, host_isa())
+        return (POOLING_GRADIENT if self._is_gradient else INDEXED_POOLING)(self._storage, host_isa())
 
     def load(self) -> None:
         self._kernel()

@@ -8,7 +8,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.pooling.plan import PoolingParameters
 from dmlpy.devices.cpu.simd import float_at, integer_at, maximum, simd_of, struct_view
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def build_pooling(kind: Literal["max", "average"], halves: bool, isa: Isa) -> TaskBody:
+def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a pooling, to be compiled.
 
     Args:
         kind: the reduction of a window's elements.
-        halves: whether input and output are of FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    simd, gather, lanes = simd_of(isa), input_tile_gather(halves, isa), isa.lanes
-    load_store, write = load_store_of(halves, isa), spread_writer(halves, isa)
+    simd, gather, lanes = simd_of(isa), input_tile_gather(stored, isa), isa.lanes
+    load_store, write = load_store_of(stored, isa), spread_writer(stored, isa)
     read, one, set_one, element_size = load_store.load, load_store.load_one, load_store.store_one, load_store.size
     load, store, all_of, multiply, divide = simd.load, simd.store, simd.all_of, simd.multiply, simd.divide
     averages = kind == "average"

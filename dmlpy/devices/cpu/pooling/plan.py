@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import DataType
-from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.devices.cpu.convolution.depthwise import Planes, RowBlockParameters, RowBlocks
 from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, Float32, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -104,7 +102,7 @@ def window_counts(desc: Any, isa: Isa) -> tuple[FixedArray, FixedArray]:
 
 
 POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:build_pooling", 5)
-"""The pooling: what is computed of a window's elements, whether tensors are of FLOAT16, and the instruction set."""
+"""The pooling: what is computed of a window's elements, the type of tensors, and the instruction set."""
 
 _ALIGNMENT = 64
 _INPUT_TILE_BYTES = 1 << 17
@@ -118,7 +116,7 @@ _COUNTS = ("row_counts", "column_counts")
 
 
 class PoolingPlan(PlanWithoutConstants):
-    """A pooling of FLOAT32 or FLOAT16 over two dimensions by a compiled kernel.
+    """A pooling of floats over two dimensions by a compiled kernel.
 
     Args:
         desc: a checked desc of four dimensions, without indices.
@@ -127,7 +125,7 @@ class PoolingPlan(PlanWithoutConstants):
     def __init__(self, desc: ForwardPoolingDesc) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
         self._tensors, self._isa = desc.tensors(), host_isa()
-        self._halves = desc.input_tensor.data_type is DataType.FLOAT16
+        self._storage = storage_of(desc.input_tensor.data_type)
         self._averages = isinstance(desc, AveragingDesc)
         (batch, channels, height, width), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         self._planes, self._channels, self._spatial, self._out = batch * channels, channels, (height, width), (out[0], out[1])
@@ -157,7 +155,7 @@ class PoolingPlan(PlanWithoutConstants):
         self._kernel()
 
     def _kernel(self) -> Function:
-        return POOLING("average" if self._averages else "max", self._halves, self._isa)
+        return POOLING("average" if self._averages else "max", self._storage, self._isa)
 
     def is_dense(self, most: int) -> bool:
         """Whether an input tile has at most `most` times as many elements as its windows read."""
@@ -227,7 +225,7 @@ class PoolingPlan(PlanWithoutConstants):
 
 
 class RowBlockPoolingPlan(PlanWithoutConstants):
-    """A pooling of FLOAT32 or FLOAT16 over two dimensions in row blocks of its planes.
+    """A pooling of floats over two dimensions in row blocks of its planes.
 
     Args:
         desc: a checked desc of four dimensions, without indices.

@@ -33,7 +33,7 @@ _MAX_SPARSITY = 16
 @plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
 def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | BytePoolingPlan | IndexedPoolingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
 
     assert desc.output_tensor is not None  # guaranteed by the check
@@ -42,8 +42,8 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types in ({DataType.UINT8}, {DataType.INT8}):
         return _byte_plan(desc)
-    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
-        return "compiled poolings are of FLOAT32, FLOAT16, UINT8 or INT8"
+    if not have_one_storage(types):
+        return "compiled poolings are of floats, UINT8 or INT8"
     if refusal := refusal_of(types):
         return refusal
     if desc.input_tensor.dimension_count != 4:
@@ -57,12 +57,12 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
 @plan(MaxPoolingGradDesc)
 def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> IndexedPoolingPlan | str:
     """The plan of a checked desc with indices, or of the gradient, or the reason why there is none."""
-    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
     from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingPlan
 
     types = {tensor.data_type for place, tensor in desc.tensors().items() if place != "output_indices_tensor"}
-    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
-        return "compiled poolings with indices, and their gradients, are of FLOAT32 or FLOAT16"
+    if not have_one_storage(types):
+        return "compiled poolings with indices, and their gradients, are of floats"
     if desc.tensors()["input_tensor"].dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
     return refusal_of(types) or IndexedPoolingPlan(desc)
@@ -86,13 +86,13 @@ def unpooling_plan(desc: MaxUnpoolingDesc) -> IndexingPlan | str:
 @plan(ROIAlignDesc, ROIAlign1Desc, ROIPoolingDesc)
 def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
 
     tensors = desc.tensors()
     types = {tensors[place].data_type for place in ("input_tensor", "roi_tensor", "output_tensor")}
-    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
-        return "compiled poolings of regions have tensors of one type, FLOAT32 or FLOAT16"
+    if not have_one_storage(types):
+        return "compiled poolings of regions have tensors of one type of floats"
     if not all(tensor.is_packed for place, tensor in tensors.items() if place in ("roi_tensor", "batch_indices_tensor")):
         return "compiled poolings of regions need packed regions"
     return refusal_of(types) or RegionsPlan(desc)

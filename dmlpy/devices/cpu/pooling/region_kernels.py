@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.simd import float_at, set_float, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _WORD_BYTES, _WORD = 4, 0xFFFFFFFF
@@ -83,14 +83,14 @@ def _place_samples(p: RegionParameters, table: Any, start: Any, end: Any, per_ou
     return all_inside
 
 
-def build_samples(halves: bool, isa: Isa) -> TaskBody:
+def build_samples(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of means or maxima of samples, to be compiled.
 
     Args:
-        halves: whether tensors are of FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    load_store = load_store_of(halves, isa)
+    load_store = load_store_of(stored, isa)
     one, set_one, size = load_store.load_one, load_store.store_one, load_store.size
 
     @jit
@@ -167,9 +167,9 @@ def _bounds(part: Any, first: Any, extent: Any, count: Any, size: Any) -> Any:
     return min(max(start, 0), size), min(max(end, 0), size)
 
 
-def build_maxima(halves: bool, isa: Isa) -> TaskBody:
+def build_maxima(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of maxima of parts, to be compiled. The arguments are those of `build_samples`."""
-    load_store = load_store_of(halves, isa)
+    load_store = load_store_of(stored, isa)
     one, set_one, size = load_store.load_one, load_store.store_one, load_store.size
 
     @jit

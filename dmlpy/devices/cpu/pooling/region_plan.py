@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import DataType, InterpolationMode, ReduceFunction
+from dmlpy.description.enums import InterpolationMode, ReduceFunction
 from dmlpy.devices.cpu.array_functions import ConvertingPlan
 from dmlpy.devices.cpu.convolution.layout import byte_strides
-from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from dmlpy.reference.registry import Array
 
 REGION_SAMPLES = Kernel("dmlpy.devices.cpu.pooling.region_kernels:build_samples", 5)
-"""Means or maxima of samples of regions: whether tensors are of FLOAT16, and the instruction set."""
+"""Means or maxima of samples of regions: the type of tensors, and the instruction set."""
 REGION_MAXIMA = Kernel("dmlpy.devices.cpu.pooling.region_kernels:build_maxima", 5)
-"""Maxima of parts of regions: whether tensors are of FLOAT16, and the instruction set."""
+"""Maxima of parts of regions: the type of tensors, and the instruction set."""
 
 MOST_SAMPLES = 1 << 10
 """Samples of a region along an axis that a thread's tables hold, at most."""
@@ -76,7 +76,7 @@ class RegionParameters(CountedParameters):
 
 
 class RegionsPlan(PlanWithoutConstants):
-    """A pooling of regions of FLOAT32 or FLOAT16 by a compiled kernel, one region after the other.
+    """A pooling of regions of floats by a compiled kernel, one region after the other.
 
     NumPy pools regions that turn out to have more than `MOST_SAMPLES` samples along an axis.
 
@@ -88,7 +88,7 @@ class RegionsPlan(PlanWithoutConstants):
         self._desc, self._has_few_samples = desc, True
         assert desc.output_tensor is not None  # guaranteed by the check
         self._tensors, self._samples = desc.tensors(), not isinstance(desc, ROIPoolingDesc)
-        self._halves = desc.input_tensor.data_type is DataType.FLOAT16
+        self._storage = storage_of(desc.input_tensor.data_type)
         (images, channels, height, width), (regions, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         names = ("images", "channels", "height", "width", "out_height", "out_width")
         self._values: dict[str, Any] = dict(zip(names, (images, channels, height, width, *out), strict=True))
@@ -107,7 +107,7 @@ class RegionsPlan(PlanWithoutConstants):
         self.temporary_size = self._threads * self._scratch_size
 
     def _kernel(self) -> Any:
-        return (REGION_SAMPLES if self._samples else REGION_MAXIMA)(self._halves, host_isa())
+        return (REGION_SAMPLES if self._samples else REGION_MAXIMA)(self._storage, host_isa())
 
     def load(self) -> None:
         self._kernel()

@@ -6,8 +6,7 @@ from abc import abstractmethod
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.matrix.blocked import VECTORS
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, field
@@ -86,9 +85,9 @@ BLOCK_TERMS = 256
 
 
 STEP = Kernel("dmlpy.devices.cpu.recurrent.block_cell_kernels:build_step", 5)
-"""The step: the vectors of a panel, whether of FLOAT16, and the instruction set."""
+"""The step: the vectors of a panel, the type of tensors, and the instruction set."""
 GRADIENT = Kernel("dmlpy.devices.cpu.recurrent.block_cell_kernels:build_gradient", 5)
-"""The gradient: whether of FLOAT16, and the instruction set."""
+"""The gradient: the type of tensors, and the instruction set."""
 
 _WIDE = 4
 """Vectors of a panel for few samples, which read it once and in place: more of each row is then read at a time."""
@@ -110,7 +109,7 @@ class _CellPlan(PlanWithoutConstants):
         known = desc.sizes()
         self._tensors, self._isa = desc.tensors(), host_isa()
         self._batch, self._inputs, self._units = (known[name] for name in ("batch_size", "input_size", "cell_size"))
-        self._halves = desc.x.data_type is DataType.FLOAT16
+        self._storage = storage_of(desc.x.data_type)
         work = 3 * self._batch * (self._inputs + self._units) * self._units
         self._threads = max(1, min(available_threads(), self._most_items(), work // _WORK_OF_A_THREAD))
         arrays = [(name, sizes, COMPUTE) for name, sizes in self._scratch_shapes().items()]
@@ -166,11 +165,11 @@ class StepPlan(_CellPlan):
 
     @property
     def kernel(self) -> Function:
-        return STEP(self._width, self._halves, self._isa)
+        return STEP(self._width, self._storage, self._isa)
 
     @property
     def _width(self) -> int:
-        copies = self._halves or self._batch > self._isa.columns(_WIDE)
+        copies = self._storage != "float32" or self._batch > self._isa.columns(_WIDE)
         return VECTORS if copies else _WIDE
 
     def _most_items(self) -> int:
@@ -193,7 +192,7 @@ class StepGradientPlan(_CellPlan):
 
     @property
     def kernel(self) -> Function:
-        return GRADIENT(self._halves, self._isa)
+        return GRADIENT(self._storage, self._isa)
 
     def _most_items(self) -> int:
         return self._batch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.compiler.functions import jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.matrix.kernels import panel_copy
 from dmlpy.devices.cpu.product_kernels import row_products
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def build_step(width: int, halves: bool, isa: Isa) -> TaskBody:
+def build_step(width: int, stored: Storage, isa: Isa) -> TaskBody:
     """A thread's part of a step, to be compiled.
 
     Args:
         width: the vectors of a panel of weights.
-        halves: whether the tensors are FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store, floats = simd_of(isa), load_store_of(halves, isa), load_store_of(False, isa)
+    simd, load_store, floats = simd_of(isa), load_store_of(stored, isa), load_store_of("float32", isa)
     load, store, all_of, lanes, size = simd.load, simd.store, simd.all_of, isa.lanes, simd.size
     multiply, multiply_add, subtract, scaled = simd.product_in_place(width), simd.multiply_add, simd.subtract, simd.multiply
     read, write, element, put = load_store.load, load_store.store, load_store.size, floats.store
     sigmoid, tanh = activation("sigmoid", 0, isa), activation("tanh", 0, isa)
-    copy, copy_panel = row_copy(halves, isa), panel_copy(width, halves, isa)
+    copy, copy_panel = row_copy(stored, isa), panel_copy(width, stored, isa)
     most, panel_columns, row_size = isa.columns(width), width * lanes, width * size
 
     @jit
@@ -43,7 +43,7 @@ def build_step(width: int, halves: bool, isa: Isa) -> TaskBody:
         They are copied if several groups of samples read them, if they are not float32, and if columns are missing.
         """
         copy_panel(bias, 0, 1, columns, scratch)
-        if not halves and not several and columns == panel_columns:
+        if stored == "float32" and not several and columns == panel_columns:
             return weights, weights_row
         panel = scratch + (1 + most) * row_size
         copy_panel(weights, weights_row, p.inputs + p.units, columns, panel)
@@ -128,14 +128,14 @@ _MOST_IN_PLACE = 4
 """Samples for which weights are not copied: for more of them they are read from the first-level cache."""
 
 
-def build_gradient(halves: bool, isa: Isa) -> TaskBody:
+def build_gradient(stored: Storage, isa: Isa) -> TaskBody:
     """A thread's part of the gradient, to be compiled.
 
     Args:
-        halves: whether the tensors are FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store, floats = simd_of(isa), load_store_of(halves, isa), load_store_of(False, isa)
+    simd, load_store, floats = simd_of(isa), load_store_of(stored, isa), load_store_of("float32", isa)
     load, store, all_of, lanes = simd.load, simd.store, simd.all_of, isa.lanes
     add, subtract, multiply, multiply_add = simd.add, simd.subtract, simd.multiply, simd.multiply_add
     read, write, element, put = load_store.load, load_store.store, load_store.size, floats.store
@@ -199,7 +199,7 @@ def build_gradient(halves: bool, isa: Isa) -> TaskBody:
         else:
             weights, weights_row, terms, factors, factors_row = p.w_c, p.w_c_row, p.units, p.candidate_bar, p.candidate_bar_row
         weights += (of_state * p.inputs + entry) * weights_row
-        in_place = not halves and last - first <= _MOST_IN_PLACE and left >= lanes
+        in_place = stored == "float32" and last - first <= _MOST_IN_PLACE and left >= lanes
         for term in range(0, terms, BLOCK_TERMS):
             count = min(BLOCK_TERMS, terms - term)
             if not in_place:

@@ -59,7 +59,7 @@ def tile_bounds(p: TimeLoopParameters, blocks: Any, tile: Any) -> Any:
 
 def _dropped_kernel(gates: int, isa: Isa) -> Any:
     """Writes a row of x with each gate's dropout: drop(p, source, sample, target)."""
-    simd, read, lanes = simd_of(isa), load_store_of(False, isa).load, isa.lanes
+    simd, read, lanes = simd_of(isa), load_store_of("float32", isa).load, isa.lanes
     load, store, multiply = simd.load, simd.store, simd.multiply
 
     @jit
@@ -94,7 +94,7 @@ def build_input_products(gates: int, isa: Isa) -> Stage:
     """
     simd, part = simd_of(isa), gates * simd_of(isa).size
     load, store, size, parameters_at = simd.load, simd.store, simd.size, struct_view(LayerParameters)
-    copy, drop = row_copy(False, isa), _dropped_kernel(gates, isa)
+    copy, drop = row_copy("float32", isa), _dropped_kernel(gates, isa)
 
     @jit
     def gather(p: LayerParameters, first: Any, rows: Any, target: Any) -> None:

@@ -14,7 +14,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.load_store import first_halves, load_store_of
+from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
 from dmlpy.devices.cpu.recurrent.parameters import PackedMatrixParameters, PackingParameters
 from dmlpy.devices.cpu.recurrent.rows import BLANK, REPEATS
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, integer_at, set_integer, simd_of, struct_view
@@ -23,7 +23,7 @@ from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publ
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.isa import Isa, Storage
 
 
 def turned(builder: Any, tile: Sequence[Any]) -> list[Any]:
@@ -42,7 +42,7 @@ def turned(builder: Any, tile: Sequence[Any]) -> list[Any]:
 
 
 @cache
-def transposed_tile(isa: Isa, *, halves: bool = False) -> Any:
+def transposed_tile(isa: Isa, *, stored: Storage = "float32") -> Any:
     """The kernel `transpose(source, source_row, rows, entries, target, target_row)`.
 
     target[entry][row] = source[row][entry] for the first `entries` entries of the first `rows` rows, at most a vector's lanes of each;
@@ -50,9 +50,9 @@ def transposed_tile(isa: Isa, *, halves: bool = False) -> Any:
 
     Args:
         isa: the instruction set that it is compiled for.
-        halves: whether the source is FLOAT16; the target is FLOAT32.
+        stored: the type of the source's elements; the target is of FLOAT32.
     """
-    simd, lanes = simd_of(isa), isa.lanes
+    simd, lanes, load_first = simd_of(isa), isa.lanes, ir_load_store_of(stored, isa).load_first
 
     @intrinsic
     def transpose(source: Any, source_row: Any, rows: Any, entries: Any, target: Any, target_row: Any) -> Any:
@@ -61,7 +61,7 @@ def transposed_tile(isa: Isa, *, halves: bool = False) -> Any:
             tile = []
             for row in range(lanes):
                 count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
-                tile.append(first_halves(isa, builder, source, count) if halves else simd.first_of(builder, source, count))
+                tile.append(load_first(builder, source, count))
                 source = builder.add(source, source_row)
             for value in each_below(builder, turned(builder, tile), entries):
                 simd.write(builder, value, target)
@@ -218,7 +218,7 @@ def build_clearing(isa: Isa) -> Callable[..., None]:
     Args:
         isa: the instruction set that it is compiled for.
     """
-    all_of, write, lanes = simd_of(isa).all_of, load_store_of(False, isa).store, isa.lanes
+    all_of, write, lanes = simd_of(isa).all_of, load_store_of("float32", isa).store, isa.lanes
 
     def clear(
         batch: Any, order: Any, bases: Any, skips: Any, time: Any, steps: Any, start: Any, step: Any, sample: Any, columns: Any

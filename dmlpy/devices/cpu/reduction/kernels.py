@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
 from dmlpy.devices.cpu.simd import INDEX, lanes_below, simd_of, struct_view
@@ -76,31 +76,31 @@ def _horizontal(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
 
 
-def build_softmax(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
+def build_softmax(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a softmax or its logarithm, to be compiled.
 
     Args:
         layout: the layout of the entries.
-        halves: whether the tensors are FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    return for_each_unit(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa), layout, halves, isa)
+    return for_each_unit(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa), layout, stored, isa)
 
 
-def build_normalization(halves: bool, isa: Isa) -> TaskBody:
+def build_normalization(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a mean-variance normalization of rows, to be compiled. The arguments are those of `build_softmax`."""
-    return for_each_unit(_normalized_row(halves, isa), "rows", halves, isa)
+    return for_each_unit(_normalized_row(stored, isa), "rows", stored, isa)
 
 
-def for_each_unit(unit: Any, layout: Layout, halves: bool, isa: Isa) -> TaskBody:
+def for_each_unit(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
     """Calls unit(p, x, x_outer, x_entry, y, y_outer, y_entry, group, group1, left) for each unit.
 
     x and y are the addresses of its first entries, with the bytes to the next ones along both axes; `left` is the number of groups of a
     vector in columns.
     """
     parameters_at = struct_view(GroupParameters)
-    run = _through_floats(unit, layout, isa) if halves else _in_place(unit)
-    vector = isa.lanes * load_store_of(halves, isa).size
+    run = _in_place(unit) if stored == "float32" else _through_floats(unit, layout, stored, isa)
+    vector = isa.lanes * load_store_of(stored, isa).size
     lanes = isa.lanes
 
     def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
@@ -131,10 +131,10 @@ def _in_place(unit: Any) -> Any:
     return run
 
 
-def _through_floats(unit: Any, layout: Layout, isa: Isa) -> Any:
-    """Runs a unit on FLOAT16: on a copy of its entries in FLOAT32, in scratch, from where the results are rounded once."""
-    halves, floats, lanes = load_store_of(True, isa), load_store_of(False, isa), isa.lanes
-    read, write, size, load, store = halves.load, halves.store, halves.size, floats.load, floats.store
+def _through_floats(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> Any:
+    """Runs a unit on elements of 2 bytes: on a copy of its entries in FLOAT32, in scratch, from where the results are rounded once."""
+    own, floats, lanes = load_store_of(stored, isa), load_store_of("float32", isa), isa.lanes
+    read, write, size, load, store = own.load, own.store, own.size, floats.load, floats.store
     vector = lanes * FLOAT_BYTES
 
     @jit
@@ -166,7 +166,7 @@ def _through_floats(unit: Any, layout: Layout, isa: Isa) -> Any:
 
 
 def _softmax_row(isa: Isa) -> Any:
-    simd, load_store, exp = simd_of(isa), load_store_of(False, isa), function_of("exp", isa)
+    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp", isa)
     add, subtract, multiply, all_of, at_least = simd.add, simd.subtract, simd.multiply, simd.all_of, simd.at_least
     read, write, load, lanes = load_store.load, load_store.store, simd.load, isa.lanes
     select_first, sum_of, largest_of = lane_selector(isa), horizontal_sum(isa), horizontal_maximum(isa)
@@ -221,7 +221,7 @@ def _softmax_row(isa: Isa) -> Any:
 
 
 def _softmax_columns(isa: Isa) -> Any:
-    simd, load_store, exp = simd_of(isa), load_store_of(False, isa), function_of("exp", isa)
+    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp", isa)
     add, subtract, divide, all_of, at_least = simd.add, simd.subtract, simd.divide, simd.all_of, simd.at_least
     read, write, lanes, lane_of, with_lane = load_store.load, load_store.store, isa.lanes, simd.lane, simd.with_lane
 
@@ -266,9 +266,9 @@ def _softmax_columns(isa: Isa) -> Any:
     return unit
 
 
-def _normalized_row(halves: bool, isa: Isa) -> Any:
-    """The unit of a row; `halves` is whether scale and bias are FLOAT16."""
-    simd, load_store, operands = simd_of(isa), load_store_of(False, isa), load_store_of(halves, isa)
+def _normalized_row(stored: Storage, isa: Isa) -> Any:
+    """The unit of a row; `stored` is the type of scale and bias."""
+    simd, load_store, operands = simd_of(isa), load_store_of("float32", isa), load_store_of(stored, isa)
     read_operand, operand_at, operand_size = operands.load, operands.load_one, operands.size
     add, subtract, multiply, all_of = simd.add, simd.subtract, simd.multiply, simd.all_of
     multiply_add, at_least, read, write, lanes = simd.multiply_add, simd.at_least, load_store.load, load_store.store, isa.lanes

@@ -15,22 +15,22 @@ from dmlpy.devices.cpu.reduction.sum_kernels import for_each_unit_in_place
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, simd_of
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.reduction.plan import GroupParameters
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def build_lp_normalization(halves: bool, isa: Isa) -> TaskBody:
+def build_lp_normalization(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a normalization, to be compiled.
 
     Args:
-        halves: whether the tensors are of FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store, lanes = simd_of(isa), load_store_of(halves, isa), isa.lanes
+    simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
     read, write, one, size = load_store.load, load_store.store, load_store.load_one, load_store.size
     divide, all_of = simd.divide, simd.all_of
-    sum_of_squares, sum_of_magnitudes = (_sum(magnitudes, halves, isa) for magnitudes in (False, True))
+    sum_of_squares, sum_of_magnitudes = (_sum(magnitudes, stored, isa) for magnitudes in (False, True))
 
     @jit
     def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
@@ -47,12 +47,12 @@ def build_lp_normalization(halves: bool, isa: Isa) -> TaskBody:
         for at in range(0, count, lanes):
             write(y + at * size, divide(read(x + at * size, count - at), divisor), count - at)
 
-    return for_each_unit_in_place(unit, halves, isa)
+    return for_each_unit_in_place(unit, stored, isa)
 
 
-def _sum(magnitudes: bool, halves: bool, isa: Isa) -> Any:
+def _sum(magnitudes: bool, stored: Storage, isa: Isa) -> Any:
     """The intrinsic `add_up(address, count)`: the sum of magnitudes or squares of whole vectors, at least one, in double precision."""
-    access, lanes = ir_load_store_of(halves, isa), isa.lanes
+    access, lanes = ir_load_store_of(stored, isa), isa.lanes
     double = ir.DoubleType()
     doubles = ir.VectorType(double, lanes)
 

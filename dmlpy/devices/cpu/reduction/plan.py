@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from dmlpy.description.enums import DataType, ReduceFunction
+from dmlpy.description.enums import ReduceFunction
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, refusal_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, have_one_storage, host_isa, refusal_of, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -68,7 +68,7 @@ class GroupParameters(CountedParameters):
     bias_group1: Bytes = field("from a group of the bias to the next along the inner axis of groups")
     bias_outer: Bytes = field("from an entry of the bias to the next along the outer axis of entries")
     bias_entry: Bytes = field("from an entry of the bias to the next along the inner axis of entries")
-    scratch: Address = field("for each thread the entries of a unit, which are FLOAT16 in the tensors")
+    scratch: Address = field("for each thread the entries of a unit, which have 2 bytes in the tensors")
     scratch_size: Bytes = field("from a thread's scratch to the next")
     log: Flag = field("whether softmax takes the logarithm")
     centres: Flag = field("whether a normalization subtracts the mean")
@@ -84,19 +84,19 @@ class GroupParameters(CountedParameters):
 
 
 SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_softmax", 5)
-"""Softmax and its logarithm: the layout of the entries, whether of FLOAT16, and the instruction set."""
+"""Softmax and its logarithm: the layout of the entries, the type of tensors, and the instruction set."""
 NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_normalization", 5)
-"""Mean-variance normalization: whether of FLOAT16, and the instruction set."""
+"""Mean-variance normalization: the type of tensors, and the instruction set."""
 
 REDUCTION = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_reduction", 5)
-"""Sums and extremes: the layout of the entries, whether of extremes, whether of FLOAT16, and the instruction set."""
+"""Sums and extremes: the layout of the entries, whether of extremes, the type of tensors, and the instruction set."""
 
 LP_NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.norm_kernels:build_lp_normalization", 5)
-"""Rows divided by their norms: whether of FLOAT16, and the instruction set."""
+"""Rows divided by their norms: the type of tensors, and the instruction set."""
 HARDMAX = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_hardmax", 5)
-"""Hardmax of rows: whether of FLOAT16, and the instruction set."""
+"""Hardmax of rows: the type of tensors, and the instruction set."""
 RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_running_sum", 5)
-"""Running sums: the layout of the entries, whether of FLOAT16, and the instruction set."""
+"""Running sums: the layout of the entries, the type of tensors, and the instruction set."""
 RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_running_product", 5)
 """Running products; the choices are those of running sums."""
 
@@ -119,7 +119,7 @@ class Groups:
         inner: in columns the axis of contiguous groups; in rows one of size 1.
         layout: `rows` or `columns`.
         names: the places of the tensors that are present, by their names in the kernels.
-        halves: whether the tensors are of FLOAT16.
+        stored: the type of the tensors' elements.
     """
 
     groups: tuple[Axis, Axis]
@@ -127,7 +127,7 @@ class Groups:
     inner: Axis
     layout: Layout
     names: Mapping[str, str]
-    halves: bool
+    stored: Storage
 
     @classmethod
     def of(cls, tensors: Mapping[str, TensorDesc], reduced: Collection[int], *, reduces: bool = False) -> Groups | str:
@@ -139,8 +139,8 @@ class Groups:
             reduces: whether the output has one element for each group.
         """
         types = {tensor.data_type for tensor in tensors.values()}
-        if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
-            return "compiled functions of groups have tensors of FLOAT32 or of FLOAT16"
+        if not have_one_storage(types):
+            return "compiled functions of groups have tensors of one type of floats"
         if refusal := refusal_of(types):
             return refusal
         sizes = tensors["input_tensor"].sizes
@@ -160,7 +160,7 @@ class Groups:
         outer, entry = (_ONE, _ONE, *entries)[-2:]
         group, group1 = (_ONE, _ONE, *groups)[-2:]
         names = {name: _NAMES[name] for name in TENSORS if _NAMES[name] in tensors}
-        return cls((group, group1), (outer, entry), inner, layout, names, types == {DataType.FLOAT16})
+        return cls((group, group1), (outer, entry), inner, layout, names, storage_of(tensors["input_tensor"].data_type))
 
 
 class _GroupsPlan(PlanWithoutConstants):
@@ -171,7 +171,7 @@ class _GroupsPlan(PlanWithoutConstants):
     """
 
     _stages: ClassVar[bool] = True
-    """Whether entries of FLOAT16 are copied to FLOAT32 in scratch."""
+    """Whether entries of 2 bytes are copied to FLOAT32 in scratch."""
 
     def __init__(self, groups: Groups) -> None:
         self._layout, self._halves, self._names = groups.layout, groups.halves, groups.names
@@ -180,8 +180,8 @@ class _GroupsPlan(PlanWithoutConstants):
         self._entries = element_count(groups.entries)
         self._threads = max(1, min(available_threads(), self._count * self._entries // _WORK_OF_A_THREAD, self._units))
         vector, (outer, entry) = host_isa().lanes * FLOAT_BYTES, groups.entries
-        vectors = outer.size * (-(-entry.size // host_isa().lanes) if groups.layout == "rows" else entry.size)
-        self._scratch_size = -(-vectors * vector // _ALIGNMENT) * _ALIGNMENT if groups.halves and self._stages else 0
+        vectors = outer.size * (ceil(entry.size / host_isa().lanes) if groups.layout == "rows" else entry.size)
+        self._scratch_size = ceil(vectors * vector / _ALIGNMENT) * _ALIGNMENT if self._stages and groups.stored != "float32" else 0
         self.temporary_size = self._threads * self._scratch_size
         self._numbers = {
             "tiles": min(self._units, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
@@ -213,9 +213,24 @@ class _GroupsPlan(PlanWithoutConstants):
         return f"compiled by LLVM, float32 arithmetic on {threads}; {self._count} {self._layout} of {self._entries} entries"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        scratch = temporary if self._scratch_size else 0
-        addresses = {name: tensors[place] for name, place in self._names.items()}
-        values: Mapping[str, Any] = {**self._numbers, **self._settings(), **addresses, "scratch": scratch}
+        groups = self._groups
+        values: dict[str, Any] = {
+            "tiles": min(self._units, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
+            "units": self._units,
+            "columns": self._columns,
+            "inner": groups.inner.size,
+            "group_size": groups.groups[1].size,
+            "outer_size": groups.entries[0].size,
+            "entry_size": groups.entries[1].size,
+            "scratch": temporary if self._scratch_size else 0,
+            "scratch_size": self._scratch_size,
+            **self._settings(),
+        }
+        size = FLOAT_BYTES if groups.stored == "float32" else FLOAT_BYTES // 2
+        parts = zip(("_group", "_group1", "_outer", "_entry"), (*groups.groups, *groups.entries), strict=True)
+        for part, axis in parts:
+            values |= {f"{name}{part}": axis.strides[at] * size for at, name in enumerate(TENSORS)}
+        values |= {name: tensors[place] for name, place in groups.names.items()}
         return TaskLaunch.of(self._kernel(), GroupParameters.bound(values), self._threads)
 
 
@@ -232,7 +247,7 @@ class CompiledSoftmaxPlan(_GroupsPlan):
         self._log = log
 
     def _kernel(self) -> Function:
-        return SOFTMAX(self._layout, self._halves, host_isa())
+        return SOFTMAX(self._groups.layout, self._groups.stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {"log": self._log}
@@ -255,7 +270,7 @@ class CompiledMeanVariancePlan(_GroupsPlan):
         self._low = 0.0 if isinstance(activation, ActivationReluDesc) else -inf
 
     def _kernel(self) -> Function:
-        return NORMALIZATION(self._halves, host_isa())
+        return NORMALIZATION(self._groups.stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {**self._values, "low": self._low}
@@ -282,7 +297,7 @@ class CompiledReductionPlan(_GroupsPlan):
         }
 
     def _kernel(self) -> Function:
-        return REDUCTION(self._layout, self._extreme, self._halves, host_isa())
+        return REDUCTION(self._groups.layout, self._extreme, self._groups.stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values
@@ -303,7 +318,7 @@ class CompiledRunningPlan(_GroupsPlan):
         self._multiplies, self._values = multiplies, {"backward": backward, "exclusive": exclusive}
 
     def _kernel(self) -> Function:
-        return (RUNNING_PRODUCT if self._multiplies else RUNNING_SUM)(self._layout, self._halves, host_isa())
+        return (RUNNING_PRODUCT if self._multiplies else RUNNING_SUM)(self._groups.layout, self._groups.stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values
@@ -315,7 +330,7 @@ class CompiledHardmaxPlan(_GroupsPlan):
     _stages = False
 
     def _kernel(self) -> Function:
-        return HARDMAX(self._halves, host_isa())
+        return HARDMAX(self._groups.stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {}
@@ -337,7 +352,7 @@ class CompiledLPNormalizationPlan(_GroupsPlan):
         self._values = {"magnitudes": magnitudes, "epsilon": epsilon}
 
     def _kernel(self) -> Function:
-        return LP_NORMALIZATION(self._halves, host_isa())
+        return LP_NORMALIZATION(self._groups.stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values

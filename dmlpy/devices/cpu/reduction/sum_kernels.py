@@ -20,31 +20,31 @@ from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
 
 
-def build_reduction(layout: Layout, extreme: bool, halves: bool, isa: Isa) -> TaskBody:
+def build_reduction(layout: Layout, extreme: bool, stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a reduction, to be compiled.
 
     Args:
         layout: the layout of the entries.
         extreme: whether it is the largest or smallest entry, else a sum.
-        halves: whether the tensors are FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
     if layout == "rows":
-        unit = _largest_of_row(halves, isa) if extreme else _sum_of_row(halves, isa)
+        unit = _largest_of_row(stored, isa) if extreme else _sum_of_row(stored, isa)
     else:
-        unit = _reduced_columns(extreme, halves, isa)
-    return for_each_unit_in_place(unit, halves, isa)
+        unit = _reduced_columns(extreme, stored, isa)
+    return for_each_unit_in_place(unit, stored, isa)
 
 
-def for_each_unit_in_place(unit: Any, halves: bool, isa: Isa) -> TaskBody:
+def for_each_unit_in_place(unit: Any, stored: Storage, isa: Isa) -> TaskBody:
     """Calls unit(p, x, y, left) for each unit, on the tensors as they are; the arguments are those of `kernels.for_each_unit`."""
-    vector, lanes, parameters_at = isa.lanes * load_store_of(halves, isa).size, isa.lanes, struct_view(GroupParameters)
+    vector, lanes, parameters_at = isa.lanes * load_store_of(stored, isa).size, isa.lanes, struct_view(GroupParameters)
 
     def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
@@ -76,8 +76,8 @@ def _term(isa: Isa) -> Any:
     return term
 
 
-def _sum_of_row(halves: bool, isa: Isa) -> Any:
-    simd, load_store, term = simd_of(isa), load_store_of(halves, isa), _term(isa)
+def _sum_of_row(stored: Storage, isa: Isa) -> Any:
+    simd, load_store, term = simd_of(isa), load_store_of(stored, isa), _term(isa)
     add, all_of, read, set_one, size, lanes = simd.add, simd.all_of, load_store.load, load_store.store_one, load_store.size, isa.lanes
     select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
 
@@ -103,9 +103,9 @@ def _sum_of_row(halves: bool, isa: Isa) -> Any:
     return unit
 
 
-def _largest_of_row(halves: bool, isa: Isa) -> Any:
+def _largest_of_row(stored: Storage, isa: Isa) -> Any:
     """Entries are multiplied by 1 or, for the smallest, by -1, and so is the result. A NaN wins."""
-    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+    simd, load_store = simd_of(isa), load_store_of(stored, isa)
     multiply, all_of, larger, lane = simd.multiply, simd.all_of, maximum_of(isa), simd.lane
     read, set_one, size, lanes, select_first = load_store.load, load_store.store_one, load_store.size, isa.lanes, lane_selector(isa)
 
@@ -132,8 +132,8 @@ def _largest_of_row(halves: bool, isa: Isa) -> Any:
     return unit
 
 
-def _reduced_columns(extreme: bool, halves: bool, isa: Isa) -> Any:
-    simd, load_store, term, larger = simd_of(isa), load_store_of(halves, isa), _term(isa), maximum_of(isa)
+def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
+    simd, load_store, term, larger = simd_of(isa), load_store_of(stored, isa), _term(isa), maximum_of(isa)
     add, multiply, all_of, read, write = simd.add, simd.multiply, simd.all_of, load_store.load, load_store.store
 
     @jit
@@ -153,15 +153,15 @@ def _reduced_columns(extreme: bool, halves: bool, isa: Isa) -> Any:
     return unit
 
 
-def build_running_sum(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
+def build_running_sum(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of running sums, to be compiled.
 
     Args:
         layout: the layout of the entries, which have one axis.
-        halves: whether the tensors are of FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store = simd_of(isa), load_store_of(False, isa)
+    simd, load_store = simd_of(isa), load_store_of("float32", isa)
     add, all_of, read, write = simd.add, simd.all_of, load_store.load, load_store.store
     # The first entry stays as it is, -0 too.
     before, nothing = np.float32(0.0), np.float32(-0.0)
@@ -206,10 +206,10 @@ def build_running_sum(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
             write(y + at * y_entry, total if p.exclusive != 0 else following, left)
             total = following
 
-    return for_each_unit(sum_row if layout == "rows" else sum_columns, layout, halves, isa)
+    return for_each_unit(sum_row if layout == "rows" else sum_columns, layout, stored, isa)
 
 
-def build_running_product(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
+def build_running_product(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of running products, in double precision, to be compiled. The arguments are those of `build_running_sum`."""
     lanes = isa.lanes if layout == "columns" else 1
 
@@ -234,12 +234,12 @@ def build_running_product(layout: Layout, halves: bool, isa: Isa) -> TaskBody:
                 set_float(y + lane * FLOAT_BYTES + at * y_entry, np.float32(total if p.exclusive != 0 else following))
                 total = following
 
-    return for_each_unit(unit, layout, halves, isa)
+    return for_each_unit(unit, layout, stored, isa)
 
 
-def build_hardmax(halves: bool, isa: Isa) -> TaskBody:
+def build_hardmax(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a hardmax of rows, to be compiled. The arguments are those of `build_running_sum`."""
-    simd, load_store, maximum, lanes = simd_of(isa), load_store_of(halves, isa), maximum_of(isa), isa.lanes
+    simd, load_store, maximum, lanes = simd_of(isa), load_store_of(stored, isa), maximum_of(isa), isa.lanes
     read, write, set_one, size = load_store.load, load_store.store, load_store.store_one, load_store.size
     all_of, lane_of, select_first, first_of = simd.all_of, simd.lane, lane_selector(isa), _first_winner(isa)
 
@@ -267,7 +267,7 @@ def build_hardmax(halves: bool, isa: Isa) -> TaskBody:
             write(y + at * size, all_of(_ZERO), count - at)
         set_one(y + winner * size, np.float32(1.0))
 
-    return for_each_unit_in_place(unit, halves, isa)
+    return for_each_unit_in_place(unit, stored, isa)
 
 
 def _first_winner(isa: Isa) -> Any:

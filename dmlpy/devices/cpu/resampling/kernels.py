@@ -14,7 +14,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.code import declared
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.resampling.plan import EncodedPass, ResamplingParameters
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, float_at, simd_of, struct_view
@@ -66,15 +66,15 @@ def _gathered_term(isa: Isa) -> Any:
     return add_term
 
 
-def build_resampling(halves: bool, isa: Isa) -> TaskBody:
+def build_resampling(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a resampling, to be compiled.
 
     Args:
-        halves: whether the tensors are of FLOAT16.
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    simd, lanes, floats, own = simd_of(isa), isa.lanes, load_store_of(False, isa), load_store_of(halves, isa)
-    add, multiply, all_of, add_term, copy_row = simd.add, simd.multiply, simd.all_of, _gathered_term(isa), row_copy(halves, isa)
+    simd, lanes, floats, own = simd_of(isa), isa.lanes, load_store_of("float32", isa), load_store_of(stored, isa)
+    add, multiply, all_of, add_term, copy_row = simd.add, simd.multiply, simd.all_of, _gathered_term(isa), row_copy(stored, isa)
     read_float, write_float, read_own, write_own, own_size = floats.load, floats.store, own.load, own.store, own.size
 
     @jit

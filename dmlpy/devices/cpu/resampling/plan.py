@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 RESAMPLING = Kernel("dmlpy.devices.cpu.resampling.kernels:build_resampling", 5)
-"""Resampling: whether tensors are of FLOAT16, and the instruction set."""
+"""Resampling: the type of tensors, and the instruction set."""
 
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 17
@@ -117,7 +116,7 @@ def _packed_order(*tensors: TensorDesc) -> list[int] | None:
 
 
 class ResamplingPlan(PlanWithoutConstants):
-    """A resampling of FLOAT32 or FLOAT16, or the gradient of one, by the compiled kernel.
+    """A resampling of floats, or the gradient of one, by the compiled kernel.
 
     Args:
         source: the place of the tensor that is resampled, and its desc.
@@ -127,7 +126,7 @@ class ResamplingPlan(PlanWithoutConstants):
 
     def __init__(self, source: tuple[str, TensorDesc], target: tuple[str, TensorDesc], planes: Planes) -> None:
         self._places, self._planes, self._isa = (source[0], target[0]), planes, host_isa()
-        self._halves = source[1].data_type is DataType.FLOAT16
+        self._storage, self._element = storage_of(source[1].data_type), source[1].data_type.numpy.itemsize
         taps = planes.count * sum(outer * inner * own.taps.inputs.size for outer, inner, _, own in planes.passes)
         self._threads = max(1, min(available_threads(), taps // _WORK_OF_A_THREAD, planes.count))
         row, plane = (_aligned(count * FLOAT_BYTES) for count in (max(own[2] for own in planes.passes), max(planes.sizes[1:-1], default=0)))
@@ -145,7 +144,7 @@ class ResamplingPlan(PlanWithoutConstants):
         self._table = FixedArray(table)
 
     def load(self) -> None:
-        RESAMPLING(self._halves, self._isa)
+        RESAMPLING(self._storage, self._isa)
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
@@ -153,7 +152,7 @@ class ResamplingPlan(PlanWithoutConstants):
         return f"compiled by LLVM, float32 arithmetic on {threads}; {self._planes.count} plane(s), axis by axis: {axes}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        planes, size = self._planes, FLOAT_BYTES // 2 if self._halves else FLOAT_BYTES
+        planes, size = self._planes, self._element
         values: dict[str, Any] = {
             "tiles": min(planes.count, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
             "planes": planes.count,
@@ -166,7 +165,7 @@ class ResamplingPlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        return TaskLaunch.of(RESAMPLING(self._halves, self._isa), ResamplingParameters.bound(values), self._threads, self._arrays)
+        return TaskLaunch.of(RESAMPLING(self._storage, self._isa), ResamplingParameters.bound(values), self._threads, self._arrays)
 
 
 def _aligned(size: int) -> int:
@@ -185,7 +184,7 @@ def _turns(own: Pass, lanes: int) -> tuple[Array, Array]:
 
 
 def resampling_plan(desc: Any) -> ResamplingPlan | str:
-    """The plan of a checked desc of FLOAT32 or FLOAT16, or the reason why there is none."""
+    """The plan of a checked desc of floats, or the reason why there is none."""
     (source,), (target,) = ([(slot.place, slot.tensor) for slot in slots] for slots in (desc.input_slots(), desc.output_slots()))
     planes = Planes.of(source[1], target[1], passes(desc))
     return planes if isinstance(planes, str) else ResamplingPlan(source, target, planes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.enums import DataType, InterpolationMode
+from dmlpy.description.enums import InterpolationMode
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.resampling import ForwardResampleDesc, ResampleGradientDesc, Upsample2DDesc
@@ -25,10 +25,10 @@ def upsample_plan(desc: Upsample2DDesc) -> CopyPlan | ResamplingPlan | str:
 @plan(ForwardResampleDesc, ResampleGradientDesc)
 def resampling_plan(desc: Any) -> ResamplingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
     from dmlpy.devices.cpu.resampling import plan as plans
 
     types = {tensor.data_type for tensor in desc.tensors().values()}
-    if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}):
-        return "compiled resamplings are of FLOAT32 or FLOAT16"
+    if not have_one_storage(types):
+        return "compiled resamplings have tensors of one type of floats"
     return refusal_of(types) or plans.resampling_plan(desc)
