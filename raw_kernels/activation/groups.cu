@@ -30,10 +30,11 @@ __device__ inline Powers merged(Powers a, Powers b) {
     return a.largest >= b.largest ? Powers{a.largest, a.sum + b.sum * factor} : Powers{b.largest, b.sum + a.sum * factor};
 }
 
-/// e^x for an element of type T. In a half the error of the second, for x in which a result is above zero, is not seen.
+/// e^x for an element of type T. In 2 bytes the error of the second, for x in which a result is above zero, is not seen; a bfloat16 below
+/// the normal numbers becomes 0.
 template <class T>
 __device__ __forceinline__ float power_of(float x) {
-    if constexpr (is_same<T, machine::half>) {
+    if constexpr (is_narrow<T>) {
         float const log2_e = 1.44269504f;
         return machine::exp2_flushed(log2_e * x);
     } else {

@@ -1,4 +1,4 @@
-// Tiles of halves in shared memory, and what tensor cores make of them: queries, keys and values of attention.
+// Tiles of elements of 2 bytes, halves or bfloat16s, in shared memory, and what tensor cores make of them: queries, keys and values of attention.
 //
 // A row of a tile has `size` elements in chunks of 16 bytes. Chunks of a row change places such that the 8 rows whose chunks of one column a
 // matrix of the tensor cores takes are in different banks.
@@ -22,13 +22,13 @@ __device__ __forceinline__ int further_place(int place, int further) {
 }
 
 /// Begins to copy rows from `first` on to a tile, whose other rows and elements become 0.
-template <int size, int rows, int threads>
-__device__ __forceinline__ void begin_to_copy(machine::half const* from, int stride, int first, int count, int elements, unsigned* tile) {
+template <int size, int rows, int threads, class T>
+__device__ __forceinline__ void begin_to_copy(T const* from, int stride, int first, int count, int elements, unsigned* tile) {
     constexpr int chunks = size / chunk_elements, across = threads / chunks;
     static_assert(rows % across == 0);
     int const row = static_cast<int>(threadIdx.x) / chunks, chunk = static_cast<int>(threadIdx.x) % chunks;
     bool const within = chunk * chunk_elements < elements;
-    machine::half const* const of_thread = from + static_cast<long long>(stride) * (first + row) + chunk * chunk_elements;
+    T const* const of_thread = from + static_cast<long long>(stride) * (first + row) + chunk * chunk_elements;
     int const left = within ? count - row : 0;
 #pragma unroll
     for (int i = 0; i < rows; i += across) {
@@ -37,15 +37,15 @@ __device__ __forceinline__ void begin_to_copy(machine::half const* from, int str
 }
 
 /// A chunk of a row's elements, read one by one, with a bias where there is one; zeros past the last of `left` elements.
-__device__ __forceinline__ Vector4<unsigned> chunk_of(machine::half const* from, long long stride, int left, machine::half const* bias,
-                                                      long long bias_stride) {
+template <class T>
+__device__ __forceinline__ Vector4<unsigned> chunk_of(T const* from, long long stride, int left, T const* bias, long long bias_stride) {
     Vector4<unsigned> words = {};
 #pragma unroll
     for (int e = 0; e < chunk_elements; ++e) {
         if (e < left) {
-            machine::half value = from[e * stride];
+            T value = from[e * stride];
             if (bias != nullptr) {
-                value = machine::from_float<machine::half>(machine::to_float(value) + machine::to_float(bias[e * bias_stride]));
+                value = machine::from_float<T>(machine::to_float(value) + machine::to_float(bias[e * bias_stride]));
             }
             words.values[e / 2] |= machine::to_bits(value) << e % 2 * 16;
         }
@@ -54,36 +54,36 @@ __device__ __forceinline__ Vector4<unsigned> chunk_of(machine::half const* from,
 }
 
 /// Copies rows to a tile element by element.
-template <int size, int rows, int threads>
-__device__ __forceinline__ void copy_singly(machine::half const* from, long long stride, long long element_stride, int count, int elements,
+template <int size, int rows, int threads, class T>
+__device__ __forceinline__ void copy_singly(T const* from, long long stride, long long element_stride, int count, int elements,
                                             unsigned* tile) {
     constexpr int chunks = size / chunk_elements;
 #pragma unroll 1
     for (int number = static_cast<int>(threadIdx.x); number < rows * chunks; number += threads) {
         int const row = number / chunks, chunk = number % chunks, element = chunk * chunk_elements;
         int const left = row < count ? elements - element : 0;
-        Vector4<unsigned> const words = chunk_of(from + row * stride + element * element_stride, element_stride, left, nullptr, 0);
+        Vector4<unsigned> const words = chunk_of(from + row * stride + element * element_stride, element_stride, left, static_cast<T const*>(nullptr), 0);
         *reinterpret_cast<Vector4<unsigned>*>(tile + place_of<size>(row, chunk)) = words;
     }
 }
 
 /// Copies the queries of a block's rows to a tile, or begins to.
-template <int size, int rows, int threads, bool plain>
-__device__ __forceinline__ void stage_queries(AttentionParameters<machine::half> const& parameters, RowsAndKeys const& work, unsigned* tile) {
+template <int size, int rows, int threads, bool plain, class T>
+__device__ __forceinline__ void stage_queries(AttentionParameters<T> const& parameters, RowsAndKeys const& work, unsigned* tile) {
     constexpr int chunks = size / chunk_elements;
-    Source<machine::half> const& source = parameters.query;
+    Source<T> const& source = parameters.query;
 #pragma unroll 1
     for (int number = static_cast<int>(threadIdx.x); number < rows * chunks; number += threads) {
         int const row = number / chunks, chunk = number % chunks, element = chunk * chunk_elements;
         bool const exists = work.first_row + row < parameters.rows && element < source.size;
         int const all = exists ? work.first_row + row : 0;
         int const query = all / parameters.group_heads, head = work.group * parameters.group_heads + all % parameters.group_heads;
-        machine::half const* const from = &source.fresh.at(work.batch, query, head, exists ? element : 0);
+        T const* const from = &source.fresh.at(work.batch, query, head, exists ? element : 0);
         unsigned* const to = tile + place_of<size>(row, chunk);
         if (plain || (source.wide != 0 && source.bias == nullptr)) {
             machine::copy_async(to, from, exists);
         } else {
-            machine::half const* const bias = source.bias == nullptr ? nullptr : source.bias_place(head, element);
+            T const* const bias = source.bias == nullptr ? nullptr : source.bias_place(head, element);
             int const left = exists ? source.size - element : 0;
             Vector4<unsigned> const words = chunk_of(from, source.fresh.strides[3], left, bias, source.bias_stride);
             *reinterpret_cast<Vector4<unsigned>*>(to) = words;
@@ -148,20 +148,20 @@ class Queries {
 };
 
 /// Makes each of the first 8 rows of a tile the bias of new keys.
-template <int size>
-__device__ __forceinline__ void stage_bias_of_keys(Source<machine::half> const& source, int group, unsigned* tile) {
+template <int size, class T>
+__device__ __forceinline__ void stage_bias_of_keys(Source<T> const& source, int group, unsigned* tile) {
     constexpr int chunks = size / chunk_elements;
 #pragma unroll 1
     for (int number = static_cast<int>(threadIdx.x); number < 8 * chunks; number += static_cast<int>(blockDim.x)) {
         int const row = number / chunks, chunk = number % chunks, element = chunk * chunk_elements;
-        machine::half const* const from = source.bias_place(group, element);
-        Vector4<unsigned> const words = chunk_of(from, source.bias_stride, source.size - element, nullptr, 0);
+        T const* const from = source.bias_place(group, element);
+        Vector4<unsigned> const words = chunk_of(from, source.bias_stride, source.size - element, static_cast<T const*>(nullptr), 0);
         *reinterpret_cast<Vector4<unsigned>*>(tile + place_of<size>(row, chunk)) = words;
     }
 }
 
 /// Adds the products of a warp's queries and the first keys of a tile: sums[m][n] of fragment m of the queries and 8 keys.
-template <int size, int fragments, bool in_registers, int count>
+template <class T, int size, int fragments, bool in_registers, int count>
 __device__ __forceinline__ void add_products(float (&sums)[fragments][count][4], Queries<size, fragments, in_registers> const& queries,
                                              unsigned const* tile) {
     int const lane = static_cast<int>(threadIdx.x) % 32;
@@ -183,7 +183,7 @@ __device__ __forceinline__ void add_products(float (&sums)[fragments][count][4],
                 unsigned const keys[2] = {words[2 * part], words[2 * part + 1]};
 #pragma unroll
                 for (int m = 0; m < fragments; ++m) {
-                    machine::multiply_add<machine::half>(sums[m][n], factors[m][part], keys);
+                    machine::multiply_add<T>(sums[m][n], factors[m][part], keys);
                 }
             }
         }
@@ -191,7 +191,7 @@ __device__ __forceinline__ void add_products(float (&sums)[fragments][count][4],
 }
 
 /// Adds the products of a warp's weights and the first rows of a tile of values: results[m][n] of fragment m of the rows and 8 columns.
-template <int size, int fragments, int count>
+template <class T, int size, int fragments, int count>
 __device__ __forceinline__ void add_values(float (&results)[fragments][size / 8][4], float const (&weights)[fragments][count][4],
                                            unsigned const* tile) {
     int const lane = static_cast<int>(threadIdx.x) % 32;
@@ -204,7 +204,7 @@ __device__ __forceinline__ void add_values(float (&results)[fragments][size / 8]
 #pragma unroll
             for (int word = 0; word < 4; ++word) {
                 float const(&of)[4] = weights[m][2 * step + word / 2];
-                factors[m][word] = machine::to_halves(of[word % 2 * 2], of[word % 2 * 2 + 1]);
+                factors[m][word] = machine::to_pair<T>(of[word % 2 * 2], of[word % 2 * 2 + 1]);
             }
         }
 #pragma unroll
@@ -216,7 +216,7 @@ __device__ __forceinline__ void add_values(float (&results)[fragments][size / 8]
                 unsigned const values[2] = {words[2 * part], words[2 * part + 1]};
 #pragma unroll
                 for (int m = 0; m < fragments; ++m) {
-                    machine::multiply_add<machine::half>(results[m][n + part], factors[m], values);
+                    machine::multiply_add<T>(results[m][n + part], factors[m], values);
                 }
             }
         }

@@ -1,12 +1,12 @@
-// Attention of halves with products on tensor cores, for heads of up to 256 elements.
+// Attention of halves, or of bfloat16s, with products on tensor cores, for heads of up to 256 elements.
 //
 // A block has a tile of rows, queries of the heads that share keys and values, and some tiles of keys. Where there are many rows, a warp owns
 // 16 or 32 of them and all keys of a tile; where there are few, all warps have the same 16 rows, and each owns 16 keys of a tile. Queries stay
 // in registers, or in shared memory where they are long. Keys and values pass through shared memory in three stages: a tile of either is under way while the one before is
 // multiplied. Scores stay in the accumulator registers of the tensor cores, where four neighbouring lanes have a row's; as weights they are
-// rounded to halves, and become factors of the values without moving.
+// rounded to elements, and become factors of the values without moving.
 //
-// Operands are halves: a query with an added bias is rounded to half. Biases of new keys add the same number to each of a row's scores, those
+// Operands are elements: a query with an added bias is rounded to one. Biases of new keys add the same number to each of a row's scores, those
 // of new values are added to their weighted sum. Sums, including that of the weights, are float. Where a block has not all keys of its
 // rows, it writes sums relative to its own largest exponent, which `combine` of attention/combine.cu merges.
 //
@@ -48,11 +48,11 @@ struct Division {
 };
 
 /// Copies a tile of keys or values to a stage.
-template <int size, class Own, bool plain>
-__device__ __forceinline__ void begin_tile(Source<machine::half> const& source, RowsAndKeys const& work, KeyTile const& tile, unsigned* stage) {
+template <int size, class Own, bool plain, class T>
+__device__ __forceinline__ void begin_tile(Source<T> const& source, RowsAndKeys const& work, KeyTile const& tile, unsigned* stage) {
     // What is derived from these would occupy registers across tiles.
     int const batch = machine::opaque(work.batch), group = machine::opaque(work.group);
-    machine::half const* from;
+    T const* from;
     long long stride, element_stride;
     if (tile.earlier) {
         from = &source.past.at(batch, group, 0, 0);
@@ -72,8 +72,8 @@ __device__ __forceinline__ void begin_tile(Source<machine::half> const& source, 
 
 /// Writes the results of 8 rows of a warp, or those of a part of their keys. `row` is the first; a lane has the state of row lane / 4. They pass
 /// through `area`, a warp's part of shared memory, so that a lane has 8 neighbours.
-template <int size, bool plain, bool in_parts>
-__device__ __forceinline__ void write_rows(AttentionParameters<machine::half> const& parameters, BlockPlace const& place, int first_row, int part,
+template <int size, bool plain, bool in_parts, class T>
+__device__ __forceinline__ void write_rows(AttentionParameters<T> const& parameters, BlockPlace const& place, int first_row, int part,
                                            State const& state, float const (&results)[size / 8][4], int i, float* area) {
     constexpr int pitch = size + 8, chunks = size / chunk_elements;   // a row, and its state; in other banks than the next one's
     int const lane = static_cast<int>(threadIdx.x) % 32, columns = parameters.value.size;
@@ -118,24 +118,24 @@ __device__ __forceinline__ void write_rows(AttentionParameters<machine::half> co
             }
             values[e] *= inverse;
         }
-        machine::half* const output = &parameters.output.at(place.batch, query, head, column);
+        T* const output = &parameters.output.at(place.batch, query, head, column);
         if (parameters.wide_output != 0) {
-            *reinterpret_cast<Vector4<unsigned>*>(output) = {{machine::to_halves(values[0], values[1]), machine::to_halves(values[2], values[3]),
-                                                              machine::to_halves(values[4], values[5]), machine::to_halves(values[6], values[7])}};
+            *reinterpret_cast<Vector4<unsigned>*>(output) = {{machine::to_pair<T>(values[0], values[1]), machine::to_pair<T>(values[2], values[3]),
+                                                              machine::to_pair<T>(values[4], values[5]), machine::to_pair<T>(values[6], values[7])}};
         } else {
 #pragma unroll
             for (int e = 0; e < chunk_elements; ++e) {
                 if (column + e < columns) {
-                    output[e * parameters.output.strides[3]] = machine::from_float<machine::half>(values[e]);
+                    output[e * parameters.output.strides[3]] = machine::from_float<T>(values[e]);
                 }
             }
         }
     }
 }
 
-template <int size, bool few, bool plain>
+template <int size, bool few, bool plain, class T = machine::half>
 __global__ void __launch_bounds__(Division<size, few, plain>::threads)
-    attend_halves(const __grid_constant__ AttentionParameters<machine::half> parameters) {
+    attend_halves(const __grid_constant__ AttentionParameters<T> parameters) {
     using Own = Division<size, few, plain>;
     constexpr int stage_words = Own::keys * size / 2;
     unsigned* const stages = machine::dynamic_shared<unsigned>();
@@ -159,13 +159,13 @@ __global__ void __launch_bounds__(Division<size, few, plain>::threads)
     int const own_row = work.first_row + first_own_row + lane / 4;
     bool const has_rows = work.first_row + first_own_row < parameters.rows;   // a warp without only copies
     Seen<Own> const seen(parameters, work, own_row);
-    Additions<machine::half, Own, plain> additions(parameters, work, own_row);
+    Additions<T, Own, plain> additions(parameters, work, own_row);
     if constexpr (!plain) {
         if (parameters.key.bias != nullptr) {
             stage_bias_of_keys<size>(parameters.key, work.group, stages);
             __syncthreads();
             float products[1][1][4] = {};
-            add_products(products, queries, stages);
+            add_products<T>(products, queries, stages);
             additions.set_bias_of_keys(0, products[0][0][0]);
             additions.set_bias_of_keys(1, products[0][0][2]);
             __syncthreads();
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(Division<size, few, plain>::threads)
         machine::commit_copies();
         if (has_work) {
             additions.load(seen, keys, own_key);
-            add_products(scores, queries, of_keys + first_own_key * (size / 2));
+            add_products<T>(scores, queries, of_keys + first_own_key * (size / 2));
             additions.add(scores, states, seen, keys, own_key, scale);
             seen.hide(scores, keys, own_key);
             weigh<Own>(scores, states, plain ? scale : 1.0f, [&](int row, float factor) {
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(Division<size, few, plain>::threads)
         }
         machine::commit_copies();
         if (has_work) {
-            add_values<size>(results, scores, of_values + first_own_key * (size / 2));
+            add_values<T, size>(results, scores, of_values + first_own_key * (size / 2));
         }
         unsigned* const later = of_values;
         of_values = of_keys;

@@ -60,16 +60,27 @@ __device__ __forceinline__ bfloat16 from_float<bfloat16>(float value) {
 #endif
 }
 
-/// Two values as halves in a word, the first in the low bits.
-__device__ __forceinline__ unsigned to_halves(float low, float high) {
+/// Two values as elements of a type of 2 bytes in a word, the first in the low bits.
+template <class T>
+__device__ __forceinline__ unsigned to_pair(float low, float high) {
+    return from_float<T>(low).bits | static_cast<unsigned>(from_float<T>(high).bits) << 16;
+}
+
 #if __CUDA_ARCH__ >= 800
+template <>
+__device__ __forceinline__ unsigned to_pair<half>(float low, float high) {
     unsigned word;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
     return word;
-#else
-    return from_float<half>(low).bits | static_cast<unsigned>(from_float<half>(high).bits) << 16;
-#endif
 }
+
+template <>
+__device__ __forceinline__ unsigned to_pair<bfloat16>(float low, float high) {
+    unsigned word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+#endif
 
 __device__ __forceinline__ half from_double(double value) {
     half result;
@@ -236,7 +247,7 @@ __device__ __forceinline__ float round_to_tf32(float value) {
 /// sums += A B by the 32 lanes of a warp, A of 16 rows, B of 8 columns, both of type T, sums float; `a`, `b` and `sums` are a
 /// lane's part. With g = lane / 4 and t = lane % 4:
 ///   sums  (row g, columns 2t and 2t + 1), (row g + 8, columns 2t and 2t + 1)
-///   half, depth 16, two values a word, the first in the low bits:
+///   half, or bfloat16 on compute capability 8.0 on, depth 16, two values a word, the first in the low bits:
 ///         a  (g, 2t and 2t + 1), (g + 8, 2t ..), (g, 2t + 8 ..), (g + 8, 2t + 8 ..);   b  (2t and 2t + 1, g), (2t + 8 .., g)
 ///   float, depth 8, of which only the bits of TF32 count, compute capability 8.0 on:
 ///         a  (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4);   b  (t, g), (t + 4, g)
@@ -256,6 +267,13 @@ __device__ __forceinline__ void multiply_add<half>(float (&sums)[4], unsigned co
             : "r"(a[2 * k]), "r"(a[2 * k + 1]), "r"(b[k]));
     }
 #endif
+}
+
+template <>
+__device__ __forceinline__ void multiply_add<bfloat16>(float (&sums)[4], unsigned const (&a)[4], unsigned const (&b)[2]) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 template <>
@@ -454,6 +472,10 @@ __device__ __forceinline__ unsigned to_bits(float value) {
 }
 
 __device__ __forceinline__ unsigned to_bits(half value) {
+    return value.bits;
+}
+
+__device__ __forceinline__ unsigned to_bits(bfloat16 value) {
     return value.bits;
 }
 

@@ -222,7 +222,7 @@ class Resident {
     Vector4<unsigned> registers_[register_steps > 0 ? register_steps : 1][tiles];
 };
 
-/// Products on tensor cores, of T = machine::half, or of float as TF32 (compute capability 8.0 on).
+/// Products on tensor cores, of T = machine::half, or on compute capability 8.0 on of machine::bfloat16, or of float as TF32.
 ///
 /// The warps are `row_warps` by `depth_warps`; a warp owns `row_tiles` tiles of 16 rows. In a step lane 4 g + t multiplies the four halves,
 /// or the two floats, of sample g that lie at number t of the step's eight bytes: what the instruction calls depth is a permutation of

@@ -23,15 +23,7 @@ struct ReductionSettings {
 
 /// The type of arithmetic on entries.
 template <class T>
-struct ArithmeticOf {
-    using type = T;
-};
-template <>
-struct ArithmeticOf<machine::half> {
-    using type = float;
-};
-template <class T>
-using Arithmetic = typename ArithmeticOf<T>::type;
+using Arithmetic = Choice<is_narrow<T>, float, T>;
 
 template <class T>
 __device__ __forceinline__ Arithmetic<T> to_number(T entry) {

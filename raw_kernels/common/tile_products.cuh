@@ -1,4 +1,4 @@
-// Sums of products by tiles, on tensor cores where elements are halves or bytes: sums[row, column] = sum over the terms of a row's elements
+// Sums of products by tiles, on tensor cores where elements are of 2 bytes or of 1: sums[row, column] = sum over the terms of a row's elements
 // times a column's.
 //
 // A block of 128 threads owns a tile of 64 rows and 64 columns. Pieces of both operands pass through shared memory, 64 lines (rows of A,
@@ -290,8 +290,9 @@ class PlainSum {
     float sum_ = 0.0f;
 };
 
-/// Sums of products of halves, by tensor cores.
-class HalfSums {
+/// Sums of products of halves, or of bfloat16s, by tensor cores.
+template <class T>
+class NarrowSums {
   public:
     using Raw = unsigned short;
     static constexpr int piece_terms = 32;
@@ -299,7 +300,7 @@ class HalfSums {
 
     __device__ __forceinline__ void multiply(unsigned const* rows, unsigned const* columns) {
         for_each_fragment(rows, columns, [&](int i, int j, unsigned const(&a)[4], unsigned const(&b)[2]) {
-            machine::multiply_add<machine::half>(sums_[i][j], a, b);
+            machine::multiply_add<T>(sums_[i][j], a, b);
         });
     }
 

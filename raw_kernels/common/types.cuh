@@ -22,6 +22,10 @@ template <class T>
 inline constexpr bool is_floating =
     is_same<T, float> || is_same<T, double> || is_same<T, machine::half> || is_same<T, machine::bfloat16>;
 
+/// Whether elements of a type are floating point of 2 bytes, which are computed with as floats.
+template <class T>
+inline constexpr bool is_narrow = is_same<T, machine::half> || is_same<T, machine::bfloat16>;
+
 template <bool first, class A, class B>
 struct ChoiceOf {
     using type = A;

@@ -1,6 +1,6 @@
-// Convolution of floats and halves, with a bias for each output channel and a fused function: y = f(sum + bias).
+// Convolution of floats, halves and bfloat16s, with a bias for each output channel and a fused function: y = f(sum + bias).
 //
-// Arithmetic is float; halves are multiplied by tensor cores. A total of floats adds up sums of 16 terms with compensated rounding.
+// Arithmetic is float; elements of 2 bytes are multiplied by tensor cores. A total of floats adds up sums of 16 terms with compensated rounding.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
@@ -15,9 +15,11 @@
 #include "common/convolution_tiles.cuh"
 #include "convolution/tensor_sums.cuh"
 
-/// Sums of tiles: of halves, of floats rounded to TF32, and of floats as they are.
+/// Sums of tiles: of halves, of bfloat16s, of floats rounded to TF32, and of floats as they are.
 using Halves = TensorSums<machine::half>;
 using ManyHalves = TensorSums<machine::half, 4, 8, false>;
+using Bfloat16s = TensorSums<machine::bfloat16>;
+using ManyBfloat16s = TensorSums<machine::bfloat16, 4, 8, false>;
 using Tf32 = TensorSums<float>;
 using ManyTf32 = TensorSums<float, 4, 8, false>;
 using WholeFloats = FloatSums<CarriedSum, 32>;

@@ -6,7 +6,7 @@
 //   `product`, `combine_products`   for few tiles of long sums: blockIdx.y selects a part of the terms, whose sums go to
 //                                   scratch, and a second launch adds them in order
 //
-// Divided into tiles as `matrix/tiles.cuh` says, which are summed as in `common/tile_products.cuh`: halves by tensor cores. A transposed
+// Divided into tiles as `matrix/tiles.cuh` says, which are summed as in `common/tile_products.cuh`: halves and bfloat16s by tensor cores. A transposed
 // operand is one whose strides are swapped. Sums are float. The output overlaps nothing.
 #include "common/machine.cuh"
 #include "common/types.cuh"
@@ -21,7 +21,7 @@
 
 /// How elements of a type are multiplied and summed.
 template <class T>
-using SumsOf = Choice<is_same<T, machine::half>, HalfSums, FloatSums<PlainSum, 256>>;
+using SumsOf = Choice<is_narrow<T>, NarrowSums<T>, FloatSums<PlainSum, 256>>;
 
 template <class T, class Out, class Function>
 struct ProductParameters {

@@ -131,7 +131,7 @@ struct LargestParameters {
 /// The key by which elements are compared.
 template <class T>
 __device__ __forceinline__ auto comparable(T value) {
-    if constexpr (is_same<T, machine::half>) {
+    if constexpr (is_narrow<T>) {
         return machine::to_float(value);
     } else {
         return value;

@@ -46,11 +46,11 @@ struct PlanesParameters {
 
 /// An element as the number by which it is compared and summed.
 template <class T>
-using NumberOf = Choice<is_same<T, machine::half>, float, T>;
+using NumberOf = Choice<is_narrow<T>, float, T>;
 
 template <class T>
 __device__ __forceinline__ NumberOf<T> to_number(T element) {
-    if constexpr (is_same<T, machine::half>) {
+    if constexpr (is_narrow<T>) {
         return machine::to_float(element);
     } else {
         return element;
@@ -59,7 +59,7 @@ __device__ __forceinline__ NumberOf<T> to_number(T element) {
 
 template <class T>
 __device__ __forceinline__ T to_element(NumberOf<T> number) {
-    if constexpr (is_same<T, machine::half>) {
+    if constexpr (is_narrow<T>) {
         return machine::from_float<T>(number);
     } else {
         return number;

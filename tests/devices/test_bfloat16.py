@@ -16,21 +16,17 @@ from dmlpy import eager, x
 from dmlpy.description import bfloat16, bfloat16_numbers
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.inspection.samples import sample
 from dmlpy.validation.checking import lowest_level
-from tests.support.bfloat16_cases import BFLOAT16, Array, inputs_of, of_bfloat16, samples
+from tests.support.bfloat16_cases import BFLOAT16, ON_COPIES, OTHERS, USUAL, Array, inputs_of, samples, tensor
+from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.plan_kernels import T4
 from tests.support.layout_runs import repeated, results_of, run
 from tests.support.tolerance import assert_close, tolerance
 
 NEEDS_RESERVE = {"CUDNN_RNN_BACKPROP_V3", "GRU_GRAD", "LSTM_GRAD", "RNN_GRAD"}
 """Gradients of a reserve that only the forward operator can fill, which has a test of its own."""
 
-USUAL = ("GEMM", "CONVOLUTION", "MEAN_VARIANCE_NORMALIZATION1", "REDUCE")
 FAMILIES = tuple(dict.fromkeys(kind.family() for kind in OPERATORS.values() if not kind.combines_bits))
-
-
-def tensor(*sizes: int, **members: Any) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type="BFLOAT16", sizes=sizes, **members)
 
 
 def numbers(*sizes: int, seed: int = 0) -> Array:
@@ -57,12 +53,20 @@ def check_results(device: dml.Device, desc: dml.OperatorDesc, seed: int = 0) -> 
                 assert_close(found, reference, found.dtype, what=f"{desc.short_name()} {name}")
 
 
-@pytest.mark.parametrize("name", USUAL)
-def test_operators_give_what_their_definitions_give(every_device: dml.Device, name: str) -> None:
-    kind = next(kind for kind in OPERATORS.values() if kind.short_name() == name)
-    desc = of_bfloat16(sample(kind))
-    assert desc is not None
+@pytest.mark.parametrize("name", [*USUAL, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
+def test_kernels_give_what_definitions_give_and_need_no_copies(every_device: dml.Device, name: str) -> None:
+    desc = {**USUAL, **OTHERS}[name]
     check_results(every_device, desc)
+    kind = every_device.name.partition(":")[0]
+    if kind != "numpy":
+        assert ("rounded once to bfloat16" in str(dml.compile(desc, every_device).plan)) == (name in ON_COPIES[kind])
+
+
+def test_a_gpu_whose_tensor_cores_lack_it_multiplies_copies() -> None:
+    older = CudaDevice(DryRunSeam(T4))
+    plans = {name: str(dml.compile(USUAL[name], older).plan) for name in ("product", "convolution", "attention", "softmax")}
+    assert [name for name, plan in plans.items() if "rounded once to bfloat16" in plan] == ["product", "convolution"]
+    assert "attend<machine::bfloat16, " in plans["attention"]
 
 
 @pytest.mark.slow

@@ -18,6 +18,104 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 Array = np.ndarray[Any, Any]
 
 
+def tensor(*sizes: int, **members: Any) -> dml.TensorDesc:
+    return dml.TensorDesc(data_type="BFLOAT16", sizes=sizes, **members)
+
+
+_POOLED: dict[str, Any] = {"strides": [2, 1], "window_size": [3, 2], "start_padding": [1, 0], "end_padding": [1, 1]}
+_CONVOLVED: dict[str, Any] = {
+    "strides": [1, 2],
+    "dilations": [1, 1],
+    "start_padding": [1, 1],
+    "end_padding": [1, 1],
+    "output_padding": [0, 0],
+}
+_SIGMOID, _TANH = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
+
+USUAL: dict[str, dml.OperatorDesc] = {
+    "product": dml.GEMMDesc(
+        a_tensor=tensor(2, 1, 7, 37), b_tensor=tensor(2, 1, 37, 19), c_tensor=tensor(2, 1, 7, 19), alpha=0.5, beta=2.0
+    ).with_outputs(),
+    "convolution": dml.ConvolutionDesc(
+        input_tensor=tensor(2, 5, 9, 11),
+        filter_tensor=tensor(18, 5, 3, 3),
+        bias_tensor=tensor(1, 18, 1, 1),
+        fused_activation=dml.ActivationReluDesc(),
+        **_CONVOLVED,
+    ).with_outputs(),
+    "softmax": dml.ActivationSoftmax1Desc(input_tensor=tensor(3, 2, 5, 67), axes=[3]).with_outputs(),
+    "normalization of groups": dml.MeanVarianceNormalization1Desc(
+        input_tensor=tensor(2, 3, 5, 7),
+        scale_tensor=tensor(1, 3, 1, 1),
+        bias_tensor=tensor(1, 3, 1, 1),
+        axes=[2, 3],
+        normalize_variance=True,
+        epsilon=1e-3,
+    ).with_outputs(),
+    "sum": dml.ReduceDesc(function="SUM", input_tensor=tensor(3, 2, 5, 67), axes=[3]).with_outputs(),
+    "maxima of windows": dml.MaxPoolingDesc(input_tensor=tensor(2, 3, 9, 12), **_POOLED).with_outputs(),
+    "attention": dml.MultiheadAttentionDesc(
+        query_tensor=tensor(2, 33, 48),
+        key_tensor=tensor(2, 40, 48),
+        value_tensor=tensor(2, 40, 48),
+        bias_tensor=tensor(144),
+        head_count=2,
+        scale=0.2,
+        mask_filter_value=-1e4,
+        mask_type="NONE",
+    ).with_outputs("output_tensor"),
+}
+"""Operators of odd sizes, for which devices have kernels of BFLOAT16."""
+
+OTHERS: dict[str, dml.OperatorDesc] = {
+    "depthwise": dml.ConvolutionDesc(
+        input_tensor=tensor(2, 5, 9, 33), filter_tensor=tensor(5, 1, 3, 3), group_count=5, **_CONVOLVED
+    ).with_outputs(),
+    "softmax of columns": dml.ActivationSoftmax1Desc(input_tensor=tensor(3, 13, 5, 19), axes=[1]).with_outputs(),
+    "hardmax": dml.ActivationHardmax1Desc(input_tensor=tensor(3, 2, 5, 67), axes=[3]).with_outputs(),
+    "normalization of a batch": dml.BatchNormalizationDesc(
+        input_tensor=tensor(2, 5, 3, 7),
+        **{f"{name}_tensor": tensor(1, 5, 1, 1) for name in ("mean", "variance", "scale", "bias")},
+        spatial=True,
+        epsilon=1e-3,
+    ).with_outputs(),
+    "largest elements": dml.TopK1Desc(input_tensor=tensor(3, 2, 5, 67), axis=3, k=7, axis_direction="DECREASING").with_outputs(),
+    "running sums": dml.CumulativeSummationDesc(
+        input_tensor=tensor(3, 2, 5, 67), axis=3, axis_direction="INCREASING", has_exclusive_sum=False
+    ).with_outputs(),
+    "means of windows": dml.AveragePoolingDesc(input_tensor=tensor(2, 3, 9, 12), include_padding=False, **_POOLED).with_outputs(),
+    "resampling": dml.Resample1Desc(
+        input_tensor=tensor(1, 2, 5, 7),
+        output_tensor=tensor(1, 2, 11, 13),
+        interpolation_mode="LINEAR",
+        scales=[1, 1, 11 / 5, 13 / 7],
+        input_pixel_offsets=[0.5] * 4,
+        output_pixel_offsets=[-0.5] * 4,
+    ),
+    "attention of a query": dml.MultiheadAttentionDesc(
+        query_tensor=tensor(1, 1, 128),
+        key_tensor=tensor(1, 70, 128),
+        value_tensor=tensor(1, 70, 128),
+        head_count=1,
+        scale=0.1,
+        mask_filter_value=-1e4,
+        mask_type="NONE",
+    ).with_outputs("output_tensor"),
+    "recurrent layer": dml.LSTMDesc(
+        input_tensor=tensor(1, 7, 3, 11),
+        weight_tensor=tensor(1, 2, 20, 11),
+        recurrence_tensor=tensor(1, 2, 20, 5),
+        bias_tensor=tensor(1, 1, 2, 40),
+        activation_descs=[_SIGMOID, _TANH, _TANH] * 2,
+        direction="BIDIRECTIONAL",
+    ).with_outputs(),
+}
+"""More of them, of which each has kernels of its own."""
+
+ON_COPIES = {"cpu": {"attention", "attention of a query", "largest elements", "recurrent layer"}, "cuda": set[str]()}
+"""Those that a device computes on copies in FLOAT32, which cost little there."""
+
+
 def takes_both(desc: dml.OperatorDesc, types: Any) -> bool:
     """Whether a tensor of a type variable, or of a set of types, may be of FLOAT32 and of FLOAT16."""
     allowed = desc.support[-1].types[types] if isinstance(types, str) else types

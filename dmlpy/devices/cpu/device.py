@@ -22,10 +22,16 @@ if TYPE_CHECKING:
     from dmlpy.devices.repetition import Repetition, Turn
 
 
-_READ_BFLOAT16 = frozenset({"activation", "convolution", "matrix", "normalization", "optimization", "pooling", "reduction", "resampling"})
-"""The families whose kernels read and write BFLOAT16, beside element-wise programs and single steps of a GRU."""
-_STEPS = ("GRU_BLOCK_CELL", "GRU_BLOCK_CELL_GRAD")
-"""The operators of one step, which read all weights anew: copies would take as long as the step. Recurrent layers copy them once."""
+_READ_BFLOAT16 = frozenset(
+    {
+        *("activation", "convolution", "matrix", "normalization", "optimization", "pooling", "reduction", "resampling"),
+        *("GRU_BLOCK_CELL", "GRU_BLOCK_CELL_GRAD"),
+    }
+)
+"""The families, and single operators, whose kernels read and write BFLOAT16, beside element-wise programs.
+
+A step of a GRU reads all weights anew, of which copies would take as long as the step. Other recurrent operators copy them once.
+"""
 
 
 class CpuDevice(NumpyDevice):
@@ -63,9 +69,8 @@ class CpuDevice(NumpyDevice):
         from dmlpy.devices.cpu.elementwise.plans import is_groupable
         from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 
-        return (
-            desc.family() in _READ_BFLOAT16 or desc.short_name() in _STEPS or isinstance(desc, ElementwiseGroupDesc) or is_groupable(desc)
-        )
+        is_element_wise = isinstance(desc, ElementwiseGroupDesc) or is_groupable(desc)
+        return is_element_wise or not _READ_BFLOAT16.isdisjoint({desc.family(), desc.short_name()})
 
     def _whole_plan_kind(self, desc: OperatorDesc) -> type[WholePlan]:
         types = {tensor.data_type for tensor in desc.tensors().values()}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # cublas_api.h and library_types.h
 OP_N, OP_T = 0, 1
-REAL_TYPES = {"float32": 0, "float16": 2}
+REAL_TYPES = {"float32": 0, "float16": 2, "bfloat16": 14}
 COMPUTE_32F, COMPUTE_32F_FAST_TF32 = 68, 77
 _DISALLOW_REDUCED_PRECISION_REDUCTION = 16
 _GEMM_DEFAULT = -1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.bfloat16 import bfloat16_plan
 from dmlpy.devices.cuda.chain import element_step, is_element_wise
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
-from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
+from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY, TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, check_strategy, plan, plan_of
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.cuda.streams import identity
@@ -36,8 +35,10 @@ _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of dlpack.h: memory that a kernel can use."""
 OLDEST_CAPABILITY = 75
 """The first compute capability that the kernels are written for."""
-_EXACT_IN_TF32 = ("matrix", "convolution")
-"""The families whose products have factors of BFLOAT16 alone, which TF32 holds exactly."""
+_READ_BFLOAT16 = frozenset({"activation", "attention", "normalization", "optimization", "pooling", "reduction", "resampling"})
+"""The families whose kernels read and write BFLOAT16, beside the element engine."""
+_MULTIPLY_BFLOAT16 = frozenset({"convolution", "matrix", "GRU", "LSTM", "RNN", "GRU_BLOCK_CELL"})
+"""The families, and single operators, that do so by tensor cores or the library, of compute capability 8.0 on."""
 _MOST_USABLE = 4096
 """The most addresses cached as usable; an arena may be divided into any number of them."""
 
@@ -75,13 +76,13 @@ class CudaDevice(Device):
         return self._bfloat16_plan(desc, target) if desc.has_bfloat16 else plan_of(desc, target)
 
     def _bfloat16_plan(self, desc: OperatorDesc, target: Target) -> Plan | None:
-        """The plan of a desc with tensors of BFLOAT16, which only the element engine reads and writes."""
+        """The plan of a desc with tensors of BFLOAT16: by kernels that read and write them, or on copies."""
         from dmlpy.devices.cuda.movement.copies import bfloat16_conversion
 
-        if is_element_wise(desc):
+        names = {desc.family(), desc.short_name()}
+        multiplies = self.limits.compute_capability >= BFLOAT16_CAPABILITY and not names.isdisjoint(_MULTIPLY_BFLOAT16)
+        if multiplies or desc.family() in _READ_BFLOAT16 or is_element_wise(desc):
             return plan_of(desc, target)
-        if desc.family() in _EXACT_IN_TF32 and self.limits.compute_capability >= TF32_CAPABILITY:
-            target = replace(target, tf32=True)
         return bfloat16_plan(desc, lambda other: plan_of(other, target), lambda source, result: bfloat16_conversion(source, result, target))
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:

@@ -55,7 +55,7 @@ ALIGNMENT = 256
 
 def scalar_type(data_type: np.dtype[Any]) -> str:
     """A floating-point element type as the kernels spell it."""
-    return {"float32": "float", "float16": "machine::half"}[data_type.name]
+    return {"float32": "float", "float16": "machine::half", "bfloat16": "machine::bfloat16"}[data_type.name]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ FLOAT = np.dtype(np.float32)
 TF32_CAPABILITY = 80
 """The first compute capability whose tensor cores support TF32."""
 
+BFLOAT16_CAPABILITY = 80
+"""The first compute capability whose tensor cores, and the library's products, take BFLOAT16."""
+
 MOST_ROWS = 2**31 - 1
 """Rows, columns and row strides of a matrix, sizes of an axis: an exclusive limit, since cuBLAS and the kernels count them in 32 bits."""
 

@@ -193,12 +193,13 @@ class Seam(Protocol):
         workspace: int = 0,
         batch: int = 1,
     ) -> None:
-        """Computes C = A @ transpose(B), or C += A @ transpose(B) with `accumulate`; A and B have one type (float32 or float16).
+        """Computes C = A @ transpose(B), or C += A @ transpose(B) with `accumulate`.
 
-        c is float32, or float16 where a and b are and nothing is accumulated. a is [m, k], b is [n, k], c is [m, n]; a and b may be
-        transposed in memory, c may not. Sums are float32, rounded once for a float16 c. Only with `tf32` may factors of float32
-        be rounded to TF32, which has 10 bits of mantissa; float16 has no more, and is never rounded. With a `batch` so many products are
-        computed, of matrices that lie each one's `step` apart; those of c do not overlap.
+        A and B have one type: float32, float16, or bfloat16 from compute capability 8.0 on. c has this type, too, or float32, as it must
+        have where the product is added to it. a is [m, k], b is [n, k], c is [m, n]; a and b may be transposed in memory, c may not. Sums
+        are float32, rounded once for another c. Only with `tf32` may factors of float32 be rounded to TF32, which has 10 bits of
+        mantissa; the others have no more, and are never rounded. With a `batch` so many products are computed, of matrices that lie each
+        one's `step` apart; those of c do not overlap.
 
         `workspace` is the address of `workspace_size` bytes, a multiple of 256, which must not be used otherwise while the product runs.
         With 0 the library allocates memory; in a stream that is being captured it then adds an allocation to the graph.

@@ -11,12 +11,12 @@ from dmlpy.devices.cuda.kernels import Kernel
 
 
 def attention_instances() -> Iterator[Kernel]:
-    """All of them."""
+    """All of them but those of bfloat16, which differ from those of float16 in the instructions that multiply and convert."""
     for name in ("float32", "float16"):
         data_type = np.dtype(name)
         yield keep_kernel(data_type)
         yield combine_kernel(data_type)
         yield attend_kernel(data_type)
-    for (name, few, plain), sizes in SIZES.items():
-        for size in sizes:
-            yield parts_kernel(np.dtype(name), size, few=few, plain=plain)
+        for (itemsize, few, plain), sizes in SIZES.items():
+            for size in sizes if itemsize == data_type.itemsize else ():
+                yield parts_kernel(data_type, size, few=few, plain=plain)

@@ -15,6 +15,7 @@ from dmlpy.devices.cuda.recurrent.block_shapes import pack_vector4_kernel
 from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import SLICES, Pass, persistent_block_kernel, project_kernel, step_kernel
 from tests.support.cuda.attention_kernel_instances import attention_instances
+from tests.support.cuda.bfloat16_kernel_instances import bfloat16_instances
 from tests.support.cuda.block_cell_kernel_instances import block_cell_instances
 from tests.support.cuda.blocks_kernel_instances import blocks_instances
 from tests.support.cuda.chain_kernel_instances import chain_instances
@@ -66,6 +67,7 @@ def instances() -> tuple[Kernel, ...]:
         reduction_instances,
         matrix_instances,
         attention_instances,
+        bfloat16_instances,
     )
     return tuple(dict.fromkeys(kernel for family in families for kernel in family()))
 

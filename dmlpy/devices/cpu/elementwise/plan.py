@@ -71,9 +71,10 @@ class ElementwisePlan(PlanWithoutConstants):
         self._isa = host_isa()
         self._blocks = Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes, BLOCK)
         self._length = len(program.instructions)
-        self._sizes = FixedArray(np.array(self._blocks.sizes, np.int64))
-        sizes = np.array([desc.data_type.numpy.itemsize for desc in descs], np.int64)
-        self._strides = FixedArray(np.array(self._blocks.strides, np.int64) * sizes[:, np.newaxis])
+        self._sizes = FixedArray.of_rows([self._blocks.sizes])
+        widths = [desc.data_type.numpy.itemsize for desc in descs]
+        along = zip(self._blocks.strides, widths, strict=True)
+        self._strides = FixedArray.of_rows([[stride * width for stride in strides] for strides, width in along])
         narrow = any(desc.data_type in NARROW for desc in descs) or any(program.halves)
         self._storage: Storage = "bfloat16" if program.is_bfloat16 else "float16" if narrow else "float32"
         halves = [desc.data_type in NARROW for _, desc in others]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.devices.cpu.convolution.depthwise import Planes, RowBlockParameters, RowBlocks
 from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of

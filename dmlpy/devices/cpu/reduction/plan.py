@@ -174,14 +174,14 @@ class _GroupsPlan(PlanWithoutConstants):
     """Whether entries of 2 bytes are copied to FLOAT32 in scratch."""
 
     def __init__(self, groups: Groups) -> None:
-        self._layout, self._halves, self._names = groups.layout, groups.halves, groups.names
+        self._layout, self._stored, self._names = groups.layout, groups.stored, groups.names
         columns = -(-groups.inner.size // host_isa().lanes)
         self._units, self._count = element_count(groups.groups) * columns, element_count(groups.groups) * groups.inner.size
         self._entries = element_count(groups.entries)
         self._threads = max(1, min(available_threads(), self._count * self._entries // _WORK_OF_A_THREAD, self._units))
         vector, (outer, entry) = host_isa().lanes * FLOAT_BYTES, groups.entries
-        vectors = outer.size * (ceil(entry.size / host_isa().lanes) if groups.layout == "rows" else entry.size)
-        self._scratch_size = ceil(vectors * vector / _ALIGNMENT) * _ALIGNMENT if self._stages and groups.stored != "float32" else 0
+        vectors = outer.size * (-(-entry.size // host_isa().lanes) if groups.layout == "rows" else entry.size)
+        self._scratch_size = -(-vectors * vector // _ALIGNMENT) * _ALIGNMENT if self._stages and groups.stored != "float32" else 0
         self.temporary_size = self._threads * self._scratch_size
         self._numbers = {
             "tiles": min(self._units, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
@@ -193,7 +193,7 @@ class _GroupsPlan(PlanWithoutConstants):
             "entry_size": entry.size,
             "scratch_size": self._scratch_size,
         }
-        size, present = FLOAT_BYTES // 2 if groups.halves else FLOAT_BYTES, [TENSORS.index(name) for name in groups.names]
+        size, present = FLOAT_BYTES if groups.stored == "float32" else FLOAT_BYTES // 2, [TENSORS.index(name) for name in groups.names]
         for part, axis in zip(("group", "group1", "outer", "entry"), (*groups.groups, outer, entry), strict=True):
             self._numbers |= {f"{TENSORS[at]}_{part}": axis.strides[at] * size for at in present}
 
@@ -213,24 +213,9 @@ class _GroupsPlan(PlanWithoutConstants):
         return f"compiled by LLVM, float32 arithmetic on {threads}; {self._count} {self._layout} of {self._entries} entries"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        groups = self._groups
-        values: dict[str, Any] = {
-            "tiles": min(self._units, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "units": self._units,
-            "columns": self._columns,
-            "inner": groups.inner.size,
-            "group_size": groups.groups[1].size,
-            "outer_size": groups.entries[0].size,
-            "entry_size": groups.entries[1].size,
-            "scratch": temporary if self._scratch_size else 0,
-            "scratch_size": self._scratch_size,
-            **self._settings(),
-        }
-        size = FLOAT_BYTES if groups.stored == "float32" else FLOAT_BYTES // 2
-        parts = zip(("_group", "_group1", "_outer", "_entry"), (*groups.groups, *groups.entries), strict=True)
-        for part, axis in parts:
-            values |= {f"{name}{part}": axis.strides[at] * size for at, name in enumerate(TENSORS)}
-        values |= {name: tensors[place] for name, place in groups.names.items()}
+        scratch = temporary if self._scratch_size else 0
+        addresses = {name: tensors[place] for name, place in self._names.items()}
+        values: Mapping[str, Any] = {**self._numbers, **self._settings(), **addresses, "scratch": scratch}
         return TaskLaunch.of(self._kernel(), GroupParameters.bound(values), self._threads)
 
 
@@ -247,7 +232,7 @@ class CompiledSoftmaxPlan(_GroupsPlan):
         self._log = log
 
     def _kernel(self) -> Function:
-        return SOFTMAX(self._groups.layout, self._groups.stored, host_isa())
+        return SOFTMAX(self._layout, self._stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {"log": self._log}
@@ -270,7 +255,7 @@ class CompiledMeanVariancePlan(_GroupsPlan):
         self._low = 0.0 if isinstance(activation, ActivationReluDesc) else -inf
 
     def _kernel(self) -> Function:
-        return NORMALIZATION(self._groups.stored, host_isa())
+        return NORMALIZATION(self._stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {**self._values, "low": self._low}
@@ -297,7 +282,7 @@ class CompiledReductionPlan(_GroupsPlan):
         }
 
     def _kernel(self) -> Function:
-        return REDUCTION(self._groups.layout, self._extreme, self._groups.stored, host_isa())
+        return REDUCTION(self._layout, self._extreme, self._stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values
@@ -318,7 +303,7 @@ class CompiledRunningPlan(_GroupsPlan):
         self._multiplies, self._values = multiplies, {"backward": backward, "exclusive": exclusive}
 
     def _kernel(self) -> Function:
-        return (RUNNING_PRODUCT if self._multiplies else RUNNING_SUM)(self._groups.layout, self._groups.stored, host_isa())
+        return (RUNNING_PRODUCT if self._multiplies else RUNNING_SUM)(self._layout, self._stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values
@@ -330,7 +315,7 @@ class CompiledHardmaxPlan(_GroupsPlan):
     _stages = False
 
     def _kernel(self) -> Function:
-        return HARDMAX(self._groups.stored, host_isa())
+        return HARDMAX(self._stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {}
@@ -352,7 +337,7 @@ class CompiledLPNormalizationPlan(_GroupsPlan):
         self._values = {"magnitudes": magnitudes, "epsilon": epsilon}
 
     def _kernel(self) -> Function:
-        return LP_NORMALIZATION(self._groups.stored, host_isa())
+        return LP_NORMALIZATION(self._stored, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values

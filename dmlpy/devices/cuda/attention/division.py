@@ -40,14 +40,14 @@ PARAMETERS = struct(
 )
 
 SIZES = {
-    ("float16", False, True): (32, 64, 128, 256),
-    ("float16", False, False): (64, 128, 256),
-    ("float32", False, True): (64, 128, 256),
-    ("float32", False, False): (128, 256),
-    ("float16", True, False): (128, 256),
-    ("float32", True, False): (128, 256),
+    (2, False, True): (32, 64, 128, 256),
+    (2, False, False): (64, 128, 256),
+    (4, False, True): (64, 128, 256),
+    (4, False, False): (128, 256),
+    (2, True, False): (128, 256),
+    (4, True, False): (128, 256),
 }
-"""Elements of a head that instances of `attend_halves` and `attend_floats` have room for: by type, of few rows, plain.
+"""Elements of a head that instances of `attend_halves` and `attend_floats` have room for: by bytes of an element, of few rows, plain.
 
 Few rows leave time for everything while keys and values come from memory: they need no instances of their own for plain attention.
 """
@@ -80,10 +80,12 @@ def attend_kernel(data_type: np.dtype[Any]) -> Kernel:
 def parts_kernel(data_type: np.dtype[Any], size: int, *, few: bool, plain: bool) -> Kernel:
     """The kernel for heads of at most `size` elements; of few rows, and of nothing but queries, keys and values."""
     flags = ", ".join("true" if flag else "false" for flag in (few, plain))
-    file, name = (TENSOR_CORES_FILE, "attend_halves") if data_type == np.float16 else (FLOATS_FILE, "attend_floats")
-    struct_name = f"AttentionParameters<{scalar_type(data_type)}>"
-    lowest = 80 if data_type == np.float16 and size in _SIZES_FROM_80 else 75
-    return Kernel(file, f"{name}<{size}, {flags}>", PARAMETERS, struct_name, dynamic_shared=True, lowest_capability=lowest)
+    scalar = scalar_type(data_type)
+    file, name = (FLOATS_FILE, "attend_floats") if data_type == np.float32 else (TENSOR_CORES_FILE, "attend_halves")
+    of_type = f", {scalar}" if data_type.name == "bfloat16" else ""
+    lowest = 80 if data_type.name == "bfloat16" or (data_type == np.float16 and size in _SIZES_FROM_80) else 75
+    entry, struct_name = f"{name}<{size}, {flags}{of_type}>", f"AttentionParameters<{scalar}>"
+    return Kernel(file, entry, PARAMETERS, struct_name, dynamic_shared=True, lowest_capability=lowest)
 
 
 def combine_kernel(data_type: np.dtype[Any]) -> Kernel:
@@ -181,12 +183,12 @@ class Division:
         few, largest = work.rows <= MOST_FEW_ROWS, max(work.key_size, work.value_size)
         plain = plain and not few
         kernels = {
-            size: parts_kernel(data_type, size, few=few, plain=plain) for size in SIZES[data_type.name, few, plain] if size >= largest
+            size: parts_kernel(data_type, size, few=few, plain=plain) for size in SIZES[data_type.itemsize, few, plain] if size >= largest
         }
         size = min((size for size, kernel in kernels.items() if kernel.lowest_capability <= limits.compute_capability), default=0)
         if not size:
             return None
-        block = (_Block.of_halves if data_type == np.float16 else _Block.of_floats)(size, few=few, plain=plain)
+        block = (_Block.of_floats if data_type == np.float32 else _Block.of_halves)(size, few=few, plain=plain)
         query_tiles = -(-work.rows // block.rows)
         blocks = query_tiles * work.groups * work.batch
         parts = _parts(blocks, -(-work.keys // block.keys), few, limits)

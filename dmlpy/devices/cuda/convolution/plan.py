@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.convolution.geometry import EACH, REDUCTION, TILES, Geometry
-from dmlpy.devices.cuda.convolution.tiles import FLOATS, HALVES, TF32, Tile, best_tile, copies_us
+from dmlpy.devices.cuda.convolution.tiles import BFLOAT16S, FLOATS, HALVES, TF32, Tile, best_tile, copies_us
 from dmlpy.devices.cuda.epilogue import epilogue
 from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
@@ -227,7 +227,7 @@ def float_arithmetic(data_type: np.dtype[Any], function: FusableDesc | None, bia
         for name, _, value in functor.members:
             values[name] = value
     name = f"Floats<{scalar_type(data_type)}, {functor.name}>"
-    tiles = HALVES if data_type == np.float16 else TF32 if tf32 else FLOATS
+    tiles = {"float16": HALVES, "bfloat16": BFLOAT16S}.get(data_type.name, TF32 if tf32 else FLOATS)
     return Arithmetic(_FILE, name, members, {"bias": "bias_tensor"}, {"bias_stride": channel_stride(bias), "function": values}, tiles)
 
 

@@ -6,7 +6,7 @@ them from machine code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US
@@ -82,6 +82,7 @@ class Tile:
 
 
 HALVES = (Tile("Halves", 64, "half", 93, 93), Tile("ManyHalves", 128, "half", 162, 120, totals=False))
+BFLOAT16S = tuple(replace(tile, sums=tile.sums.replace("Halves", "Bfloat16s")) for tile in HALVES)
 TF32 = (Tile("Tf32", 64, "tf32", 153, 93), Tile("ManyTf32", 128, "tf32", 301, 129, totals=False))
 FLOATS = (Tile("WholeFloats", 64, "float", 855, 95),)
 

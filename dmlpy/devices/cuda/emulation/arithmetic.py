@@ -43,14 +43,14 @@ def truncating_product(left: Array, right: Array) -> Array:
 
 
 def matrix_product(left: Array, right: Array, *, tf32: bool, truncates: bool) -> Array:
-    """left @ right.T in float32, [M, K] and [N, K], both float32 or float16.
+    """left @ right.T in float32, [M, K] and [N, K], both float32, float16 or bfloat16.
 
     `tf32` allows factors of TF32: rounded, or cut off where tensor cores are taken to be at their worst (`truncates`).
     """
-    halves = left.dtype == np.float16
+    narrow = left.dtype.itemsize == 2
     left, right = left.astype(np.float32), right.astype(np.float32)
     if tf32:
         to_tf32 = truncated_to_tf32 if truncates else rounded_to_tf32
         left, right = to_tf32(left), to_tf32(right)
-    result: Array = truncating_product(left, right) if truncates and (tf32 or halves) else left @ right.T
+    result: Array = truncating_product(left, right) if truncates and (tf32 or narrow) else left @ right.T
     return result

@@ -174,8 +174,9 @@ inline bfloat16 from_float<bfloat16>(float value) {
     return {static_cast<unsigned short>(rounded >> 16)};
 }
 
-inline unsigned to_halves(float low, float high) {
-    return from_float<half>(low).bits | unsigned(from_float<half>(high).bits) << 16;
+template <class T>
+inline unsigned to_pair(float low, float high) {
+    return from_float<T>(low).bits | unsigned(from_float<T>(high).bits) << 16;
 }
 
 inline half from_double(double value) { return {__builtin_bit_cast(unsigned short, static_cast<_Float16>(value))}; }
@@ -316,6 +317,8 @@ inline unsigned to_bits(float value) { return __builtin_bit_cast(unsigned, value
 
 inline unsigned to_bits(half value) { return value.bits; }
 
+inline unsigned to_bits(bfloat16 value) { return value.bits; }
+
 inline float float_of_bits(unsigned bits) { return __builtin_bit_cast(float, bits); }
 
 inline float round_to_tf32(float value) {
@@ -388,7 +391,7 @@ struct Fragments {
 template <class T>
 CUDA_ON_CPU_UNSEEN float value_of(unsigned const* words, int place) {
     if constexpr (sizeof(T) == 2)
-        return to_float(half{static_cast<unsigned short>(words[place / 2] >> place % 2 * 16)});
+        return to_float(T{static_cast<unsigned short>(words[place / 2] >> place % 2 * 16)});
     else
         return float_of_bits(words[place] & ~0x1FFFu);
 }

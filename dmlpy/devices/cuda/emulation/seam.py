@@ -294,7 +294,7 @@ class CpuSeam(CpuStreams):
         if (a.rows, b.rows, a.columns) != (c.rows, c.columns, b.columns):
             raise DeviceError(f"the sizes of {a}, {b} and {c} do not fit")
         results = [np.dtype(np.float32), *([a.data_type] if not accumulate else [])]
-        if a.data_type != b.data_type or a.data_type not in (np.float32, np.float16) or c.data_type not in results:
+        if a.data_type != b.data_type or a.data_type.name not in ("float32", "float16", "bfloat16") or c.data_type not in results:
             raise DeviceError(f"no product of {a.data_type} and {b.data_type} into {c.data_type}")
         if c.transposed:
             raise DeviceError(f"a product is written row by row, not into {c}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.cuda.element_types import element_type
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
@@ -107,7 +108,7 @@ def largest_step(
     kernel = largest_kernel(data_type)
     argument = np.zeros(1, kernel.parameters)
     argument["sliding"], count = sliding_value(desc, output, [x.element_strides, packed_strides(x.sizes)], [indices])
-    argument["least"] = -np.inf if data_type.kind == "f" else np.iinfo(data_type).min
+    argument["least"] = -np.inf if is_float(data_type) else np.iinfo(data_type).min
     argument["wide_indices"] = wide_indices
     return Step(kernel, argument, addresses, count)
 

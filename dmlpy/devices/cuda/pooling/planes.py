@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
@@ -112,7 +113,7 @@ def planes_step(
     argument["output_step"], argument["index_step"] = output[-1], 0 if indices is None else indices[-1]
     argument["row_length"], argument["positions"], argument["count"] = x.sizes[-1], sizes[-1], prod(threads)
     argument["include_padding"], argument["wide_indices"] = include_padding, wide_indices
-    argument["least"] = -np.inf if x.data_type.numpy.kind == "f" else np.iinfo(x.data_type.numpy).min
+    argument["least"] = -np.inf if is_float(x.data_type.numpy) else np.iinfo(x.data_type.numpy).min
     return Step(kernel, argument, addresses, prod(threads), neighbours)
 
 

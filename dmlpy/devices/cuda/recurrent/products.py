@@ -130,7 +130,7 @@ class Product(ABC):
 
 @dataclass(frozen=True)
 class TensorCores(Product):
-    """Tiles of 16 rows on tensor cores, of float16, or of float32 as TF32. A pass takes samples in groups of eight.
+    """Tiles of 16 rows on tensor cores, of float16, of bfloat16, or of float32 as TF32. A pass takes samples in groups of eight.
 
     Attributes:
         loaded: the samples of a pass that may come from other blocks: 1, 2, 4, or a multiple of 8.
@@ -145,7 +145,7 @@ class TensorCores(Product):
 
     @property
     def lowest_capability(self) -> int:
-        return 80 if self.data_type == FLOAT else 75
+        return 75 if self.data_type.name == "float16" else 80
 
     @property
     def rows(self) -> int:

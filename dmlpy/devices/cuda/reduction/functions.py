@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.enums import AxisDirection, ReduceFunction
 from dmlpy.devices.cuda.kernels import scalar_type, struct
 from dmlpy.operators.reduction import ArgminDesc, IndexReductionDesc, ReduceDesc
@@ -71,7 +72,7 @@ class Reduction:
     @property
     def scalar(self) -> str:
         """The element type as the kernel spells it: integers of a size share a kernel if it ignores their sign."""
-        if self.data_type.kind == "f":
+        if is_float(self.data_type):
             return scalar_type(self.data_type)
         if self.function.endswith("Extreme"):
             return {1: "signed char", 2: "short", 4: "int", 8: "long long"}[self.data_type.itemsize]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.devices.axes import Axis, merged, numbers_in_group, repeated, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type
@@ -79,7 +80,7 @@ class ReducePlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         division, other = self._by_vectors, self._by_entries
-        arithmetic = "float32 arithmetic" if self._reduction.data_type.kind == "f" else "exact arithmetic"
+        arithmetic = "float32 arithmetic" if is_float(self._reduction.data_type) else "exact arithmetic"
         lines = [
             f"CUDA, {self._library.limits.name}, {self._reduction.data_type} data, {arithmetic}",
             division.describe(),

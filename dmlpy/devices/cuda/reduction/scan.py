@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.enums import AxisDirection
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
@@ -110,7 +111,7 @@ class ScanPlan(PlanWithoutConstants):
         return [scan_kernel(name, self._reduction, width) for name in (("total", "scan") if self._splits > 1 else ("scan",))]
 
     def describe(self) -> str:
-        arithmetic = "float32 arithmetic" if self._reduction.data_type.kind == "f" else "exact arithmetic"
+        arithmetic = "float32 arithmetic" if is_float(self._reduction.data_type) else "exact arithmetic"
         splits = f"each line in {self._splits} splits" if self._splits > 1 else "no line is split"
         return (
             f"CUDA, {self._library.limits.name}, {self._reduction.data_type} data, {arithmetic}\n"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.enums import AxisDirection
 from dmlpy.devices.axes import element_count, merged
 from dmlpy.devices.cost import Cost
@@ -61,7 +62,7 @@ _UINT32 = np.dtype(np.uint32)
 def top_k_kernel(name: str, data_type: np.dtype[Any]) -> Kernel:
     """An instance of `sort`, `select` or `merge`: integers of a size share it."""
     unsigned = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
-    scalar = scalar_type(data_type) if data_type.kind == "f" else unsigned[data_type.itemsize]
+    scalar = scalar_type(data_type) if is_float(data_type) else unsigned[data_type.itemsize]
     return Kernel("reduction/top_k.cu", f"{name}<{scalar}>", PARAMETERS, f"TopKParameters<{scalar}>", dynamic_shared=name == "sort")
 
 
