@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dmlpy.devices.cpu.jit import Kernel
 
 if TYPE_CHECKING:
@@ -50,6 +52,21 @@ def calls_nothing() -> Callable[..., None]:
         missing(size)
 
     return call
+
+
+def build_scaling() -> Callable[..., None]:
+    """A function of the addresses of a float and of an integer: multiplies one by a constant, and the other positive by C's library."""
+    from dmlpy.devices.cpu.compiler import types
+    from dmlpy.devices.cpu.compiler.functions import ExternalFunction
+    from dmlpy.devices.cpu.simd import float_at, integer_at, set_float, set_integer
+
+    factor, magnitude = np.float32(0.3), ExternalFunction("llabs", types.int64(types.int64))
+
+    def scale(number: Any, integer: Any) -> None:
+        set_float(number, float_at(number) * factor)
+        set_integer(integer, magnitude(integer_at(integer)))
+
+    return scale
 
 
 SLOPES = Kernel("tests.support.small_kernels:slopes_of", 4)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.llvm import imported
+from dmlpy.devices.cpu.processor import host_processor
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Set
@@ -58,21 +58,19 @@ def isa_of(features: Mapping[str, bool], machine: str) -> Isa:
 @cache
 def host_isa() -> Isa:
     """The instruction set of this machine."""
-    binding = imported("llvmlite.binding")
-    return isa_of(binding.get_host_cpu_features(), platform.machine().lower())
+    return isa_of(host_processor().features, platform.machine().lower())
 
 
 @cache
 def converts_halves() -> bool:
     """Whether this machine has instructions that convert FLOAT16; elsewhere LLVM calls functions that a process may not have."""
-    binding = imported("llvmlite.binding")
-    return platform.machine().lower() in ("arm64", "aarch64") or binding.get_host_cpu_features().get("f16c", False)
+    return platform.machine().lower() in ("arm64", "aarch64") or host_processor().features.get("f16c", False)
 
 
 @cache
 def multiplies_bfloat16() -> bool:
     """Whether this machine has instructions that add products of pairs of BFLOAT16 to FLOAT32, on the registers of `host_isa`."""
-    features = imported("llvmlite.binding").get_host_cpu_features()
+    features = host_processor().features
     return bool(features.get("avx512f") and features.get("avx512bf16"))
 
 

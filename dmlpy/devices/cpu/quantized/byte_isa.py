@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.isa import Isa, isa_of
-from dmlpy.devices.cpu.llvm import imported
+from dmlpy.devices.cpu.processor import host_processor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,5 +70,4 @@ def byte_isa_of(features: Mapping[str, bool], machine: str) -> ByteIsa:
 @cache
 def host_byte_isa() -> ByteIsa:
     """The instruction set of this machine."""
-    binding = imported("llvmlite.binding")
-    return byte_isa_of(binding.get_host_cpu_features(), platform.machine().lower())
+    return byte_isa_of(host_processor().features, platform.machine().lower())
