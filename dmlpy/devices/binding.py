@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.array_problems import int4_problems, shape_remedy
-from dmlpy.description.arrays import ArrayView, Buffer, array_at
+from dmlpy.description.arrays import ArrayView, Buffer, address_of, array_at
 from dmlpy.description.bfloat16_numbers import cast_remedy, type_expression
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
@@ -75,7 +75,7 @@ class BoundTensor:
         """The address of the first byte. NumPy returns it slowly and not every plan needs it, so it is read on first use."""
         if self._pointer is None:
             assert self.array is not None
-            self._pointer = int(self.array.__array_interface__["data"][0])
+            self._pointer = address_of(self.array)
         return self._pointer
 
     @property

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.arrays import address_of
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.movement.elements import Elements
@@ -39,7 +40,7 @@ class Conversion:
         self._launch = plan.bind_addresses(self._addresses)
 
     def __call__(self, target: Array, source: Array) -> None:
-        self._addresses[0], self._addresses[1] = (array.__array_interface__["data"][0] for array in (target, source))
+        self._addresses[0], self._addresses[1] = address_of(target), address_of(source)
         self._launch(0)
 
 

@@ -9,6 +9,7 @@ synchronization state, so a worker that is late for one sees that it is over and
 from __future__ import annotations
 
 from collections.abc import Callable
+from ctypes import addressof, c_int64
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -194,8 +195,8 @@ class _RelocationTable:
         numbers = {memory: number for number, memory in enumerate(self._memories)}
         self._launches = launches  # the owners of the words
         self._words = np.array([(each.word, numbers[each.memory], each.offset) for each in relocations], np.int64)
-        self._addresses = np.zeros(len(self._memories), np.int64)
-        self._write = partial(RELOCATION(), len(relocations), self._words.ctypes.data, self._addresses.ctypes.data)
+        self._addresses = (c_int64 * len(self._memories))()  # NumPy takes longer to write a few numbers
+        self._write = partial(RELOCATION(), len(relocations), self._words.ctypes.data, addressof(self._addresses))
 
     def write(self, addresses: Mapping[str, int]) -> None:
         """Writes the addresses for the first address of each memory."""

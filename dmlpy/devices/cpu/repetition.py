@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from dmlpy.description.arrays import address_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.launches import BatchedLaunch, entry_of
 from dmlpy.devices.cpu.structs import Address, Count, Flag, KernelStruct, field
@@ -58,24 +59,24 @@ class CompiledRepetition:
 
     def __init__(self, turn: Turn, actions: Sequence[Action]) -> None:
         self._turn = turn  # the owner of all memory
-        first: list[Action] = [] if turn.counter is None else [(NUMBER, _address(turn.counter), 0, 0, 0, 0)]
+        first: list[Action] = [] if turn.counter is None else [(NUMBER, address_of(turn.counter), 0, 0, 0, 0)]
         self._scanned = range(len(first), len(first) + len(turn.scanned))
-        first += [(COPY, _address(array), 0, array.nbytes, 0, array.nbytes) for array in turn.scanned]
+        first += [(COPY, address_of(array), 0, array.nbytes, 0, array.nbytes) for array in turn.scanned]
         before = _copies(turn.before)
-        last: list[Action] = [(COPY, 0, _address(array), array.nbytes, array.nbytes, 0) for array in turn.kept]
+        last: list[Action] = [(COPY, 0, address_of(array), array.nbytes, array.nbytes, 0) for array in turn.kept]
         self._table = np.array([*first, *before, *actions, *last], np.int64).reshape(-1, 6)
         self._kept = range(len(self._table) - len(last), len(self._table))
         values = {"first_action": len(first), "last_action": len(first) + len(before), "actions": len(self._table)}
-        goes_on = 0 if turn.goes_on is None else _address(turn.goes_on)
-        self._parameters = RepetitionParameters.make({**values, "table": _address(self._table), "goes_on": goes_on})
-        kernel, address = REPETITION(), _address(self._parameters)
+        goes_on = 0 if turn.goes_on is None else address_of(turn.goes_on)
+        self._parameters = RepetitionParameters.make({**values, "table": address_of(self._table), "goes_on": goes_on})
+        kernel, address = REPETITION(), address_of(self._parameters)
         self._run = apart_from_forks(lambda stream: kernel(address))
 
     def __call__(self, number: int, count: int, scanned: Sequence[Array], kept: Sequence[Array], *, is_first: bool) -> int:
         for at, array in zip(self._scanned, scanned, strict=True):
-            self._table[at, 2] = _address(array)
+            self._table[at, 2] = address_of(array)
         for at, array in zip(self._kept, kept, strict=True):
-            self._table[at, 1] = _address(array)
+            self._table[at, 1] = address_of(array)
         parameters = self._parameters[0]
         parameters["number"], parameters["turns"], parameters["is_first"] = number, count, is_first
         self._run(0)
@@ -103,9 +104,5 @@ def compiled_repetition(turn: Turn) -> CompiledRepetition | None:
 
 
 def _copies(copies: Sequence[ArrayCopy]) -> list[Action]:
-    found = [(_address(target), _address(source), target.nbytes) for target, source in copies]
+    found = [(address_of(target), address_of(source), target.nbytes) for target, source in copies]
     return [(COPY, target, source, size, 0, 0) for target, source, size in found if target != source]
-
-
-def _address(array: np.ndarray[Any, Any]) -> int:
-    return int(array.__array_interface__["data"][0])

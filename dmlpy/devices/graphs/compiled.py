@@ -362,6 +362,9 @@ class CompiledGraph:
         calls: GraphCalls | None = None,
     ) -> Outputs:
         handle = self.device.stream_handle(stream)
+        calls = (calls or self._own_calls(persistent)) if self.device.memory_kind == "cpu" else None
+        if calls is not None and temporary is None and not copy and (found := calls.on_arrays(tensors, handle)) is not None:
+            return Outputs(found)
         copied_on = handle if copy else None
         copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] = []
         results = {name: tensors.get(name) for name in self.outputs}
@@ -386,7 +389,7 @@ class CompiledGraph:
         if persistent is None and self.prepared_inputs:
             persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
         others = [item for item in bound if item.name not in self.prepared_inputs]
-        if self.device.memory_kind == "cpu" and (calls := calls or self._own_calls(persistent)) is not None:
+        if calls is not None:
             calls.run({item.name: item.pointer for item in (*others, *written)}, scratch, handle)
         else:
             self._dispatch(others, written, scratch, persistent, handle, repeated=False)(handle)
@@ -396,8 +399,8 @@ class CompiledGraph:
         return Outputs(results)
 
     def _own_calls(self, persistent: Memory | None) -> GraphCalls | None:
-        """The calls of a graph without owned inputs; None of one whose inputs were packed for a single call."""
-        if persistent is not None:
+        """The calls of a graph without owned inputs; None of one whose inputs are packed for a single call."""
+        if persistent is not None or self.prepared_inputs:
             return None
         if self._calls is None:
             self._calls = self._calls_with(self._own_constants())
@@ -410,6 +413,9 @@ class CompiledGraph:
         return GraphCalls(
             device,
             name,
+            self._unprepared_inputs,
+            self.outputs,
+            areas_of(None, persistent).values(),
             size,
             lambda: GraphLaunches(program, device, name, label, constants, persistent),
             lambda size: packing.allocate(size, device.current_stream(), f"the tensors and scratch of {name}"),
