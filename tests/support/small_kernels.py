@@ -90,3 +90,22 @@ def slopes_of(isa: Isa) -> Callable[..., None]:
             store(slopes + 4 * first, of_activation(p, values, values), count - first)
 
     return compute
+
+
+FUNCTION = Kernel("tests.support.small_kernels:function_of_vectors", 3)
+"""Writes a function of `SimdMath`: its name, and the instruction set."""
+
+
+def function_of_vectors(name: str, isa: Isa) -> Callable[..., None]:
+    """It is compute(x, y, count): addresses of floats, and how many there are."""
+    from dmlpy.devices.cpu.load_store import load_store_of
+    from dmlpy.devices.cpu.simd_math import function_of
+
+    load_store, function, lanes = load_store_of(False, isa), function_of(name, isa), isa.lanes
+    load, store = load_store.load, load_store.store
+
+    def compute(x: Any, y: Any, count: Any) -> None:
+        for first in range(0, count, lanes):
+            store(y + 4 * first, function(load(x + 4 * first, count - first)), count - first)
+
+    return compute

@@ -17,6 +17,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.code import declared
 from dmlpy.devices.cpu.compiler.functions import intrinsic
+from dmlpy.devices.cpu.isa import host_isa, scales_by_powers_of_two
 from dmlpy.devices.cpu.simd import FLOAT, INDEX, simd_of
 from dmlpy.devices.numpy.activation.formulas import HALF_TAIL, HALF_TAIL_OFFSET
 
@@ -35,6 +36,8 @@ _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.66
 """(exp(r) - 1 - r) / r^2 for |r| up to ln(2) / 2, the highest power first: Cephes's."""
 _EXP_OF_NEGATIVE = (1.38367941661e-3, -8.37485704879e-3, 4.16682286799e-2, -1.66664196809e-1, 4.99999920561e-1, -1.0, 1.0)
 """exp(-r) for |r| up to ln(2) / 2, the highest power first: a fit whose largest relative error is 2e-9."""
+_CURRENT_ROUNDING = 4
+"""An instruction's operand: it rounds as the processor is set to."""
 _EXP_END = 104.0
 """exp(-x) is 0 in float32 beyond this argument."""
 _SIGMOID_SCALE = 24
@@ -126,33 +129,41 @@ class SimdMath:
         biased = self._builder.add(exponent, ir.Constant(whole, [127] * lanes))
         return self._builder.bitcast(self._builder.shl(biased, ir.Constant(whole, [23] * lanes)), ir.VectorType(FLOAT, lanes))
 
-    def _reduced(self, x: Any) -> tuple[Any, Any, Any]:
-        """exp(x) = (1 + p) * s * t: p, and the powers of two s and t, for x from -104 to 89."""
-        builder, lanes = self._builder, self._simd.lanes
+    def _scaled(self, x: Any, shifted: Any) -> Any:
+        """x times 2 to the power of integers from -150 to 128, given with `_ROUNDING` added; rounded once if the result is subnormal."""
+        builder, lanes, shift = self._builder, self._simd.lanes, self.constant(_ROUNDING)
+        if lanes == host_isa().lanes and scales_by_powers_of_two():
+            kind, mask = x.type, ir.IntType(lanes)
+            function = declared(
+                builder.module, ir.FunctionType(kind, [kind, kind, kind, mask, INDEX]), "llvm.x86.avx512.mask.scalef.ps.512"
+            )
+            whole = self.subtract(shifted, shift)
+            return builder.call(function, [x, whole, ir.Constant(kind, None), mask(-1), INDEX(_CURRENT_ROUNDING)])
+        integers = ir.VectorType(INDEX, lanes)
+        exponent = builder.sub(builder.bitcast(shifted, integers), builder.bitcast(shift, integers))
+        half = builder.ashr(exponent, ir.Constant(integers, [1] * lanes))
+        return self.multiply(self.multiply(x, self._power_of_two(half)), self._power_of_two(builder.sub(exponent, half)))
+
+    def _reduced(self, x: Any) -> tuple[Any, Any]:
+        """exp(x) = (1 + p) * 2^whole: p, and whole with `_ROUNDING` added, for x from -104 to 89."""
         x = self.at_most(self.at_least(x, self.constant(-104.0)), self.constant(89.0))
         shifted = self.fused(x, self.constant(_LOG2_OF_E), self.constant(_ROUNDING))
         whole = self.subtract(shifted, self.constant(_ROUNDING))
         rest = self.fused(whole, self.constant(-_LN2_HIGH), x)
         rest = self.fused(whole, self.constant(-_LN2_LOW), rest)
-        p = self.fused(self.multiply(rest, rest), self.polynomial(rest, _EXP), rest)
-        kind = ir.VectorType(INDEX, lanes)
-        exponent = builder.sub(builder.bitcast(shifted, kind), builder.bitcast(self.constant(_ROUNDING), kind))
-        half = builder.ashr(exponent, ir.Constant(kind, [1] * lanes))
-        return p, self._power_of_two(half), self._power_of_two(builder.sub(exponent, half))
+        return self.fused(self.multiply(rest, rest), self.polynomial(rest, _EXP), rest), shifted
 
     def exp(self, x: Any) -> Any:
-        p, s, t = self._reduced(x)
-        return self.multiply(self.multiply(self.add(p, self.constant(1.0)), s), t)
+        p, shifted = self._reduced(x)
+        return self._scaled(self.add(p, self.constant(1.0)), shifted)
 
     def exp_minus_one(self, x: Any) -> Any:
         """exp(x) - 1 with all its digits."""
-        p, s, t = self._reduced(x)
-        power = self.multiply(s, t)
+        p, shifted = self._reduced(x)
+        power = self._scaled(self.constant(1.0), shifted)
         near = self.fused(p, power, self.subtract(power, self.constant(1.0)))
         # The power of two may overflow where p < 0, and give infinity minus infinity.
-        return self.select(
-            self.less(self.constant(_MINUS_ONE_END), x), self.multiply(self.multiply(self.add(p, self.constant(1.0)), s), t), near
-        )
+        return self.select(self.less(self.constant(_MINUS_ONE_END), x), self._scaled(self.add(p, self.constant(1.0)), shifted), near)
 
     def log_one_plus(self, x: Any) -> Any:
         """log(1 + x) with all its digits, for x from 0 to 1: 2 artanh(x / (2 + x))."""

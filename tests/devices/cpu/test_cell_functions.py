@@ -20,12 +20,12 @@ from tests.support.derivative_cases import KINKS, LIMITS, assert_within, closed_
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.isa import Isa, host_isa
 from dmlpy.devices.cpu.llvm import machine_code
 from dmlpy.devices.cpu.recurrent.gradient_kernels import build_gradient_step
 from dmlpy.devices.cpu.recurrent.kernels import build_step
 from dmlpy.devices.cpu.recurrent.parameters import COMPILED, LayerParameters, constants_of, copied
-from tests.support.small_kernels import SLOPES
+from tests.support.small_kernels import FUNCTION, SLOPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 OTHERS = [kind for kind in ATTRIBUTES if kind not in COMPILED]
@@ -82,3 +82,18 @@ def test_cells_call_no_library(make: Any, cell: str, roles: int) -> None:
     _, text = machine_code(partial(make, cell, False, ("other",) * roles, host_isa()), arguments, returns=False)
     names = re.findall(r'^declare [^@]*@"?([^"(]+)"?\(', text, re.MULTILINE)
     assert [name for name in names if not name.startswith("llvm.")] == []
+
+
+@pytest.mark.parametrize("name", ["exp", "exp_minus_one"])
+def test_powers_are_those_of_other_registers(name: str) -> None:
+    """Those of 512 bits are scaled by an instruction of their own; subnormal powers, infinite ones and NaN are the same."""
+    x = np.concatenate([np.linspace(-110, 95, 30001), [np.inf, -np.inf, np.nan, 0.0, -0.0, -87.33655, -103.97, 88.72284]]).astype(
+        np.float32
+    )
+    found = [np.full_like(x, 7.0) for _ in range(2)]
+    for isa, y in zip((host_isa(), Isa(4, 16)), found, strict=True):
+        FUNCTION(name, isa)(x.ctypes.data, y.ctypes.data, len(x))
+    np.testing.assert_array_equal(found[0].view(np.uint32), found[1].view(np.uint32))
+    with np.errstate(over="ignore", under="ignore"):
+        expected = (np.exp if name == "exp" else np.expm1)(x.astype(np.float64))
+        np.testing.assert_allclose(found[0], expected.astype(np.float32), rtol=3e-7, atol=3e-45)

@@ -14,6 +14,7 @@ pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.resampling import plan
+from dmlpy.devices.cpu.resampling.value_scale import ValueScalePlan
 
 GRADIENTS = (dml.ResampleGradDesc, dml.ResampleGrad1Desc)
 LINEAR, NEAREST = "LINEAR", "NEAREST_NEIGHBOR"
@@ -91,3 +92,19 @@ OTHERS = {
 @pytest.mark.parametrize("reason", OTHERS)
 def test_others_are_numpys(reason: str) -> None:
     assert reason in str(compiled_plan(OTHERS[reason]))
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+def test_scaled_values_are_the_definitions(data_type: str) -> None:
+    rng = np.random.default_rng(4)
+    for sizes, order, bias in (
+        ((3, 3, 7, 45), None, [0.5, -1.25, 3.1]),
+        ((2, 3, 5, 7), CHANNELS_LAST, [0.1, 0.2, 0.3]),
+        ((1, 1, 1, 5), None, [2.5]),
+    ):
+        target = tensor(data_type, sizes, order)
+        desc = dml.ValueScale2DDesc(input_tensor=tensor(data_type, sizes), output_tensor=target, scale=1.7, bias=bias)
+        assert isinstance(compiled_plan(desc), ValueScalePlan)
+        x = rng.normal(0, 3, sizes).astype(target.data_type.numpy)
+        found, expected = (run(desc, {"input_tensor": x}, device)["output_tensor"] for device in ("cpu", "numpy"))
+        np.testing.assert_array_equal(found, expected)

@@ -1,4 +1,4 @@
-"""The compiled plans of resamplings and their gradients; UPSAMPLE_2D to the nearest element copies."""
+"""The compiled plans of resamplings, their gradients and VALUE_SCALE_2D; UPSAMPLE_2D to the nearest element copies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.enums import InterpolationMode
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.resampling import ForwardResampleDesc, ResampleGradientDesc, Upsample2DDesc
+from dmlpy.operators.resampling import ForwardResampleDesc, ResampleGradientDesc, Upsample2DDesc, ValueScale2DDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.movement.plan import CopyPlan
     from dmlpy.devices.cpu.resampling.plan import ResamplingPlan
+    from dmlpy.devices.cpu.resampling.value_scale import ValueScalePlan
 
 
 @plan(Upsample2DDesc)
@@ -32,3 +33,11 @@ def resampling_plan(desc: Any) -> ResamplingPlan | str:
     if not have_one_storage(types):
         return "compiled resamplings have tensors of one type of floats"
     return refusal_of(types) or plans.resampling_plan(desc)
+
+
+@plan(ValueScale2DDesc)
+def scale_values_plan(desc: ValueScale2DDesc) -> ValueScalePlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.resampling.value_scale import value_scale_plan
+
+    return value_scale_plan(desc)
