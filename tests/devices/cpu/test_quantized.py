@@ -283,6 +283,46 @@ def test_elements(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(run_on(threads, linear, desc(), given, monkeypatch), wanted)
 
 
+@pytest.mark.parametrize("data_type", ["UINT8", "INT8"])
+def test_quotients_at_ties(data_type: str) -> None:
+    """Products with a reciprocal would round some of these another way."""
+    rng = np.random.default_rng(8)
+    for scale in (0.1, 3.0, 1 / 3, 0.0078125, 1e-20, -0.7, *rng.uniform(1e-3, 2, 12)):
+        of = np.float32(scale)
+        x = ((np.arange(-300, 300) + 0.5) * of).astype(np.float32)
+        x = np.concatenate([x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf))])
+        given = {
+            "input_tensor": x,
+            "scale_tensor": repeated(of, x.shape),
+            "zero_point_tensor": repeated(np.array(5, data_type.lower()), x.shape),
+        }
+        tensors = {name: dml.TensorDesc.of(array) for name, array in given.items()}
+        desc = dml.ElementWiseQuantizeLinearDesc(**tensors, output_tensor=dml.TensorDesc(data_type=data_type, sizes=x.shape))
+        np.testing.assert_array_equal(run(desc, given, "cpu")["output_tensor"], run(desc, given)["output_tensor"], err_msg=str(scale))
+
+
+def test_sums_of_all_bytes() -> None:
+    """With scales whose quotients are ties, are far beyond the output's range, or are neither."""
+    rng = np.random.default_rng(9)
+    every = np.indices((256, 256), np.uint8)
+    for scales in ((0.5, 0.25, 0.5), (0.02, 0.03, 0.045), (3.0, 0.1, 0.7), (-0.3, 0.4, 0.35), *rng.uniform(0.1, 1.0, (5, 3))):
+        for types in (("uint8", "int8", "uint8"), ("int8", "uint8", "int8")):
+            given = {f"{name}_tensor": part.view(of) for name, part, of in zip("ab", every, types[:2], strict=True)}
+            for name, scale, of in zip(("a", "b", "output"), scales, types, strict=True):
+                given[f"{name}_scale_tensor"] = np.full((1, 1), scale, np.float32)
+                given[f"{name}_zero_point_tensor"] = rng.integers(0, 128, (1, 1)).astype(of)
+            tensors = {name: dml.TensorDesc.of(array) for name, array in given.items()}
+            desc = dml.ElementWiseQuantizedLinearAddDesc(
+                **tensors, output_tensor=dml.TensorDesc(data_type=types[2].upper(), sizes=(256, 256))
+            )
+            np.testing.assert_array_equal(run(desc, given, "cpu")["output_tensor"], run(desc, given)["output_tensor"], err_msg=str(scales))
+
+
+def repeated(value: Any, sizes: tuple[int, ...]) -> Array:
+    """The same number everywhere, with strides of 0."""
+    return np.broadcast_to(value, sizes)
+
+
 def test_other_types_are_computed_by_numpy() -> None:
     half, whole = (dml.TensorDesc(data_type=kind, sizes=(2, 3)) for kind in ("FLOAT16", "INT32"))
     of_bytes, scale = dml.TensorDesc(data_type="UINT8", sizes=(2, 3)), dml.TensorDesc(data_type="FLOAT32", sizes=(2, 3))

@@ -1,4 +1,7 @@
-"""The compiled element-wise operators between numbers and the bytes that stand for them. All arithmetic is that of float32, as defined."""
+"""The compiled element-wise operators between numbers and the bytes that stand for them. All arithmetic is that of float32, as defined.
+
+Quotients by a scale of many elements are products with its reciprocal, unless one is so close to a tie that its rounding could matter.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,19 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.quantized.byte_product_kernels import set_byte
 from dmlpy.devices.cpu.quantized.linear import DynamicParameters, Element, ElementsParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, integer_at, repeated_index, set_float, simd_of, struct_view
+from dmlpy.devices.cpu.quantized.result_kernels import LARGEST_FACTOR, LEAST_FACTOR, TIE_MARGIN
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, float_at, integer_at, repeated_index, set_float, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _BYTE = ir.IntType(8)
+_RANGES = 4
+"""Vectors of extremes that are in registers at once."""
 
 
 class _Lanes:
@@ -72,15 +80,146 @@ class _Lanes:
         found.add_incoming(of_each, from_each)
         return found
 
+    def of_integer(self, value: Any) -> Any:
+        """An integer as a float in all lanes."""
+        return self.simd.repeated(self.builder, self.builder.sitofp(value, FLOAT))
+
     def write_quantized(self, target: Any, values: Any, scale: Any, zero_point: Any, low: Any, high: Any) -> None:
         """Writes clamp(round(values / scale) + zero point); NaN counts as 0."""
         builder, simd = self.builder, self.simd
         steps = self.unary("rint", builder.fdiv(values, scale))
         steps = builder.select(builder.fcmp_unordered("uno", steps, steps), simd.all(0.0), steps)
-        limits = (simd.repeated(builder, builder.sitofp(limit, ir.FloatType())) for limit in (low, high))
-        whole = builder.fptosi(simd.clipped(builder, builder.fadd(steps, zero_point), *limits), self.integers)
-        place = builder.inttoptr(target, ir.VectorType(_BYTE, self.lanes).as_pointer())
-        builder.store(builder.trunc(whole, ir.VectorType(_BYTE, self.lanes)), place, align=1)
+        limits = (self.of_integer(limit) for limit in (low, high))
+        self.write_bytes(target, builder.fptosi(simd.clipped(builder, builder.fadd(steps, zero_point), *limits), self.integers))
+
+    def write_bytes(self, target: Any, values: Any) -> None:
+        """Writes the low 8 bits of integers."""
+        kind = ir.VectorType(_BYTE, self.lanes)
+        self.builder.store(self.builder.trunc(values, kind), self.builder.inttoptr(target, kind.as_pointer()), align=1)
+
+
+class _Bytes:
+    """An operand of bytes with one scale and zero point. What is the same for all elements is computed in the constructor.
+
+    Attributes:
+        scale: the scale.
+        zero_point: the zero point.
+        offset: the zero point of the bytes as unsigned ones.
+
+    Args:
+        lanes: the code on vectors.
+        scale: the address of the scale.
+        zero_point: the address of the zero point.
+        flip: 128 if bytes are signed, else 0.
+    """
+
+    def __init__(self, lanes: _Lanes, scale: Any, zero_point: Any, flip: Any) -> None:
+        self._lanes, builder = lanes, lanes.builder
+        self.scale = builder.load(builder.inttoptr(scale, FLOAT.as_pointer()), align=FLOAT_BYTES)
+        self.offset = builder.xor(builder.zext(builder.load(builder.inttoptr(zero_point, _BYTE.as_pointer()), align=1), ADDRESS), flip)
+        self.zero_point = builder.sub(self.offset, flip)
+        self._flips = builder.trunc(repeated_index(builder, flip, lanes.lanes), ir.VectorType(_BYTE, lanes.lanes))
+
+    def unsigned(self, address: Any) -> Any:
+        """The bytes at an address as floats, signed ones moved by 128."""
+        builder, own = self._lanes.builder, self._lanes
+        found = builder.load(builder.inttoptr(address, self._flips.type.as_pointer()), align=1)
+        return builder.sitofp(builder.zext(builder.xor(found, self._flips), own.integers), own.simd.llvm_type)
+
+    def numbers(self, unsigned: Any) -> Any:
+        """What bytes stand for."""
+        builder, own = self._lanes.builder, self._lanes
+        return builder.fmul(builder.fsub(unsigned, own.of_integer(self.offset)), own.simd.repeated(builder, self.scale))
+
+
+class _Quantization:
+    """The quantization of vectors of numbers with one scale and zero point.
+
+    Args:
+        lanes: the code on vectors.
+        output: the scale and the zero point.
+        low: the least result.
+        high: the largest result.
+    """
+
+    def __init__(self, lanes: _Lanes, output: _Bytes, low: Any, high: Any) -> None:
+        self._lanes, self._output, builder = lanes, output, lanes.builder
+        self._limits = [lanes.of_integer(builder.sub(limit, output.zero_point)) for limit in (low, high)]
+        self._zero_point = repeated_index(builder, output.zero_point, lanes.lanes)
+
+    def factor(self, *others: _Bytes) -> Any:
+        """The scalar 1 / scale, or NaN if products with it or with other scales may have less than the precision of float32."""
+        builder = self._lanes.builder
+        is_normal = ir.IntType(1)(1)
+        for operand in (self._output, *others):
+            magnitude = _magnitude(builder, operand.scale)
+            for sign, end in ((">=", LEAST_FACTOR), ("<=", LARGEST_FACTOR)):
+                is_normal = builder.and_(is_normal, builder.fcmp_ordered(sign, magnitude, FLOAT(end)))
+        return builder.select(is_normal, builder.fdiv(FLOAT(1.0), self._output.scale), _NAN)
+
+    def write(self, target: Any, steps: Any, margin: float, values: Callable[[], Any]) -> None:
+        """Writes clamp(round(values / scale) + zero point); NaN counts as 0.
+
+        Args:
+            target: where the bytes are written.
+            steps: about the quotients, or NaN.
+            margin: how far they may be off.
+            values: the values, which are computed where that matters.
+        """
+        own, builder, simd = self._lanes, self._lanes.builder, self._lanes.simd
+        # Limits are whole numbers: what is beyond them is as sure as they are.
+        steps = simd.clipped(builder, steps, *self._limits)
+        whole = own.unary("rint", steps)
+        off = own.unary("fabs", builder.fsub(steps, whole))
+        lanes = ir.IntType(own.lanes)
+        unsure = builder.bitcast(builder.fcmp_unordered(">=", off, simd.all(0.5 - margin)), lanes)
+        quick, before = builder.fptosi(whole, own.integers), builder.block
+        with builder.if_then(builder.icmp_unsigned("!=", unsure, lanes(0)), likely=False):
+            quotients = builder.fdiv(values(), simd.repeated(builder, self._output.scale))
+            quotients = builder.select(builder.fcmp_unordered("uno", quotients, quotients), simd.all(0.0), quotients)
+            exact = builder.fptosi(own.unary("rint", simd.clipped(builder, quotients, *self._limits)), own.integers)
+            after = builder.block
+        found = builder.phi(quick.type)
+        found.add_incoming(quick, before)
+        found.add_incoming(exact, after)
+        own.write_bytes(target, builder.add(found, self._zero_point))
+
+
+class _Sum:
+    """About the quotients of quantized sums by the output's scale: the operands' bytes times factors, plus a constant.
+
+    With factors of up to 2.5 in all, no term is larger than 640, and no quotient is off by more than 2^-11: ten roundings by up to
+    640 * 2^-24, those of the definition among them.
+    """
+
+    MARGIN = 2.0**-11
+
+    def __init__(self, lanes: _Lanes, quantization: _Quantization, x: _Bytes, y: _Bytes) -> None:
+        self._lanes, builder = lanes, lanes.builder
+        factor = quantization.factor(x, y)
+        factors = [builder.fmul(operand.scale, factor) for operand in (x, y)]
+        total = builder.fadd(*(_magnitude(builder, value) for value in factors))
+        is_exact = builder.fcmp_ordered("<=", total, FLOAT(2.5))
+        factors = [builder.select(is_exact, value, _NAN) for value in factors]
+        double = ir.DoubleType()
+        of_zeros = [
+            builder.fmul(builder.fpext(value, double), builder.sitofp(operand.offset, double))
+            for value, operand in zip(factors, (x, y), strict=True)
+        ]
+        constant = builder.fptrunc(builder.fneg(builder.fadd(*of_zeros)), FLOAT)
+        self._x, self._y, self._constant = (lanes.simd.repeated(builder, value) for value in (*factors, constant))
+
+    def steps(self, x: Any, y: Any) -> Any:
+        """The quotients of bytes, as floats."""
+        simd, builder = self._lanes.simd, self._lanes.builder
+        return simd.fused(builder, x, self._x, simd.fused(builder, y, self._y, self._constant))
+
+
+_NAN = FLOAT(float("nan"))
+
+
+def _magnitude(builder: Any, value: Any) -> Any:
+    return builder.call(declared(builder.module, ir.FunctionType(FLOAT, [FLOAT]), "llvm.fabs.f32"), [value])
 
 
 @cache
@@ -115,6 +254,47 @@ def _step(operation: Element, lanes: int) -> Any:
     return compute
 
 
+@cache
+def _run(operation: Element, lanes: int) -> Any:
+    """The intrinsic `compute(target, x, y, vectors, scales, zeros, flips, limits)` on one vector or more, with one scale and zero point."""
+    result, element = (FLOAT_BYTES if operation is kind else 1 for kind in (Element.DEQUANTIZE, Element.QUANTIZE))
+
+    @intrinsic
+    def compute(target: Any, x: Any, y: Any, vectors: Any, scales: Any, zeros: Any, flips: Any, limits: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            target, x, y, vectors, *tuples = arguments
+            scales, zeros, flips, limits = (unpacked(builder, packed) for packed in tuples)
+            own = _Lanes(builder, lanes)
+            of_x, of_y, of_output = (_Bytes(own, *parts) for parts in zip(scales, zeros, flips, strict=True))
+            quantization = sums = factor = None
+            if operation is not Element.DEQUANTIZE:
+                quantization = _Quantization(own, of_output if operation is Element.ADD else of_x, *limits)
+                if operation is Element.ADD:
+                    sums = _Sum(own, quantization, of_x, of_y)
+                else:
+                    factor = own.simd.repeated(builder, quantization.factor())
+            loop = Loop(builder, [ADDRESS(0)])
+            at = builder.mul(loop.values[0], ADDRESS(lanes))
+            to, source = (builder.add(base, builder.mul(at, ADDRESS(size))) for base, size in ((target, result), (x, element)))
+            if quantization is None:
+                own.simd.write(builder, of_x.numbers(of_x.unsigned(source)), to)
+            elif sums is not None:
+                left, right = of_x.unsigned(source), of_y.unsigned(builder.add(y, at))
+                steps = sums.steps(left, right)
+                quantization.write(to, steps, sums.MARGIN, lambda: builder.fadd(of_x.numbers(left), of_y.numbers(right)))
+            else:
+                values = own.floats(source)
+                quantization.write(to, builder.fmul(values, factor), TIE_MARGIN, lambda: values)
+            following = builder.add(loop.values[0], ADDRESS(1))
+            loop.repeat_while(builder.icmp_signed("<", following, vectors), [following])
+
+        integer = types.int64
+        three = types.UniTuple(integer, 3)
+        return types.void(integer, integer, integer, integer, three, three, three, types.UniTuple(integer, 2)), generate
+
+    return compute
+
+
 def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of an element-wise operator, to be compiled.
 
@@ -123,7 +303,7 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
         isa: the instruction set that it is compiled for.
     """
     lanes, parameters_at = isa.lanes, struct_view(ElementsParameters)
-    of_many, of_one = _step(operation, lanes), _step(operation, 1)
+    of_run, of_many, of_one = _run(operation, lanes), _step(operation, lanes), _step(operation, 1)
     result = FLOAT_BYTES if operation is Element.DEQUANTIZE else 1
     element = FLOAT_BYTES if operation is Element.QUANTIZE else 1
 
@@ -149,6 +329,7 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
         together = to == result and of_x == element and (of_y == element or (of_y == 0 and p.has_y == 0))
         for at in range(3):
             together &= integer_at(inner + 24 + 8 * at) in (0, 4) and integer_at(inner + 48 + 8 * at) in (0, 1)
+        is_run = together and (steps[0] | steps[1] | steps[2] | steps[3] | steps[4] | steps[5]) == 0
         tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
         while tile < p.tiles:
             for unit in range(p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles):
@@ -158,6 +339,9 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
                 scales = place(p, 3, run, first), place(p, 4, run, first), place(p, 5, run, first)
                 zeros = place(p, 6, run, first), place(p, 7, run, first), place(p, 8, run, first)
                 at = 0
+                if is_run and count >= lanes:
+                    of_run(target, x, y, count // lanes, scales, zeros, flips, limits)
+                    at = count // lanes * lanes
                 while at < count:
                     width = lanes if together and at + lanes <= count else 1
                     own = scales[0] + at * steps[0], scales[1] + at * steps[2], scales[2] + at * steps[4]
@@ -176,21 +360,44 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
 
 @cache
 def _range_of(lanes: int) -> Any:
-    """The intrinsic `extend(x, low, high, nan)`, which widens the ranges in memory by the vector at x, and marks lanes with NaN."""
+    """The intrinsic `extend(x, vectors, low, high, nan)`, which widens the ranges in memory by `_RANGES` vectors at a time from x on.
+
+    `vectors` is a multiple of `_RANGES` and not 0. Lanes with NaN are marked with it.
+    """
 
     @intrinsic
-    def extend(x: Any, low: Any, high: Any, nan: Any) -> Any:
+    def extend(x: Any, vectors: Any, low: Any, high: Any, nan: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
-            simd = simd_of(Isa(lanes, 16))
-            x, *places = arguments
-            value, (least, most, marked) = simd.value_of(builder, x), (simd.value_of(builder, place) for place in places)
-            simd.write(builder, builder.select(builder.fcmp_ordered("<", value, least), value, least), places[0])
-            simd.write(builder, builder.select(builder.fcmp_ordered(">", value, most), value, most), places[1])
-            simd.write(builder, builder.select(builder.fcmp_unordered("uno", value, value), value, marked), places[2])
+            simd, size = simd_of(Isa(lanes, 16)), lanes * FLOAT_BYTES
+            x, vectors, *places = arguments
+            first = [simd.value_of(builder, place) for place in places]
+            loop = Loop(builder, [ADDRESS(0), *first * _RANGES])
+            at, found = builder.add(x, builder.mul(loop.values[0], ADDRESS(size))), []
+            for part in range(_RANGES):
+                value = simd.value_of(builder, at, part * size)
+                found += _extended(builder, value, value, value, loop.values[1 + 3 * part : 4 + 3 * part])
+            following = builder.add(loop.values[0], ADDRESS(_RANGES))
+            loop.repeat_while(builder.icmp_signed("<", following, vectors), [following, *found])
+            total = found[:3]
+            for part in range(1, _RANGES):
+                low, high, nan = found[3 * part : 3 * part + 3]
+                total = _extended(builder, low, high, nan, total)
+            for place, value in zip(places, total, strict=True):
+                simd.write(builder, value, place)
 
-        return types.void(*[types.int64] * 4), generate
+        return types.void(*[types.int64] * 5), generate
 
     return extend
+
+
+def _extended(builder: Any, low: Any, high: Any, nan: Any, held: list[Any]) -> list[Any]:
+    """The least, the largest and the marked lanes of what is held and of more vectors. NaN is neither less nor more."""
+    least, most, marked = held
+    return [
+        builder.select(builder.fcmp_ordered("<", low, least), low, least),
+        builder.select(builder.fcmp_ordered(">", high, most), high, most),
+        builder.select(builder.fcmp_unordered("uno", nan, nan), nan, marked),
+    ]
 
 
 def build_dynamic(isa: ByteIsa) -> TaskBody:
@@ -200,8 +407,8 @@ def build_dynamic(isa: ByteIsa) -> TaskBody:
         isa: the instruction set that it is compiled for.
     """
     lanes, parameters_at = isa.lanes, struct_view(DynamicParameters)
-    of_many, of_one = _step(Element.QUANTIZE, lanes), _step(Element.QUANTIZE, 1)
-    many, one, size, zero = _range_of(lanes), _range_of(1), lanes * FLOAT_BYTES, np.float32(0.0)
+    of_run, of_one = _run(Element.QUANTIZE, lanes), _step(Element.QUANTIZE, 1)
+    extend, size, zero, block = _range_of(lanes), lanes * FLOAT_BYTES, np.float32(0.0), _RANGES * lanes
 
     @jit
     def zero_point_of(least: Any, scale: Any, low: Any, high: Any) -> Any:
@@ -215,12 +422,12 @@ def build_dynamic(isa: ByteIsa) -> TaskBody:
         low, high, nan = p.scratch, p.scratch + size, p.scratch + 2 * size
         for lane in range(3 * lanes):
             set_float(p.scratch + lane * FLOAT_BYTES, zero)  # the range holds 0
-        whole = p.count // lanes * lanes
-        for at in range(0, whole, lanes):
-            many(p.input + at * FLOAT_BYTES, low, high, nan)
-        for at in range(whole, p.count):
-            one(p.input + at * FLOAT_BYTES, low, high, nan)
-        least, most, is_nan = zero, zero, False
+        least, most, is_nan, blocks = zero, zero, False, p.count // block
+        if blocks > 0:
+            extend(p.input, blocks * _RANGES, low, high, nan)
+        for at in range(blocks * block, p.count):
+            value = float_at(p.input + at * FLOAT_BYTES)
+            least, most, is_nan = min(least, value), max(most, value), is_nan or value != value
         for lane in range(lanes):
             four = lane * FLOAT_BYTES
             least, most = min(least, float_at(low + four)), max(most, float_at(high + four))
@@ -233,9 +440,9 @@ def build_dynamic(isa: ByteIsa) -> TaskBody:
         set_byte(p.zero_point, zero_point)
         scales, zeros = (p.scale, p.scale, p.scale), (p.zero_point, p.zero_point, p.zero_point)
         steps, flips, limits = (0, 0, 0, 0, 0, 0), (p.flip, p.flip, p.flip), (p.low, p.high)
-        for at in range(0, whole, lanes):
-            of_many(p.output + at, p.input + at * FLOAT_BYTES, 0, scales, zeros, steps, flips, limits)
-        for at in range(whole, p.count):
+        if p.count >= lanes:
+            of_run(p.output, p.input, 0, p.count // lanes, scales, zeros, flips, limits)
+        for at in range(p.count // lanes * lanes, p.count):
             of_one(p.output + at, p.input + at * FLOAT_BYTES, 0, scales, zeros, steps, flips, limits)
 
     return quantize

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _DOUBLE, _BYTE = ir.DoubleType(), ir.IntType(8)
-_TIE_MARGIN = 2.0**-12
+TIE_MARGIN = 2.0**-12
 """No quotient of magnitude up to 640 is off by more in float32: five roundings, each by a factor of up to 1 + 2^-24. What is larger is
 beyond every type, whatever the zero point is."""
-_LEAST_FACTOR, _LARGEST_FACTOR = 2.0**-60, 2.0**60
+LEAST_FACTOR, LARGEST_FACTOR = 2.0**-60, 2.0**60
 """Factors whose products have the precision of float32."""
 
 row_terms_at = struct_view(RowTerms)
@@ -109,7 +109,7 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
             rounded, magnitude = (declared(builder.module, kind, f"llvm.{name}.v{isa.lanes}f32") for name in ("rint", "fabs"))
             whole = builder.call(rounded, [steps])
             off = builder.call(magnitude, [builder.fsub(steps, whole)])
-            unsure = builder.fcmp_unordered(">=", off, simd.all(0.5 - _TIE_MARGIN))
+            unsure = builder.fcmp_unordered(">=", off, simd.all(0.5 - TIE_MARGIN))
             values = builder.add(builder.fptosi(whole, integers(isa)), repeated_index(builder, zero_point, isa.lanes))
             store(builder, builder.trunc(values, ir.VectorType(_BYTE, isa.lanes)), target)
             return builder.zext(builder.bitcast(unsure, ir.IntType(isa.lanes)), ADDRESS)
@@ -273,7 +273,7 @@ def _scale_at(address: Any) -> Any:
 @jit
 def _factor_of(scale: Any) -> Any:
     """A product of scales, or NaN if it has less than the precision of float32."""
-    return scale if _LEAST_FACTOR <= abs(scale) <= _LARGEST_FACTOR else float("nan")
+    return scale if LEAST_FACTOR <= abs(scale) <= LARGEST_FACTOR else float("nan")
 
 
 def build_terms() -> TaskBody:
