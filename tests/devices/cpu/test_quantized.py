@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import platform
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,8 @@ pytest.importorskip("llvmlite")
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.llvm import imported
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.quantized import convolution, linear, matrix
-from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa, Dot, byte_isa_of, host_byte_isa
+from dmlpy.devices.cpu.quantized import convolution, depthwise_planes, linear, matrix
+from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa, Dot, byte_isa_of, host_byte_isa, permutes_bytes
 from tests.support.compiled_plans import run_on
 
 BYTES = ("uint8", "int8")
@@ -129,6 +130,9 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
     "depthwise with strides": (3, 6, (14, 70), (5, 5), (2, 2), (1, 1), (2, 1), (1, 2), 3),
     "depthwise, dilated rows": (2, 2, (9, 9), (3, 1), (1, 1), (2, 1), (2, 0), (2, 0), 2),
     "depthwise, dilated columns": (3, 3, (5, 19), (1, 3), (1, 1), (1, 2), (0, 2), (0, 2), 3),
+    "small planes": (6, 6, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 6),
+    "small planes with strides": (3, 6, (18, 17), (3, 3), (2, 2), (1, 1), (0, 1), (1, 1), 3),
+    "small planes, dilated": (4, 4, (12, 11), (5, 5), (1, 1), (2, 1), (4, 2), (4, 2), 4),
     "padding alone": (2, 3, (2, 2), (2, 2), (2, 2), (1, 1), (3, 3), (3, 3), 1),
 }
 
@@ -175,7 +179,63 @@ def test_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("name", ["pointwise, several rows of positions", "strides of 2", "depthwise with strides"])
+@pytest.mark.parametrize("name", [name for name in CONVOLUTIONS if "depthwise" in name])
+def test_depthwise_convolutions_without_permutations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On processors that do not read planes in place."""
+    monkeypatch.setattr("dmlpy.devices.cpu.quantized.depthwise_planes.permutes_bytes", lambda: False)
+    monkeypatch.setattr(convolution, "_TILE_BYTES", 3000)
+    rng = np.random.default_rng(2)
+    for number, types in enumerate(itertools.product(BYTES, BYTES)):
+        desc, given = convolution_of(name, types, rng, output="" if number % 2 else BYTES[number // 2], wide=number == 2)
+        wanted = run(desc, given)["output_tensor"]
+        for threads in (1, 2):
+            np.testing.assert_array_equal(run_on(threads, convolution, desc, given, monkeypatch, prepared=threads == 1), wanted)
+
+
+def test_which_planes_are_read_in_place() -> None:
+    """Those whose windows fit in registers; each kernel reads as little as it can."""
+    rng, isa = np.random.default_rng(3), host_byte_isa()
+    if isa.lanes < 16 or not permutes_bytes():
+        pytest.skip("this machine permutes no bytes of registers of 512 bits")
+    found = {name: depthwise_planes.PlaneTiling.of(geometry_of(name, rng), 1, isa) for name in CONVOLUTIONS}
+    windows = {name: tiling.window for name, tiling in found.items() if tiling is not None}
+    assert {name: windows[name] for name in windows if "small" in name} == {
+        "small planes": 32,
+        "small planes with strides": 128,
+        "small planes, dilated": 64,
+    }
+    assert not windows.keys() & {"groups", "a window", "padding alone"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are protected as Linux does it")
+@pytest.mark.parametrize("name", [name for name in CONVOLUTIONS if "small" in name])
+def test_nothing_behind_the_planes_is_read(name: str) -> None:
+    """The windows of the last planes reach behind them: with a page there that nobody may touch, the process would end."""
+    from tests.fuzzing.pages import Guarded
+
+    desc, given = convolution_of(name, ("uint8", "int8"), np.random.default_rng(4), output="uint8")
+    wanted, plan = run(desc, given)["output_tensor"], compiled_plan(desc)
+    assert not isinstance(plan, str)
+    blocks = {place: Guarded(array.nbytes, array.itemsize, at_end=True, fill=0) for place, array in given.items()}
+    blocks |= {"output_tensor": Guarded(wanted.nbytes, 1, at_end=True, fill=9)}
+    for place, array in given.items():
+        blocks[place].values(array.shape, array.dtype, array.strides)[...] = array
+        blocks[place].write_protect(True)
+    scratch = Guarded(plan.temporary_size, 64, at_end=True, fill=0xA5)
+    plan.bind({place: block.pointer for place, block in blocks.items()}, scratch.pointer, None)(0)
+    np.testing.assert_array_equal(blocks["output_tensor"].values(wanted.shape, wanted.dtype, wanted.strides), wanted)
+    assert np.count_nonzero(blocks["output_tensor"].bytes == 9) >= blocks["output_tensor"].bytes.size - wanted.size
+
+
+def geometry_of(name: str, rng: np.random.Generator) -> convolution.ByteGeometry:
+    desc, _ = convolution_of(name, ("uint8", "int8"), rng)
+    assert isinstance(desc, dml.ConvolutionIntegerDesc)
+    return convolution.ByteGeometry.of(desc)
+
+
+@pytest.mark.parametrize(
+    "name", ["small planes with strides", "pointwise, several rows of positions", "strides of 2", "depthwise with strides"]
+)
 def test_layouts_of_convolutions(name: str) -> None:
     """With gaps and axes in another order; what is around the elements is unchanged."""
     desc, given = convolution_of(name, ("int8", "uint8"), np.random.default_rng(3), output="int8")

@@ -12,6 +12,7 @@ from dmlpy.description.arrays import array_at
 from dmlpy.devices.cpu.convolution.layout import InputTileLayout
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.byte_isa import host_byte_isa
+from dmlpy.devices.cpu.quantized.depthwise_planes import DEPTHWISE_PLANES, PlaneTiling
 from dmlpy.devices.cpu.quantized.parameters import ByteConvolutionParameters, DepthwiseByteParameters
 from dmlpy.devices.cpu.quantized.products import (
     ALIGNMENT,
@@ -158,10 +159,14 @@ class ByteConvolutionPlan(Plan):
         output = self._tensors["output_tensor"]
         self._threads = max(1, min(available_threads(), geometry.multiplications // _WORK_OF_A_THREAD))
         kind = output_of(output.data_type)
-        self._tiling: _Tiling | _DepthwiseTiling
-        if geometry.is_depthwise:
+        planes = PlaneTiling.of(geometry, self._threads, self._isa)
+        self._tiling: PlaneTiling | _Tiling | _DepthwiseTiling
+        if planes is not None:
+            self._tiling = planes
+            self._kernel: tuple[Any, ...] = (DEPTHWISE_PLANES, kind, planes.window, self._isa)
+        elif geometry.is_depthwise:
             self._tiling = _DepthwiseTiling(geometry, self._threads, self._isa)
-            self._kernel: tuple[Any, ...] = (DEPTHWISE, kind, geometry.strides[1], self._isa)
+            self._kernel = (DEPTHWISE, kind, geometry.strides[1], self._isa)
         else:
             self._tiling = _Tiling(geometry, self._threads, self._isa)
             self._kernel = (CONVOLUTION, kind, self._isa)

@@ -206,3 +206,32 @@ class DepthwiseByteParameters(ByteWindowParameters):
     pitch: Bytes = field("from a row of the tile to the next")
     row_step: Bytes = field("from a row of taps to the next")
     joins_rows: Flag = field("whether the positions of all rows of a tile are computed as those of one row, `pitch` apart")
+
+
+class DepthwisePlaneParameters(ResultParameters):
+    """The parameters of a convolution of small planes that are read in place. A tile is some units: a plane and a filter.
+
+    Filters are as in `DepthwiseByteParameters`. A thread's scratch has the sums of vectors of positions, those of the input's bytes, and
+    room for a plane.
+    """
+
+    units: Count = field("units of all tiles")
+    groups: Count = field("planes of an image")
+    filters: Count = field("filters of a plane")
+    positions: Count = field("positions of a plane, at least a vector")
+    vectors: Count = field("vectors of positions, of which the last may begin within the one before")
+    quads: Count = field("quads of taps of a window")
+    windows: Address = field("the `WINDOW`s [vectors, quads]")
+    plane: Bytes = field("the size of a plane")
+    reach: Bytes = field("from the beginning of a plane to the end of its last window")
+    input: Address = field("the first plane")
+    input_size: Bytes = field("from the first byte of the first plane to the end of the last one")
+    input_image: Bytes = field("from an image to the next")
+    input_channel: Bytes = field("from a plane to the next")
+    input_flip: Count = field("what makes the input's bytes unsigned")
+    input_zero: Address = field("the zero point of the input, a byte; 0 for none")
+    weights: Address = field("the packed filters")
+    ones: Address = field("a filter of ones")
+    uses_second: Address = field("an integer: whether sums of the input's bytes are needed")
+    output_image: Bytes = field("from an image of the output to the next")
+    output_channel: Bytes = field("from a plane of the output to the next")
