@@ -39,6 +39,22 @@ def test_threads_change_no_bit(mode: str, sizes: tuple[int, ...], layout: str, m
         np.testing.assert_array_equal(values, found[1][name], err_msg=name)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("layout", ["packed", "channels last"])
+def test_coefficients_are_numpys(layout: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of usual statistics, and of means far from 0, variances of 0 and below, scales of 0, infinities and NaN."""
+    desc, arrays = case("BATCH_NORMALIZATION", np.random.default_rng(9), (2, 40, 3, 5), (1,), dtype)
+    odd = {"mean": [0.0, 3e4, 1e-6, np.inf, np.nan], "variance": [0.0, 1e-12, -1.0, np.inf, np.nan], "scale": [0.0, -2.0, np.inf, np.nan]}
+    for name, values in odd.items():
+        array = arrays[f"{name}_tensor"].reshape(-1)
+        array[: len(values)], array[5:20:4] = values, 3e-3
+    found = []
+    for kernel in (plans.CompiledForwardPlan._coefficient_kernel, None):
+        monkeypatch.setattr(plans.CompiledForwardPlan, "_coefficient_kernel", kernel)
+        found.append(results(dml.device("cpu"), desc, arrays, layout)["output_tensor"])
+    np.testing.assert_array_equal(*found)
+
+
 def in_layout(desc: Any, name: str, strides: tuple[int, ...]) -> Any:
     return desc.replace(**{name: desc.tensors()[name].replace(strides=strides)})
 

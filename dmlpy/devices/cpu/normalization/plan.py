@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import host_isa, storage_of
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.isa import host_isa, refusal_of
 from dmlpy.devices.cpu.jit import Function, Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.normalization import forward, gradient
 from dmlpy.devices.numpy.normalization.blocks import Block
 from dmlpy.devices.numpy.normalization.common import TENSORS, Array, NormalizationLaunch, NormalizationPlan, axes_of
 from dmlpy.devices.numpy.plans import COMPUTE
+from dmlpy.devices.plan import in_order
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
 
@@ -73,16 +75,39 @@ class BatchNormalizationParameters(CountedParameters):
     low: Float32 = field("the lower bound of y")
 
 
+class CoefficientParameters(CountedParameters):
+    """The parameters of `COEFFICIENTS`."""
+
+    groups: Count = field("groups")
+    mean: Address = field("the means")
+    mean_step: Bytes = field("from a mean to the next")
+    variance: Address = field("the variances")
+    variance_step: Bytes = field("from a variance to the next")
+    scale: Address = field("the scales")
+    scale_step: Bytes = field("from a scale to the next")
+    bias: Address = field("the biases")
+    bias_step: Bytes = field("from a bias to the next")
+    centre: Address = field("what is subtracted from x, a float for each group")
+    factor: Address = field("what the difference is multiplied by")
+    offset: Address = field("what is added to that product")
+    epsilon: Float64 = field("what is added to variances")
+
+
 SUMS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_sums", 5)
 """The sums over groups: the layout of the entries, whether of a gradient, the type of tensors, and the instruction set."""
 RESULTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_results", 5)
 """y or dx. The choices are those of `SUMS`."""
+
+COEFFICIENTS = Kernel("dmlpy.devices.cpu.normalization.coefficient_kernels:build_coefficients", 5)
+"""The coefficients of y from known statistics: whether these are of FLOAT16."""
 
 _WORK_OF_A_THREAD = 1 << 17
 """Entries that are worth waking another thread for."""
 _TILES_PER_THREAD = 8
 """Tiles for each thread, so that all end at about the same time."""
 _OUTPUTS = {"y": "output", "dx": "output"}
+STATISTICS = ("mean", "variance", "scale", "bias")
+"""The roles of the operands that y's coefficients are computed from."""
 
 
 def entry_layout(geometry: NormalizationGeometry) -> EntryLayout | None:
@@ -158,8 +183,22 @@ class CompiledForwardPlan(_CompiledPlan, forward.ForwardPlan):
 
     is_gradient = False
 
+    @property
+    def _coefficient_kernel(self) -> Function | None:
+        """The function of the coefficients if they alone are computed, from statistics of one type: nothing is left to NumPy then."""
+        operands = self._geometry.operands
+        types = {operands[role].data_type for role in STATISTICS if role in operands}
+        if operands.keys() - {"x", "add", "y"} != set(STATISTICS) or len(types) > 1 or refusal_of(types) or "y" not in operands:
+            return None
+        return None if self._geometry.training else COEFFICIENTS(types == {DataType.FLOAT16})
+
+    def load(self) -> None:
+        super().load()
+        _ = self._coefficient_kernel
+
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        return _make_launch(_Forward(self, _CompiledLaunch(self, tensors, temporary)).run)
+        launch, kernel = _CompiledLaunch(self, tensors, temporary), self._coefficient_kernel
+        return _make_launch(_Forward(self, launch).run) if kernel is None else launch.without_numpy(kernel, self._geometry.epsilon)
 
 
 class CompiledGradientPlan(_CompiledPlan, gradient.GradientPlan):
@@ -206,6 +245,18 @@ class _CompiledLaunch(NormalizationLaunch):
         """Computes y or dx, from the coefficients."""
         assert self._compute is not None
         self._compute(0)
+
+    def without_numpy(self, kernel: Function, epsilon: float) -> Launch:
+        """Computes the coefficients, and y from them."""
+        assert self._compute is not None
+        values: dict[str, Any] = {"tiles": 1, "groups": self._extents[1], "epsilon": epsilon}
+        for role in STATISTICS:
+            array = self.tensors[role]
+            steps = array.strides if self._is_rows else (0, 0, *array.strides)[-3:]
+            values |= {role: array.ctypes.data, f"{role}_step": steps[1]}
+        values |= {name: self.statistics[name].ctypes.data for name in ("centre", "factor", "offset")}
+        parameters = CoefficientParameters.make(values)
+        return in_order([TaskLaunch(kernel, parameters.ctypes.data, 1, parameters), self._compute])
 
     def total(self, block: Block) -> Array:
         sums, (outer, groups, *_) = self.statistics["sums"], self._extents
