@@ -1,4 +1,4 @@
-"""Products of FLOAT16 that have no kernels of their own, such as those with most fused functions: computed on copies in FLOAT32.
+"""Products to FLOAT16 that have no kernels of their own, such as those with most fused functions: computed on copies in FLOAT32.
 
 The fused function reads the sums before they are rounded, as the definition does, and writes the rounded results.
 """
@@ -49,17 +49,21 @@ class WidePlan(Plan):
     """A product of FLOAT16 by the plan of the same product of FLOAT32.
 
     Args:
-        desc: a checked desc whose tensors are of FLOAT16.
+        desc: a checked desc whose output is of FLOAT16; all inputs are, or some are integers, which stay as they are.
     """
 
     def __init__(self, desc: Any) -> None:
-        self._tensors: Mapping[str, TensorDesc] = desc.tensors()
-        wide = {place: _widened(tensor) for place, tensor in self._tensors.items()}
-        self._product = best_plan(desc.replace(**wide, fused_activation=None))
+        tensors: Mapping[str, TensorDesc] = {
+            place: tensor for place, tensor in desc.tensors().items() if tensor.data_type is DataType.FLOAT16
+        }
+        wide = {place: _widened(tensor) for place, tensor in tensors.items()}
+        self._function = getattr(desc, "fused_activation", None)
+        self._product = best_plan(desc.replace(**wide, **({} if self._function is None else {"fused_activation": None})))
+        self._kept = tuple(place for place in desc.tensors() if place not in tensors)
         self.constants = self._product.constants
         self.persistent_size = self._product.persistent_size
         self._epilogue = self._epilogue_of(desc, wide[_OUTPUT])
-        self._conversions = {place: _conversion(place, own, wide[place]) for place, own in self._tensors.items() if place != _OUTPUT}
+        self._conversions = {place: _conversion(place, own, wide[place]) for place, own in tensors.items() if place != _OUTPUT}
         kind = np.dtype(np.float32)
         order = sorted(wide, key=lambda place: place in self.constants)  # the constants are not there in prepared launches
         sizes = [(place, (wide[place].span,), kind) for place in order]
@@ -69,10 +73,9 @@ class WidePlan(Plan):
         self.prepared_temporary_size = prepared.size + max(self._product.prepared_temporary_size, epilogue)
         self.temporary_size = self._own.size + max(self._product.temporary_size, epilogue)
 
-    @staticmethod
-    def _epilogue_of(desc: Any, sums: TensorDesc) -> ElementwisePlan:
+    def _epilogue_of(self, desc: Any, sums: TensorDesc) -> ElementwisePlan:
         """The program that computes the fused function of the sums, or rounds them."""
-        function = desc.fused_activation or ElementWiseIdentityDesc(input_tensor=sums, output_tensor=desc.output_tensor)
+        function = self._function or ElementWiseIdentityDesc(input_tensor=sums, output_tensor=desc.output_tensor)
         program = Program([sums])
         program.add_operator(function.replace(input_tensor=sums, output_tensor=desc.output_tensor), {"input_tensor": 0})
         return ElementwisePlan(program, [("input_tensor", sums)], (_OUTPUT, desc.output_tensor))
@@ -91,12 +94,13 @@ class WidePlan(Plan):
         )
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        memory = {place: np.empty(self._own.arrays[place][1], np.float32) for place in self.constants}
+        memory = {place: np.empty(self._own.arrays[place][1], np.float32) for place in self.constants if place in self._conversions}
         work = [self._convert(place, constants[place], array.ctypes.data) for place, array in memory.items()]
-        packed = in_order([*work, self._product.pack({place: array.ctypes.data for place, array in memory.items()}, persistent)])
+        converted = {place: array.ctypes.data for place, array in memory.items()}
+        packed = in_order([*work, self._product.pack({**constants, **converted}, persistent)])
 
         def launch(stream: int) -> None:
-            assert memory  # the packing reads it
+            _ = memory  # the packing reads it
             packed(stream)
 
         return launch
@@ -107,7 +111,8 @@ class WidePlan(Plan):
             wide = {place: address for place, address in wide.items() if place not in self.constants}
         scratch = temporary + (self._own.size if persistent is None else self._prepared_own_size)
         work = [self._convert(place, tensors[place], address) for place, address in wide.items() if place != _OUTPUT]
-        work.append(self._product.bind(wide, scratch, persistent))
+        kept = {place: tensors[place] for place in self._kept if place in tensors}
+        work.append(self._product.bind({**kept, **wide}, scratch, persistent))
         work.append(self._epilogue.bind({"input_tensor": wide[_OUTPUT], _OUTPUT: tensors[_OUTPUT]}, scratch, None))
         return in_order(work)
 

@@ -21,6 +21,7 @@ from dmlpy.devices.cpu.llvm import imported
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.quantized import convolution, depthwise_planes, linear, matrix
 from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa, Dot, byte_isa_of, host_byte_isa, permutes_bytes
+from dmlpy.devices.cpu.wide import WidePlan
 from tests.support.compiled_plans import run_on
 
 BYTES = ("uint8", "int8")
@@ -389,12 +390,20 @@ def test_other_types_are_computed_by_numpy() -> None:
     reason = "compiled quantization is between FLOAT32 and UINT8 or INT8"
     assert compiled_plan(dml.ElementWiseDequantizeLinearDesc(input_tensor=of_bytes, scale_tensor=half).with_outputs()) == reason
     assert compiled_plan(dml.ElementWiseDequantizeLinearDesc(input_tensor=whole, scale_tensor=scale).with_outputs()) == reason
-    one = dml.TensorDesc(data_type="FLOAT16", sizes=(1, 1))
-    desc = dml.MatrixMultiplyIntegerToFloatDesc(
-        a_tensor=dml.TensorDesc(data_type="UINT8", sizes=(2, 3)),
-        a_scale_tensor=one,
-        b_tensor=dml.TensorDesc(data_type="INT8", sizes=(3, 2)),
-        b_scale_tensor=one,
-        output_tensor=dml.TensorDesc(data_type="FLOAT16", sizes=(2, 2)),
-    )
-    assert compiled_plan(desc) == "compiled products of integers give INT32, FLOAT32, UINT8 or INT8"
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_products_in_halves(prepared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results of FLOAT32 from the same scales and biases, rounded."""
+    rng = np.random.default_rng(10)
+    arrays = {"a_tensor": extreme(rng, "uint8", 2, 5, 37), "b_tensor": extreme(rng, "int8", 2, 37, 19)}
+    numbers = {"a_scale_tensor": (1, 1, 1), "b_scale_tensor": (1, 1, 19), "bias_tensor": (2, 5, 19)}
+    found = []
+    for kind in ("float16", "float32"):
+        given = arrays | {name: np.random.default_rng(1).uniform(0.01, 0.5, sizes).astype(np.float16) for name, sizes in numbers.items()}
+        given = {name: array.astype(kind) if name in numbers else array for name, array in given.items()}
+        tensors = {name: tensor(array) for name, array in given.items()}
+        desc = dml.MatrixMultiplyIntegerToFloatDesc(**tensors, output_tensor=dml.TensorDesc(data_type=kind.upper(), sizes=(2, 5, 19)))
+        assert isinstance(compiled_plan(desc), WidePlan) == (kind == "float16")
+        found.append(run_on(1, matrix, desc, given, monkeypatch, prepared=prepared))
+    np.testing.assert_array_equal(found[0], found[1].astype(np.float16))

@@ -34,22 +34,26 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.linear import DynamicPlan, Element, ElementsPlan
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
     from dmlpy.devices.cpu.quantized.pooling import QuantizedAveragePoolingPlan
+    from dmlpy.devices.cpu.wide import WidePlan
 
 _BYTES = {DataType.UINT8, DataType.INT8}
 
 
 @plan(MatrixMultiplyIntegerDesc, MatrixMultiplyIntegerToFloatDesc, QuantizedLinearMatrixMultiplyDesc)
-def byte_product_plan(desc: QuantizedProductDesc) -> ByteProductPlan | str:
+def byte_product_plan(desc: QuantizedProductDesc) -> ByteProductPlan | WidePlan | str:
     """The plan of a product of matrices, or the reason why there is none."""
+    from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
     from dmlpy.devices.cpu.quantized.products import MOST_TERMS
 
     if not {desc.a_tensor.data_type, desc.b_tensor.data_type} <= _BYTES:
         return "compiled products of integers are of UINT8 and INT8"
-    if desc.tensors()["output_tensor"].data_type is DataType.FLOAT16:
-        return "compiled products of integers give INT32, FLOAT32, UINT8 or INT8"
     if desc.a_tensor.sizes[-1] > MOST_TERMS and not isinstance(desc, MatrixMultiplyIntegerDesc):
         return f"a sum of more than {MOST_TERMS} products may not fit in 32 bits"
+    if desc.tensors()["output_tensor"].data_type is DataType.FLOAT16:
+        from dmlpy.devices.cpu.wide import WidePlan
+
+        return refusal_of({DataType.FLOAT16}) or WidePlan(desc)
     return ByteProductPlan(desc)
 
 
