@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import declared, unpacked
+from dmlpy.devices.cpu.compiler.code import allocated, declared, unpacked
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, copy_bytes, integers, load, quad_at, set_byte, set_quad, store
 from dmlpy.devices.cpu.quantized.parameters import Output, RowTerms, TermParameters
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, float_at, repeated_index, set_float, set_integer, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_count, float_at, repeated_index, set_float, set_integer, simd_of, struct_view
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
@@ -26,6 +26,8 @@ _DOUBLE, _BYTE = ir.DoubleType(), ir.IntType(8)
 TIE_MARGIN = 2.0**-12
 """No quotient of magnitude up to 640 is off by more in float32: five roundings, each by a factor of up to 1 + 2^-24. What is larger is
 beyond every type, whatever the zero point is."""
+_VECTORS = 4
+"""Vectors of results of a row that are written at once, at most: a mask of 64 bits has a bit for each lane."""
 LEAST_FACTOR, LARGEST_FACTOR = 2.0**-60, 2.0**60
 """Factors whose products have the precision of float32."""
 
@@ -70,53 +72,70 @@ def wrapped(value: Any) -> Any:
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
-def _whole_sums(
-    builder: Any, isa: ByteIsa, of_filters: bool, total: Any, first: Any, second: Any, column_first: Any, column_second: Any
-) -> Any:
-    """The sums with both products added. Of filters the column's first term is 1, and most have no second term."""
+def _whole_sums(builder: Any, isa: ByteIsa, of_filters: bool, total: Any, first: Any, second: Any, columns: tuple[Any, Any]) -> Any:
+    """The sums with both products added. Of filters the column's first term is 1, and `add_seconds` has added the second product."""
     sums, of_row = load(builder, isa, total), repeated_index(builder, first, isa.lanes)
-    if not of_filters:
-        sums = builder.add(sums, builder.mul(of_row, load(builder, isa, column_first)))
-        return builder.add(sums, builder.mul(repeated_index(builder, second, isa.lanes), load(builder, isa, column_second)))
-    sums, before = builder.add(sums, of_row), builder.block
-    with builder.if_then(builder.icmp_signed("!=", second, ADDRESS(0)), likely=False):
-        product = builder.mul(repeated_index(builder, second, isa.lanes), load(builder, isa, column_second))
-        with_second, there = builder.add(sums, product), builder.block
-    found = builder.phi(sums.type)
-    found.add_incoming(sums, before)
-    found.add_incoming(with_second, there)
-    return found
+    if of_filters:
+        return builder.add(sums, of_row)
+    sums = builder.add(sums, builder.mul(of_row, load(builder, isa, columns[0])))
+    return builder.add(sums, builder.mul(repeated_index(builder, second, isa.lanes), load(builder, isa, columns[1])))
+
+
+@cache
+def _add_seconds(isa: ByteIsa) -> Any:
+    """The intrinsic that adds a number times a vector of the columns' second terms to a vector of sums."""
+
+    @intrinsic
+    def add(total: Any, second: Any, column_second: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            total, second, column_second = arguments
+            product = builder.mul(repeated_index(builder, second, isa.lanes), load(builder, isa, column_second))
+            store(builder, builder.add(load(builder, isa, total), product), total)
+
+        return types.void(*[types.int64] * 3), generate
+
+    return add
 
 
 @cache
 def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
-    """The intrinsic that writes a vector of quantized results; returns the mask of those that may be wrong."""
-    simd = simd_of(isa.floats)
+    """The intrinsic that writes 1 to `_VECTORS` vectors of quantized results; returns the mask of those that may be wrong."""
+    simd, size = simd_of(isa.floats), isa.lanes * 4
 
     @intrinsic
-    def quantize(total: Any, first: Any, second: Any, factor: Any, columns: Any, low: Any, high: Any, zero_point: Any, target: Any) -> Any:
+    def quantize(
+        count: Any, total: Any, first: Any, second: Any, factor: Any, columns: Any, low: Any, high: Any, zero_point: Any, target: Any
+    ) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
-            total, first, second, factor, columns, low, high, zero_point, target = arguments
-            of_first, of_second, factors = unpacked(builder, columns)
-            sums = _whole_sums(builder, isa, of_filters, total, first, second, of_first, of_second)
+            count, total, first, second, factor, columns, low, high, zero_point, target = arguments
+            of_columns = unpacked(builder, columns)
             factor = simd.repeated(builder, builder.fptrunc(factor, FLOAT))
-            factor = factor if of_filters else builder.fmul(factor, simd.value_of(builder, factors))
-            steps = builder.fmul(builder.sitofp(sums, simd.llvm_type), factor)
             # Limits are whole numbers: what is beyond them is as sure as they are.
-            limits = (builder.sitofp(builder.sub(limit, zero_point), FLOAT) for limit in (low, high))
-            steps = simd.clipped(builder, steps, *(simd.repeated(builder, limit) for limit in limits))
+            limits = [simd.repeated(builder, builder.sitofp(builder.sub(limit, zero_point), FLOAT)) for limit in (low, high)]
+            zero_points = repeated_index(builder, zero_point, isa.lanes)
             kind = ir.FunctionType(simd.llvm_type, [simd.llvm_type])
             rounded, magnitude = (declared(builder.module, kind, f"llvm.{name}.v{isa.lanes}f32") for name in ("rint", "fabs"))
-            whole = builder.call(rounded, [steps])
-            off = builder.call(magnitude, [builder.fsub(steps, whole)])
-            unsure = builder.fcmp_unordered(">=", off, simd.all(0.5 - TIE_MARGIN))
-            values = builder.add(builder.fptosi(whole, integers(isa)), repeated_index(builder, zero_point, isa.lanes))
-            store(builder, builder.trunc(values, ir.VectorType(_BYTE, isa.lanes)), target)
-            return builder.zext(builder.bitcast(unsure, ir.IntType(isa.lanes)), ADDRESS)
+            mask = allocated(builder, ADDRESS)
+            for number in each_count(builder, count, _VECTORS):
+                found = ADDRESS(0)
+                for vector in range(number):
+                    of_first, of_second, factors = (builder.add(address, ADDRESS(vector * size)) for address in of_columns)
+                    at = builder.add(total, ADDRESS(vector * size))
+                    sums = _whole_sums(builder, isa, of_filters, at, first, second, (of_first, of_second))
+                    own = factor if of_filters else builder.fmul(factor, simd.value_of(builder, factors))
+                    steps = simd.clipped(builder, builder.fmul(builder.sitofp(sums, simd.llvm_type), own), *limits)
+                    whole = builder.call(rounded, [steps])
+                    off = builder.call(magnitude, [builder.fsub(steps, whole)])
+                    unsure = builder.bitcast(builder.fcmp_unordered(">=", off, simd.all(0.5 - TIE_MARGIN)), ir.IntType(isa.lanes))
+                    found = builder.or_(found, builder.shl(builder.zext(unsure, ADDRESS), ADDRESS(vector * isa.lanes)))
+                    values = builder.add(builder.fptosi(whole, integers(isa)), zero_points)
+                    place = builder.add(target, ADDRESS(vector * isa.lanes))
+                    store(builder, builder.trunc(values, ir.VectorType(_BYTE, isa.lanes)), place)
+                builder.store(found, mask)
+            return builder.load(mask)
 
-        three = types.UniTuple(types.int64, 3)
-        integer = types.int64
-        return integer(integer, integer, integer, types.float64, three, integer, integer, integer, integer), generate
+        three, integer = types.UniTuple(types.int64, 3), types.int64
+        return integer(integer, integer, integer, integer, types.float64, three, integer, integer, integer, integer), generate
 
     return quantize
 
@@ -129,7 +148,8 @@ def _complete(of_filters: bool, isa: ByteIsa) -> Any:
     def complete(total: Any, first: Any, second: Any, columns: Any, target: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             total, first, second, columns, target = arguments
-            store(builder, _whole_sums(builder, isa, of_filters, total, first, second, *unpacked(builder, columns)), target)
+            of_first, of_second = unpacked(builder, columns)
+            store(builder, _whole_sums(builder, isa, of_filters, total, first, second, (of_first, of_second)), target)
 
         return types.void(*[types.int64] * 3, types.UniTuple(types.int64, 2), types.int64), generate
 
@@ -147,7 +167,7 @@ def _dequantize(of_filters: bool, isa: ByteIsa) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             total, first, second, scale, columns, bias, target = arguments
             of_first, of_second, scales = unpacked(builder, columns)
-            values = builder.sitofp(_whole_sums(builder, isa, of_filters, total, first, second, of_first, of_second), doubles)
+            values = builder.sitofp(_whole_sums(builder, isa, of_filters, total, first, second, (of_first, of_second)), doubles)
             none = ir.Constant(doubles, ir.Undefined)
             scale = builder.insert_element(none, scale, ir.Constant(INDEX, 0))
             scale = builder.shuffle_vector(scale, none, ir.Constant(integers(isa), [0] * isa.lanes))
@@ -165,8 +185,9 @@ def _dequantize(of_filters: bool, isa: ByteIsa) -> Any:
 def row_results(output: Output, of_filters: bool, isa: ByteIsa) -> Any:
     """The kernel `finish(p, row, second, total, columns, count, bias, target)`, which writes results of a row side by side.
 
-    Its arguments are the product's parameters, the address of the `RowTerms`, the second term, the addresses of the sums and of the
-    columns' terms (first, second, factor, scale), the number of vectors, the address of as many biases (FLOAT32 only), and the target.
+    Its arguments are the product's parameters, the address of the `RowTerms`, the second term, the addresses of the sums, which it may
+    change, and of the columns' terms (first, second, factor, scale), the number of vectors, 1 to `_VECTORS`, the address of as many biases
+    (FLOAT32 only), and the target.
 
     Args:
         output: what becomes of the sums.
@@ -175,6 +196,7 @@ def row_results(output: Output, of_filters: bool, isa: ByteIsa) -> Any:
     """
     lanes, size = isa.lanes, isa.lanes * 4
     quantize, complete, dequantize = (make(of_filters, isa) for make in (_quantize, _complete, _dequantize))
+    add_seconds = _add_seconds(isa)
     keeps_sums, is_float = output is Output.INT32, output is Output.FLOAT32
 
     @jit
@@ -190,22 +212,26 @@ def row_results(output: Output, of_filters: bool, isa: ByteIsa) -> Any:
         r = row_terms_at(row)
         # In variables: what is written might be the terms, for all that LLVM knows.
         of_row, factor_of_row, zero_point, low, high = r.first, r.factor, r.zero_point, p.low, p.high
+        if of_filters and second != 0:
+            for vector in range(count):
+                add_seconds(total + vector * size, second, columns[1] + vector * size)
+            second = 0
+        if not keeps_sums and not is_float:
+            own_columns = columns[0], columns[1], columns[2]
+            unsure = quantize(count, total, of_row, second, factor_of_row, own_columns, low, high, zero_point, target)
+            for index in range(count * lanes if unsure != 0 else 0):
+                if unsure >> index & 1:
+                    four = index * 4
+                    own = columns[0] + four, columns[1] + four, columns[2] + four, columns[3] + index * 8
+                    correct(p, r, second, total + four, own, target + index)
+            return
         for vector in range(count):
             at, first, of_second = total + vector * size, columns[0] + vector * size, columns[1] + vector * size
             if keeps_sums:
                 complete(at, of_row, second, (first, of_second), target + vector * size)
-            elif is_float:
+            else:
                 scale = columns[3] + vector * size * 2
                 dequantize(at, of_row, second, r.scale, (first, of_second, scale), bias + vector * size, target + vector * size)
-            else:
-                factor, to = columns[2] + vector * size, target + vector * lanes
-                unsure = quantize(at, of_row, second, factor_of_row, (first, of_second, factor), low, high, zero_point, to)
-                if unsure != 0:
-                    for lane in range(lanes):
-                        if unsure >> lane & 1:
-                            four = lane * 4
-                            own = first + four, of_second + four, factor + four, columns[3] + (vector * lanes + lane) * 8
-                            correct(p, r, second, at + four, own, to + lane)
 
     return finish
 
