@@ -74,10 +74,20 @@ def multiplies_bfloat16() -> bool:
     return bool(features.get("avx512f") and features.get("avx512bf16"))
 
 
+def storage_of(data_type: DataType) -> Storage:
+    """How kernels read and write tensors of a type of floats."""
+    return _STORAGES[data_type]
+
+
+def have_one_storage(types: Set[DataType]) -> bool:
+    """Whether these are one type, of floats that kernels read and write."""
+    return len(types) == 1 and not types.isdisjoint(_STORAGES)
+
+
 @cache
 def scales_by_powers_of_two() -> bool:
     """Whether this machine has an instruction that multiplies floats by powers of two, on the registers of `host_isa`."""
-    return bool(imported("llvmlite.binding").get_host_cpu_features().get("avx512f"))
+    return bool(host_processor().features.get("avx512f"))
 
 
 def refusal_of(types: Collection[DataType]) -> str | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType, IsInfinityMode
 from dmlpy.devices.cpu.elementwise.few_plan import LOGIC, few_plan
+from dmlpy.devices.cpu.elementwise.many_plan import BITS, many_plan
 from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
@@ -17,11 +18,12 @@ from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
+    from dmlpy.devices.cpu.elementwise.many_plan import ManyPlan
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
     from dmlpy.devices.cpu.movement.plan import ClassesPlan, CopyPlan
 
 
-def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan | str:
+def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan | ManyPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
@@ -29,7 +31,7 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan
         return copy_plan(desc, "identity_copies")
     reason = why_untranslated(desc)
     if reason is not None:
-        return few_plan(desc) or reason
+        return few_plan(desc) or many_plan(desc) or reason
     (output,) = (slot for slot in desc.output_slots() if slot.tensor is not None)
     assert output.tensor is not None  # it was just found
     inputs = [(slot.place, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
@@ -38,7 +40,7 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan
     return ElementwisePlan(program, inputs, (output.place, output.tensor))
 
 
-plan(*OPERATORS, *LOGIC, derived=False)(elementwise_plan)
+plan(*OPERATORS, *LOGIC, *BITS, derived=False)(elementwise_plan)
 
 
 @plan(ElementWiseIsNaNDesc, ElementWiseIsInfinityDesc)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.compiler.functions import jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.load_store import half_at
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
+from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.normalization.plan import CoefficientParameters
-from dmlpy.devices.cpu.simd import float_at, set_float, struct_view
+from dmlpy.devices.cpu.simd import set_float, struct_view
 from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE
 
 if TYPE_CHECKING:
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 _INFINITY = math.inf
 
 
-def build_coefficients(halves: bool) -> TaskBody:
+def build_coefficients(stored: Storage, isa: Isa) -> TaskBody:
     """Builds the computation of the coefficients, to be compiled. It runs on one thread.
 
     Args:
-        halves: whether the statistics are of FLOAT16.
+        stored: the type of the statistics in memory.
+        isa: the instruction set that it is compiled for.
     """
-    parameters_at, number_at = struct_view(CoefficientParameters), half_at if halves else float_at
+    parameters_at, number_at = struct_view(CoefficientParameters), load_store_of(stored, isa).load_one
 
     @jit
     def element(address: Any, step: Any, group: Any) -> Any:

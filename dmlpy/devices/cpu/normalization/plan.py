@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.isa import host_isa, refusal_of
+from dmlpy.devices.cpu.isa import host_isa, refusal_of, storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -99,7 +98,7 @@ RESULTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_results", 5)
 """y or dx. The choices are those of `SUMS`."""
 
 COEFFICIENTS = Kernel("dmlpy.devices.cpu.normalization.coefficient_kernels:build_coefficients", 5)
-"""The coefficients of y from known statistics: whether these are of FLOAT16."""
+"""The coefficients of y from known statistics: the type of these, and the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 17
 """Entries that are worth waking another thread for."""
@@ -190,7 +189,7 @@ class CompiledForwardPlan(_CompiledPlan, forward.ForwardPlan):
         types = {operands[role].data_type for role in STATISTICS if role in operands}
         if operands.keys() - {"x", "add", "y"} != set(STATISTICS) or len(types) > 1 or refusal_of(types) or "y" not in operands:
             return None
-        return None if self._geometry.training else COEFFICIENTS(types == {DataType.FLOAT16})
+        return None if self._geometry.training else COEFFICIENTS(storage_of(*types), host_isa())
 
     def load(self) -> None:
         super().load()

@@ -70,12 +70,11 @@ def byte_isa_of(features: Mapping[str, bool], machine: str) -> ByteIsa:
 @cache
 def host_byte_isa() -> ByteIsa:
     """The instruction set of this machine."""
-    binding = imported("llvmlite.binding")
-    return byte_isa_of(binding.get_host_cpu_features(), platform.machine().lower())
+    return byte_isa_of(host_processor().features, platform.machine().lower())
 
 
 @cache
 def permutes_bytes() -> bool:
     """Whether this machine takes the bytes of a register of 512 bits from any places of one or two others."""
-    features = imported("llvmlite.binding").get_host_cpu_features()
+    features = host_processor().features
     return bool(features.get("avx512vbmi") and features.get("avx512bw"))

@@ -1,0 +1,131 @@
+"""The compiled functions of many elements: vectors, then what is left one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic
+from dmlpy.devices.cpu.elementwise.many_plan import Function, ManyParameters
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.simd import struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_UNARY = frozenset({Function.BIT_NOT, Function.MAGNITUDE, Function.NEGATIVE, Function.SIGN, Function.RELU, Function.NOT})
+
+
+def _type_of(dtype: np.dtype[Any], lanes: int) -> Any:
+    if dtype.kind == "f":
+        return ir.VectorType(ir.HalfType() if dtype.itemsize < FLOAT_BYTES else ir.FloatType(), lanes)
+    return ir.VectorType(ir.IntType(8 * dtype.itemsize), lanes)
+
+
+def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any) -> Any:
+    """A function of vectors; of truth values and comparisons the mask."""
+    signed, kind = of.kind != "u", x.type
+
+    def all_of(value: int) -> Any:
+        return ir.Constant(kind, [value] * kind.count)
+
+    def compared(sign: str, left: Any, right: Any) -> Any:
+        if of.kind == "f":
+            return builder.fcmp_ordered(sign, left, right)
+        return (builder.icmp_signed if signed else builder.icmp_unsigned)(sign, left, right)
+
+    zero = None if of.kind == "f" else all_of(0)
+    match function:
+        case Function.BIT_AND:
+            return builder.and_(x, y)
+        case Function.BIT_OR:
+            return builder.or_(x, y)
+        case Function.BIT_XOR:
+            return builder.xor(x, y)
+        case Function.BIT_NOT:
+            return builder.not_(x)
+        case Function.SHIFT_LEFT | Function.SHIFT_RIGHT:
+            fits = builder.icmp_unsigned("<", y, all_of(8 * of.itemsize))
+            shifted = (builder.shl if function is Function.SHIFT_LEFT else builder.lshr)(x, builder.select(fits, y, zero))
+            return builder.select(fits, shifted, zero)
+        case Function.LEAST:
+            return builder.select(compared("<", y, x), y, x)
+        case Function.LARGEST:
+            return builder.select(compared("<", x, y), y, x)
+        case Function.MAGNITUDE:
+            return builder.select(compared("<", x, zero), builder.sub(zero, x), x)
+        case Function.NEGATIVE:
+            return builder.sub(zero, x)
+        case Function.SIGN:
+            above = builder.zext(compared(">", x, zero), kind)
+            return builder.sub(above, builder.zext(compared("<", x, zero), kind))
+        case Function.RELU:
+            return builder.select(compared("<", x, zero), zero, x)
+        case Function.RELU_GRADIENT:
+            return builder.select(compared(">", x, zero), y, zero)
+        case Function.NOT:
+            return builder.icmp_signed("==", x, zero)
+        case Function.AND | Function.OR | Function.XOR:
+            truths = [builder.icmp_signed("!=", value, zero) for value in (x, y)]
+            return {Function.AND: builder.and_, Function.OR: builder.or_, Function.XOR: builder.xor}[function](*truths)
+        case _:
+            return compared({Function.EQUAL: "==", Function.LESS: "<", Function.LESS_OR_EQUAL: "<="}[function], x, y)
+
+
+def _step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) -> Any:
+    """The intrinsic `compute(y, a, b)` on as many elements at addresses."""
+    source, target = _type_of(of, lanes), _type_of(to, lanes)
+
+    @intrinsic
+    def compute(y: Any, a: Any, b: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            y, *operands = arguments
+
+            def load(address: Any) -> Any:
+                value = builder.load(builder.inttoptr(address, source.as_pointer()), align=of.itemsize)
+                return builder.fpext(value, ir.VectorType(ir.FloatType(), lanes)) if source.element == ir.HalfType() else value
+
+            x = load(operands[0])
+            found = _result(builder, function, of, x, x if function in _UNARY else load(operands[1]))
+            if found.type != target:  # a mask
+                found = builder.zext(found, target)
+            builder.store(found, builder.inttoptr(y, target.as_pointer()), align=to.itemsize)
+
+        return types.void(*[types.int64] * 3), generate
+
+    return compute
+
+
+def build_many(function: Function, source: str, target: str, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a function, to be compiled.
+
+    Args:
+        function: the function.
+        source: NumPy's name of the operands' type.
+        target: that of the results' type.
+        isa: the instruction set that it is compiled for.
+    """
+    of, to = np.dtype(source), np.dtype(target)
+    of_size, to_size = of.itemsize, to.itemsize
+    lanes = isa.lanes * FLOAT_BYTES // max(of_size, to_size)
+    many, one, parameters_at = _step(function, of, to, lanes), _step(function, of, to, 1), struct_view(ManyParameters)
+
+    def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p, finished = parameters_at(parameters), 0
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
+            first, last, y, a, b = p.count * tile // p.tiles, p.count * (tile + 1) // p.tiles, p.y, p.a, p.b
+            whole = first + (last - first) // lanes * lanes
+            for at in range(first, whole, lanes):
+                many(y + at * to_size, a + at * of_size, b + at * of_size)
+            for at in range(whole, last):
+                one(y + at * to_size, a + at * of_size, b + at * of_size)
+            finished += 1
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+
+    return compute
