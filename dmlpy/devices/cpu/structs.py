@@ -216,6 +216,13 @@ class StagedParameters(KernelStruct):
     steal_timeout: Count = field("nanoseconds that a thread waits before it computes a tile again that another has acquired")
 
 
+class ConcurrentParameters(StagedParameters):
+    """The parameters of `thread_pool_kernels.build_concurrent_task`."""
+
+    tasks: Count = field("how many tasks run at the same time")
+    entries: Address = field("two integers for each: the addresses of its function and of the function's parameters")
+
+
 class CountedParameters(KernelStruct):
     """The state that `thread_pool_kernels.first_tile` and `next_tile` read and write."""
 

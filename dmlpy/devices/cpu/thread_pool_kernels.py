@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.runtime_kernels import add_integer, exchange_integer, indirect_call, nanoseconds, wait_between
-from dmlpy.devices.cpu.simd import integer_at, set_integer
+from dmlpy.devices.cpu.simd import integer_at, set_integer, struct_view
+from dmlpy.devices.cpu.structs import ConcurrentParameters
 from dmlpy.devices.cpu.thread_pool import ACTIVE_WORKERS, CURRENT_STAGE, EPOCH, TILE_STATE_SIZE, TILE_STATES
 
 if TYPE_CHECKING:
@@ -265,6 +266,37 @@ def build_fused_launch() -> TaskBody:
     return launch
 
 
+def build_concurrent_task() -> Callable[..., int]:
+    """The task of a fused launch that runs others at the same time, each on one thread, as tiles of one stage, to be compiled.
+
+    Each is begun by one thread only, since it may write where it reads, and nobody computes it again.
+    """
+    parameters_at = struct_view(ConcurrentParameters)
+
+    def concurrent(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any) -> Any:
+        p, stage = parameters_at(parameters), stage + 1
+        for turn in range(p.tasks):
+            task = (thread + turn) % p.tasks
+            if threads == 1 or _begins(sync, stage, task):
+                _call_body(integer_at(p.entries + 16 * task), (integer_at(p.entries + 16 * task + 8), 0, 1, 0, 0))
+                publish(sync, threads, stage, task)
+        if threads > 1:
+            acquire(p, sync, thread, threads, stage, p.tasks, NOTHING)  # which waits for the others
+        return stage
+
+    return concurrent
+
+
+@jit
+def _begins(sync: Any, stage: Any, tile: Any) -> Any:
+    """Whether this thread, and no other one, begins a tile."""
+    if integer_at(sync + CURRENT_STAGE) > stage:
+        return False
+    state = sync + TILE_STATES + TILE_STATE_SIZE * tile
+    found = integer_at(state)
+    return found < stage and exchange_integer(state, found, stage) == found
+
+
 def build_batched_launch() -> TaskBody:
     """The body of a batched launch, to be compiled.
 
@@ -299,22 +331,3 @@ def build_relocation() -> Callable[..., None]:
             set_integer(integer_at(entry), integer_at(memories + 8 * integer_at(entry + 8)) + integer_at(entry + 16))
 
     return relocate
-
-
-def build_concurrent_launch() -> TaskBody:
-    """The body that runs other bodies at the same time, each on one thread, to be compiled.
-
-    Its parameters, after the two of counted tiles, are the number of these bodies, then for each the addresses of the function and of its
-    parameters.
-    """
-
-    def concurrent(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        count, finished = integer_at(parameters + 16), 0
-        tile = first_tile(parameters, count, thread, threads, sync, epoch)
-        while tile < count:
-            _call_body(integer_at(parameters + 24 + 16 * tile), (integer_at(parameters + 32 + 16 * tile), 0, 1, 0, 0))
-            finished += 1
-            tile = next_tile(parameters, tile, count, threads, epoch)
-        wait_for_all_tiles(parameters, finished, count, thread, threads)
-
-    return concurrent

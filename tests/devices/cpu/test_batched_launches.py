@@ -21,10 +21,10 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 
 from dmlpy.devices.cpu.launches import BatchedLaunch, BatchedLaunches
 from dmlpy.devices.cpu.matrix import plan as products
-from dmlpy.devices.cpu.recurrent.schedule import CONCURRENT_LAUNCH
 from dmlpy.devices.cpu.reduction import plan as reductions
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, ThreadPool
 from dmlpy.devices.plan import in_order
+from tests.support.concurrent_launch import CONCURRENT_LAUNCH
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

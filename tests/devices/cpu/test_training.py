@@ -162,7 +162,9 @@ def test_blocks_and_threads(cell: str, variant: dict[str, Any], skips: dict[str,
     for threads in (1, 2, 3):
         share_among(threads, monkeypatch)
         back = backward(run, np.random.default_rng(4))
-        assert "5 of 13 steps at a time" in GradientPlan(back.desc).describe()
+        described = GradientPlan(back.desc).describe()
+        assert "5 of 13 steps at a time" in described
+        assert ("both at once" in described) == (threads == 2 and "dropout of x" not in described)
         CPU.check_forward(run)
         outputs = {name: placed.elements.copy() for name, placed in run.outputs.items()}
         found.append(outputs | back.check(f"{threads} threads: "))

@@ -18,10 +18,9 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 
 from dmlpy.devices.cpu import launches
 from dmlpy.devices.cpu.recurrent import plan as layer
-from dmlpy.devices.cpu.recurrent import schedule
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from dmlpy.devices.cpu.recurrent.schedule import CONCURRENT_LAUNCH
 from dmlpy.devices.cpu.thread_pool import ThreadPool
+from tests.support.concurrent_launch import CONCURRENT_LAUNCH
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +37,7 @@ def test_time_loops_sleep_while_one_is_held_back(cell: str, flags: dict[str, Any
     """The first thread does again what another has begun and does not finish."""
     run = build(cell, np.random.default_rng(2), t=7, b=5, i=5, h=35, **flags)
     pool = StalledWorker(caller=caller)
-    for module in (launches, schedule):
-        monkeypatch.setattr(module, "shared_pool", lambda: pool)
+    monkeypatch.setattr(launches, "shared_pool", lambda: pool)
     run.launch(RecurrentPlan(run.desc))
     run.check(exact(run.desc, run.arrays))
     assert max(pool.cpu_s) < MOST_S

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +29,22 @@ from dmlpy.devices.cpu.recurrent.parameters import (
     count_gradient_stages,
     names_of,
 )
-from dmlpy.devices.cpu.recurrent.plan import described_options, has_second_stage, make_launch, step_threads
+from dmlpy.devices.cpu.recurrent.plan import (
+    are_concurrent,
+    described_options,
+    described_order,
+    has_second_stage,
+    make_launch,
+    step_threads,
+)
 from dmlpy.devices.cpu.recurrent.rows import ADDRESSES, CLEARING, ROWS, ActiveRows, selects
-from dmlpy.devices.cpu.recurrent.schedule import recurrence_steal_timeout, tile_groups, tile_size
+from dmlpy.devices.cpu.recurrent.schedule import (
+    CONCURRENT_TASK,
+    concurrent_task,
+    recurrence_steal_timeout,
+    tile_groups,
+    tile_size,
+)
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads
 
@@ -58,6 +71,34 @@ _BLOCK_ROWS = 2048
 """Rows (steps times batch) that one block's products sum over, at most, unless one step has more."""
 
 
+class _Round(NamedTuple):
+    """The work of a direction on a block of steps.
+
+    Attributes:
+        before: launches that precede the time loop.
+        packing: the packing of the first block's weights.
+        parameters: the parameters of the time loop.
+        stages: its stages.
+        sums: the products after it.
+        after: the work after those.
+    """
+
+    before: Sequence[Work]
+    packing: Sequence[Work]
+    parameters: Array
+    stages: int
+    sums: Sequence[Task]
+    after: Sequence[HostCall]
+
+
+class _Direction(NamedTuple):
+    """The work of a direction: before the first block, on the blocks, and after the last one."""
+
+    begin: Sequence[HostCall]
+    rounds: Sequence[_Round]
+    end: Sequence[HostCall]
+
+
 class GradientPlan(PlanWithoutConstants):
     """The gradient of RNN, LSTM or GRU by compiled time loops.
 
@@ -76,19 +117,26 @@ class GradientPlan(PlanWithoutConstants):
         # This does not depend on the threads: panels of one block sum a single sample in another order.
         self._panel = VECTORS if min(self._blocks, self._entry_blocks) > 1 else 1
         self._panels, self._entry_panels = (-(-blocks // self._panel) for blocks in (self._blocks, self._entry_blocks))
-        self._groups = tile_groups(sizes, self._blocks, self._threads, self._isa)
+        self._selects = selects(self._tensors)
         blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
         self._block_steps = -(-sizes.seq_length // min(blocks, sizes.seq_length))
-        self._selects = selects(self._tensors)
-        self._product_threads = max(available_threads(), self._threads)
+        # With dropout of x a block's input gradient is a sum of several products, whose order must not depend on the threads.
+        in_any_order = self._block_steps == sizes.seq_length or "input_dropout_tensor" not in self._tensors
+        self._concurrent = in_any_order and are_concurrent(sizes, self._threads)
+        self._product_threads = max(available_threads(), 2 if self._concurrent else self._threads)
+        if self._concurrent:
+            self._threads = 1
+        self._groups = tile_groups(sizes, self._blocks, self._threads, self._isa)
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
-        self.temporary_size = self._scratch.size
+        self.temporary_size = self._scratch.size * (2 if self._concurrent else 1)
 
     def load(self) -> None:
         for direction in range(self._sizes.num_directions):
             self._addresses(direction)
         GRADIENT_TIME_LOOP()
         FUSED_LAUNCH()
+        if self._concurrent:
+            CONCURRENT_TASK()
         PACKING(self._isa)
         if self._selects:
             ROWS()
@@ -111,9 +159,10 @@ class GradientPlan(PlanWithoutConstants):
         names = ("input", "weight", "recurrence", "bias", "projection")
         products = [name for name in names if f"{name}_gradient_tensor" in self._tensors]
         summed = f"gradients of {', '.join(products)}: products of" if products else "no product over"
+        order = described_order(self._threads, concurrent=self._concurrent)
         return "\n".join(
             [
-                f"LLVM, float32 arithmetic; {sizes.num_directions} direction(s), one after the other; {self._threads} thread(s)",
+                f"LLVM, float32 arithmetic; {sizes.num_directions} direction(s), {order}",
                 f"step: blocks of {self._isa.lanes} units, {self._panel} at a time, of up to "
                 f"{self._isa.columns(self._panel)} samples in registers, {self._blocks} block(s)",
                 f"{summed} {self._block_steps} of {sizes.seq_length} steps at a time",
@@ -127,11 +176,47 @@ class GradientPlan(PlanWithoutConstants):
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes, strides and types."""
-        sizes, scratch = self._sizes, self._scratch.arrays_at(temporary)
+        directions = [
+            self._direction(direction, arrays, scratch) for direction, scratch in enumerate(self._scratch_of_directions(temporary))
+        ]
+        together = [directions] if self._concurrent else [[direction] for direction in directions]
         work: list[Work] = []
-        for direction in range(sizes.num_directions):
-            work += self._direction(direction, arrays, scratch)
+        for group in together:
+            for direction in group:
+                work += direction.begin
+            for rounds in zip(*(direction.rounds for direction in group), strict=True):
+                work += self._rounds(rounds)
+            for direction in group:
+                work += direction.end
         return make_launch(work, ignores=True)
+
+    def _rounds(self, rounds: Sequence[_Round]) -> list[Work]:
+        """The work on a block of each direction."""
+        time_loop = GRADIENT_TIME_LOOP.address()
+        work: list[Work] = []
+        for each in rounds:
+            work += each.before
+        for each in rounds:
+            work += each.packing
+        if self._concurrent:
+            work.append(concurrent_task(time_loop, [each.parameters for each in rounds]))
+        else:
+            tiles = prod(self._groups)
+            work += [Task(time_loop, each.parameters.ctypes.data, each.stages, tiles, self._threads, True, each) for each in rounds]
+        for each in rounds:
+            work += each.sums
+        for each in rounds:
+            work += each.after
+        return work
+
+    def _scratch_of_directions(self, temporary: int) -> list[Arrays]:
+        """The scratch of each direction: its own where they run at the same time, but for what their products share."""
+        count = self._sizes.num_directions
+        if not self._concurrent:
+            return [self._scratch.arrays_at(temporary)] * count
+        found = [self._scratch.arrays_at(temporary + direction * self._scratch.size) for direction in range(count)]
+        shared = {name: array for name, array in found[0].items() if name in ("products", "all_input_gradients")}
+        return [scratch | shared for scratch in found]
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, lanes, blocks, cell = self._sizes, self._isa.lanes, self._blocks, self._cell
@@ -166,7 +251,7 @@ class GradientPlan(PlanWithoutConstants):
 
     # the work of a direction
 
-    def _direction(self, direction: int, arrays: Arrays, scratch: Arrays) -> list[Work]:
+    def _direction(self, direction: int, arrays: Arrays, scratch: Arrays) -> _Direction:
         sizes, block = self._sizes, self._block_steps
         backward = direction == 1 or self._desc.direction is RecurrentDirection.BACKWARD
         rows = ActiveRows(sizes.seq_length, sizes.batch_size, arrays, backward, scratch)
@@ -176,26 +261,30 @@ class GradientPlan(PlanWithoutConstants):
         products = RowProducts(self._desc, self._columns, direction, backward, reserve, arrays, scratch, rows, self._product_threads)
         upstream = arrays.get("output_sequence_gradient_tensor")
         starts = range(0, sizes.seq_length, block)
-        time_loop, tiles = GRADIENT_TIME_LOOP.address(), prod(self._groups)
-        work: list[Work] = [rows.update, begin]
-        packing: list[Work] = [pack]
-        for start in starts if backward else reversed(starts):
+        rounds: list[_Round] = []
+        for place, start in enumerate(starts if backward else reversed(starts)):
             stop = min(start + block, sizes.seq_length)
             parameters = copied(fixed)
+            copies: list[Work] = []
             parameters["steps"], parameters["time"] = stop - start, start
             if upstream is not None:
                 given = upstream[start:stop, direction]
                 if "upstream" in scratch:
-                    work.append(partial(np.copyto, scratch["upstream"][: stop - start], given))
+                    copies.append(partial(np.copyto, scratch["upstream"][: stop - start], given))
                     given = scratch["upstream"]
                 parameters["upstream"] = given.ctypes.data - start * given.strides[0]
                 parameters["upstream_step"], parameters["upstream_row"] = given.strides[:2]
             stages = count_gradient_stages(stop - start, two=has_second_stage(self._cell))
-            before, sums, after = products.bound(BlockRows(start, stop), first=bool(packing))
-            of_steps = Task(time_loop, parameters.ctypes.data, stages, tiles, self._threads, True, parameters)
-            work += [*before, *packing, of_steps, *sums, *after]
-            packing.clear()
-        return [*work, end, products.give]
+            adds = self._comes_second(direction, place, len(starts))
+            before, sums, after = products.bound(BlockRows(start, stop), first=place == 0, adds=adds)
+            rounds.append(_Round([*copies, *before], [pack] * (place == 0), parameters, stages, sums, after))
+        return _Direction([rows.update, begin], rounds, [end, products.give])
+
+    def _comes_second(self, direction: int, place: int, blocks: int) -> bool:
+        """Whether the other direction comes before this one to the block at a place in this one's order, which is the other's reversed."""
+        if self._concurrent:
+            return 2 * place + direction >= blocks
+        return direction == 1
 
     def _packing(self, direction: int, arrays: Arrays, scratch: Arrays) -> Work:
         """Copies R, and peepholes and the projection, to blocks of units."""

@@ -79,10 +79,10 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
     if "state_dropout_tensor" in tensors:
         shapes["state_dropout"] = (len(of_state), batch, padded_columns(entries))
     if "input" in given:
-        output, schedule_concurrently = tensors["input_gradient_tensor"], sizes.num_directions == 2
+        output, is_bidirectional = tensors["input_gradient_tensor"], sizes.num_directions == 2
         if not has_rows(output):
             shapes["input_gradient"] = (rows, width)
-        if schedule_concurrently and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
+        if is_bidirectional and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
             # One direction's gradient is stored until the other's is known, so that their sum is rounded once.
             shapes["all_input_gradients"] = (sizes.seq_length, batch, width)
         weights = tensors["weight_tensor"]
@@ -143,8 +143,14 @@ class RowProducts:
         elif "input_gradient_tensor" in arrays:
             self._weights = arrays["weight_tensor"][0, direction]
 
-    def bound(self, block: BlockRows, *, first: bool) -> BlockWork:
-        """The work on a block; sums of the time loop's first block are not added to others."""
+    def bound(self, block: BlockRows, *, first: bool, adds: bool) -> BlockWork:
+        """The work on a block.
+
+        Args:
+            block: its steps.
+            first: whether it is the time loop's first one, whose sums are not added to others.
+            adds: whether the input gradient is added to that of the other direction.
+        """
         scratch, bases, batch = self._scratch, self._active.bases, self._sizes.batch_size
         rows = scratch["gates"][: (block.stop - block.start) * batch, :-GATES_PADDING]
         gates, state_gradients = np.split(rows, [self._columns.gates * self._sizes.hidden_size], axis=1)
@@ -154,7 +160,7 @@ class RowProducts:
             products.append(self._sum(state_gradients, Rows(scratch["operand"]), self._results["projection"], adds=not first))
         give_input: RowGather | None = None
         if "input_gradient_tensor" in self._arrays:
-            of_input, give_input = self._input_gradient(block, gates, gathers)
+            of_input, give_input = self._input_gradient(block, gates, gathers, adds=adds)
             products += of_input
 
         def rows_of_block() -> tuple[int, int, Array | None]:
@@ -263,14 +269,16 @@ class RowProducts:
             part = np.einsum("rh,rh->h", gates[:, gate * hidden : (gate + 1) * hidden], rows)
             total[gate] = part if first else total[gate] + part
 
-    def _input_gradient(self, block: BlockRows, gates: Array, gathers: list[RowGather]) -> tuple[list[BlockedProduct], RowGather | None]:
+    def _input_gradient(
+        self, block: BlockRows, gates: Array, gathers: list[RowGather], *, adds: bool
+    ) -> tuple[list[BlockedProduct], RowGather | None]:
         """Binds the products for a block's input gradient, and the work that writes their sum or adds it to the other direction's.
 
         There is nothing to write if they are summed in the output. Else it takes the rows' numbers in the block and the number of the first
         one among all. The preparation of the output is added to `gathers`.
         """
         output, saved = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
-        staged, adds, active = self._scratch.get("input_gradient"), self._direction == 1, self._active
+        staged, active = self._scratch.get("input_gradient"), self._active
         found = in_place(output, active, gathers) if staged is None else Rows(staged)
         if staged is None and active.rows is not None and not adds:
             clear = active.clearing(output, block.start)

@@ -26,14 +26,14 @@ from dmlpy.devices.cpu.recurrent.parameters import (
 )
 from dmlpy.devices.cpu.recurrent.rows import ROWS, ActiveRows, has_rows, selects
 from dmlpy.devices.cpu.recurrent.schedule import (
-    CONCURRENT_LAUNCH,
+    CONCURRENT_TASK,
     Copy,
     Direction,
     Span,
     copy,
     recurrence_steal_timeout,
     schedule_concurrently,
-    schedule_direction,
+    schedule_in_turn,
     tile_groups,
     tile_size,
 )
@@ -78,6 +78,21 @@ def step_threads(sizes: RecurrentGeometry, blocks: int) -> int:
         return 1
     recurrent = sizes.gates * sizes.hidden_size * sizes.state_size * sizes.batch_size
     return max(1, min(available_threads(), blocks, recurrent // _STEP_WORK))
+
+
+def are_concurrent(sizes: RecurrentGeometry, threads: int) -> bool:
+    """Returns whether both directions run at once, on a thread each: they never wait for each other.
+
+    Args:
+        sizes: the sizes of the layer.
+        threads: those that share a step otherwise.
+    """
+    return sizes.num_directions == 2 <= available_threads() and threads <= 2 and multiplications(sizes) >= _DIRECTION_WORK
+
+
+def described_order(threads: int, *, concurrent: bool) -> str:
+    """The words of a plan's description for how its time loops run."""
+    return "both at once, on a thread each" if concurrent else f"one after the other; {threads} thread(s)"
 
 
 def has_second_stage(cell: RecurrentCell) -> bool:
@@ -126,12 +141,8 @@ class RecurrentPlan(Plan):
         # The gates that read h, which with dropout have copies of their own.
         self._state_gates = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 0
         self._threads = step_threads(sizes, self._blocks)
-        # Two time loops with one thread each never wait for each other.
-        schedule_concurrently = (
-            sizes.num_directions == 2 <= available_threads() and self._threads <= 2 and multiplications(sizes) >= _DIRECTION_WORK
-        )
-        self._concurrent = 2 if schedule_concurrently else 1
-        if self._concurrent == 2:
+        self._concurrent = are_concurrent(sizes, self._threads)
+        if self._concurrent:
             self._threads = 1
         self._groups = tile_groups(sizes, self._blocks, self._threads, self._isa)
         self._chunk = min(max(1, _CHUNK_ROWS // sizes.batch_size), sizes.seq_length)
@@ -143,7 +154,7 @@ class RecurrentPlan(Plan):
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
         self.constants = desc.constant_inputs()
         self.persistent_size = self._packed.size
-        self.prepared_temporary_size = self._scratch.size * self._concurrent
+        self.prepared_temporary_size = self._scratch.size * (2 if self._concurrent else 1)
         self.temporary_size = self.persistent_size + self.prepared_temporary_size
 
     def load(self) -> None:
@@ -151,8 +162,8 @@ class RecurrentPlan(Plan):
             self._addresses(direction)
         TIME_LOOP()
         FUSED_LAUNCH()
-        if self._concurrent == 2:
-            CONCURRENT_LAUNCH()
+        if self._concurrent:
+            CONCURRENT_TASK()
         PACKING(self._isa)
         if self._selects:
             ROWS()
@@ -163,7 +174,7 @@ class RecurrentPlan(Plan):
         summed = f"{self._sizes.gates} gate(s){separate}, of up to {self._isa.columns(fused)} samples"
         reading = "in place" if self._input_row is not None else "copied to float32 a chunk at a time"
         writing = "in place" if self._writes_output_directly else "copied from float32 a chunk at a time"
-        order = "both at once, on a thread each" if self._concurrent == 2 else f"one after the other; {self._threads} thread(s)"
+        order = described_order(self._threads, concurrent=self._concurrent)
         return "\n".join(
             [
                 f"LLVM, float32 arithmetic; {self._sizes.num_directions} direction(s), {order}",
@@ -199,16 +210,13 @@ class RecurrentPlan(Plan):
             persistent, temporary = temporary, temporary + self.persistent_size
         packed, directions = self._packed.arrays_at(persistent), list[Direction]()
         for direction in range(self._sizes.num_directions):
-            scratch = self._scratch.arrays_at(temporary + direction % self._concurrent * self._scratch.size)
-            directions.append(self._direction(direction, arrays, packed, scratch))
-        if self._concurrent == 2:
-            work += [*packing, schedule_concurrently(TIME_LOOP.address(), directions)]
+            own = temporary + (direction * self._scratch.size if self._concurrent else 0)
+            directions.append(self._direction(direction, arrays, packed, self._scratch.arrays_at(own)))
+        if self._concurrent:
+            work += schedule_concurrently(TIME_LOOP.address(), directions, packing)
         else:
             tiles = max(self._blocks, prod(self._groups))
-            for each in directions:
-                work += schedule_direction(TIME_LOOP.address(), each, self._threads, tiles)
-            first = next(place for place, part in enumerate(work) if isinstance(part, Task))
-            work[first:first] = packing  # one launch with the time loop
+            work += schedule_in_turn(TIME_LOOP.address(), directions, packing, self._threads, tiles)
         # FLOAT16 results may overflow, and dropout may multiply an infinite state.
         computes = self._tensors["input_tensor"].data_type.numpy != np.float32 or self._state_gates
         return make_launch(work, ignores=bool(computes))
@@ -306,9 +314,8 @@ class RecurrentPlan(Plan):
                 parameters["output"] = results.ctypes.data - low * results.strides[0]
                 parameters["output_step"], parameters["output_row"] = results.strides[:2]
             parameters["steps"], parameters["time"], parameters["turn"], parameters["backward"] = count, low, start % STATES, backward
-            spans.append(
-                Span(before, parameters, parameters.ctypes.data, count_stages(count, self._chunk, two=has_second_stage(self._cell)), after)
-            )
+            stages = count_stages(count, self._chunk, two=has_second_stage(self._cell))
+            spans.append(Span(before, parameters, stages, after))
 
         def first() -> None:
             rows.update()

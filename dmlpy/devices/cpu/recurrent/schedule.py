@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.jit import ACQUIRE, Kernel
 from dmlpy.devices.cpu.launches import Task, steal_timeout_of
-from dmlpy.devices.cpu.thread_pool import shared_pool
+from dmlpy.devices.cpu.structs import ConcurrentParameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.launches import HostCall, Work
     from dmlpy.operators.recurrent.layer import RecurrentGeometry
 
-CONCURRENT_LAUNCH = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_concurrent_launch", 5)
-"""The body that runs time loops at the same time, each on one thread."""
+CONCURRENT_TASK = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_concurrent_task", 5, returns=True)
+"""The task that runs time loops at the same time, each on one thread."""
+
+_NEVER_NS = 1 << 62
 
 _TILE = 1 << 16
 """Multiplications of a tile, at least, unless the threads would have too few: half a microsecond or more."""
@@ -47,8 +49,6 @@ class Span:
 
     before: Sequence[Copy]
     parameters: Array
-    address: int
-    """The address of the parameters."""
     stages: int
     after: Sequence[Copy]
 
@@ -68,36 +68,58 @@ def copy(copies: Sequence[Copy]) -> None:
         target[...] = source
 
 
-def schedule_direction(time_loop: int, direction: Direction, threads: int, tiles: int) -> list[Work]:
-    """The work of a single direction, each step on so many threads; a stage has `tiles` tiles at most."""
-    work: list[Work] = [direction.begin]
-    for span in direction.spans:
-        before: list[Work] = [partial(copy, span.before)] if span.before else []
-        after: list[Work] = [partial(copy, span.after)] if span.after else []
-        work += [*before, Task(time_loop, span.address, span.stages, tiles, threads, True, span), *after]
-    return [*work, direction.end]
+def schedule_in_turn(time_loop: int, directions: Sequence[Direction], packing: Sequence[Task], threads: int, tiles: int) -> list[Work]:
+    """The work of directions, one after the other.
+
+    Args:
+        time_loop: the time loop's address.
+        directions: the directions.
+        packing: what precedes the first time loop, in one launch with it.
+        threads: those that share each step.
+        tiles: the tiles of a stage, at most.
+    """
+    work: list[Work] = []
+    for direction in directions:
+        work.append(direction.begin)
+        for span in direction.spans:
+            before, after = _copies([span.before]), _copies([span.after])
+            work += [*before, *packing, Task(time_loop, span.parameters.ctypes.data, span.stages, tiles, threads, True, span), *after]
+            packing = ()
+        work.append(direction.end)
+    return work
 
 
-def schedule_concurrently(time_loop: int, directions: Sequence[Direction]) -> HostCall:
-    """The work of two directions at once, with one thread each: they never wait for each other. `time_loop` is the time loop's address."""
-    each, launches = CONCURRENT_LAUNCH(), []
+def schedule_concurrently(time_loop: int, directions: Sequence[Direction], packing: Sequence[Task]) -> list[Work]:
+    """The work of both directions at once, with one thread each: they never wait for each other.
+
+    Args:
+        time_loop: the time loop's address.
+        directions: the directions.
+        packing: what precedes the first time loops, in one launch with them.
+    """
+    work: list[Work] = [direction.begin for direction in directions]
     for spans in zip(*(direction.spans for direction in directions), strict=True):
-        pairs = [number for span in spans for number in (time_loop, span.address)]
-        launches.append((spans, np.array([0, 0, len(spans), *pairs], np.int64)))
+        before, after = _copies([span.before for span in spans]), _copies([span.after for span in spans])
+        work += [*before, *packing, concurrent_task(time_loop, [span.parameters for span in spans]), *after]
+        packing = ()
+    return [*work, *(direction.end for direction in directions)]
 
-    def run() -> None:
-        for direction in directions:
-            direction.begin()
-        for spans, parameters in launches:
-            for span in spans:
-                copy(span.before)
-            shared_pool().run(each, parameters.ctypes.data, 2, memory=(spans, parameters))
-            for span in spans:
-                copy(span.after)
-        for direction in directions:
-            direction.end()
 
-    return run
+def _copies(copies: Sequence[Sequence[Copy]]) -> list[Work]:
+    return [partial(copy, each) for each in copies if each]
+
+
+def concurrent_task(time_loop: int, loops: Sequence[Array]) -> Task:
+    """A task that runs time loops at the same time.
+
+    Args:
+        time_loop: the time loop's address.
+        loops: the parameters of each.
+    """
+    entries = np.array([(time_loop, parameters.ctypes.data) for parameters in loops], np.int64)
+    values = {"acquire": ACQUIRE.address(), "steal_timeout": _NEVER_NS, "tasks": len(loops), "entries": entries.ctypes.data}
+    parameters = ConcurrentParameters.make(values)
+    return Task(CONCURRENT_TASK.address(), parameters.ctypes.data, 1, len(loops), len(loops), True, (parameters, entries, loops))
 
 
 def tile_groups(sizes: RecurrentGeometry, blocks: int, threads: int, isa: Isa) -> tuple[int, int]:
