@@ -103,12 +103,24 @@ def maximum(builder: Any, x: Any, y: Any) -> Any:
     return builder.select(builder.fcmp_unordered("uno", y, y), y, found)
 
 
-def prefetch(builder: Any, address: Any) -> None:
-    """Prefetches the cache line at an address, which may be invalid, in LLVM code."""
+def prefetch(builder: Any, address: Any, *, writes: bool = False) -> None:
+    """Prefetches the cache line at an address, which may be invalid, to read it or to write to it, in LLVM code."""
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
-    to_read, to_all_caches, data = INDEX(0), INDEX(3), INDEX(1)
-    builder.call(declared(builder.module, kind, "llvm.prefetch.p0"), [pointer, to_read, to_all_caches, data])
+    to_all_caches, data = INDEX(3), INDEX(1)
+    builder.call(declared(builder.module, kind, "llvm.prefetch.p0"), [pointer, INDEX(int(writes)), to_all_caches, data])
+
+
+@intrinsic
+def prefetch_to_read(address: Any) -> Any:
+    """Prefetches the cache line at an address, which may be invalid."""
+    return types.void(types.int64), lambda builder, arguments: prefetch(builder, arguments[0])
+
+
+@intrinsic
+def prefetch_to_write(address: Any) -> Any:
+    """Prefetches the cache line at an address, which may be invalid, for a store."""
+    return types.void(types.int64), lambda builder, arguments: prefetch(builder, arguments[0], writes=True)
 
 
 def field_at(builder: Any, kind: np.dtype[np.void], address: Any, name: str) -> Any:

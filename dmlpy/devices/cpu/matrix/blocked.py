@@ -34,6 +34,7 @@ class BlockedProductParameters(StagedParameters):
     panel_splits: Count = field("splits of the panels")
     transposed: Flag = field("whether A is [terms, rows]; else it is [rows, terms]")
     product: Address = field("the product of a panel, for A's layout")
+    narrow_product: Address = field("that of a last panel of one vector")
     a: Address = field("A, whose rows are contiguous")
     a_row: Bytes = field("from a row of A in memory to the next")
     a_term: Bytes = field("from a term of A to the next")
@@ -128,11 +129,12 @@ def scratch_bytes(threads: int) -> int:
 def load_products(*, transposed: bool) -> None:
     """Compiles the kernel, or reads it from disk."""
     BLOCKED_PRODUCT(host_isa())
-    _product_address(transposed)
+    _product_addresses(transposed)
 
 
-def _product_address(transposed: bool) -> int:
-    return PRODUCT.address(VECTORS, transposed, host_isa())
+def _product_addresses(transposed: bool) -> dict[str, int]:
+    isa = host_isa()
+    return {"product": PRODUCT.address(VECTORS, transposed, isa), "narrow_product": PRODUCT.address(1, transposed, isa)}
 
 
 def _split(groups: int, panels: int, wanted: int) -> tuple[int, int]:
@@ -203,7 +205,7 @@ class BlockedProduct:
             "a_term": a.strides[0] if transposed else FLOAT_BYTES,
             "transposed": transposed,
             "adds": adds,
-            "product": _product_address(transposed),
+            **_product_addresses(transposed),
             "acquire": ACQUIRE.address(),
             "steal_timeout": steal_timeout_of(multiplications // tiles // (_SLOW_VECTORS_PER_NS * isa.lanes)),
             "scratch": scratch.ctypes.data,

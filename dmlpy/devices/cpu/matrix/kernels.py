@@ -174,7 +174,8 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
     all_of, add, multiply, lanes, size = simd.all_of, simd.add, simd.multiply, isa.lanes, simd.size
     most = isa.columns(VECTORS)
     width, row_size, tile_size, zero = VECTORS * lanes, VECTORS * size, most * VECTORS * size, np.float32(0.0)
-    copy, slot, scratch = panel_copy(VECTORS, "float32", isa), most * FLOAT_BYTES, blocked_scratch(isa)
+    copy_whole, copy_narrow = panel_copy(VECTORS, "float32", isa), panel_copy(1, "float32", isa)
+    slot, scratch = most * FLOAT_BYTES, blocked_scratch(isa)
     group_size, whole = scratch.group_size, -(-most // lanes) * lanes
 
     @jit
@@ -217,28 +218,50 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
             target += slot
 
     @jit
+    def copy_panel(p: BlockedProductParameters, begin: Any, count: Any, each: Any, columns: Any, target: Any) -> None:
+        """Copies a block of terms of a panel of B, of one vector if it has no more columns."""
+        if p.b_rows != 0:
+            for term in range(begin, begin + count):
+                source = integer_at(p.b_rows + 8 * term) + each * row_size
+                if columns > lanes:
+                    copy_whole(source, 0, 1, columns, target)
+                    target += row_size
+                else:
+                    copy_narrow(source, 0, 1, columns, target)
+                    target += size
+        elif columns > lanes:
+            copy_whole(p.b + begin * p.b_row + each * row_size, p.b_row, count, columns, target)
+        else:
+            copy_narrow(p.b + begin * p.b_row + each * row_size, p.b_row, count, columns, target)
+
+    @jit
     def total(count: Any, groups: Any, factors: Any, sums: Any, begins: Any) -> None:
         """Adds the sums over a block of terms to the totals of some groups of rows; the first block sets them."""
         for _ in range(groups):
             for first in range(0, most, lanes):
-                of_block, at = all_of(zero), factors + first * FLOAT_BYTES
-                for _ in range(count):
-                    of_block = add(of_block, load(at))
+                # Four sums at a time: an addition waits for the one before.
+                first_sum, second, third, fourth = all_of(zero), all_of(zero), all_of(zero), all_of(zero)
+                at = factors + first * FLOAT_BYTES
+                for _ in range(count // 4):
+                    first_sum, second = add(first_sum, load(at)), add(second, load(at + slot))
+                    third, fourth = add(third, load(at + 2 * slot)), add(fourth, load(at + 3 * slot))
+                    at += 4 * slot
+                for _ in range(count % 4):
+                    first_sum = add(first_sum, load(at))
                     at += slot
-                to = sums + first * FLOAT_BYTES
+                of_block, to = add(add(first_sum, second), add(third, fourth)), sums + first * FLOAT_BYTES
                 store(to, of_block if begins else add(load(to), of_block))
             factors += group_size
             sums += whole * FLOAT_BYTES
 
     @jit
-    def scale(p: BlockedProductParameters, samples: Any, rows: Any, panel: Any, values: Any) -> None:
-        """Multiplies contiguous rows of a panel's width by the multipliers of their samples."""
+    def scale(p: BlockedProductParameters, samples: Any, rows: Any, panel: Any, vectors: Any, values: Any) -> None:
+        """Multiplies contiguous rows of a panel by the multipliers of their samples."""
         for row in range(rows):
             of_sample = p.multipliers + integer_at(samples + 8 * row) * p.multipliers_row + panel * row_size
-            for vector in range(VECTORS):
-                at = values + vector * size
-                store(at, multiply(load(at), load(of_sample + vector * size)))
-            values += row_size
+            for vector in range(vectors):
+                store(values, multiply(load(values), load(of_sample + vector * size)))
+                values += size
 
     @jit
     def write_tiles(
@@ -247,16 +270,17 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
         """Writes the sums of some groups of rows and panels."""
         for panel in range(first_panel, last_panel):
             columns = min(width, p.columns - panel * width)
+            vectors = VECTORS if columns > lanes else 1
             for group in range(first_group, last_group):
                 row = first_row_of(p, group, groups)
                 rows = first_row_of(p, group + 1, groups) - row
                 if p.row_samples != 0:
-                    scale(p, p.row_samples + 8 * row, rows, panel, sums_of_tile)
+                    scale(p, p.row_samples + 8 * row, rows, panel, vectors, sums_of_tile)
                 for number in range(rows):
                     to = p.output + (row + number) * p.output_row
                     if p.output_rows != 0:
                         to = integer_at(p.output_rows + 8 * (row + number))
-                    write_sums(sums_of_tile + number * row_size, to + panel * row_size, columns, p.adds)
+                    write_sums(sums_of_tile + number * vectors * size, to + panel * row_size, columns, p.adds)
                 sums_of_tile += tile_size
 
     @jit
@@ -295,20 +319,18 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
                 sums_of_tile = sums_of_tiles
                 for each in range(first_panel, last_panel):
                     columns = min(width, p.columns - each * width)
-                    if p.b_rows != 0:
-                        for term in range(count):
-                            copy(integer_at(p.b_rows + 8 * (begin + term)) + each * row_size, 0, 1, columns, panel + term * row_size)
-                    else:
-                        copy(p.b + begin * p.b_row + each * row_size, p.b_row, count, columns, panel)
+                    vectors = VECTORS if columns > lanes else 1
+                    multiplied = p.product if columns > lanes else p.narrow_product
+                    copy_panel(p, begin, count, each, columns, panel)
                     if p.term_samples != 0:
-                        scale(p, p.term_samples + 8 * begin, count, each, panel)
+                        scale(p, p.term_samples + 8 * begin, count, each, vectors, panel)
                     of_group = packed
                     for group in range(first_group, last_group):
                         row = first_row_of(p, group, groups)
                         rows = first_row_of(p, group + 1, groups) - row
                         factors, factor_row = (of_group, slot) if transposed else (p.a + row * p.a_row + begin * p.a_term, p.a_row)
-                        start, start_row = (zeros, 0) if block == 0 else (sums_of_tile, row_size)
-                        call_product(p.product, (rows, panel, count, factors, factor_row, start, start_row, sums_of_tile))
+                        start, start_row = (zeros, 0) if block == 0 else (sums_of_tile, vectors * size)
+                        call_product(multiplied, (rows, panel, count, factors, factor_row, start, start_row, sums_of_tile))
                         of_group += group_size
                         sums_of_tile += tile_size
             if commit(sync, threads, stage, tile):

@@ -35,7 +35,7 @@ from dmlpy.devices.cpu.recurrent.gradient_cell_kernels import (
 )
 from dmlpy.devices.cpu.recurrent.kernels import Stage, count_tiles, tile_bounds
 from dmlpy.devices.cpu.recurrent.parameters import GradientParameters
-from dmlpy.devices.cpu.simd import integer_at, simd_of, struct_view
+from dmlpy.devices.cpu.simd import integer_at, prefetch_to_read, prefetch_to_write, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
 if TYPE_CHECKING:
@@ -53,22 +53,32 @@ def _rows_of(p: GradientParameters, step: Any) -> Any:
     return time, integer_at(p.bases + 8 * time + 8) - base, p.gates + (base - integer_at(p.bases + 8 * p.time)) * p.gates_row
 
 
-def _sum_kernel(isa: Isa) -> Any:
-    """The products of some panels of a matrix with rows: sum_up(p, panels, rows, matrix, terms, factors, sums).
+@jit
+def _vectors_of(p: GradientParameters, panel: Any, blocks: Any) -> Any:
+    """The blocks of a panel: the last one may have fewer."""
+    return min(p.panel, blocks - panel * p.panel)
 
-    sums[panel][row] = matrix[panel] * factors[row], a panel's rows after those of the previous one.
+
+def _sum_kernel(isa: Isa) -> Any:
+    """The products of some panels of a matrix with rows: sum_up(p, first_panel, last_panel, rows, blocks, matrix, terms, factors, sums).
+
+    sums[panel][row] = matrix[panel] * factors[row], a panel's rows after those of the previous one. `blocks` are those of the matrix.
     """
     size = simd_of(isa).size
 
     @jit
-    def sum_up(p: GradientParameters, panels: Any, rows: Any, matrix: Any, terms: Any, factors: Any, sums: Any) -> None:
-        groups, width = (rows + p.columns - 1) // p.columns, p.panel * size
-        for panel in range(panels):
-            of_panel = matrix + panel * terms * width
+    def sum_up(
+        p: GradientParameters, first_panel: Any, last_panel: Any, rows: Any, blocks: Any, matrix: Any, terms: Any, factors: Any, sums: Any
+    ) -> None:
+        groups = (rows + p.columns - 1) // p.columns
+        for panel in range(first_panel, last_panel):
+            vectors = _vectors_of(p, panel, blocks)
+            of_panel, width = matrix + panel * terms * p.panel * size, vectors * size
+            product = p.product if vectors == p.panel else p.narrow_product
             for group in range(groups):
                 row = rows * group // groups
                 columns = rows * (group + 1) // groups - row
-                call_product(p.product, (columns, of_panel, terms, factors + row * p.gates_row, p.gates_row, p.zeros, 0, sums))
+                call_product(product, (columns, of_panel, terms, factors + row * p.gates_row, p.gates_row, p.zeros, 0, sums))
                 sums += columns * width
 
     return sum_up
@@ -80,27 +90,56 @@ def _dropped_sum_kernel(isa: Isa) -> Any:
     It is sum_dropped(p, first_panel, last_panel, first, rows, factors, sums), where `factors` are the gradients of the first row of all. A
     gate's product is stored after the sums until it is added.
     """
-    simd, sum_up = simd_of(isa), _sum_kernel(isa)
+    simd = simd_of(isa)
     load, store, multiply_add, all_of, size = simd.load, simd.store, simd.multiply_add, simd.all_of, simd.size
 
     @jit
     def sum_dropped(p: GradientParameters, first_panel: Any, last_panel: Any, first: Any, rows: Any, factors: Any, sums: Any) -> None:
-        of_gate, width, room = p.hidden * FLOAT_BYTES, p.panel * size, sums + (last_panel - first_panel) * rows * p.panel * size
+        of_gate, room = p.hidden * FLOAT_BYTES, sums + (last_panel - first_panel) * rows * p.panel * size
+        groups = (rows + p.columns - 1) // p.columns
         for panel in range(first_panel, last_panel):
+            vectors = _vectors_of(p, panel, p.entry_blocks)
+            width, product = vectors * size, p.product if vectors == p.panel else p.narrow_product
             for at in range(sums, sums + rows * width, size):
                 store(at, all_of(_ZERO))
             for gate in range(p.terms // p.hidden):
-                matrix = p.recurrence + (panel * p.terms + gate * p.hidden) * width
-                multipliers = p.state_dropout + gate * p.batch * p.dropout_row + panel * width
-                sum_up(p, 1, rows, matrix, p.hidden, factors + first * p.gates_row + gate * of_gate, room)
+                matrix = p.recurrence + panel * p.terms * p.panel * size + gate * p.hidden * width
+                multipliers = p.state_dropout + gate * p.batch * p.dropout_row + panel * p.panel * size
+                of_rows, to = factors + first * p.gates_row + gate * of_gate, room
+                for group in range(groups):
+                    row = rows * group // groups
+                    columns = rows * (group + 1) // groups - row
+                    call_product(product, (columns, matrix, p.hidden, of_rows + row * p.gates_row, p.gates_row, p.zeros, 0, to))
+                    to += columns * width
                 for row in range(rows):
                     of_sample = multipliers + integer_at(p.order + 8 * (first + row)) * p.dropout_row
-                    for vector in range(p.panel):
+                    for vector in range(vectors):
                         at = row * width + vector * size
                         store(sums + at, multiply_add(load(room + at), load(of_sample + vector * size), load(sums + at)))
             sums += rows * width
 
     return sum_dropped
+
+
+def _prefetch_kernel(isa: Isa) -> Any:
+    """Prefetches what the next step of the loop reads and writes, prefetch(p, time, block, row, gates): time and row of gradients are its.
+
+    A step's values are in many pieces that processors do not foresee, and in no cache but the last if there are many steps.
+    """
+    size = simd_of(isa).size
+
+    @jit
+    def prefetch(p: GradientParameters, time: Any, block: Any, row: Any, gates: Any) -> None:
+        sample, start, width = integer_at(p.order + 8 * row), block * size, p.hidden * FLOAT_BYTES
+        for value in range(p.saved_values):
+            prefetch_to_read(p.saved + ((time * p.saved_values + value) * p.batch + sample) * width + start)
+            prefetch_to_write(gates + value * width + start)
+        if p.memory_before != 0:
+            prefetch_to_read(p.memory_before + (time * p.batch + sample) * width + start)
+        if p.upstream != 0:
+            prefetch_to_read(p.upstream + time * p.upstream_step + sample * p.upstream_row + start)
+
+    return prefetch
 
 
 def build_gradient_step(kind: Cell, resets_first: bool, functions: tuple[str, ...], isa: Isa) -> Stage:
@@ -128,6 +167,7 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
         isa: the instruction set that it is compiled for.
     """
     sum_up, sum_dropped, carry_on = _sum_kernel(isa), _dropped_sum_kernel(isa), carry_on_kernel(isa)
+    prefetch = _prefetch_kernel(isa)
     simd = simd_of(isa)
     load, store, add, size = simd.load, simd.store, simd.add, simd.size
     parameters_at = struct_view(GradientParameters)
@@ -138,6 +178,7 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
         if step > 0:
             time_before, before, factors = _rows_of(p, step - 1)
         time, active, gates = _rows_of(p, min(step, p.steps - 1))
+        next_time, _, next_gates = _rows_of(p, min(step + 1, p.steps - 1))
         own = p.own + thread * p.own_size
         panels, width = (p.entry_blocks + p.panel - 1) // p.panel, p.panel * size
         tiles = count_tiles(p, panels)
@@ -148,22 +189,23 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
             if p.state_dropout != 0:
                 sum_dropped(p, first_panel, last_panel, first, summed, factors, own)
             else:
-                matrix = p.recurrence + first_panel * p.terms * width
-                sum_up(p, last_panel - first_panel, summed, matrix, p.terms, factors + first * p.gates_row, own)
+                sum_up(p, first_panel, last_panel, summed, p.entry_blocks, p.recurrence, p.terms, factors + first * p.gates_row, own)
             if commit(sync, threads, stage, tile):
                 first_block = first_panel * p.panel
                 for block in range(first_block, min(last_panel * p.panel, p.entry_blocks)):
                     sums = own + (block - first_block) // p.panel * summed * width + block % p.panel * size
+                    of_row = _vectors_of(p, block // p.panel, p.entry_blocks) * size
                     carry = p.carry + (block * p.batch + first) * size
                     for row in range(first, first + summed):
                         if skip_of(p, time_before, integer_at(p.order + 8 * row)) == 0:  # else the sum is 0 or, with infinite weights, NaN
                             store(carry, add(load(carry), load(sums)))
                         carry += size
-                        sums += width
+                        sums += of_row
                     if not ended:
                         for row in range(first, last):
                             if row < active and skip_of(p, time, integer_at(p.order + 8 * row)) == 0:
                                 unit(p, time, block, row, gates + row * p.gates_row)
+                                prefetch(p, next_time, block, row, next_gates + row * p.gates_row)
                             else:
                                 carry_on(p, time, block, row)
                                 if row < active:
@@ -226,18 +268,19 @@ def _second_stage(unit: Any, clear: Any, isa: Isa) -> Any:
         tile = acquire(p, sync, thread, threads, stage, tiles, NOTHING)
         while tile >= 0:
             first_panel, last_panel, first, last = tile_bounds(p, panels, tile)
-            rows, of_panels = max(0, min(last, active) - first), matrix + first_panel * terms * width
-            sum_up(p, last_panel - first_panel, rows, of_panels, terms, gates + offset + first * p.gates_row, own)
+            rows = max(0, min(last, active) - first)
+            sum_up(p, first_panel, last_panel, rows, p.blocks, matrix, terms, gates + offset + first * p.gates_row, own)
             if commit(sync, threads, stage, tile):
                 first_block = first_panel * p.panel
                 for block in range(first_block, min(last_panel * p.panel, p.blocks)):
                     sums = own + (block - first_block) // p.panel * rows * width + block % p.panel * size
+                    of_sums = _vectors_of(p, block // p.panel, p.blocks) * size
                     for row in range(first, first + rows):
                         if skip_of(p, time, integer_at(p.order + 8 * row)) != 0:
                             clear(p, block, gates + row * p.gates_row, operand + row * of_row)
                         else:
                             unit(p, time, block, row, gates + row * p.gates_row, operand + row * of_row, sums)
-                        sums += width
+                        sums += of_sums
                 publish(sync, threads, stage, tile)
             tile = acquire(p, sync, thread, threads, stage, tiles, tile)
 

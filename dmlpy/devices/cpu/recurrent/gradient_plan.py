@@ -148,7 +148,8 @@ class GradientPlan(PlanWithoutConstants):
     def _addresses(self, direction: int) -> dict[str, int]:
         """The compiled functions of a direction's time loop, by the names of its parameters."""
         cell, isa, names = self._cell, self._isa, names_of(self._desc.activations_of(direction))
-        found = {"acquire": ACQUIRE.address(), "product": PRODUCT.address(self._panel, False, isa)}
+        products = {"product": PRODUCT.address(self._panel, False, isa), "narrow_product": PRODUCT.address(1, False, isa)}
+        found = products | {"acquire": ACQUIRE.address()}
         if cell.projection:
             return found | {"step_stage": PROJECTION_STEP.address(isa), "second_stage": PROJECTED_STEP.address(names, isa)}
         found["step_stage"] = GRADIENT_STEP.address(cell.kind, cell.resets_first, names, isa)
@@ -291,14 +292,13 @@ class GradientPlan(PlanWithoutConstants):
         sizes, hidden, waiting = self._sizes, self._sizes.hidden_size, self._cell.resets_first
         by_gate = arrays["recurrence_tensor"][0, direction].reshape(sizes.gates, hidden, sizes.state_size)
         gates = self._columns.of_state[1]
-        targets = [
-            (scratch["recurrence"][:, at * hidden : (at + 1) * hidden], gate) for at, gate in enumerate(gates[: len(gates) - waiting])
-        ]
+        pieces: list[tuple[Array, Array]] = []
+        for at, gate in enumerate(gates[: len(gates) - waiting]):
+            pieces += self._panels_of(scratch["recurrence"], slice(at * hidden, (at + 1) * hidden), by_gate[gate])
         if waiting:
-            targets.append((scratch["candidate"], gates[-1]))
-        pieces = [(target, by_gate[gate]) for target, gate in targets]
+            pieces += self._panels_of(scratch["candidate"], slice(None), by_gate[gates[-1]])
         if "projection" in scratch:
-            pieces.append((scratch["projection"], arrays["projection_tensor"][0, direction]))
+            pieces += self._panels_of(scratch["projection"], slice(None), arrays["projection_tensor"][0, direction])
         if "peephole" in scratch:
             pieces.append((scratch["peephole"], arrays["peephole_tensor"][0, 0, direction].reshape(3, hidden)))
         if all(is_packable(matrix) for _, matrix in pieces):
@@ -316,6 +316,25 @@ class GradientPlan(PlanWithoutConstants):
                 target[...] = source
 
         return pack
+
+    def _panels_of(self, target: Array, terms: slice, matrix: Array) -> list[tuple[Array, Array]]:
+        """A matrix [terms, units] in panels: the whole ones of target[panel, terms, width], and a last one of one block, which is narrower.
+
+        Args:
+            target: the panels, of all terms.
+            terms: those of the matrix.
+            matrix: the matrix.
+
+        Returns:
+            Targets [panels, terms, width] and their sources [terms, units].
+        """
+        lanes, (count, rows, width) = self._isa.lanes, target.shape
+        whole = -(-matrix.shape[1] // lanes) * lanes // width
+        found = [(target[:whole, terms], matrix[:, : whole * width])] if whole else []
+        if whole < count:
+            narrow = target[whole].reshape(-1)[: rows * lanes].reshape(1, rows, lanes)
+            found.append((narrow[:, terms], matrix[:, whole * width :]))
+        return found
 
     def _states(self, direction: int, arrays: Arrays, scratch: Arrays, rows: ActiveRows) -> tuple[HostCall, HostCall]:
         """The gradients of the final states and dropout's multipliers, before the time loop, and those of the initial states, after it."""

@@ -163,6 +163,7 @@ class GradientParameters(TimeLoopParameters):
     """
 
     product: Address = field("`product_kernels.build_product` of a panel")
+    narrow_product: Address = field("that of a last panel of one block, which is packed [terms, lanes]")
     panel: Count = field("blocks of a panel")
     columns: Count = field("samples whose sums of a panel stay in registers, at most")
     terms: Count = field("gates' gradients that enter the product with `recurrence` [panels, terms, panel, lanes]")
