@@ -157,6 +157,13 @@ def transposed() -> None:
         for opset in (1, 11):
             for size, mode in shapes:
                 node("ConvTranspose", [line, weights], opset=opset, output_shape=[size], strides=[2], auto_pad=mode)
+    image = normal("transposed image", 1, 2, 4, 3)
+    points, pairs = normal("transposed points", 2, 2, 1, 2), normal("transposed pairs", 2, 2, 2, 2)
+    node("ConvTranspose", [image, points], opset=22, output_shape=[3, 4])  # below 4, the input's size
+    for mode in ("SAME_UPPER", "SAME_LOWER"):
+        node("ConvTranspose", [image, points], opset=11, strides=[3, 1], auto_pad=mode)  # steps that no window reaches
+        node("ConvTranspose", [image, pairs], opset=11, strides=[2, 2], auto_pad=mode, output_padding=[1, 1])
+    node("GatherND", [line[0, 0], np.empty((2, 0), I64)], opset=13)  # indices of no numbers: all of the data
 
 
 def added() -> None:

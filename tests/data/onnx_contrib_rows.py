@@ -61,6 +61,10 @@ def quantized_elements() -> None:
         result = [scalar(0.0431, F32), scalar(5, kind)]
         node("QLinearLeakyRelu", [*left, *result], alpha=0.1)
         node("QLinearLeakyRelu", [*left[:2], None, *result])
+        for opset, axis in ((9, 1), (9, 2), (13, -1), (13, 1), (13, 0)):
+            for scale in (1 / 256, 0.0039):  # the kernel takes the whole number below 1 / 0.0039
+                softmax = [*left, scalar(scale, F32), scalar(low, kind)]
+                node("QLinearSoftmax", softmax, known=[1, 2, 3, 4], named={"opset": opset}, axis=axis)
         image = whole("qel image", low, high, 2, 3, 5, 6, dtype=kind)
         pool = [image, *left[1:], scalar(0.0291, F32), scalar(4, kind)]
         for pads in ([0, 0, 0, 0], [1, 1, 1, 1]):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from onnx_operators import F32, I8, I32, I64, MICROSOFT, U8, compute, normal, scalar, whole  # type: ignore[import-not-found, unused-ignore]
+from onnx_operators import F16, F32, I8, I32, I64, MICROSOFT, U8, compute, normal, scalar, whole  # type: ignore[import-not-found, unused-ignore]
 from operator_cases import Array, Cases  # type: ignore[import-not-found, unused-ignore]
 
 CASES = Cases(f"ONNX Runtime {onnxruntime.__version__}", "onnx_nodes")
@@ -22,6 +22,7 @@ def node(
     opset: int = 21,
     known: Sequence[int] = (),
     computed: int = 0,
+    named: Mapping[str, Any] | None = None,
     **attributes: Any,
 ) -> None:
     """Computes and adds a node.
@@ -34,12 +35,13 @@ def node(
         opset: the version of ONNX's own.
         known: which inputs dmlpy has to know before the model runs.
         computed: how many outputs the node has; default: those up to the last that is compared.
+        named: attributes that have a name of the above.
         **attributes: the operator's.
     """
     indices = range(outputs) if isinstance(outputs, int) else outputs
-    found = compute(operator, given, computed or max(indices) + 1, domain=domain, opset=opset, **attributes)
+    found = compute(operator, given, computed or max(indices) + 1, domain=domain, opset=opset, named=named, **attributes)
     inputs = {str(index): array for index, array in enumerate(given) if array is not None}
-    told: Mapping[str, Any] = {"domain": domain, "opset": opset, "known": list(known), "attributes": attributes}
+    told: Mapping[str, Any] = {"domain": domain, "opset": opset, "known": list(known), "attributes": attributes | dict(named or {})}
     CASES.add(operator, operator, inputs, {str(index): found[index] for index in indices}, told)
 
 
@@ -134,6 +136,12 @@ def quantized() -> None:
         node("QLinearAveragePool", pool, kernel_shape=[2, 2], channels_last=1)
         node("QLinearGlobalAveragePool", pool)
         node("QLinearGlobalAveragePool", pool, channels_last=1)
+        # Halves are frequent, and rounded with the zero point or before it is added.
+        node("QLinearAdd", [a, scalar(0.5, F32), zeros[0], b, scalar(0.125, F32), zeros[1], scalar(1, F32), zeros[2]])
+        node("QLinearMul", [a, scalar(0.125, F32), zeros[0], b, scalar(1, F32), zeros[1], scalar(4, F32), zeros[2]])
+        halves = [image, scalar(0.25, F32), zeros[0], scalar(0.25, F32), zeros[1]]
+        node("QLinearAveragePool", halves, kernel_shape=[2, 2], pads=[1, 1, 0, 0], count_include_pad=1)
+        node("QLinearAveragePool", [image[:, :, 0], *halves[1:]], kernel_shape=[2], strides=[3], ceil_mode=1)
     filters = whole("qnode w", -128, 128, 4, 3, 3, 3, dtype=I8)
     per_channel = [np.array([0.01, 0.02, 0.03, 0.04], F32), np.zeros(4, I8)]
     image = whole("qnode image", 0, 256, 2, 3, 5, 6, dtype=U8)
@@ -156,6 +164,7 @@ def quantized() -> None:
     node("QuantizeLinear", [x, rows, np.array([1, 2, 3, 4], U8)], axis=1)
     node("QuantizeLinear", [x, scalar(0.01, F32), scalar(-300, np.int16)])
     node("QuantizeLinear", [x, rows], domain="", axis=-2)
+    node("QuantizeLinear", [normal("halves", 200).astype(F16), scalar(0.1, F16), scalar(-300, np.int16)], domain="")
     node("QuantizeLinear", [x, np.abs(normal("blocks", 2, 2, 6)).astype(F32)], domain="", axis=1, block_size=2)
     node("QuantizeLinear", [x, np.abs(normal("ragged", 2, 2, 6)).astype(F32), np.full((2, 2, 6), 3, I8)], domain="", axis=1, block_size=3)
     node("DequantizeLinear", [whole("sums", -9000, 9000, 2, 4, 6), rows], domain="", axis=1)

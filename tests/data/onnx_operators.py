@@ -27,6 +27,7 @@ def compute(
     opset: int = 21,
     scale_bias: tuple[float, float] | None = None,
     fused: str | None = None,
+    named: Mapping[str, Any] | None = None,
     **attributes: Any,
 ) -> list[Array]:
     """What ONNX Runtime's operator gives.
@@ -39,6 +40,7 @@ def compute(
         opset: version of the standard's operators.
         scale_bias: by which the first input is multiplied and what is added to it, beforehand.
         fused: an activation that the first output goes through.
+        named: attributes that have a name of the above.
         **attributes: the operator's.
     """
     arrays = {f"x{index}": array for index, array in enumerate(given) if array is not None}
@@ -49,7 +51,7 @@ def compute(
         arrays |= {name: np.array(value, F32) for name, value in zip(("scale", "bias"), scale_bias, strict=True)}
         nodes += [onnx.helper.make_node("Mul", ["x0", "scale"], ["scaled"]), onnx.helper.make_node("Add", ["scaled", "bias"], ["moved"])]
         names[0] = "moved"
-    nodes.append(onnx.helper.make_node(operator, names, results, domain=domain, **attributes))
+    nodes.append(onnx.helper.make_node(operator, names, results, domain=domain, **attributes, **(named or {})))
     if fused is not None:
         nodes.append(onnx.helper.make_node(fused, ["y0"], ["activated"]))
         results[0] = "activated"

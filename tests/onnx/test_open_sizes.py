@@ -25,6 +25,7 @@ from tests.support.devices import DeviceOfNothing
 from tests.support.onnx_models import model
 from tests.support.onnx_open_sizes import MODELS, OpenModel, chosen_rows, decoder, images, normal, recurrent
 from tests.support.scripts import run
+from tests.support.tables import table
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]
@@ -200,6 +201,36 @@ def given_alone(case: OpenModel, given: Mapping[str, Array], work: Work, device:
     found = fresh(case, given, device)
     work.packed = before
     return found
+
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+@table(
+    ("operator", "layout", "has_states", "clip"),
+    [*((operator, 0, False, 0.3) for operator in GATES), *((operator, 1, True, 0.0) for operator in GATES)],
+)
+def test_recurrent_layers_of_no_steps_give_their_initial_states(operator: str, layout: int, has_states: bool, clip: float) -> None:
+    """ONNX Runtime 1.32 has states of 0 there, whatever is given."""
+    states = ["h", "c"] if operator == "LSTM" else ["h"]
+    given = ["x", "w", "r", "", "", *(states if has_states else [])]
+    own = {"hidden_size": 2, "direction": "bidirectional", "layout": layout} | ({"clip": clip} if clip else {})
+    node = make_node(operator, given, ["y", *(f"y_{name}" for name in states)], name="layer", **own)
+    weights = {"w": normal(2, 2 * GATES[operator], 3), "r": normal(2, 2 * GATES[operator], 2)}
+    whole = [3, 2, 2] if layout else [2, 3, 2]
+    initial = {name: normal(*whole) for name in states} if has_states else {}
+    open_ = model([node], {"x": ["a", "b", 3], **dict.fromkeys(initial, whole)}, [*node.output], constants=weights, opset=22)
+    compiled = onnx.load(open_).compile("numpy")
+    for steps in (3, 0, 4, 0):
+        inputs = {"x": normal(*((3, steps) if layout else (steps, 3)), 3), **initial}
+        found = compiled(inputs)
+        if steps:  # the last states of the forward direction are its last step
+            last = (found["y"][:, -1, 0], found["y_h"][:, 0]) if layout else (found["y"][-1, 0], found["y_h"][0])
+            np.testing.assert_array_equal(*last)
+            continue
+        assert found["y"].shape == ((3, 0, 2, 2) if layout else (0, 2, 3, 2))
+        for name in states:
+            np.testing.assert_array_equal(found[f"y_{name}"], initial.get(name, np.zeros(whole, np.float32)))
 
 
 def test_weights_of_two_layers_are_not_taken_for_each_other() -> None:

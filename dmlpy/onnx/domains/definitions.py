@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
 from dmlpy.onnx.nodes.error_policy import ErrorPolicy
-from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -162,43 +161,6 @@ def _transpose(node: Node, index: int, given: str, name: str, *, back: bool = Fa
     rank = len(node.value(index).sizes or ()) or 4
     order = [0, *range(2, rank), 1] if back else [0, rank - 1, *range(1, rank - 1)]
     return [helper.make_node("Transpose", [given], [name], perm=order)]
-
-
-@_defines("QLinearAveragePool")
-def _average(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
-    """DequantizeLinear, AveragePool and QuantizeLinear, where no quantized pooling is equivalent."""
-    last = bool(node.attribute("channels_last", 0))
-    pool = helper.make_node("AveragePool", ["planes" if last else "numbers"], ["means" if last else "found"])
-    own = {name: value for name, value in node.attributes.items() if name not in ("channels_last", *_COUNTED)}
-    own |= _count(node) if node.attribute("count_include_pad", 0) and node.attribute("ceil_mode", 0) else _attributes(node, _COUNTED)
-    pool.attribute.extend(helper.make_attribute(name, value) for name, value in own.items())
-    inner = [*_transpose(node, 0, "numbers", "planes"), pool, *_transpose(node, 0, "means", "found", back=True)] if last else [pool]
-    inputs = ("x", "x_scale", "x_zero", "y_scale", "y_zero")
-    scalars = [_scalar(node, index, inputs[index]) for index in range(1, len(inputs))]
-    names = [name for name, _ in scalars]
-    dequantize = helper.make_node("DequantizeLinear", ["x", *names[:2]], ["numbers"])
-    quantize = helper.make_node("QuantizeLinear", ["found", *names[2:]], ["y"])
-    return inputs, ("y",), [*(part for _, parts in scalars for part in parts), dequantize, *inner, quantize]
-
-
-_COUNTED = ("pads", "auto_pad", "ceil_mode")
-
-
-def _attributes(node: Node, names: Sequence[str]) -> dict[str, Any]:
-    return {name: node.attributes[name] for name in names if name in node.attributes}
-
-
-def _count(node: Node) -> dict[str, Any]:
-    """Widens the padding so that windows cut off at the end count all their elements, as in ONNX Runtime's kernel."""
-    sizes = node.sizes(0)
-    spatial = sizes[1:-1] if node.attribute("channels_last", 0) else sizes[2:]
-    pads: list[int] = []
-    for window in compute_windows(node, spatial, node.attribute("kernel_shape")).axes[-len(spatial) :]:
-        places = window.rounded_up_within
-        reach = (places - 1) * window.stride + window.extent
-        pads.insert(len(pads) // 2, window.start)
-        pads.append(window.end if places == window.positions else reach - window.size - window.start)
-    return {"pads": pads}
 
 
 @_defines("QEmbedLayerNormalization")

@@ -16,6 +16,7 @@ from dmlpy.onnx.loading.values import Value, value_from_proto
 from dmlpy.onnx.lowering.subgraph_types import infer_from_subgraphs
 from dmlpy.onnx.lowering.symbolic_inference import example_of, slice_sizes, with_symbolic_sizes
 from dmlpy.onnx.nodes import inference_guard
+from dmlpy.onnx.nodes.windows import transposed_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,6 +60,8 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
         value = None if not name else (own[index] or Value(name, None, None)) if proto is None else value_from_proto(name, proto)
         if own[index] is None and name not in found:
             from_file.add(index)
+        if value is not None and index == 0 and name in found and node.op_type == "ConvTranspose" and not node.domain:
+            value = replace(value, sizes=_transposed_sizes(node) or value.sizes)
         if value is not None and value.sizes is None and index == 0 and (sizes := _infer_own_sizes(node, opsets)) is not None:
             value = replace(value, sizes=sizes)
             from_file.discard(index)
@@ -124,6 +127,18 @@ def _infer_own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] |
     if node.op_type == "Slice" and opsets.get("", 1) < _SLICE_OF_INPUTS:
         return slice_sizes(node, example_of(given[0]).static_sizes)  # ONNX's inference leaves out axes that do not ascend
     return None
+
+
+def _transposed_sizes(node: Node) -> tuple[int, ...] | None:
+    """The sizes of a ConvTranspose's output; None if its inputs' sizes are unknown.
+
+    ONNX's inference leaves out each dimension of an `output_shape` that is below that of the input, and counts `output_padding` twice with
+    SAME_UPPER and SAME_LOWER.
+    """
+    if any(value is None or not value.is_static for value in node.inputs[:2]):
+        return None
+    given = node.changed(inputs=tuple(value and example_of(value) for value in node.inputs))
+    return transposed_sizes(given) if given.rank(0) == given.rank(1) else None
 
 
 def _with_defaults(node: NodeProto) -> NodeProto:

@@ -16,7 +16,7 @@ from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.symbolic_sizes import fix_all, is_symbolic, slice_indices
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.onnx.nodes.resizing import resized
-from dmlpy.onnx.nodes.windows import compute_windows
+from dmlpy.onnx.nodes.windows import compute_windows, transposed_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -290,17 +290,7 @@ def _windows(node: Node, window: Sequence[int]) -> tuple[int, ...]:
 
 @_formula("ConvTranspose")
 def _convolve_transposed(node: Node) -> Sequence[tuple[int, ...] | None]:
-    filters = node.sizes(1)
-    rank = len(filters) - 2
-    if len(filters) != node.rank(0) or node.attribute("output_shape") or node.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        return []
-    strides, dilations = node.attribute("strides") or [1] * rank, node.attribute("dilations") or [1] * rank
-    added, pads = node.attribute("output_padding") or [0] * rank, node.attribute("pads") or [0] * (2 * rank)
-    found = [
-        strides[at] * (size - 1) + added[at] + dilations[at] * (filters[2 + at] - 1) + 1 - pads[at] - pads[at + rank]
-        for at, size in enumerate(node.sizes(0)[2:])
-    ]
-    return [(node.sizes(0)[0], filters[1] * node.attribute("group", 1), *found)]
+    return [] if node.rank(1) != node.rank(0) else [transposed_sizes(node)]
 
 
 @_formula("Pad")

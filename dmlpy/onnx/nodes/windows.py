@@ -90,3 +90,53 @@ def compute_windows(node: Node, sizes: Sequence[int], lengths: Sequence[int]) ->
         windows.append(window)
     added = max(0, 2 - rank)
     return Windows((Window(1, 0, 0, 1, 1, 1),) * added + tuple(windows), added)
+
+
+@dataclass(frozen=True)
+class TransposedWindows:
+    """The windows of a ConvTranspose, which slide over its result, with one entry for each of ONNX's spatial dimensions.
+
+    Attributes:
+        windows: the windows, as DirectML's tensors have them.
+        start: what is cut off in front.
+        end: what is cut off behind.
+        extra: what is added behind.
+        sizes: the spatial sizes of the result.
+    """
+
+    windows: Windows
+    start: list[int]
+    end: list[int]
+    extra: list[int]
+    sizes: list[int]
+
+
+def compute_transposed_windows(node: Node) -> TransposedWindows:
+    """The windows of a ConvTranspose. An `output_shape` larger than the windows cover becomes output padding.
+
+    With SAME_UPPER or SAME_LOWER the result has as many elements as steps, or those that the windows cover where these are fewer: so say
+    ONNX's inference and ONNX Runtime.
+    """
+    spatial = node.sizes(0)[2:]
+    rank = len(spatial)
+    windows = compute_windows(node, spatial, node.attribute("kernel_shape") or node.sizes(1)[2:])
+    axes = windows.axes[windows.added :]
+    extra = node.attribute("output_padding") or [0] * rank
+    full = [(window.size - 1) * window.stride + window.extent + more for window, more in zip(axes, extra, strict=True)]
+    start, end = windows.start[windows.added :], windows.end[windows.added :]
+    mode = node.attribute("auto_pad", "NOTSET")
+    shape = node.attribute("output_shape")
+    if shape or mode.startswith("SAME"):
+        wanted = shape or [min(most, window.size * window.stride) for most, window in zip(full, axes, strict=True)]
+        cut = [most - size for most, size in zip(full, wanted, strict=True)]
+        extra = [more + max(0, -less) for more, less in zip(extra, cut, strict=True)]
+        halves = [(max(0, less) // 2, max(0, less) - max(0, less) // 2) for less in cut]
+        start, end = ([half[side] for half in halves] for side in ((0, 1) if mode == "SAME_UPPER" else (1, 0)))
+        full = [size + max(0, less) for size, less in zip(wanted, cut, strict=True)]
+    sizes = [most - before - behind for most, before, behind in zip(full, start, end, strict=True)]
+    return TransposedWindows(windows, start, end, extra, sizes)
+
+
+def transposed_sizes(node: Node) -> tuple[int, ...]:
+    """The sizes of a ConvTranspose's result."""
+    return (node.sizes(0)[0], node.sizes(1)[1] * node.attribute("group", 1), *compute_transposed_windows(node).sizes)

@@ -43,9 +43,14 @@ def gather_elements(node: Node) -> Expression:
 
 @lowers("GatherND")
 def gather_nd(node: Node) -> Expression:
-    """GATHER_ND, with batch dimensions GATHER_ND1."""
-    data, indices, batch = node.x(0), node.x(1), node.attribute("batch_dims", 0)
+    """GATHER_ND, with batch dimensions GATHER_ND1. Indices of no numbers select all of the data."""
+    data, batch = node.x(0), node.attribute("batch_dims", 0)
     rank, places = node.rank(0), node.rank(1)
+    ahead, width = node.sizes(1)[:-1], node.sizes(1)[-1]
+    if not width and node.value(1).is_empty and 0 not in ahead:
+        around, rest = node.sizes(0)[:batch], node.sizes(0)[batch:]
+        return data.reshape(*around, *[1] * (len(ahead) - batch), *rest).broadcast(*ahead, *rest)
+    indices = node.x(1)
     count = max(4, rank, places, places - 1 + rank - node.sizes(1)[-1] - batch)
     counts: dict[str, Any] = {"input_dimension_count": rank, "indices_dimension_count": places}
     aligned = [tensor.with_leading_ones(count) for tensor in (data, indices)]

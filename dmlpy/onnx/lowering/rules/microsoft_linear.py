@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from math import prod
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dmlpy import x
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.microsoft_quantized import dequantized, quantized
+from dmlpy.onnx.lowering.rules.microsoft_quantized import dequantized, number_of, quantized, rounded
 from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, require
 
 if TYPE_CHECKING:
+    from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
+_RESERVED = 5
+"""What the logarithm of a sum of exponentials stays below that of the largest number."""
 _COERCED_BEFORE = 13
 """The opset of Softmax from which on it normalizes one axis instead of all dimensions from it on."""
 
@@ -46,18 +52,29 @@ def leaky_relu(node: Node) -> Expression:
 
 @lowers("QLinearSoftmax", domain=MICROSOFT)
 def softmax(node: Node) -> Expression:
-    """ELEMENT_WISE_DEQUANTIZE_LINEAR, ACTIVATION_SOFTMAX along an axis or of rows, as the opset has it, ELEMENT_WISE_QUANTIZE_LINEAR."""
+    """GATHER of the exponentials of all differences from the largest element, REDUCE and a division, as in ONNX Runtime's kernel.
+
+    That takes as the inverse of the result's scale the whole number below it: with a scale of 0.0039 the steps are 1/256.
+    """
     sizes = node.sizes(0)
-    rank, given = len(sizes), dequantized(node, 0)
     coerced = int(node.attribute("opset", _COERCED_BEFORE)) < _COERCED_BEFORE
-    axis = node.axis(int(node.attribute("axis", 1 if coerced else -1)), rank)
-    if coerced or axis == rank - 1:
-        rows = prod(sizes[:axis])
-        found = x.activation_softmax(given.reshape(1, 1, rows, prod(sizes) // rows)).reshape(*sizes)
-    else:
-        ahead, behind = prod(sizes[:axis]), prod(sizes[axis + 1 :])
-        found = x.activation_softmax1(given.reshape(1, ahead, sizes[axis], behind), axes=[2]).reshape(*sizes)
-    return quantized(node, found, 3, node.data_type(0))
+    axis = node.axis(int(node.attribute("axis", 1 if coerced else -1)), len(sizes))
+    behind = 1 if coerced else prod(sizes[axis + 1 :])
+    data = x.cast(node.x(0), output_data_type="INT32").reshape(prod(sizes[:axis]), -1, behind)
+    differences = x.reduce(data, function="MAX", axes=[1]) - data
+    table = x.constant(_exponentials(float(number_of(node, 1)), data.sizes[1]).reshape(1, 1, 1, -1))
+    found = x.gather(table, x.cast(differences, output_data_type="UINT32").reshape(1, 1, 1, -1), axis=3, index_dimensions=1)
+    found = found.reshape(*data.sizes)
+    steps = np.floor(np.float32(1) / number_of(node, 3))
+    means = found * float(steps) / x.reduce(found, function="SUM", axes=[1])
+    return rounded(x.round(means) + float(number_of(node, 4)), node.data_type(0)).reshape(*sizes)
+
+
+def _exponentials(scale: float, count: int) -> Array:
+    """The exponentials of minus 0 to 255 times a scale in FLOAT32, all by a factor for which the sum of so many stays finite."""
+    room = max(0.0, math.log(float(np.finfo(np.float32).max) / count) - _RESERVED)
+    found: Array = np.exp(room - np.arange(256) * scale).astype(np.float32)
+    return found
 
 
 @lowers("QLinearWhere", domain=MICROSOFT)

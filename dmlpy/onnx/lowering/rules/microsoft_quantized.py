@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +16,7 @@ from dmlpy.messages.naming import listed
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import quantization
+from dmlpy.onnx.lowering.rules.pooling import fit_windows, window_members
 from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, require, sides
 from dmlpy.onnx.nodes.windows import compute_windows
 
@@ -29,18 +30,24 @@ _NIBBLE, _BYTE = 4, 8
 
 @lowers("QLinearAdd", domain=MICROSOFT)
 def add(node: Node) -> Expression:
-    """ELEMENT_WISE_QUANTIZED_LINEAR_ADD."""
+    """ELEMENT_WISE_QUANTIZED_LINEAR_ADD; a node for each step where the zero point of the sum decides how halves are rounded."""
     a, b = node.x(0), node.x(3)
     rank = max(len(a.sizes), len(b.sizes))
-    scales = [require(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
-    zeros = [_one(node, index, rank) for index in (2, 5, 7)]
-    return x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
+    if _rounds_alike(node, 7):
+        scales = [require(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
+        zeros = [_one(node, index, rank) for index in (2, 5, 7)]
+        return x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
+    scale_a, scale_b, scale, zero_a, zero_b, zero = _parameters(node, 1, 4, 6, 2, 5, 7)
+    by_a, by_b = scale_a / scale, scale_b / scale
+    return rounded(_float(b) * by_b + (_float(a) * by_a + (zero - (by_a * zero_a + by_b * zero_b))), a.data_type)
 
 
 @lowers("QLinearMul", domain=MICROSOFT)
 def multiply(node: Node) -> Expression:
-    """ELEMENT_WISE_DEQUANTIZE_LINEAR of both, a product, ELEMENT_WISE_QUANTIZE_LINEAR."""
-    return quantized(node, dequantized(node, 0) * dequantized(node, 3), 6, node.data_type(0))
+    """A product of the differences from the zero points, ELEMENT_WISE_ROUND, ELEMENT_WISE_CLIP."""
+    scale_a, scale_b, scale, zero_a, zero_b, zero = _parameters(node, 1, 4, 6, 2, 5, 7)
+    products = (_float(node.x(0)) - zero_a) * (_float(node.x(3)) - zero_b)
+    return rounded(products * (scale_a * scale_b / scale) + zero, node.data_type(0))
 
 
 @lowers("QLinearSigmoid", domain=MICROSOFT)
@@ -57,17 +64,11 @@ def concat(node: Node) -> Expression:
     return quantized(node, x.join(parts, axis=axis), 0, node.data_type(1))
 
 
-@lowers("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT)
-def average_pool(node: Node) -> Expression:
+@lowers("QLinearGlobalAveragePool", domain=MICROSOFT)
+def global_average_pool(node: Node) -> Expression:
     """QUANTIZED_LINEAR_AVERAGE_POOLING, of a view where the channels are last; of a width alone with a height of 1."""
-    last, rank = bool(node.attribute("channels_last", 0)), node.rank(0)
-    data = node.x(0)
-    data = data.transpose(0, rank - 1, *range(1, rank - 1)) if last else data
-    spatial = data.sizes[2:]
-    whole = node.op_type == "QLinearGlobalAveragePool"
-    if node.attribute("ceil_mode", 0):
-        raise node.unsupported("ceil_mode", 0)
-    windows = compute_windows(node, spatial, spatial if whole else node.attribute("kernel_shape"))
+    data = _channels_first(node, node.x(0))
+    windows = compute_windows(node, data.sizes[2:], data.sizes[2:])
     placed = windows.add_dimensions(data)
     scales = [require(node, index, _one(node, index, len(placed.sizes))) for index in (1, 3)]
     zeros = [_one(node, index, len(placed.sizes)) for index in (2, 4)]
@@ -75,15 +76,34 @@ def average_pool(node: Node) -> Expression:
         placed,
         *scales,
         *zeros,
-        strides=windows.strides,
-        window_size=windows.lengths,
-        start_padding=windows.start,
-        end_padding=windows.end,
-        include_padding=bool(node.attribute("count_include_pad", 0)),
+        **window_members(windows),
+        include_padding=False,
         output_data_type=data.data_type,
     )
-    found = found.reshape(*found.sizes[:2], *found.sizes[len(found.sizes) - len(spatial) :])
-    return found.transpose(0, *range(2, rank), 1) if last else found
+    return _channels_back(node, windows.remove_dimensions(found))
+
+
+@lowers("QLinearAveragePool", domain=MICROSOFT)
+def average_pool(node: Node) -> Expression:
+    """ELEMENT_WISE_DEQUANTIZE_LINEAR, AVERAGE_POOLING, and a node for each step of the quantization.
+
+    Windows that `ceil_mode` adds count what lies beyond the padding, as in ONNX Runtime.
+    """
+    data = _channels_first(node, dequantized(node, 0))
+    windows = compute_windows(node, data.sizes[2:], node.attribute("kernel_shape"))
+    members = window_members(fit_windows(node, windows))
+    means = x.average_pooling(windows.add_dimensions(data), **members, include_padding=bool(node.attribute("count_include_pad", 0)))
+    scale, zero = _parameters(node, 3, 4)
+    return rounded(_channels_back(node, windows.remove_dimensions(means)) / scale + zero, node.data_type(0))
+
+
+def _channels_first(node: Node, data: Expression) -> Expression:
+    rank = len(data.sizes)
+    return data.transpose(0, rank - 1, *range(1, rank - 1)) if node.attribute("channels_last", 0) else data
+
+
+def _channels_back(node: Node, data: Expression) -> Expression:
+    return data.transpose(0, *range(2, len(data.sizes)), 1) if node.attribute("channels_last", 0) else data
 
 
 @lowers("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -206,6 +226,38 @@ def _one(node: Node, index: int, rank: int) -> Expression | None:
     if prod(node.sizes(index)) != 1:
         raise node.refusal("onnx.sizes", node.input_label(index), listed(node.sizes(index)), "one element")
     return node.x(index).reshape(*[1] * rank)
+
+
+def _parameters(node: Node, *indices: int) -> list[Any]:
+    """Scales and zero points of whole tensors in FLOAT32: numbers if all are known, else expressions; 0 for what is left out."""
+    found = [_one(node, index, 1) for index in indices]
+    if all(node.value(index).array is not None for index in indices if node.has(index)):
+        return [number_of(node, index) for index in indices]
+    return [node.constant("zero", np.zeros(1, np.float32)) if tensor is None else _float(tensor) for tensor in found]
+
+
+def number_of(node: Node, index: int) -> np.float32:
+    """A known scale or zero point of a whole tensor; 0 for a zero point that is left out."""
+    _one(node, index, 1)
+    return np.float32(np.ravel(node.array(index))[0] if node.has(index) else 0)
+
+
+def _float(tensor: Expression) -> Expression:
+    return x.cast(tensor, output_data_type=DataType.FLOAT32)
+
+
+def _rounds_alike(node: Node, index: int) -> bool:
+    """Whether a zero point is even: then it is the same to round a half before or after adding it."""
+    return not node.has(index) or (node.value(index).array is not None and bool((node.array(index) % 2 == 0).all()))
+
+
+def rounded(numbers: Expression, data_type: DataType) -> Expression:
+    """Numbers that have their zero point already, rounded to integers of a type.
+
+    ONNX Runtime adds zero points first in some operators: then an odd one rounds halves away from even numbers.
+    """
+    least, most = data_type.limits
+    return x.cast(x.clip(x.round(numbers), min=least, max=most), output_data_type=data_type)
 
 
 def dequantized(node: Node, index: int) -> Expression:

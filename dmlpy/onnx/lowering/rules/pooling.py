@@ -26,37 +26,39 @@ def average(node: Node) -> Expression:
     """
     windows = _pooling(node)
     data, counts = windows.add_dimensions(node.x(0)), bool(node.attribute("count_include_pad", 0))
-    fitted = _fit_windows(node, windows)
+    fitted = fit_windows(node, windows)
     if counts and fitted.end != windows.end:
         data = x.padding(data, start_padding=[0, 0, *windows.start], end_padding=[0, 0, *windows.end])
         pairs = zip(windows.axes, fitted.axes, strict=True)
         inside = [replace(window, size=window.padded, start=0, end=whole.end - window.end) for window, whole in pairs]
         fitted, counts = Windows(tuple(inside), windows.added), False
     if max(fitted.dilations) > 1:
-        return windows.remove_dimensions(x.average_pooling1(data, **_members(fitted), dilations=fitted.dilations, include_padding=counts))
-    return windows.remove_dimensions(x.average_pooling(data, **_members(fitted), include_padding=counts))
+        return windows.remove_dimensions(
+            x.average_pooling1(data, **window_members(fitted), dilations=fitted.dilations, include_padding=counts)
+        )
+    return windows.remove_dimensions(x.average_pooling(data, **window_members(fitted), include_padding=counts))
 
 
 @lowers("LpPool")
 def norm(node: Node) -> Expression:
     """LP_POOLING, with dilations LP_POOLING1."""
-    fitted = _fit_windows(node, windows := _pooling(node))
+    fitted = fit_windows(node, windows := _pooling(node))
     p = node.attribute("p", 2)
     if max(fitted.dilations) > 1:
         return windows.remove_dimensions(
-            x.lp_pooling1(windows.add_dimensions(node.x(0)), **_members(fitted), dilations=fitted.dilations, p=p)
+            x.lp_pooling1(windows.add_dimensions(node.x(0)), **window_members(fitted), dilations=fitted.dilations, p=p)
         )
-    return windows.remove_dimensions(x.lp_pooling(windows.add_dimensions(node.x(0)), **_members(fitted), p=p))
+    return windows.remove_dimensions(x.lp_pooling(windows.add_dimensions(node.x(0)), **window_members(fitted), p=p))
 
 
 @lowers("MaxPool")
 def maximum(node: Node) -> tuple[Expression, ...]:
     """MAX_POOLING; with dilations or indices MAX_POOLING2. Indices by column are computed from those by row."""
-    fitted = _fit_windows(node, windows := _pooling(node))
+    fitted = fit_windows(node, windows := _pooling(node))
     data = windows.add_dimensions(node.x(0))
     if not node.wants(1) and max(fitted.dilations) == 1:
-        return (windows.remove_dimensions(x.max_pooling(data, **_members(fitted))),)
-    found = x.max_pooling2(data, **_members(fitted), dilations=fitted.dilations, output_indices_data_type="UINT32")
+        return (windows.remove_dimensions(x.max_pooling(data, **window_members(fitted))),)
+    found = x.max_pooling2(data, **window_members(fitted), dilations=fitted.dilations, output_indices_data_type="UINT32")
     if not node.wants(1):
         return (windows.remove_dimensions(found.values),)
     indices = _by_column(found.indices, data.sizes[2:]) if node.attribute("storage_order", 0) else found.indices
@@ -137,7 +139,7 @@ def _pooling(node: Node) -> Windows:
     return compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape"))
 
 
-def _fit_windows(node: Node, windows: Windows) -> Windows:
+def fit_windows(node: Node, windows: Windows) -> Windows:
     """The windows with the padding at the end that makes as many positions as ONNX's output has."""
     if not node.attribute("ceil_mode", 0):
         return windows
@@ -151,5 +153,6 @@ def _rounded_up(window: Window) -> Window:
     return replace(window, end=(positions - 1) * window.stride + window.extent - window.size - window.start)
 
 
-def _members(windows: Windows) -> dict[str, Any]:
+def window_members(windows: Windows) -> dict[str, Any]:
+    """What every pooling says of its windows."""
     return {"window_size": windows.lengths, "strides": windows.strides, "start_padding": windows.start, "end_padding": windows.end}

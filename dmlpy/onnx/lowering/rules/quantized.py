@@ -43,6 +43,8 @@ def quantize(node: Node) -> Expression:
         return x.quantize(data, **quantization(scale, zero_point, data_type), output_data_type=data_type)
     if data_type in _NIBBLES:
         raise _ragged(node)
+    if data.data_type is DataType.FLOAT16 and precision is None:  # before opset 23 ONNX Runtime divides in FLOAT32
+        data, scale = (x.cast(tensor, output_data_type="FLOAT32") for tensor in (data, scale))
     result = x.round(x.divide(data, _spread(node, scale)))
     if stepwise:  # zero points of 16 bits are no numbers of FLOAT16
         result = x.cast(result, output_data_type="FLOAT32")

@@ -19,6 +19,8 @@ _DIRECTIONS = {"forward": "FORWARD", "reverse": "BACKWARD", "bidirectional": "BI
 @lowers("RNN", "GRU")
 def without_cell(node: Node) -> tuple[Expression | None, ...]:
     """RNN or GRU; these do not support a clip, with which each step is unrolled to operators."""
+    if node.value(0).is_empty:
+        return _initial_states(node)
     if node.attribute("clip"):
         options = _options(node)
         backwards = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}[options["direction"]]
@@ -32,6 +34,8 @@ def without_cell(node: Node) -> tuple[Expression | None, ...]:
 @lowers("LSTM")
 def with_cell(node: Node) -> tuple[Expression | None, ...]:
     """LSTM."""
+    if node.value(0).is_empty:
+        return _initial_states(node)
     extra: dict[str, Any] = {}
     if node.has(6):
         extra["cell_mem_init"] = _state(node, 6)
@@ -68,6 +72,23 @@ def _state(node: Node, index: int) -> Expression:
     """An initial state as [1, directions, batch, hidden]."""
     state = node.x(index)
     return (state.transpose(1, 0, 2) if _batch_first(node) else state).with_leading_ones(4)
+
+
+def _initial_states(node: Node) -> tuple[Expression | None, ...]:
+    """What no step leaves, beside an empty sequence: the initial states, or states of 0. No tensor of DirectML is empty."""
+    sizes = node.sizes(0)
+    batch, directions, hidden = sizes[0 if _batch_first(node) else 1], node.sizes(2)[0], node.sizes(2)[2]
+    whole = (batch, directions, hidden) if _batch_first(node) else (directions, batch, hidden)
+    states: list[Expression | None] = []
+    for index in (5, 6) if node.op_type == "LSTM" else (5,):
+        if node.has(index):
+            states.append(node.x(index))
+        elif node.wants(index - 4):
+            zero = x.fill_value_constant(value_data_type=node.data_type(0), value=0, output_sizes=[1])
+            states.append(zero.broadcast(*whole))
+        else:
+            states.append(None)
+    return None, *states
 
 
 def _options(node: Node) -> dict[str, Any]:
