@@ -84,4 +84,10 @@ def grouped() -> None:
     node("GroupQueryAttention", given, 3, known=[6], do_rotary=1, **own)
 
 
-ROWS = (attention, multihead, grouped)
+def flat() -> None:
+    """ONNX's own Attention of three dimensions, of which ONNX infers present keys and values only with past ones."""
+    given = [normal("flat q", 2, 3, 16), normal("flat k", 2, 5, 8), normal("flat v", 2, 5, 12)]
+    node("Attention", given, 4, domain="", opset=23, q_num_heads=4, kv_num_heads=2, scale=0.3)
+
+
+ROWS = (attention, multihead, grouped, flat)

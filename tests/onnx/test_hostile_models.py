@@ -327,6 +327,57 @@ def test_a_call_without_an_attribute_has_the_function_s_default() -> None:
         np.testing.assert_array_equal(result["y"], [-64 * 0.25 * 0.5 * 0.25 * 0.25 * 0.125, 3])
 
 
+def test_each_callee_of_an_attribute_that_is_left_out_has_its_own_default() -> None:
+    """Two functions' and an operator's, also where a function between hands it on; ONNX Runtime gives the same."""
+
+    def handing(operator: str, result: str, name: str, outer: str, domain: str = "") -> Any:
+        node = make_node(operator, ["a"], [result], domain=domain)
+        node.attribute.add(name=name, ref_attr_name=outer, type=AttributeProto.FLOAT)
+        return node
+
+    calls = [
+        handing("Steep", "p", "slope", "bend", "own"),
+        handing("Flat", "q", "slope", "bend", "own"),
+        handing("LeakyRelu", "r", "alpha", "bend"),
+    ]
+    imports = [make_opsetid("", 21), make_opsetid("own", 1)]
+    nodes = [make_node("Over", ["x"], ["m"], domain="own"), make_node("All", ["m"], ["n"], domain="own", bend=0.25)]
+    built = model([*nodes, make_node("All", ["n"], ["y"], domain="own")], {"x": [2]}, ["y"], domains={"own": 1})
+    for name, slope in (("Steep", 0.5), ("Flat", 0.125)):
+        own = [make_attribute("slope", slope)]
+        built.functions.append(
+            make_function("own", name, ["a"], ["b"], [handing("LeakyRelu", "b", "alpha", "slope")], imports, attribute_protos=own)
+        )
+    summed = [*calls, make_node("Sum", ["p", "q", "r"], ["b"])]
+    built.functions.append(make_function("own", "All", ["a"], ["b"], summed, imports, attributes=["bend"]))
+    built.functions.append(
+        make_function("own", "Over", ["a"], ["b"], [handing("All", "b", "bend", "bow", "own")], imports, attributes=["bow"])
+    )
+    defaults = 0.5 + 0.125 + 0.01
+    result = onnx.load(built).compile("numpy")({"x": np.array([-64, 1], np.float32)})["y"]
+    assert_close(result, np.array([-64 * defaults * 0.75 * defaults, 27], np.float32), np.float32)
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+def test_a_function_gives_way_to_the_operator_of_its_name(domain: str) -> None:
+    """ONNX leaves it to runtimes which of both a node is; ONNX Runtime takes the operator, too."""
+    built = model([make_node("Relu", ["x"], ["m"]), make_node("Own", ["m"], ["y"])], {"x": [2]}, ["y"])
+    for name, operator in (("Relu", "Neg"), ("Own", "Neg")):
+        own = make_function(domain, name, ["a"], ["b"], [make_node(operator, ["a"], ["b"])], [make_opsetid("", 21)])
+        built.functions.append(own)
+    result = onnx.load(built).compile("numpy")({"x": np.array([-2, 3], np.float32)})["y"]
+    np.testing.assert_array_equal(result, [0, -3])
+
+
+def test_a_function_whose_output_is_its_input_is_refused() -> None:
+    built = model([make_node("Own", ["x"], ["y"], domain="own")], {"x": [3]}, ["y"], domains={"own": 1})
+    built.functions.append(make_function("own", "Own", ["a"], ["a"], [make_node("Neg", ["a"], ["b"])], [make_opsetid("", 21)]))
+    with pytest.raises(
+        dml.DescError, match=re.escape("functions['Own'] is 'a', an input and an output, expected outputs that its nodes make")
+    ):
+        onnx.load(built)
+
+
 @pytest.mark.parametrize("places", [[1, 4], [[0, 1], [1, 1]]], ids=["by number", "by place"])
 def test_a_sparse_constant_is_made_dense(places: list[Any]) -> None:
     sparse = make_sparse_tensor(numpy_helper.from_array(np.array([5, 7], np.float32)), numpy_helper.from_array(np.array(places)), [2, 3])

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnx import AttributeProto, FunctionProto, ModelProto, defs, helper
+from onnx import FunctionProto, ModelProto, NodeProto, defs, helper
 
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.model_checks import called_functions, domain_of
 from dmlpy.onnx.loading.schemas import schema_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from onnx import NodeProto
+    from collections.abc import Iterable, Mapping
 
     from dmlpy.onnx.loading.model_checks import FunctionKey
 
@@ -26,16 +24,22 @@ def prepared_for_inlining(model: ModelProto) -> tuple[ModelProto, list[Problem]]
 
     ONNX allows a function to import other versions than the model, as long as each of its operators is the same in them; ONNX Runtime takes
     the model's version in any case. The inliner of onnx 1.23.2 leaves such functions alone, and drops the defaults of their attributes.
+    ONNX leaves it to runtimes what a function is that has the name of an operator: it gives way to the operator, as in ONNX Runtime.
 
     Args:
         model: a model that was checked.
     """
     opsets = {domain_of(item.domain): item.version for item in model.opset_import}
     imports = [(domain_of(item.domain), item.version) for function in model.functions for item in function.opset_import]
-    if all(opsets.get(domain) == version for domain, version in imports) and not any(item.attribute_proto for item in model.functions):
+    shadowed = [_is_operator(function, opsets) for function in model.functions]
+    is_alike = all(opsets.get(domain) == version for domain, version in imports)
+    if is_alike and not any(shadowed) and not any(item.attribute_proto for item in model.functions):
         return model, []
     made = ModelProto()
     made.CopyFrom(model)
+    if any(shadowed):
+        del made.functions[:]
+        made.functions.extend(function for function, is_hidden in zip(model.functions, shadowed, strict=True) if not is_hidden)
     problems = []
     for function in made.functions:
         own = {domain_of(item.domain): item.version for item in function.opset_import}
@@ -45,64 +49,74 @@ def prepared_for_inlining(model: ModelProto) -> tuple[ModelProto, list[Problem]]
     missing = opsets.keys() - {domain_of(item.domain) for item in made.opset_import}
     for domain in sorted(missing):
         made.opset_import.add(domain=domain, version=opsets[domain])
-    defaults = _defaults({(domain_of(item.domain), item.name, item.overload): item for item in made.functions})
+    calls = _Calls(made.functions)
     for nodes in (made.graph.node, *(function.node for function in made.functions)):
-        _add_defaults(nodes, defaults)
+        calls.complete(nodes)
+    made.functions.extend(calls.copies)
     return made, problems
 
 
-def _defaults(functions: Mapping[FunctionKey, FunctionProto]) -> dict[FunctionKey, list[AttributeProto]]:
-    """The attributes of functions that have defaults: those of the functions that they hand an attribute on to, too."""
-    found: dict[FunctionKey, list[AttributeProto]] = {}
-
-    def visit(key: FunctionKey) -> list[AttributeProto]:
-        if key not in found:
-            function = functions[key]
-            found[key] = [*function.attribute_proto]
-            uses = [*_uses(function.node)]
-            for name in function.attribute:
-                handed = [(visit(own) if own in functions else [], inner) for own, inner, outer in uses if outer == name]
-                items = [next((item for item in own if item.name == inner), None) for own, inner in handed]
-                if items and items[0] is not None and all(item is not None and _value_of(item) == _value_of(items[0]) for item in items):
-                    default = AttributeProto()
-                    default.CopyFrom(items[0])
-                    default.name = name
-                    found[key].append(default)
-        return found[key]
-
-    for key in functions:
-        visit(key)
-    return found
+def _is_operator(function: FunctionProto, opsets: Mapping[str, int]) -> bool:
+    """Whether a function has the name of one of ONNX's operators."""
+    domain = domain_of(function.domain)
+    return domain in opsets and not function.overload and schema_of(function.name, opsets[domain], domain) is not None
 
 
-def _uses(nodes: Iterable[NodeProto]) -> Iterator[tuple[FunctionKey, str, str]]:
-    """Where nodes use attributes of the function around them: the operator, its attribute, and the function's."""
-    for node in nodes:
-        for attribute in node.attribute:
-            if attribute.ref_attr_name:
-                yield (domain_of(node.domain), node.op_type, node.overload), attribute.name, attribute.ref_attr_name
-            for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _uses(body.node)
+class _Calls:
+    """The calls of functions with all attributes that they have.
 
+    An attribute that a call leaves out, and the function has no default for, is left out of the nodes that it is handed on to: they have
+    the default of their own operator or function. Such a call is one of a copy of the function without these attributes.
 
-def _value_of(item: AttributeProto) -> bytes:
-    """A key of an attribute without its name."""
-    unnamed = AttributeProto()
-    unnamed.CopyFrom(item)
-    unnamed.ClearField("name")
-    found: bytes = unnamed.SerializeToString(deterministic=True)
-    return found
+    Args:
+        functions: the model's functions, which are copied as they are.
+    """
 
+    def __init__(self, functions: Iterable[FunctionProto]) -> None:
+        self._functions: dict[FunctionKey, FunctionProto] = {}
+        for function in functions:
+            own = self._functions[domain_of(function.domain), function.name, function.overload] = FunctionProto()
+            own.CopyFrom(function)
+        self._overloads: dict[tuple[FunctionKey, frozenset[str]], str] = {}
+        self.copies: list[FunctionProto] = []
 
-def _add_defaults(nodes: Iterable[NodeProto], defaults: Mapping[FunctionKey, Sequence[AttributeProto]]) -> None:
-    """Writes the defaults of a function's attributes into its calls, those in subgraphs too."""
-    for node in nodes:
-        given = {item.name for item in node.attribute}
-        own = defaults.get((domain_of(node.domain), node.op_type, node.overload), ())
-        node.attribute.extend(item for item in own if item.name not in given)
-        for attribute in node.attribute:
-            for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                _add_defaults(body.node, defaults)
+    def complete(self, nodes: Iterable[NodeProto], absent: frozenset[str] = frozenset()) -> None:
+        """Writes defaults into calls, those in subgraphs too.
+
+        Args:
+            nodes: the nodes of a graph or a function.
+            absent: attributes of the function that its call leaves out.
+        """
+        for node in nodes:
+            kept = [item for item in node.attribute if not item.ref_attr_name or item.ref_attr_name not in absent]
+            if len(kept) < len(node.attribute):
+                left = NodeProto(attribute=kept)
+                del node.attribute[:]
+                node.attribute.extend(left.attribute)
+            key = domain_of(node.domain), node.op_type, node.overload
+            if key in self._functions:
+                given = {item.name for item in node.attribute}
+                node.attribute.extend(item for item in self._functions[key].attribute_proto if item.name not in given)
+                if lacking := frozenset(self._functions[key].attribute) - given:
+                    node.overload = self._without(key, lacking)
+            for attribute in node.attribute:
+                for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                    self.complete(body.node, absent)
+
+    def _without(self, key: FunctionKey, attributes: frozenset[str]) -> str:
+        """The overload of a function that is its copy without some attributes."""
+        if (key, attributes) not in self._overloads:
+            overload = f"{key[2]} without {', '.join(sorted(attributes))}"
+            while (*key[:2], overload) in self._functions:
+                overload += "_"
+            self._overloads[key, attributes] = overload
+            copy = FunctionProto()
+            copy.CopyFrom(self._functions[key])
+            copy.overload = overload
+            copy.attribute[:] = [name for name in copy.attribute if name not in attributes]
+            self.complete(copy.node, attributes)
+            self.copies.append(copy)
+        return self._overloads[key, attributes]
 
 
 def _differing_operators(function: FunctionProto, own: Mapping[str, int], opsets: Mapping[str, int]) -> list[Problem]:

@@ -150,6 +150,9 @@ def _function_problems(functions: Mapping[FunctionKey, FunctionProto], model: Mo
         for names, what in ((function.input, "inputs"), (function.output, "outputs")):
             if len(set(names)) != len(names) or not all(map(_is_name, names)):
                 yield Problem("onnx.function", f"functions[{function.name!r}]", f"{what} {listed(names)}", "each name once")
+        if both := [name for name in function.output if name in function.input]:
+            found, expected = f"{both[0]!r}, an input and an output", "outputs that its nodes make: Identity makes one of an input"
+            yield Problem("onnx.function", f"functions[{function.name!r}]", found, expected)
         for index, node in enumerate(function.node):
             yield from _call_problems(node, functions, f"functions[{function.name!r}].node {index}")
         try:

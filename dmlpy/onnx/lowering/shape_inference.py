@@ -30,6 +30,10 @@ _MOST = 1024
 _WITH_AXIS = frozenset({"Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub", "Xor"})
 _BROADCAST_SINCE = 7
 """The opset from which on these operators broadcast as NumPy does; before, attributes say how."""
+_BY_HEAD = 4
+"""The dimensions of an input of Attention that states its heads."""
+_PRESENT_VALUES = 2
+"""The output of Attention that is the values of all steps; the keys come before, the scores after."""
 _SLICE_OF_INPUTS = 10
 """The opset from which on the bounds of Slice are inputs."""
 
@@ -62,7 +66,7 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
             from_file.add(index)
         if value is not None and index == 0 and name in found and node.op_type == "ConvTranspose" and not node.domain:
             value = replace(value, sizes=_transposed_sizes(node) or value.sizes)
-        if value is not None and value.sizes is None and index == 0 and (sizes := _infer_own_sizes(node, opsets)) is not None:
+        if value is not None and value.sizes is None and (sizes := _infer_own_sizes(node, opsets, index)) is not None:
             value = replace(value, sizes=sizes)
             from_file.discard(index)
         if value is not None and index < len(told):
@@ -111,10 +115,14 @@ def _has_sizes(proto: TypeProto | None) -> bool:
     return proto is not None and (proto.WhichOneof("value") != "tensor_type" or proto.tensor_type.HasField("shape"))
 
 
-def _infer_own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] | None:
-    """The sizes of the first output if no version of ONNX's inference determines them, though all inputs are known; None if unknown."""
+def _infer_own_sizes(node: Node, opsets: Mapping[str, int], index: int) -> tuple[int, ...] | None:
+    """The sizes of an output if no version of ONNX's inference determines them, though all inputs are known; None if unknown."""
     given = [value for value in node.inputs if value is not None]
     if node.domain or node.problems or not given or not all(value.is_static for value in given):
+        return None
+    if index and node.op_type == "Attention":
+        return _attention_sizes(node, index)
+    if index:
         return None
     sizes = [value.static_sizes for value in given]
     if node.op_type in _WITH_AXIS and opsets.get("", 1) < _BROADCAST_SINCE:
@@ -127,6 +135,25 @@ def _infer_own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] |
     if node.op_type == "Slice" and opsets.get("", 1) < _SLICE_OF_INPUTS:
         return slice_sizes(node, example_of(given[0]).static_sizes)  # ONNX's inference leaves out axes that do not ascend
     return None
+
+
+def _attention_sizes(node: Node, index: int) -> tuple[int, ...] | None:
+    """The sizes of Attention's present keys, present values or scores, which ONNX infers for four dimensions with past ones alone."""
+
+    def by_head(index: int, heads: str) -> tuple[int, ...]:
+        if node.rank(index) == _BY_HEAD:
+            return node.sizes(index)
+        (batch, length, width), count = node.sizes(index), int(node.attribute(heads, 0))
+        return batch, count, length, width // count
+
+    if any(value is None for value in node.inputs[:3]):
+        return None
+    try:
+        queries, own = by_head(0, "q_num_heads"), by_head(2 if index == _PRESENT_VALUES else 1, "kv_num_heads")
+    except (ArithmeticError, ValueError):  # the rule names what is wrong
+        return None
+    length = own[2] + (node.sizes(4)[2] if node.has(4) else 0)
+    return (*queries[:3], length) if index > _PRESENT_VALUES else (*own[:2], length, own[3])
 
 
 def _transposed_sizes(node: Node) -> tuple[int, ...] | None:
