@@ -193,4 +193,117 @@ def causal() -> None:
         node("MultiHeadAttention", [given[0], *apart], num_heads=2, unidirectional=1)
 
 
-ROWS = (fused, quantized_products, quantized_elements, quantized_lstm, forms, blocks, masked_attention, causal)
+def gated() -> None:
+    for kind in (F32, np.float16):
+        x, gate, scale = (
+            normal(f"gated {name}", *sizes).astype(kind) for name, sizes in (("x", (2, 3, 8)), ("gate", (2, 3, 8)), ("scale", (4,)))
+        )
+        node("ScaledSiLU", [x], alpha=1.5)
+        node("ScaledSiLU", [x, scalar(0.7, F32)])
+        node("GatedAdd", [x, gate, gate[..., :1].copy()])
+        for activation in ("silu", "sigmoid"):
+            node("GatedRMSNorm", [x, scale, gate], activation=activation, epsilon=1e-3)
+        node("BranchwiseRMSNorm", [x], num_branches=2)
+        for shape in ((6, 8), (48,), (8,)):
+            node(
+                "BranchwiseRMSNorm",
+                [normal("branches", 2, 6, 8).astype(kind), normal(f"branch scale {shape}", *shape).astype(kind)],
+                epsilon=1e-2,
+            )
+        bias, factor = normal("gate bias", 8), normal("gate factor", 8)
+        node("LinearAttentionGate", [x, bias, factor, gate], 2)
+        node("LinearAttentionGate", [x, bias, factor])
+
+
+def sequences() -> None:
+    for dim, size, step in ((0, 2, 1), (1, 3, 2), (-1, 1, 3)):
+        node("UnfoldTensor", [normal("unfolded", 4, 5, 6)], dim=dim, size=size, step=step)
+    x, w, b = normal("causal x", 2, 3, 5), normal("causal w", 3, 1, 4), normal("causal b", 3)
+    node("CausalConvWithState", [x, w], 2)
+    node("CausalConvWithState", [x, w, b, normal("causal past", 2, 3, 6)], 2, activation="silu", dilation=2)
+    for readers, heads in ((2, 2), (4, 2), (1, 2)):
+        query, key, value = (
+            normal(f"linear {name}", 2, 3, width) for name, width in (("q", 4 * readers), ("k", 4 * heads), ("v", 5 * heads))
+        )
+        own = {"q_num_heads": readers, "kv_num_heads": heads}
+        rate, past = np.abs(normal("linear rate", 2, 3, heads)), normal("linear past", 2, heads, 4, 5)
+        for rule, decay in (
+            ("linear", None),
+            ("gated", -np.abs(normal("decay", 2, 3, 4 * heads))),
+            ("delta", None),
+            ("gated_delta", -rate),
+        ):
+            given = [
+                query,
+                key / 2,
+                value,
+                past if decay is None else None,
+                decay,
+                rate[..., :1] if rule == "delta" else rate if "delta" in rule else None,
+            ]
+            node("LinearAttention", given, 2, update_rule=rule, **own)
+
+
+def angles_of_three() -> None:
+    cosines, sines = (function(np.outer(np.arange(9), np.arange(1, 9) * 0.2)).astype(F32) for function in (np.cos, np.sin))
+    x, places = normal("three angles", 2, 2, 3, 24), whole("three places", 0, 9, 3, 2, 3, dtype=I64)
+    for layout, sections in ((0, [4, 3, 1]), (1, [4, 2, 2]), (1, [3, 3, 2])):
+        node("MRotaryEmbedding", [x[..., :16].copy(), places, cosines, sines], mrope_section=sections, mrope_layout=layout)
+    flat = x.transpose(0, 2, 1, 3).reshape(2, 3, 48)
+    own = {"num_heads": 2, "rotary_embedding_dim": 16, "interleaved": 1, "scale": 0.5}
+    node("MRotaryEmbedding", [flat, places, cosines, sines], mrope_section=[4, 2, 2], mrope_layout=1, **own)
+
+
+def tables_of_4_bits() -> None:
+    for kind, rows, columns in ((0, 4, 16), (1, 6, 40), (1, 3, 11)):
+        count = rows * columns
+        given = [normal(f"table {kind} {columns}", 2, 3, columns), whole("table bytes", 0, 256, -(-count // 2), dtype=U8)]
+        scales = np.abs(normal("table scales", -(-count // 16)))
+        node("MatMulBnb4", [*given, scales], N=rows, K=columns, block_size=16, quant_type=kind)
+
+
+def on_the_host() -> None:
+    texts = np.array([["", "a", "abc"], ["abcd", "h\u00e9llo w\u00f6rld", "\u65e5\u672c\u8a9e"]], object)
+    for keys in (
+        whole("keys", -(2**31), 2**31, 4, dtype=I32),
+        whole("long keys", -(2**60), 2**60, 4, dtype=I64),
+        normal("float keys", 4),
+        texts,
+    ):
+        node("MurmurHash3", [keys])
+        node("MurmurHash3", [keys], positive=0, seed=42)
+    own = {"mark": 0, "mincharnum": 1, "pad_value": "#"}
+    words = np.array([["a bb", ""], ["h\u00e9llo, big world", ",;"]], object)
+    for more in (
+        {"separators": [" "]},
+        {"separators": [", ", ";", " "], "mark": 1},
+        {"separators": [" "], "mincharnum": 2},
+        {"separators": [""]},
+    ):
+        node("Tokenizer", [words], **(own | more))
+    node("Tokenizer", [words[0]], tokenexp=".", **(own | {"mark": 1}))
+    node("Tokenizer", [np.array(["a.b", "acb"], object)], separators=["\\."], **own)
+    node("Tokenizer", [np.array(["", " "], object)], separators=[" "], **(own | {"mark": 1}))
+    for rows, columns in ((1, 1), (1, 4), (5, 3)):
+        node("DynamicTimeWarping", [np.abs(normal(f"costs {rows}", rows, columns))])
+    node("DynamicTimeWarping", [whole("equal costs", 0, 2, 1, 4, 6, dtype=I32).astype(F32)])
+    for size in (1, 2, 3):
+        node("NGramRepeatBlock", [whole("repeated", 0, 3, 3, 8, dtype=I64), normal("repeated scores", 3, 4)], ngram_size=size)
+    node("NGramRepeatBlock", [whole("few", 0, 3, 2, 1, dtype=I64), normal("few scores", 2, 3)], ngram_size=2)
+
+
+ROWS = (
+    fused,
+    quantized_products,
+    quantized_elements,
+    quantized_lstm,
+    forms,
+    blocks,
+    masked_attention,
+    causal,
+    gated,
+    sequences,
+    angles_of_three,
+    tables_of_4_bits,
+    on_the_host,
+)

@@ -1,8 +1,9 @@
 """What the scripts that compute results of single operators anew share: collect the cases, compare them with the stored ones, replace them.
 
 A system's cases are two files. `operators/SYSTEM.json` lists them; each array has its type, its sizes and, where the desc broadcasts it,
-the sizes that it is broadcast to. `operators/SYSTEM.npz` has one flat array for each type: the numbers of all arrays of that type, in the
-order of the list. (An array of its own for each would take 400 bytes more.)
+the sizes that it is broadcast to; texts are bytes with zeros between them, and have their own sizes. `operators/SYSTEM.npz` has one flat
+array for each type: the numbers of all arrays of that type, in the order of the list. (An array of its own for each would take 400 bytes
+more.)
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ class Cases:
         self.entries.append(entry)
 
     def _keep(self, array: Array) -> dict[str, Any]:
+        if array.dtype.kind == "O":
+            text = np.frombuffer("\0".join(array.ravel().tolist()).encode(), np.uint8)
+            return {**self._keep(text), "texts": list(array.shape)}
         kept = once(array).astype(np.uint8) if array.dtype == bool else once(array)
         self._numbers.setdefault(kept.dtype.name, []).append(kept.reshape(-1))
         broadcast = {"broadcast": list(array.shape)} if kept.shape != array.shape else {}

@@ -46,6 +46,7 @@ def quantized(numbers: Array, scale: float, zero: int) -> Array:
 
 
 X = RNG.integers(0, 256, (2, 3, 4)).astype(np.uint8)
+TEXTS, TOKENS = np.array(["a.b"], object), {"mark": 0, "mincharnum": 1, "pad_value": ""}
 PARAMETERS: dict[str, Array | None] = {
     "x_scale": np.asarray(0.02, np.float32),
     "x_zero": np.asarray(120, np.uint8),
@@ -244,6 +245,18 @@ def test_a_quantized_lstm_whose_sizes_contradict_each_other_is_refused(name: str
             {"q": normal(2, 3, 8), "k": normal(2, 3, 8), "v": normal(2, 3, 8)},
             {"num_heads": 2},
             "one token",
+        ),
+        ("Tokenizer", {"x": TEXTS}, TOKENS | {"separators": ["."]}, "regular expressions of RE2"),
+        ("Tokenizer", {"x": TEXTS}, TOKENS | {"tokenexp": "[a-z]+"}, "'.', which makes each character a token"),
+        ("Tokenizer", {"x": TEXTS}, TOKENS, "neither, expected one of both"),
+        ("Tokenizer", {"x": TEXTS}, TOKENS | {"separators": [""], "mincharnum": 2}, "1 where tokens are characters"),
+        ("NGramRepeatBlock", {"i": np.array([[1, 2]]), "s": normal(2, 3)}, {"ngram_size": 2}, "two rows alike"),
+        ("DynamicTimeWarping", {"x": normal(2, 3, 4)}, {}, "a matrix with elements"),
+        (
+            "LinearAttention",
+            {"q": normal(1, 2, 3), "k": normal(1, 2, 4), "v": normal(1, 2, 4)},
+            {"q_num_heads": 2, "kv_num_heads": 2},
+            "2 heads",
         ),
     ],
 )

@@ -14,6 +14,7 @@ from onnx.helper import make_node
 import dmlpy as dml
 from dmlpy import onnx
 from tests.support.onnx_models import Array, model
+from tests.support.tables import table
 from tests.support.tolerance import assert_close
 
 MICROSOFT = {"com.microsoft": 1}
@@ -193,7 +194,18 @@ BYTES, SCALE = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0
         ("FusedConv", {"x": IMAGE, "w": FILTERS}, {"activation": "Selu"}, "onnx.attribute", "activation"),
         ("FusedConv", {"x": IMAGE, "w": FILTERS}, {"activation": "LeakyRelu"}, "onnx.invalid", "activation_params"),
         ("FusedGemm", {"a": HIDDEN[0], "b": WEIGHTS}, {"activation": "Celu"}, "onnx.attribute", "activation"),
-        ("Tokenizer", {"x": IMAGE}, {}, "onnx.kernel", ""),
+        ("MaxpoolWithMask", {"x": IMAGE}, {}, "onnx.kernel", ""),
+        ("GatedAdd", {"a": X, "b": X, "g": X, "w": X}, {}, "onnx.input", "input 3"),
+        ("GatedRMSNorm", {"x": X, "s": GAMMA, "g": X}, {"activation": "tanh"}, "onnx.invalid", "activation"),
+        ("CausalConvWithState", {"x": HIDDEN, "w": HIDDEN}, {"ndim": 2}, "onnx.attribute", "ndim"),
+        ("MRotaryEmbedding", {"x": HIDDEN, "p": np.zeros((2, 3), np.int64)}, {"mrope_section": [1, 1, 1]}, "onnx.sizes", "input 1"),
+        (
+            "MatMulBnb4",
+            {"a": X, "b": BYTES[0, 0, 0], "s": SCALE},
+            {"N": 3, "K": 6, "block_size": 16, "quant_type": 2},
+            "onnx.attribute",
+            "quant_type",
+        ),
     ],
 )
 def test_what_is_not_expressible_is_refused_with_the_reason(
@@ -205,6 +217,23 @@ def test_what_is_not_expressible_is_refused_with_the_reason(
     assert (record.problems[0].code, record.problems[0].path) == (code, path)
     with pytest.raises(dml.CompileError, match="node"):
         found.compile("numpy")
+
+
+@table(
+    ("operator", "domain", "remedy"),
+    [
+        ("GreedySearch", "com.microsoft", "its attribute 'decoder'"),
+        ("MaxpoolWithMask", "com.microsoft", "add a function of its name and domain to the model"),
+        ("Conv", "com.microsoft.nchwc", "ORT_ENABLE_EXTENDED"),
+        ("BertTokenizer", "ai.onnx.contrib", "onnxruntime-extensions"),
+        ("Own", "my.domain", "add a function of its name and domain to the model"),
+    ],
+)
+def test_an_operator_that_nothing_runs_is_refused_with_a_remedy(operator: str, domain: str, remedy: str) -> None:
+    node = make_node(operator, ["x"], ["y"], name="node", domain=domain)
+    with pytest.raises(dml.CompileError) as refusal:
+        onnx.load(model([node], {"x": [2]}, ["y"], domains={domain: 1})).compile("numpy")
+    assert remedy in str(refusal.value)
 
 
 NONE = np.zeros((2, 2, 0, 16), np.float32)

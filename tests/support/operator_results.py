@@ -67,6 +67,9 @@ def stored(file: str) -> Iterator[tuple[Mapping[str, Any], dict[str, Any], dict[
         name, start = of["type"], taken[of["type"]]
         taken[name] += math.prod(of["sizes"])
         array = numbers[name][start : taken[name]].reshape(of["sizes"])
+        if "texts" in of:
+            texts = array.tobytes().decode().split("\0") if math.prod(of["texts"]) else []
+            return np.array(texts, object).reshape(of["texts"])
         return np.broadcast_to(array, of["broadcast"]) if "broadcast" in of else array
 
     for entry in json.loads((OPERATOR_RESULTS / f"{file}.json").read_text())["cases"]:

@@ -178,3 +178,170 @@ def _embedding(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeP
     inner = helper.make_node("EmbedLayerNormalization", read, ["y", "counts"], domain=node.domain)
     inner.attribute.extend(node.proto.attribute)
     return inputs, ("y", "counts"), [*nodes, inner]
+
+
+def _constant(name: str, number: float) -> NodeProto:
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(number, np.float32)))
+
+
+@_defines("ScaledSiLU")
+def _scaled_silu(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
+    """Z * Sigmoid(Z) of Z = scale * X; each step is rounded to the type of X."""
+    scale = [helper.make_node("Cast", ["scale"], ["factor"], to=TensorProto.FLOAT)]
+    nodes = [
+        *(scale if node.has(1) else [_constant("factor", float(node.attribute("alpha", 1.0)))]),
+        helper.make_node("Cast", ["x"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["wide", "factor"], ["scaled"]),
+        helper.make_node("CastLike", ["scaled", "x"], ["z"]),
+        helper.make_node("Sigmoid", ["z"], ["gate"]),
+        helper.make_node("Mul", ["z", "gate"], ["y"]),
+    ]
+    return ("x", "scale"), ("y",), nodes
+
+
+@_defines("GatedAdd")
+def _gated_add(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
+    """X + Y * gate. Gates that are projected first are CUDA's alone in ONNX Runtime."""
+    if node.has(3):
+        raise node.refusal("onnx.input", node.input_label(3), "given", "a gate for each row")
+    return ("x", "y", "gate"), ("z",), [helper.make_node("Mul", ["y", "gate"], ["gated"]), helper.make_node("Add", ["x", "gated"], ["z"])]
+
+
+def _root_mean_squares(data: str, epsilon: float, found: str) -> list[NodeProto]:
+    """The data divided by the root mean square of its last axis."""
+    return [
+        _integers(f"{found} axis", -1),
+        _constant(f"{found} least", epsilon),
+        helper.make_node("Mul", [data, data], [f"{found} squares"]),
+        helper.make_node("ReduceMean", [f"{found} squares", f"{found} axis"], [f"{found} means"]),
+        helper.make_node("Add", [f"{found} means", f"{found} least"], [f"{found} above 0"]),
+        helper.make_node("Sqrt", [f"{found} above 0"], [f"{found} roots"]),
+        helper.make_node("Div", [data, f"{found} roots"], [found]),
+    ]
+
+
+@_defines("GatedRMSNorm")
+def _gated_norm(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
+    """The norm of groups as long as the scale, times the scale and a function of the gate, in FLOAT32."""
+    activation = node.attribute("activation", "silu")
+    if activation not in ("silu", "swish", "sigmoid"):
+        raise node.invalid("activation", "silu", "swish", "sigmoid")
+    nodes = [
+        _integers("every", -1),
+        helper.make_node("Shape", ["scale"], ["width"]),
+        helper.make_node("Concat", ["every", "width"], ["groups"], axis=0),
+        helper.make_node("Shape", ["x"], ["sizes"]),
+    ]
+    for name in ("x", "gate", "scale"):
+        nodes.append(helper.make_node("Cast", [name], [f"{name} wide"], to=TensorProto.FLOAT))
+        nodes.append(helper.make_node("Reshape", [f"{name} wide", "groups"], [f"{name} rows"]))
+    nodes += [
+        *_root_mean_squares("x rows", float(node.attribute("epsilon", 1e-5)), "norm"),
+        helper.make_node("Mul", ["norm", "scale rows"], ["scaled"]),
+        helper.make_node("Sigmoid", ["gate rows"], ["open"]),
+        helper.make_node("Mul", ["gate rows", "open"], ["silu"]),
+        helper.make_node("Mul", ["scaled", "open" if activation == "sigmoid" else "silu"], ["gated"]),
+        helper.make_node("Reshape", ["gated", "sizes"], ["result"]),
+        helper.make_node("CastLike", ["result", "x"], ["y"]),
+    ]
+    return ("x", "scale", "gate"), ("y",), nodes
+
+
+@_defines("BranchwiseRMSNorm")
+def _branch_norm(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
+    """The norm of each branch, which has a dimension of its own or a part of the last one, in FLOAT32."""
+    branches = int(node.attribute("num_branches", 0))
+    nodes = [
+        _integers("every", -1),
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Shape", ["x"], ["last"], start=-1),
+    ]
+    if branches:
+        nodes += [_integers("branches", branches), helper.make_node("Div", ["last", "branches"], ["width"])]
+    else:
+        nodes += [helper.make_node("Shape", ["x"], ["branches"], start=-2, end=-1), helper.make_node("Identity", ["last"], ["width"])]
+    nodes += [
+        helper.make_node("Concat", ["every", "branches", "width"], ["groups"], axis=0),
+        helper.make_node("Cast", ["x"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Reshape", ["wide", "groups"], ["rows"]),
+        *_root_mean_squares("rows", float(node.attribute("epsilon", 1e-5)), "norm"),
+    ]
+    if node.has(1):
+        nodes += [
+            helper.make_node("Cast", ["scale"], ["wide scale"], to=TensorProto.FLOAT),
+            helper.make_node("Concat", ["every", "width"], ["scales"], axis=0),
+            helper.make_node("Reshape", ["wide scale", "scales"], ["by branch"]),
+            helper.make_node("Mul", ["norm", "by branch"], ["scaled"]),
+        ]
+    nodes += [
+        helper.make_node("Reshape", ["scaled" if node.has(1) else "norm", "sizes"], ["result"]),
+        helper.make_node("CastLike", ["result", "x"], ["y"]),
+    ]
+    return ("x", "scale"), ("y",), nodes
+
+
+@_defines("LinearAttentionGate")
+def _attention_gate(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
+    """decay_scale * Softplus(a + dt_bias) in FLOAT32, and Sigmoid(b)."""
+    nodes = [
+        helper.make_node("Cast", ["a"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["wide", "bias"], ["moved"]),
+        helper.make_node("Softplus", ["moved"], ["positive"]),
+        helper.make_node("Mul", ["positive", "scale"], ["scaled"]),
+        helper.make_node("CastLike", ["scaled", "a"], ["decay"]),
+    ]
+    if node.has(3):
+        nodes.append(helper.make_node("Sigmoid", ["b"], ["beta"]))
+    return ("a", "bias", "scale", "b"), ("decay", "beta") if node.has(3) else ("decay",), nodes
+
+
+@_defines("UnfoldTensor")
+def _unfold(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
+    """Gather of all slices along an axis; the elements of a slice become the last dimension."""
+    rank = len(node.value(0).sizes or node.sizes(0))
+    axis, size = node.axis(int(node.attribute("dim", -1)), rank), int(node.attribute("size"))
+    nodes = [
+        *(
+            _integers(name, number)
+            for name, number in (("zero", 0), ("one", 1), ("step", int(node.attribute("step", 1))), ("reach", size - 1))
+        ),
+        *(helper.make_node("Squeeze", [name], [f"{name} alone"]) for name in ("zero", "step")),
+        helper.make_node("Shape", ["x"], ["length"], start=axis, end=axis + 1),
+        helper.make_node("Sub", ["length", "reach"], ["end"]),
+        helper.make_node("Squeeze", ["end"], ["end alone"]),
+        helper.make_node("Range", ["zero alone", "end alone", "step alone"], ["starts"]),
+        helper.make_node("Unsqueeze", ["starts", "one"], ["column"]),
+        _integers("places", *range(size)),
+        helper.make_node("Add", ["column", "places"], ["indices"]),
+        helper.make_node("Gather", ["x", "indices"], ["slices"], axis=axis),
+        helper.make_node("Transpose", ["slices"], ["y"], perm=[*range(axis + 1), *range(axis + 2, rank + 1), axis + 1]),
+    ]
+    return ("x",), ("y",), nodes
+
+
+@_defines("CausalConvWithState")
+def _causal_convolution(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
+    """Conv of each channel behind the steps of the state, which is what the next call needs."""
+    for name, expected in (("ndim", 1), ("channels_last", 0), ("state_window", 0)):
+        if int(node.attribute(name, expected)) != expected:
+            raise node.unsupported(name, expected)
+    activation = node.attribute("activation", "none")
+    if activation not in ("none", "silu", "swish"):
+        raise node.invalid("activation", "none", "silu", "swish")
+    (channels, _, length), dilation = node.sizes(1), int(node.attribute("dilation", 1))
+    held = (length - 1) * dilation
+    joined = helper.make_node("Concat", ["past", "x"], ["steps"], axis=2)
+    padded = [_integers("pads", 0, 0, held, 0, 0, 0), helper.make_node("Pad", ["x", "pads"], ["steps"])]
+    result = "y" if activation == "none" else "sums"
+    nodes = [
+        *([joined] if node.has(3) else padded),
+        helper.make_node("Conv", ["steps", "w", "b"] if node.has(2) else ["steps", "w"], [result], group=channels, dilations=[dilation]),
+        helper.make_node("Shape", ["steps"], ["end"], start=2),
+        _integers("held", held),
+        _integers("axis", 2),
+        helper.make_node("Sub", ["end", "held"], ["start"]),
+        helper.make_node("Slice", ["steps", "start", "end", "axis"], ["present"]),
+    ]
+    if activation != "none":
+        nodes += [helper.make_node("Sigmoid", ["sums"], ["open"]), helper.make_node("Mul", ["sums", "open"], ["y"])]
+    return ("x", "w", "b", "past"), ("y", "present"), nodes

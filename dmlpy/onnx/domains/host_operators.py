@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     """The element type and the sizes of an output, as far as they are known."""
     Describes: TypeAlias = Callable[[Node], Sequence[OutputType]]
 
-_FAMILIES = ("block_gather", "crops", "inverse", "masked_attention", "quantized_lstm", "tree_models", "trees")
+_FAMILIES = (
+    *("block_gather", "crops", "decoding", "hashing", "inverse", "linear_attention", "masked_attention", "quantized_lstm"),
+    *("tokenizing", "tree_models", "trees"),
+)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.messages.problems import CompileError, DescError, Problem
 from dmlpy.onnx.domains import definitions
+from dmlpy.onnx.domains.remedies import remedy_of
 from dmlpy.onnx.loading.limits import OPERANDS
 from dmlpy.onnx.loading.model_size import count_nodes
 from dmlpy.onnx.loading.schemas import MICROSOFT
@@ -382,6 +383,8 @@ class Lowering:
         where: Placement = "deferred" if deferred else "invalid" if self._is_invalid(problems) else "host"
         if where == "host" and not self._has_host(node):
             where = "nowhere"
+            remedy = remedy_of(node.op_type, node.domain)
+            problems = [replace(problem, remedy=remedy) if problem.code == "onnx.kernel" else problem for problem in problems]
         self._record(node, where, values, problems=problems, stage=index)
         return values
 

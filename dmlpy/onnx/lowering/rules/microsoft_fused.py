@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _ACTIVATIONS = {name: function for name, function in PLAIN.items() if name not in ("Celu", "ThresholdedRelu")}
 """What ONNX Runtime fuses into a product."""
+_STREAMS = ("time", "height", "width")
+"""The positions of a token of a picture or a film."""
 
 
 @lowers("Gelu", domain=MICROSOFT)
@@ -241,6 +243,39 @@ def rotary(node: Node) -> Expression:
     cosines, sines = (look_up(node.x(index), places) for index in (2, 3))
     found = rotate(tensor, cosines, sines, interleaved=bool(node.attribute("interleaved", 0)))
     found = found if scale == 1 else found * scale
+    return found if four else merge_heads(found)
+
+
+@lowers("MRotaryEmbedding", domain=MICROSOFT)
+def rotary_of_three(node: Node) -> Expression:
+    """RotaryEmbedding of which each angle is that of a time, a row or a column: ELEMENT_WISE_IF chooses among three GATHERs."""
+    if node.attribute("is_packed_batching", 0):
+        raise node.unsupported("is_packed_batching", 0)
+    sizes, sections = node.sizes(1), [int(size) for size in node.attribute("mrope_section") or ()]
+    if len(sizes) != 3 or sizes[0] != len(_STREAMS):
+        raise node.refusal("onnx.sizes", node.input_label(1), listed(sizes), "[3, batch, steps]")
+    half, layout = node.sizes(2)[1], int(node.attribute("mrope_layout", 0))
+    if len(sections) != len(_STREAMS) or min(sections) < 0 or sum(sections) != half:
+        raise node.refusal("onnx.attribute", "mrope_section", listed(sections), f"three sizes with the sum {half}, one for each angle")
+    if layout not in (0, 1):
+        raise node.unsupported("mrope_layout", 0, 1)
+    angles, ends = np.arange(half), np.cumsum(sections)
+    masks = []
+    for index, name in enumerate(_STREAMS[1:], 1):
+        own = (angles % 3 == index) & (angles < 3 * sections[index]) if layout else (angles >= ends[index - 1]) & (angles < ends[index])
+        masks.append(node.constant(name, own.astype(np.uint8).reshape(1, 1, half)).broadcast(*sizes[1:], half))
+
+    scale = float(node.attribute("scale", 1.0))
+
+    def combine(cache: int) -> Expression:
+        found, *others = (look_up(node.x(cache), node.x(1)[index].reshape(*sizes[1:])) for index in range(len(_STREAMS)))
+        for mask, other in zip(masks, others, strict=True):
+            found = x.if_(mask, other, found)
+        return found if scale == 1 else found * scale  # what is not rotated is not scaled
+
+    four = node.rank(0) == 4
+    tensor = node.x(0) if four else split_heads(node.x(0), int(node.attribute("num_heads", 0)) or node.sizes(0)[2] // (2 * half))
+    found = rotate(tensor, combine(2), combine(3), interleaved=bool(node.attribute("interleaved", 0)))
     return found if four else merge_heads(found)
 
 

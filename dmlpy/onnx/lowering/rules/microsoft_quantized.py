@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 
 _NIBBLE, _BYTE = 4, 8
 """Bits."""
+_SIXTHS = (0.0, 1 / 192, 2 / 3, 1.0, 1 / 3, 1 / 2, 1 / 6, 1 / 4)
+_NUMBERS = (
+    (*_SIXTHS, *(-number for number in _SIXTHS)),
+    (
+        *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334),
+        *(-0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
+        *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+    ),
+)
+"""What 4 bits stand for in bitsandbytes' types FP4 and NF4."""
 
 
 @lowers("QLinearAdd", domain=MICROSOFT)
@@ -163,6 +173,28 @@ def matmul_blocks(node: Node) -> Expression:
     bias = node.x(5).reshape(1, 1, 1, rows).broadcast(1, 1, left.sizes[2], rows) if node.has(5) else None
     found = x.gemm(left, numbers.reshape(1, 1, rows, columns), bias, trans_b="TRANSPOSE")
     return found.reshape(*(*sizes[:-1], rows))
+
+
+@lowers("MatMulBnb4", domain=MICROSOFT)
+def matmul_table(node: Node) -> Expression:
+    """GATHER of the numbers that 4 bits stand for, a product with the scale of each block, and GEMM. Two weights share a byte."""
+    rows, columns, block = (int(node.attribute(name)) for name in ("N", "K", "block_size"))
+    kind, count = int(node.attribute("quant_type")), rows * columns
+    if kind not in (0, 1):
+        raise node.unsupported("quant_type", 0, 1)
+    held, blocks = -(-count // 2), -(-count // block)
+    if prod(node.sizes(1)) != held or prod(node.sizes(2)) != blocks:
+        found = f"{prod(node.sizes(1))} bytes and {prod(node.sizes(2))} scales"
+        raise node.refusal("onnx.sizes", node.input_label(1), found, f"{held} and {blocks}, for [{rows}, {columns}] in blocks of {block}")
+    data = node.x(1).reshape(1, held, 1)
+    places = x.join([x.bit_shift_right(data, _byte(4)), x.bit_and(data, _byte(15))], axis=2).reshape(1, 1, 1, 2 * held)
+    scales = node.x(2).reshape(blocks, 1).broadcast(blocks, block).reshape(-1)[:count]
+    table = node.constant("numbers", np.asarray(_NUMBERS[kind], node.data_type(0).numpy).reshape(1, 1, 1, 16))
+    numbers = x.gather(table, x.cast(places, output_data_type="UINT32"), axis=3, index_dimensions=1).reshape(-1)[:count] * scales
+    sizes, turned = node.sizes(0), bool(node.attribute("transB", 1))
+    left = node.x(0).reshape(1, 1, prod(sizes[:-1]), sizes[-1])
+    product = x.gemm(left, numbers.reshape(1, 1, rows, columns), trans_b="TRANSPOSE" if turned else "NONE")
+    return product.reshape(*(*sizes[:-1], product.sizes[3]))
 
 
 def _in_groups(node: Node, weights: Expression, scales: Expression, bits: int) -> Expression:
