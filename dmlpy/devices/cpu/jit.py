@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import logging
+import os
 import platform
 import re
 import sys
