@@ -77,6 +77,16 @@ def test_a_row_is_a_valid_desc_of_a_representative_size(operator: str) -> None:
     assert 1e5 <= largest <= 1.5e6
 
 
+def test_rows_of_products_have_flops() -> None:
+    found = {name: flops for name in CASES if (flops := shape_of(name).flops("forward"))}
+    quantized = {"CONVOLUTION_INTEGER", "QUANTIZED_LINEAR_CONVOLUTION", "QUANTIZED_LINEAR_MATRIX_MULTIPLY"}
+    quantized |= {"MATRIX_MULTIPLY_INTEGER", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"}
+    forms = {f"CONVOLUTION{form}" for form in ("", ":DEPTHWISE", ":POINTWISE")}
+    assert found.keys() == quantized | forms | {"GEMM", "RNN", "GRU", "LSTM", "MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1"}
+    assert found["GEMM"] == 2 * 512**3
+    assert found["LSTM"] == 2 * 50 * 16 * 4 * 128 * (128 + 128)
+
+
 def test_descs_name_their_largest_input() -> None:
     assert tensor_text(work_of("GATHER").desc) == "FLOAT32 4096×128"
     assert tensor_text(work_of("FILL_VALUE_CONSTANT").desc) == "FLOAT32 8×32×32×32"

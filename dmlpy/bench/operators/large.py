@@ -118,7 +118,6 @@ class LargeCase:
         samples: the parts that are compared with float64.
         torch: PyTorch's equivalent, as in `Row`.
         members: the desc's members that are not tensors.
-        products: the multiplications of matrix products, 0 for operators that have none.
         variants: kernels that PyTorch must use in FLOAT16, by name, each measured; if empty, PyTorch chooses.
         half_precision: whether products of FLOAT32 may be rounded to TF32, in every library.
         lacking: the outputs that PyTorch does not have.
@@ -131,7 +130,6 @@ class LargeCase:
     samples: tuple[Sample, ...]
     torch: Torch
     members: Mapping[str, Any] = field(default_factory=dict)
-    products: int = 0
     variants: Mapping[str, Variant] = field(default_factory=dict)
     half_precision: bool = False
     lacking: tuple[str, ...] = ()

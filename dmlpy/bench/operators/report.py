@@ -143,7 +143,7 @@ def listing(shapes: Sequence[OperatorShape | LargeShape]) -> Table:
         nodes = [] if isinstance(shape, LargeShape) else [line.partition("=")[2] for line in shape.operator_case.onnx.splitlines()]
         names = ", ".join(node.split("<")[0].split("(")[0].strip() for node in nodes)
         amounts = (
-            f"{shape.flops('forward') / 1e9:.3g}" if shape.operator_case.products else "",
+            f"{flops / 1e9:.3g}" if (flops := shape.flops("forward")) else "",
             f"{shape.bytes('forward', own) / 1e6:.3g}",
         )
         equivalents = (names or "–", "yes" if shape.operator_case.torch else "–")

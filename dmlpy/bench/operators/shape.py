@@ -14,6 +14,7 @@ import dmlpy as dml
 from dmlpy.bench.operators import suite
 from dmlpy.bench.shapes import BOTH, DataType, Pass, Shape
 from dmlpy.description.registry import OPERATORS
+from dmlpy.devices.flops import flops_of_products
 from dmlpy.inspection.operator_records import CASES
 from dmlpy.messages.naming import nearest
 
@@ -47,7 +48,7 @@ class _CaseShape(Shape):
         """The operator's desc."""
 
     def flops(self, which: Pass) -> int:
-        return 2 * self.operator_case.products
+        return flops_of_products(self.desc("FLOAT32"))
 
     def bytes(self, which: Pass, dtype: DataType) -> int:
         """The bytes of all tensors, each once."""

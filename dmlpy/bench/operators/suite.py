@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.bench.operators.large import LargeCase, Sample, Tensor, Variant
+from dmlpy.devices.flops import flops_of_products
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,13 +92,12 @@ def _attended(form: str, samples: int, counts: tuple[int, int], heads: int, size
         (of_samples, _along(1, 16, "query", "output")),
         attend,
         {"scale": size**-0.5, "mask_filter_value": -1e4, "head_count": heads, "mask_type": "NONE"},
-        products=2 * samples * queries * keys * width,
         variants=BACKENDS,
     )
 
 
 def _convolutions(sizes: Sizes) -> Iterator[LargeCase]:
-    images, channels, height, width = sizes.images
+    channels = sizes.images[1]
     members: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1)}
     members |= {"output_padding": (0, 0), "group_count": 1, "mode": "CROSS_CORRELATION", "direction": "FORWARD"}
     for layout, order in (("NCHW", ()), ("NHWC", NHWC)):
@@ -109,7 +109,6 @@ def _convolutions(sizes: Sizes) -> Iterator[LargeCase]:
             (_along(0, 2, "input", "output"), Sample({"filter_tensor": 0, "output_tensor": 1}, 32)),
             lambda t, x: t.nn.functional.conv2d(x.input_tensor, x.filter_tensor, padding=1),
             members,
-            products=images * height * width * channels * channels * 9,
         )
 
 
@@ -122,14 +121,12 @@ def _matrices(sizes: Sizes) -> Iterator[LargeCase]:
         *("GEMM", "SQUARE", {"a_tensor": square, "b_tensor": square}, {"output_tensor": square}, (without_bias,)),
         lambda t, x: t.matmul(x.a_tensor, x.b_tensor),
         plain,
-        products=n**3,
     )
     factors = {"a_tensor": Tensor((1, 1, n, terms)), "b_tensor": Tensor((1, 1, terms, n))}
     yield LargeCase(
         *("GEMM", "BIAS-RELU", {**factors, "c_tensor": Tensor((1, 1, n, n), repeated=(0, 1, 2))}, {"output_tensor": square}, (of_rows,)),
         lambda t, x: t.relu(t.addmm(x.c_tensor[0, 0, 0], x.a_tensor[0, 0], x.b_tensor[0, 0])),
         {**plain, "beta": 1.0, "fused_activation": {"Type": "DML_OPERATOR_ACTIVATION_RELU"}},
-        products=n * n * terms,
     )
     count, rows, short = sizes.batches
     many = Tensor((1, count, rows, rows))
@@ -139,7 +136,6 @@ def _matrices(sizes: Sizes) -> Iterator[LargeCase]:
         (_along(1, 8, "a", "b", "output"),),
         lambda t, x: t.matmul(x.a_tensor, x.b_tensor),
         plain,
-        products=count * rows * rows * short,
     )
 
 
@@ -205,7 +201,8 @@ def cases(sizes: Sizes) -> Iterator[LargeCase]:
     """The cases. Those whose products TF32 speeds up are repeated with TF32 allowed."""
     found = [row for part in (_attention, _convolutions, _matrices, _by_rows, _sums, _moves) for row in part(sizes)]
     yield from found
-    yield from (replace(row, form=f"{row.form}-TF32", half_precision=True, variants={}) for row in found if row.products)
+    of_products = [row for row in found if flops_of_products(row.desc("FLOAT32"))]
+    yield from (replace(row, form=f"{row.form}-TF32", half_precision=True, variants={}) for row in of_products)
 
 
 CASES: dict[str, LargeCase] = {case.name: case for case in cases(Sizes())}

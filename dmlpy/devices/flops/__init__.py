@@ -8,7 +8,7 @@ with their padding.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dmlpy.description.attachments import Attachments
 
@@ -22,6 +22,21 @@ _MOVES = ("movement", "indexing", "generation")
 
 flops: Attachments[Callable[[Any], int | None]] = Attachments("dmlpy.devices.flops")
 """`@flops(GEMMDesc)` attaches a function that counts the operations of a checked desc."""
+
+Count = TypeVar("Count", bound="Callable[[Any], int | None]")
+_of_products = set[Any]()
+
+
+def of_products(count: Count) -> Count:
+    """Marks a function that counts the operations of products of matrices, filters or attention."""
+    _of_products.add(count)
+    return count
+
+
+def flops_of_products(desc: OperatorDesc) -> int:
+    """The operations of a checked desc if they are those of products; else 0."""
+    count = flops.find(type(desc))
+    return (count(desc) or 0) if count is not None and count in _of_products else 0
 
 
 def flops_of(desc: OperatorDesc) -> int | None:

@@ -6,11 +6,12 @@ from math import prod
 from typing import Any
 
 from dmlpy.description.enums import ConvolutionDirection
-from dmlpy.devices.flops import elements, flops
+from dmlpy.devices.flops import elements, flops, of_products
 from dmlpy.operators.convolution import ConvolvingDesc
 
 
 @flops(ConvolvingDesc)
+@of_products
 def convolution(desc: Any) -> int:
     """Each output takes a filter's elements; backward each input contributes to so many outputs."""
     backward = getattr(desc, "direction", None) is ConvolutionDirection.BACKWARD

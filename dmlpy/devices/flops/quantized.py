@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from dmlpy.devices.flops import elements, flops
+from dmlpy.devices.flops import elements, flops, of_products
 from dmlpy.operators.quantized.linear import (
     DequantizeDesc,
     DynamicQuantizeLinearDesc,
@@ -57,6 +57,7 @@ def dynamic_quantize(desc: Any) -> int:
 
 
 @flops(QuantizedProductDesc)
+@of_products
 def product(desc: Any) -> int:
     return 2 * elements(desc) * int(desc.a_tensor.sizes[-1])
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dmlpy.devices.flops import flops
+from dmlpy.devices.flops import flops, of_products
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 
 @flops(RecurrentDesc)
+@of_products
 def forward(desc: Any) -> int:
     """The products with the input and the states, and of a projection."""
     sizes = desc.geometry
@@ -20,6 +21,7 @@ def forward(desc: Any) -> int:
 
 
 @flops(RecurrentGradDesc)
+@of_products
 def gradient(desc: Any) -> int:
     """The products of the backward recurrence, and one for each described gradient."""
     sizes, tensors = desc.geometry, desc.tensors()
@@ -32,6 +34,7 @@ def gradient(desc: Any) -> int:
 
 
 @flops(GRUBlockDesc)
+@of_products
 def block_cell(desc: Any) -> int:
     """The products with both weights; of the gradient those with their transposes."""
     return 2 * int(desc.x.sizes[0]) * int(desc.w_ru.element_count + desc.w_c.element_count)

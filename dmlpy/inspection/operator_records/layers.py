@@ -22,7 +22,6 @@ def _matrices() -> Iterator[OperatorRecord]:
         {"trans_a": "NONE", "trans_b": "NONE", "alpha": 1.0, "beta": 0.0},
         onnx="output_tensor = MatMul (a_tensor, b_tensor)",
         torch=lambda t, x: t.matmul(x.a_tensor, x.b_tensor),
-        products=512**3,
     )
     a, b = whole(0, 256, 1, 1, 256, 512, dtype=_U8), whole(0, 256, 1, 1, 512, 512, dtype=_U8)
     points: dict[str, Draw] = {f"{name}_zero_point_tensor": constant(120, 1, 1, 1, 1, dtype=_U8) for name in ("a", "b", "output")}
@@ -33,19 +32,16 @@ def _matrices() -> Iterator[OperatorRecord]:
     out = {"output_tensor": ((1, 1, 256, 512), _U8)}
     both: dict[str, Draw] = {"a_tensor": a, "b_tensor": b} | {name: points[name] for name in ("a_zero_point_tensor", "b_zero_point_tensor")}
     scaled = both | {name: scales[name] for name in ("a_scale_tensor", "b_scale_tensor")}
-    count = 256 * 512 * 512
     yield OperatorRecord(
         *("MATRIX_MULTIPLY_INTEGER", both),
         onnx="output_tensor = MatMulInteger (a_tensor, b_tensor, a_zero_point, b_zero_point)",
         given={name: own for name, own in given.items() if name in ("a_zero_point", "b_zero_point")},
-        products=count,
     )
     yield OperatorRecord(
         *("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", scaled),
         outputs={"output_tensor": ((1, 1, 256, 512), np.float32)},
         onnx="output_tensor = com.microsoft.MatMulIntegerToFloat (a_tensor, b_tensor, a_scale, b_scale, a_zero_point, b_zero_point)",
         given={name: own for name, own in given.items() if not name.startswith("output")},
-        products=count,
     )
     yield OperatorRecord(
         *("QUANTIZED_LINEAR_MATRIX_MULTIPLY", both | scales | points),
@@ -53,33 +49,28 @@ def _matrices() -> Iterator[OperatorRecord]:
         onnx="output_tensor = QLinearMatMul (a_tensor, a_scale, a_zero_point, b_tensor, b_scale, b_zero_point, output_scale, "
         "output_zero_point)",
         given=given,
-        products=count,
     )
 
 
 def _convolutions() -> Iterator[OperatorRecord]:
     members: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1), "group_count": 1}
     forward = {"mode": "CROSS_CORRELATION", "direction": "FORWARD", "output_padding": (0, 0)}
-    count = 2 * 32 * 32 * 64 * 32 * 9
     alone: dict[str, Any] = members | {"group_count": 64}
     unpadded: dict[str, Any] = members | {"start_padding": (0, 0), "end_padding": (0, 0)}
     yield OperatorRecord(
         *("CONVOLUTION", {"input_tensor": normal(2, 64, 32, 32), "filter_tensor": normal(32, 64, 3, 3)}, members | forward),
         onnx="output_tensor = Conv <pads=[1, 1, 1, 1]> (input_tensor, filter_tensor)",
         torch=lambda t, x: t.conv2d(x.input_tensor, x.filter_tensor, padding=1),
-        products=count,
         forms={  # the convolutions of MobileNet
             "DEPTHWISE": TimedCase(
                 *("CONVOLUTION", {"input_tensor": normal(2, 64, 56, 56), "filter_tensor": normal(64, 1, 3, 3)}, alone | forward),
                 onnx="output_tensor = Conv <pads=[1, 1, 1, 1], group=64> (input_tensor, filter_tensor)",
                 torch=lambda t, x: t.conv2d(x.input_tensor, x.filter_tensor, padding=1, groups=64),
-                products=2 * 56 * 56 * 64 * 9,
             ),
             "POINTWISE": TimedCase(
                 *("CONVOLUTION", {"input_tensor": normal(2, 128, 28, 28), "filter_tensor": normal(128, 128, 1, 1)}, unpadded | forward),
                 onnx="output_tensor = Conv (input_tensor, filter_tensor)",
                 torch=lambda t, x: t.conv2d(x.input_tensor, x.filter_tensor),
-                products=2 * 28 * 28 * 128 * 128,
             ),
         },
     )
@@ -90,7 +81,6 @@ def _convolutions() -> Iterator[OperatorRecord]:
         *("CONVOLUTION_INTEGER", {"input_tensor": x, **points, "filter_tensor": w, **filter_points}, members),
         onnx="output_tensor = ConvInteger <pads=[1, 1, 1, 1]> (input_tensor, filter_tensor, point, filter_point)",
         given={"point": scalar("input_zero_point_tensor"), "filter_point": scalar("filter_zero_point_tensor")},
-        products=count,
     )
     scales = {name: constant(value, 1, 1, 1, 1) for name, value in (("input", 0.02), ("filter", 0.005), ("output", 2.0))}
     inputs = {"input_tensor": x, "input_scale_tensor": scales["input"], **points}
@@ -102,7 +92,6 @@ def _convolutions() -> Iterator[OperatorRecord]:
         outputs={"output_tensor": ((2, 32, 32, 32), _U8)},
         onnx=f"output_tensor = QLinearConv <pads=[1, 1, 1, 1]> ({', '.join(short.get(name, name) for name in inputs)})",
         given={own: scalar(name) for name, own in short.items()},
-        products=count,
     )
 
 
@@ -268,15 +257,15 @@ def _attention() -> Iterator[OperatorRecord]:
     inputs: dict[str, Draw] = {f"{name}_tensor": normal(2, 256, 512) for name in ("query", "key", "value")}
     members: dict[str, Any] = {"scale": 0.125, "mask_filter_value": -1e4}
     nodes = "output_tensor = com.microsoft.MultiHeadAttention <num_heads=8, scale=0.125> (query_tensor, key_tensor, value_tensor)"
-    count, out = 2 * 2 * 256 * 256 * 512, {"output_tensor": ((2, 256, 512), np.float32)}
+    out = {"output_tensor": ((2, 256, 512), np.float32)}
 
     def attend(t: Any, x: Any) -> Any:
         parts = [part.view(2, 256, 8, 64).transpose(1, 2) for part in (x.query_tensor, x.key_tensor, x.value_tensor)]
         return t.nn.functional.scaled_dot_product_attention(*parts, scale=0.125).transpose(1, 2).reshape(2, 256, 512)
 
-    yield OperatorRecord("MULTIHEAD_ATTENTION", inputs, {**members, "head_count": 8}, outputs=out, onnx=nodes, torch=attend, products=count)
+    yield OperatorRecord("MULTIHEAD_ATTENTION", inputs, {**members, "head_count": 8}, outputs=out, onnx=nodes, torch=attend)
     heads = {"query_head_count": 8, "key_value_head_count": 8}
-    yield OperatorRecord("MULTIHEAD_ATTENTION1", inputs, members | heads, outputs=out, onnx=nodes, torch=attend, products=count)
+    yield OperatorRecord("MULTIHEAD_ATTENTION1", inputs, members | heads, outputs=out, onnx=nodes, torch=attend)
 
 
 def _recurrent() -> Iterator[OperatorRecord]:
@@ -306,7 +295,6 @@ def _recurrent() -> Iterator[OperatorRecord]:
                 "r": shaped("recurrence_tensor", 1, gates * size, size),
                 "b": shaped("bias_tensor", 1, 2 * gates * size),
             },
-            products=2 * steps * batch * gates * size * size,
         )
 
 

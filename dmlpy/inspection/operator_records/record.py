@@ -71,7 +71,6 @@ class TimedCase:
         fed: the names of constants that, as initializers, would cause the model to be constant-folded.
         opset: the version of ONNX's operators.
         torch: PyTorch's equivalent, or None.
-        products: the multiplications of matrix products, 0 for operators that have none.
         lacking: the outputs that an equivalent does not have, by library.
     """
 
@@ -84,7 +83,6 @@ class TimedCase:
     fed: tuple[str, ...] = ()
     opset: int = 21
     torch: Torch | None = None
-    products: int = 0
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
