@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.operator import CompiledOperator
 from dmlpy.inspection import catalog
+from dmlpy.messages.json_text import WIDTH
 from tests.support import (
     batch_normalization_cases,
     block_cell_runs,
@@ -124,8 +126,9 @@ def test_operators_are_verified_against_what_the_tests_compare_them_with(monkeyp
 
 def toml(found: dict[str, set[str]]) -> str:
     """The text of `verified.toml`, without its comment."""
-    groups = ("".join(f'    "{name}",\n' for name in sorted(names)) for names in found.values())
-    return "\n".join(f'"{source}" = [\n{group}]\n' for source, group in zip(found, groups, strict=True))
+    listed = (", ".join(f'"{name}"' for name in sorted(names)) for names in found.values())
+    groups = (textwrap.fill(text, WIDTH - 1, initial_indent="    ", subsequent_indent="    ") for text in listed)
+    return "\n".join(f'"{source}" = [\n{group},\n]\n' for source, group in zip(found, groups, strict=True))
 
 
 def of_facts() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
