@@ -26,6 +26,7 @@ from dmlpy.cli.output import LevelOption, ProfileOption, TraceOption, flag, repo
 
 if TYPE_CHECKING:
     from dmlpy.devices import Device
+    from dmlpy.dxdispatch.onnx_dispatchables import OnnxOptions
     from dmlpy.inspection.explain import Explanation
 
 
@@ -194,15 +195,7 @@ def run(
     """Run a DxDispatch model: upload its resources, compile its operators, then its commands in order."""
     with report_errors():
         if show_adapters or show_dependencies:
-            if show_adapters:
-                for item in dmlpy.list_devices():
-                    typer.echo(f"{item.name}: {item.describe()['name']}")
-            if show_dependencies:
-                from dmlpy.info import versions
-
-                for name, version in versions().items():
-                    typer.echo(f"{name}: {version}")
-            return
+            return _show_environment(show_adapters, show_dependencies)
         path = model or model_option
         if path is None or (model and model_option):
             raise typer.BadParameter("give one model file: dmlpy run MODEL.json")
@@ -210,18 +203,13 @@ def run(
             raise typer.BadParameter("--adapter and --device say the same thing: give one of them")
         from dmlpy.dxdispatch import Folders, RunOptions, load
         from dmlpy.dxdispatch import run as run_model
-        from dmlpy.dxdispatch.onnx_dispatchables import OnnxOptions, parse_shapes
         from dmlpy.validation.checking import parse_level
 
         if queue_type is not None:
             warn(f"warning: --queue_type {queue_type} is ignored: command queues belong to Direct3D")
         level = parse_level(feature_level)
         found = dmlpy.device(device) if not adapter else _adapter(adapter)
-        names, denotations = (
-            {name: size for name, (size,) in parse_shapes(option, given or [], single=True).items()}
-            for option, given in (("--onnx_free_dim_name_override", free_names), ("--onnx_free_dim_denotation_override", free_denotations))
-        )
-        onnx_options = OnnxOptions(names, denotations, parse_shapes("--binding_shape", shapes or []))
+        onnx_options = _onnx_options(free_names or [], free_denotations or [], shapes or [])
         loaded = load(path, Folders.of(path, input_path, output_path), level, onnx_options)
         for warning in loaded.warnings:
             warn("\n".join(f"{warning.severity}: {text}" for text in warning.sentences(str(path))))
@@ -241,6 +229,29 @@ def run(
         profiles = run_model(loaded, found, options, level, inform=typer.echo, warn=lambda text: warn(f"warning: {text}"))
         if trace is not None:
             write_trace(trace, profiles)
+
+
+def _show_environment(adapters: bool, dependencies: bool) -> None:
+    """Lists the devices, and the versions of what dmlpy uses."""
+    if adapters:
+        for item in dmlpy.list_devices():
+            typer.echo(f"{item.name}: {item.describe()['name']}")
+    if dependencies:
+        from dmlpy.info import versions
+
+        for name, version in versions().items():
+            typer.echo(f"{name}: {version}")
+
+
+def _onnx_options(free_names: list[str], free_denotations: list[str], shapes: list[str]) -> OnnxOptions:
+    """The options of ONNX models, as they are given on the command line."""
+    from dmlpy.dxdispatch.onnx_dispatchables import OnnxOptions, parse_shapes
+
+    names, denotations = (
+        {name: size for name, (size,) in parse_shapes(option, given, single=True).items()}
+        for option, given in (("--onnx_free_dim_name_override", free_names), ("--onnx_free_dim_denotation_override", free_denotations))
+    )
+    return OnnxOptions(names, denotations, parse_shapes("--binding_shape", shapes))
 
 
 def _adapter(part: str) -> Device:
