@@ -19,6 +19,46 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
+_interleave = row_interleaving()
+
+
+@jit
+def _fill(target: Any, count: Any, quad: Any) -> None:
+    for at in range(count):
+        set_quad(target + at * 4, quad)
+
+
+@jit
+def _copy_row(p: ByteConvolutionParameters, source: Any, rows: Any, first: Any, width: Any, padding: Any, target: Any) -> None:
+    """Copies a row of a subplane: columns `first`, and every `stride_x`th after it, of 1 to 4 channels; `width` columns exist."""
+    step = p.stride_x
+    before = min(p.pitch, max(0, (-first + step - 1) // step))
+    end = max(before, min(p.pitch, (width - first + step - 1) // step))
+    _fill(target, before, padding)
+    if end > before:
+        begin = source + (first + before * step) * p.input_element
+        _interleave(begin, p.input_channel, rows, step * p.input_element, end - before, p.input_flip, target + before * 4)
+    _fill(target + end * 4, p.pitch - end, padding)
+
+
+@jit
+def _gather(p: ByteConvolutionParameters, source: Any, first_row: Any, padding: Any, target: Any) -> None:
+    """Copies the input tile of the rows of positions from `first_row` on."""
+    for quad in range(p.quads):
+        own, rows = source + quad * 4 * p.input_channel, min(4, p.channels - quad * 4)
+        to, around = target + quad * p.plane, padding & (1 << 8 * rows) - 1  # missing channels add nothing to sums of bytes
+        for lower in range(p.stride_y):
+            for right in range(p.stride_x):
+                for row in range(p.subplane_rows):
+                    y = (first_row + row) * p.stride_y + lower - p.pad_y
+                    if 0 <= y < p.height:
+                        # The last row of an image that is divided into rows of positions may be shorter.
+                        columns = min(p.width, p.positions - y * p.width) if p.positions != 0 else p.width
+                        _copy_row(p, own + y * p.input_row, rows, right - p.pad_x, columns, around, to)
+                    else:
+                        _fill(to, p.pitch, around)
+                    to += p.pitch * 4
+
 
 def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
@@ -30,43 +70,8 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
     block, vectors = isa.block
     width, size, lanes = vectors * isa.lanes, isa.lanes * 4, isa.lanes
     multiply, add, finish = quad_product(block, vectors, True, isa), byte_sums(vectors, isa), row_results(output, True, isa)
-    interleave, write_rows, element = row_interleaving(), row_writer(output), 1 if output is Output.BYTES else 4
+    write_rows, element = row_writer(output), 1 if output is Output.BYTES else 4
     parameters_at = struct_view(ByteConvolutionParameters)
-
-    @jit
-    def fill(target: Any, count: Any, quad: Any) -> None:
-        for at in range(count):
-            set_quad(target + at * 4, quad)
-
-    @jit
-    def copy_row(p: ByteConvolutionParameters, source: Any, rows: Any, first: Any, width: Any, padding: Any, target: Any) -> None:
-        """Copies a row of a subplane: columns `first`, and every `stride_x`th after it, of 1 to 4 channels; `width` columns exist."""
-        step = p.stride_x
-        before = min(p.pitch, max(0, (-first + step - 1) // step))
-        end = max(before, min(p.pitch, (width - first + step - 1) // step))
-        fill(target, before, padding)
-        if end > before:
-            begin = source + (first + before * step) * p.input_element
-            interleave(begin, p.input_channel, rows, step * p.input_element, end - before, p.input_flip, target + before * 4)
-        fill(target + end * 4, p.pitch - end, padding)
-
-    @jit
-    def gather(p: ByteConvolutionParameters, source: Any, first_row: Any, padding: Any, target: Any) -> None:
-        """Copies the input tile of the rows of positions from `first_row` on."""
-        for quad in range(p.quads):
-            own, rows = source + quad * 4 * p.input_channel, min(4, p.channels - quad * 4)
-            to, around = target + quad * p.plane, padding & (1 << 8 * rows) - 1  # missing channels add nothing to sums of bytes
-            for lower in range(p.stride_y):
-                for right in range(p.stride_x):
-                    for row in range(p.subplane_rows):
-                        y = (first_row + row) * p.stride_y + lower - p.pad_y
-                        if 0 <= y < p.height:
-                            # The last row of an image that is divided into rows of positions may be shorter.
-                            columns = min(p.width, p.positions - y * p.width) if p.positions != 0 else p.width
-                            copy_row(p, own + y * p.input_row, rows, right - p.pad_x, columns, around, to)
-                        else:
-                            fill(to, p.pitch, around)
-                        to += p.pitch * 4
 
     def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, finished, gathered = parameters_at(parameters), 0, -1
@@ -86,7 +91,7 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
             group, image, rows = rest % p.groups, rest // p.groups, min(p.rows, p.out_height - first_row)
             if gathered != image_tile:
                 gathered = image_tile
-                gather(p, p.input + image * p.input_image + group * p.channels * p.input_channel, first_row, padding, input_tile)
+                _gather(p, p.input + image * p.input_image + group * p.channels * p.input_channel, first_row, padding, input_tile)
             y = p.output + image * p.output_image + group * p.filters * p.output_channel + first_row * p.output_row
             positions = (rows - 1) * p.pitch + p.out_width
             if p.positions != 0:

@@ -81,6 +81,39 @@ def window_product(stride: int, isa: ByteIsa) -> Any:
     return multiply
 
 
+@jit
+def _fill(target: Any, count: Any, value: Any) -> None:
+    for at in range(0, count // 4 * 4, 4):
+        set_quad(target + at, value * 0x01010101)
+    for at in range(count // 4 * 4, count):
+        set_byte(target + at, value)
+
+
+@jit
+def _copy_rows(p: DepthwiseByteParameters, source: Any, first_row: Any, target: Any) -> None:
+    """Copies the rows that the windows of a tile read, as unsigned bytes, into a tile that holds padding."""
+    # In variables: what is written might be the parameters, for all that LLVM knows.
+    inside, flip, row_size, element_size, pitch = min(p.width, p.pitch - p.pad_x), p.input_flip, p.input_row, p.input_element, p.pitch
+    y = first_row * p.stride_y - p.pad_y
+    first, last, to = max(0, -y), min(p.tile_rows, p.height - y), target + p.pad_x
+    if inside > 0:
+        for row in range(first, last):
+            if element_size == 1:
+                copy_bytes(source + (y + row) * row_size, to + row * pitch, inside, flip)
+            else:
+                for column in range(inside):
+                    of_element = source + (y + row) * row_size + column * element_size
+                    set_byte(to + row * pitch + column, byte_at(of_element) ^ (flip & 255))
+
+
+@called
+def _gather(p: DepthwiseByteParameters, image: Any, group: Any, split: Any, padding: Any, fills: Any, target: Any) -> None:
+    """Copies the tile of some rows of positions of an image's channel; fills it with padding before if the last one had it elsewhere."""
+    if fills:
+        _fill(target, p.tile_rows * p.pitch, padding)
+    _copy_rows(p, p.input + image * p.input_image + group * p.input_channel, split * p.rows, target)
+
+
 def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
@@ -93,29 +126,6 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
     multiply, finish = window_product(stride, isa), row_results(output, True, isa)
     write, write_rows, element = run_writer(output), row_writer(output), 1 if output is Output.BYTES else 4
     parameters_at, most = struct_view(DepthwiseByteParameters), VECTORS * lanes
-
-    @jit
-    def fill(target: Any, count: Any, value: Any) -> None:
-        for at in range(0, count // 4 * 4, 4):
-            set_quad(target + at, value * 0x01010101)
-        for at in range(count // 4 * 4, count):
-            set_byte(target + at, value)
-
-    @jit
-    def copy_rows(p: DepthwiseByteParameters, source: Any, first_row: Any, target: Any) -> None:
-        """Copies the rows that the windows of a tile read, as unsigned bytes, into a tile that holds padding."""
-        # In variables: what is written might be the parameters, for all that LLVM knows.
-        inside, flip, row_size, element_size, pitch = min(p.width, p.pitch - p.pad_x), p.input_flip, p.input_row, p.input_element, p.pitch
-        y = first_row * p.stride_y - p.pad_y
-        first, last, to = max(0, -y), min(p.tile_rows, p.height - y), target + p.pad_x
-        if inside > 0:
-            for row in range(first, last):
-                if element_size == 1:
-                    copy_bytes(source + (y + row) * row_size, to + row * pitch, inside, flip)
-                else:
-                    for column in range(inside):
-                        of_element = source + (y + row) * row_size + column * element_size
-                        set_byte(to + row * pitch + column, byte_at(of_element) ^ (flip & 255))
 
     @jit
     def multiply_plane(p: DepthwiseByteParameters, rows_of_tile: Any, scratch: Any, first_row: Any, channel: Any, output: Any) -> None:
@@ -144,12 +154,6 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
                 elif not is_whole:
                     write(results, to + column * p.output_element, useful, p.output_element)
 
-    @called
-    def gather(p: DepthwiseByteParameters, image: Any, group: Any, split: Any, padding: Any, fills: Any, target: Any) -> None:
-        if fills:
-            fill(target, p.tile_rows * p.pitch, padding)
-        copy_rows(p, p.input + image * p.input_image + group * p.input_channel, split * p.rows, target)
-
     def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, finished, held = parameters_at(parameters), 0, -1
         scratch = p.scratch + thread * p.scratch_size
@@ -161,7 +165,7 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
             for column in range(most):
                 set_quad(scratch + 2 * VECTORS * size + column * 4, 0)
             for half in range(2):
-                fill(first_rows + half * p.tile_size, p.tile_rows * p.pitch, padding)
+                _fill(first_rows + half * p.tile_size, p.tile_rows * p.pitch, padding)
         while tile < p.tiles:
             unit, last = p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles
             split, rest = unit % p.row_splits, unit // p.row_splits
@@ -170,7 +174,7 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
             while unit < last:
                 number = (image * p.groups + group) * p.row_splits + split
                 if held != number:
-                    gather(p, image, group, split, padding, fills, first_rows + number % 2 * p.tile_size)
+                    _gather(p, image, group, split, padding, fills, first_rows + number % 2 * p.tile_size)
                 held = number
                 of_split, of_filter, of_group, of_image = split, filter_number, group, image
                 unit, split = unit + 1, split + 1
@@ -182,7 +186,7 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
                             group, image = 0, image + 1
                 # What follows is copied ahead: vectors are loaded late enough after their bytes were stored.
                 if unit < last and (image * p.groups + group) * p.row_splits + split == number + 1:
-                    gather(p, image, group, split, padding, fills, first_rows + (number + 1) % 2 * p.tile_size)
+                    _gather(p, image, group, split, padding, fills, first_rows + (number + 1) % 2 * p.tile_size)
                     held = number + 1
                 channel = of_group * p.filters + of_filter
                 output = p.output + of_image * p.output_image + channel * p.output_channel

@@ -55,6 +55,23 @@ def build_packing(isa: ByteIsa) -> TaskBody:
     return pack
 
 
+@jit
+def _copy_row(p: ByteMatrixParameters, source: Any, target: Any) -> Any:
+    """Copies a row of A as signed bytes, with zeros for missing terms; returns its sum."""
+    if p.a_column == 1:
+        copy_bytes(source, target, p.terms, p.a_flip)
+    else:
+        for term in range(p.terms):
+            set_byte(target + term, byte_at(source + term * p.a_column) ^ (p.a_flip & 255))
+    for term in range(p.terms, p.quads * 4):
+        set_byte(target + term, 0)
+    total = 0
+    for quad in range(p.quads):
+        four = quad_at(target + quad * 4) ^ 0x80808080  # unsigned again, so that bytes are separate
+        total += (four & 255) + (four >> 8 & 255) + (four >> 16 & 255) + (four >> 24 & 255) - 512
+    return total
+
+
 def build_product(output: Output, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of a product, to be compiled.
 
@@ -72,22 +89,6 @@ def build_product(output: Output, isa: ByteIsa) -> TaskBody:
     )
     has_bias = output is Output.FLOAT32
     parameters_at = struct_view(ByteMatrixParameters)
-
-    @jit
-    def copy_row(p: ByteMatrixParameters, source: Any, target: Any) -> Any:
-        """Copies a row of A as signed bytes, with zeros for missing terms; returns its sum."""
-        if p.a_column == 1:
-            copy_bytes(source, target, p.terms, p.a_flip)
-        else:
-            for term in range(p.terms):
-                set_byte(target + term, byte_at(source + term * p.a_column) ^ (p.a_flip & 255))
-        for term in range(p.terms, p.quads * 4):
-            set_byte(target + term, 0)
-        total = 0
-        for quad in range(p.quads):
-            four = quad_at(target + quad * 4) ^ 0x80808080  # unsigned again, so that bytes are separate
-            total += (four & 255) + (four >> 8 & 255) + (four >> 16 & 255) + (four >> 24 & 255) - 512
-        return total
 
     def product(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, finished = parameters_at(parameters), 0
@@ -107,7 +108,7 @@ def build_product(output: Output, isa: ByteIsa) -> TaskBody:
             if packed != chunk:
                 packed, a = chunk, p.a + outer * p.a_outer + inner * p.a_batch + first_row * p.a_row
                 for row in range(rows):
-                    total = copy_row(p, a + row * p.a_row, rows_of_a + row * pitch)
+                    total = _copy_row(p, a + row * p.a_row, rows_of_a + row * pitch)
                     r = row_terms_at(p.row_terms + (first_row + row) * ROW_SIZE)
                     set_integer(seconds + row * 8, r.second - total)
             b, of_columns = p.b + outer * p.b_outer + inner * p.b_batch, p.column_first + outer * p.sums_outer + inner * p.sums_batch
