@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.bfloat16_numbers import is_float
+
 if TYPE_CHECKING:
     from dmlpy.description.enums import DataType
     from dmlpy.reference.registry import Array
@@ -18,7 +20,7 @@ def converted(values: Array, data_type: DataType) -> Array:
     Integers wrap around in integers, and floating point is rounded to floating point.
     """
     dtype = data_type.numpy
-    if dtype.kind == "f" or values.dtype.kind != "f":
+    if is_float(dtype) or not is_float(values.dtype):
         return values.astype(dtype, copy=False)
     return as_integers(values, dtype)
 
@@ -46,4 +48,4 @@ def of_float(value: float, data_type: DataType) -> Array:
 def of_scalar(value: float, data_type: DataType) -> Array:
     """The value of a DML_SCALAR_UNION, which holds a number of the element type that it is read as."""
     dtype = data_type.numpy
-    return np.asarray(float(value) if dtype.kind == "f" else int(value), dtype)
+    return np.asarray(float(value) if is_float(dtype) else int(value), dtype)

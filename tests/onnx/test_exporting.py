@@ -346,7 +346,7 @@ REFUSED: dict[str, tuple[dml.OperatorDesc, str]] = {
     "a member": (sample(dml.ROIAlignDesc), r"nodes\[0\]\.maximum_samples_per_output is 3, expected minimum_samples_per_output"),
     "a type": (
         dml.ElementWiseBitAndDesc(**{f"{name}_tensor": dml.TensorDesc(data_type="FLOAT32", sizes=[3]) for name in "ab"}).with_outputs(),
-        r"nodes\[0\] is float32 for ONNX's BitwiseAnd, expected a type that it takes: int16, .*\n.*of ELEMENT_WISE_BIT_AND",
+        r"nodes\[0\] is float32 for ONNX's BitwiseAnd of opset 21, expected a type that it takes: int16, .*\n.*of ELEMENT_WISE_BIT_AND",
     ),
     "an activation": (
         dml.RNNDesc(

@@ -46,7 +46,7 @@ def export(graph: Graph, constants: Mapping[str, Any] | None = None) -> ModelPro
     Raises:
         CompileError: the graph breaks rules, a constant does not fit, or ONNX cannot express a node or a view; all problems at once.
     """
-    if problems := only_errors(graph.check(lenient=True)):
+    if problems := only_errors(graph.check(None, lenient=True)):
         raise CompileError("onnx.export", problems)
     return _Export(GraphIR.of(graph), constants or {}).model()
 

@@ -29,7 +29,7 @@ class Node:
         writer: writes the model.
         read: reads its inputs.
         known: the elements of its constant inputs, by place, as `read` returns them.
-        wide: whether to read FLOAT16 as FLOAT32.
+        wide: whether to read FLOAT16 and BFLOAT16 as FLOAT32.
     """
 
     def __init__(self, desc: Any, writer: Writer, read: Read, known: Callable[[str], np.ndarray[Any, Any] | None], *, wide: bool) -> None:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 OPSET = 21
 """The version of ONNX's operators that models are written in: that of ONNX 1.16, the first with 4-bit elements."""
 
-FLOATS = (TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE)
+NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+FLOATS = (*NARROW, TensorProto.FLOAT, TensorProto.DOUBLE)
 _SMALL = (TensorProto.INT32, TensorProto.INT64)
 _WIDER: Mapping[int, tuple[int, ...]] = {
-    TensorProto.FLOAT16: (TensorProto.FLOAT,),
+    **dict.fromkeys(NARROW, (TensorProto.FLOAT,)),
     TensorProto.INT4: _SMALL,
     TensorProto.UINT4: _SMALL,
     TensorProto.INT8: _SMALL,
@@ -125,8 +126,8 @@ class Value:
         return self if factor == 1 else self * factor
 
     def wide(self) -> Value:
-        """FLOAT16 in FLOAT32, so that several nodes round once."""
-        return self.cast(TensorProto.FLOAT) if self.element == TensorProto.FLOAT16 else self
+        """FLOAT16 and BFLOAT16 in FLOAT32, so that several nodes round once."""
+        return self.cast(TensorProto.FLOAT) if self.element in NARROW else self
 
     def apply(self, op_type: str, *others: Value, **attributes: Any) -> Value:
         """Applies an operator to this value and others."""
@@ -292,7 +293,7 @@ class Writer:
             if _type_string(own) in allowed:
                 return own
         names = ", ".join(sorted(name.removeprefix("tensor(").removesuffix(")") for name in allowed))
-        given = f"{element_name(element)} for ONNX's {op_type}"
+        given = f"{element_name(element)} for ONNX's {op_type} of opset {OPSET}"
         raise Refusal(Problem("onnx.export", "", given, f"a type that it takes: {names}"))
 
 

@@ -1,4 +1,4 @@
-"""ONNX's element types and their DirectML equivalents."""
+"""ONNX's element types and those of tensors: DirectML's, and BFLOAT16, which dmlpy's devices add."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto, helper
 
+from dmlpy.description import support
+from dmlpy.description.bfloat16 import with_bfloat16
 from dmlpy.description.enums import DataType
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _DATA_TYPES: dict[int, DataType] = {
     TensorProto.FLOAT: DataType.FLOAT32,
     TensorProto.FLOAT16: DataType.FLOAT16,
+    TensorProto.BFLOAT16: DataType.BFLOAT16,
     TensorProto.DOUBLE: DataType.FLOAT64,
     TensorProto.BOOL: DataType.UINT8,
     TensorProto.UINT8: DataType.UINT8,
@@ -33,12 +36,14 @@ _DATA_TYPES: dict[int, DataType] = {
     TensorProto.INT4: DataType.INT4,
 }
 
+FLOATS = with_bfloat16(support.FLOATS)
+"""The types of floating-point tensors that operators compute with; FLOAT64 is computed on the host."""
 MAX_DIMENSIONS = 64
 """The most dimensions of an array of NumPy."""
 
 
 def data_type_of(element: int) -> DataType | None:
-    """DirectML's type of an ONNX element type; None if it has none, as for strings and bfloat16. Booleans are UINT8, 0 or 1."""
+    """The tensors' type of an ONNX element type; None if there is none, as for strings. Booleans are UINT8, 0 or 1."""
     return _DATA_TYPES.get(element)
 
 

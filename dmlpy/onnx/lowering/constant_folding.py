@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import helper
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.messages.problems import DmlError
 from dmlpy.onnx.loading import tensors
@@ -69,9 +70,9 @@ def fold_empty_reduction(node: Node) -> dict[str, Array] | None:
     if kind is None or data is None or result is None or not data.is_empty or not result.is_static or not result.element:
         return None
     dtype = dtype_of(result.element)
-    if dtype.kind not in "iuf":
+    if dtype.kind not in "iu" and not is_float(dtype):
         return None
-    limits = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    limits = (-np.inf, np.inf) if is_float(dtype) else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     number = {"zero": 0, "one": 1, "least": limits[0], "greatest": limits[1]}[kind]
     return {node.proto.output[0]: np.full(result.static_sizes, number, dtype)}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from onnx import GraphProto, NodeProto, TensorProto
 from onnx.helper import make_node
 
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.messages.problems import CompileError, DescError, Problem
@@ -486,7 +487,7 @@ class SingleNodeLowering(Lowering):
         made.budget = budget or made.budget
         for name, array in arrays.items():
             own = Value.known(made.unique_name(name), array)
-            if own.array is not None and own.array.dtype.kind == "f" and own.array.size and not known:
+            if own.array is not None and is_float(own.array.dtype) and own.array.size and not known:
                 narrow = wide and own.element == TensorProto.DOUBLE
                 own = replace(own, array=None, element=TensorProto.FLOAT if narrow else own.element)
             made.inputs[name] = own

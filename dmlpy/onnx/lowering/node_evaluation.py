@@ -9,6 +9,7 @@ from onnx import AttributeProto, TensorProto
 
 from dmlpy.comparison import defined
 from dmlpy.compiler import compile as compile_graph
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.devices import device as find_device
 from dmlpy.onnx.loading.elements import dtype_of
 from dmlpy.onnx.lowering.programs import GraphPart
@@ -69,7 +70,7 @@ def evaluate_in_float64(program: Program, arrays: Mapping[str, Array]) -> dict[s
 
 def is_float64_only(proto: NodeProto, arrays: Mapping[str, Array]) -> bool:
     """Whether all floating-point tensors of a node are FLOAT64, and no attribute is another type."""
-    floats = {array.dtype for array in arrays.values() if array.dtype.kind == "f"}
+    floats = {array.dtype for array in arrays.values() if is_float(array.dtype)}
     named = any(item.name in _TYPES_IN or item.type == AttributeProto.TENSOR for item in proto.attribute)
     return floats == {np.dtype(np.float64)} and not named
 

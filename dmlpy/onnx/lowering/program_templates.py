@@ -16,6 +16,7 @@ from onnx import NodeProto, TypeProto
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.sized_copies import SizedTemplate, is_alike
 from dmlpy.description.symbolic_sizes import SizeRecord
+from dmlpy.onnx.nodes.levels import cap_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -132,7 +133,7 @@ class ProgramTemplates:
         }
         with record.active():
             program = self._lower(symbolic)
-            if program is None or any(graph.check(self._level, lenient=True) for graph in program.graphs):
+            if program is None or any(graph.check(cap_of(self._level), lenient=True) for graph in program.graphs):
                 return None
         return _Template(SizedTemplate(record, program, (NodeProto, TypeProto)), places, sizes, program)
 

@@ -15,6 +15,7 @@ from dmlpy.onnx.loading import tensors
 from dmlpy.onnx.loading.size_candidates import size_candidates
 from dmlpy.onnx.lowering.model_lowering import Lowering
 from dmlpy.onnx.lowering.programs import GraphPart
+from dmlpy.onnx.nodes.levels import cap_of
 from dmlpy.onnx.reporting.partitions import group_records
 from dmlpy.onnx.reporting.prediction import Prediction
 from dmlpy.onnx.reporting.report import Like, Report
@@ -132,13 +133,17 @@ def _nodes_on_directml(found: Lowering) -> frozenset[str]:
 def _lowest_level(
     latest: Lowering, known: dict[FeatureLevel, frozenset[str]], found_at: Callable[[FeatureLevel], Lowering]
 ) -> FeatureLevel | None:
-    """The lowest level that supports the same nodes as the latest. Levels only add, so this is a binary search.
+    """The lowest level that supports the same nodes as the latest; None if none does, since some are of BFLOAT16, or there are no nodes.
+
+    Levels only add, so this is a binary search.
 
     Args:
         latest: the model at the latest level.
         known: the nodes that some levels support.
         found_at: lowers the model at a level.
     """
+    if any(desc.has_bfloat16 for record in latest.records for desc in record.descs):
+        return None
     wanted = _nodes_on_directml(latest)
     highest = max((record.level for record in latest.records if record.level is not None), default=None)
     if highest is None:
@@ -164,7 +169,7 @@ def _memory_sizes(model: LoweredModel, level: FeatureLevel) -> tuple[int, int | 
     weights = sum(array.nbytes for part in parts for array in part.owned.values())
     weights += sum(node.data_size for part in parts for node in part.graph.nodes if isinstance(node, ConstantNode))
     try:
-        scratch = [compile_apart(part.graph, "numpy", level).binding_properties.temporary_resource_size for part in parts]
+        scratch = [compile_apart(part.graph, "numpy", cap_of(level)).binding_properties.temporary_resource_size for part in parts]
     except (CompileError, DeviceError):
         return weights, None
     return weights, max(scratch, default=0)

@@ -113,6 +113,9 @@ def _levels(report: ReportView) -> Iterator[str]:
     level = "no node runs on DirectML"
     if report.lowest_level is not None:
         level = f"{report.lowest_level} (DirectML {report.lowest_level.directml_version}) takes all that DirectML runs"
+    uncapped = [node for node in report.nodes if node.where in ON_DIRECTML and any(desc.has_bfloat16 for desc in node.descs)]
+    if uncapped:
+        level = f"none has BFLOAT16: {plural(len(uncapped), 'node')} of it run on dmlpy's devices alone"
     yield f"level        {level}"
     if report.missing_level:
         yield f"             {plural(len(report.missing_level), 'node')} of them not at {report.feature_level}"

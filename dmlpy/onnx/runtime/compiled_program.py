@@ -11,6 +11,7 @@ from dmlpy.comparison import compare
 from dmlpy.compiler import compile_apart
 from dmlpy.onnx.lowering.cache import NODE_BYTES
 from dmlpy.onnx.lowering.programs import GraphPart
+from dmlpy.onnx.nodes.levels import cap_of
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphRun, HostCall
 from dmlpy.onnx.runtime.host_nodes import prepare_host_node
 from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
@@ -41,7 +42,7 @@ class CompiledProgram:
         self._runs: list[GraphRun | _HostRun] = []
         for place, part in enumerate(program.parts):
             if isinstance(part, GraphPart):
-                graph = compile_apart(part.graph, context.device, context.level, context.flags, fuse=context.fuse)
+                graph = compile_apart(part.graph, context.device, cap_of(context.level), context.flags, fuse=context.fuse)
                 self._runs.append(GraphRun(part, graph, context.device, context.weights))
             else:
                 self._runs.append(_HostRun(part, context, tried=late and place == 0))

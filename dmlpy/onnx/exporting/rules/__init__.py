@@ -24,7 +24,7 @@ class Rule:
 
     Attributes:
         write: writes the nodes.
-        wide: whether to compute FLOAT16 in FLOAT32, since several nodes would round several times.
+        wide: whether to compute FLOAT16 and BFLOAT16 in FLOAT32, since several nodes would round several times.
     """
 
     write: Callable[[Node], Results]

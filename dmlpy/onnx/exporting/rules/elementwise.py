@@ -10,6 +10,7 @@ from onnx import TensorProto
 
 from dmlpy.description.enums import IsInfinityMode
 from dmlpy.onnx.exporting.rules import exports
+from dmlpy.onnx.exporting.values import FLOATS
 from dmlpy.onnx.loading.elements import dtype_of, element_of
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _plain_name(node: Node) -> str:
 
 
 def apply_scale(node: Node) -> Value:
-    """The input, times the scale plus the bias: integers in DOUBLE, FLOAT16 in FLOAT32."""
+    """The input, times the scale plus the bias: integers in DOUBLE, FLOAT16 and BFLOAT16 in FLOAT32."""
     x, change = node.x("input_tensor"), getattr(node.desc, "scale_bias", None)
     if change is None:
         return x
@@ -89,7 +90,7 @@ def apply_scale(node: Node) -> Value:
 
 def stored(value: Value, data_type: DataType) -> Value:
     """Converts numbers to a type: for integers truncated and clamped to the type's range."""
-    if not value.is_float or element_of(data_type) in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE):
+    if not value.is_float or element_of(data_type) in FLOATS:
         return value.cast(data_type)
     least, most = data_type.limits
     dtype = dtype_of(value.element)

@@ -6,7 +6,7 @@ from math import pi, prod, sqrt
 from typing import TYPE_CHECKING
 
 from dmlpy import x
-from dmlpy.description.support import FLOATS
+from dmlpy.onnx.loading.elements import FLOATS
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dmlpy import x
 from dmlpy.description.enums import DataType
 from dmlpy.messages.naming import listed
-from dmlpy.onnx.loading.elements import data_type_of, element_name
+from dmlpy.onnx.loading.elements import FLOATS, data_type_of, element_name
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.heads import (
     apply_softcap,
@@ -160,8 +160,8 @@ def _precision(node: Node, own: DataType) -> DataType:
     if not wanted:
         return own
     found = data_type_of(int(wanted))
-    if found not in (DataType.FLOAT32, DataType.FLOAT16):
+    if found not in FLOATS:
         raise node.refusal(
-            "onnx.attribute", "softmax_precision", element_name(int(wanted)), "float32 or float16, which ACTIVATION_SOFTMAX1 has"
+            "onnx.attribute", "softmax_precision", element_name(int(wanted)), "float32, float16 or bfloat16, which ACTIVATION_SOFTMAX1 has"
         )
     return found

@@ -11,9 +11,9 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlpy import x
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.enums import DataType, FeatureLevel
-from dmlpy.description.support import FLOATS
-from dmlpy.onnx.loading.elements import dtype_of
+from dmlpy.onnx.loading.elements import FLOATS, dtype_of
 from dmlpy.onnx.lowering.rules import lowers
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def clip(node: Node) -> Expression:
         data = x.max(data, *in_four(node.x(1))) if node.has(1) else data
         return x.min(data, *in_four(node.x(2))) if node.has(2) else data
     least, most = bounds
-    if data.data_type.numpy.kind == "f":
+    if is_float(data.data_type.numpy):
         return x.clip(data, min=-inf if least is None else float(least), max=inf if most is None else float(most))
     limits = np.iinfo(dtype_of(node.value(0).element or 0))
     upper = int(limits.max) if most is None else int(most)

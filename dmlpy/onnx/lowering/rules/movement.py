@@ -9,8 +9,8 @@ import numpy as np
 from onnx import numpy_helper
 
 from dmlpy import x
-from dmlpy.description.support import FLOATS
 from dmlpy.graphs.views import broadcast_sizes
+from dmlpy.onnx.loading.elements import FLOATS
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four
 

@@ -12,8 +12,9 @@ import numpy as np
 from dmlpy import x
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.sized_arrays import SizedArray
-from dmlpy.description.support import FLOATS, FLOATS_BYTES
+from dmlpy.description.support import BYTES
 from dmlpy.description.symbolic_sizes import NoTemplateError, example_size, is_symbolic
+from dmlpy.onnx.loading.elements import FLOATS
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.nodes.resizing import resized
 
@@ -206,7 +207,7 @@ def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> E
         return data
     merged = _merge(active, data.sizes)
     smaller = any(axis.is_smaller for axis in active)
-    direct = chosen.mode != "cubic" and not chosen.exclude_outside and len(merged) <= 4 and data.data_type in FLOATS_BYTES
+    direct = chosen.mode != "cubic" and not chosen.exclude_outside and len(merged) <= 4 and data.data_type in FLOATS | BYTES
     if chosen.antialias and smaller:
         # RESAMPLE3 stretches its filter by the scale of the coordinates, of which a single element has none.
         has_scales = all(axis.slope for axis in active)
