@@ -6,6 +6,7 @@ import copy
 import pickle
 import sys
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tests.support.bfloat16_cases import BFLOAT16, ON_COPIES, OTHERS, USUAL, Arr
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.plan_kernels import T4
 from tests.support.layout_runs import repeated, results_of, run
+from tests.support.networks import gradient_inputs, network, upstream
 from tests.support.tolerance import assert_close, tolerance
 
 NEEDS_RESERVE = {"CUDNN_RNN_BACKPROP_V3", "GRU_GRAD", "LSTM_GRAD", "RNN_GRAD"}
@@ -158,20 +160,29 @@ def test_strides_and_gaps(every_device: dml.Device, name: str) -> None:
     assert_close(found, expected, BFLOAT16)
 
 
-def lstm(**members: Any) -> dml.LSTMTrainingDesc:
-    return dml.LSTMTrainingDesc(
+SIGMOID, TANH = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
+CELLS: dict[str, tuple[Any, int, list[dml.ActivationDesc]]] = {
+    "LSTM": (dml.LSTMTrainingDesc, 4, [SIGMOID, TANH, TANH]),
+    "GRU": (partial(dml.GRUTrainingDesc, linear_before_reset=True), 3, [SIGMOID, TANH]),
+    "RNN": (dml.RNNTrainingDesc, 1, [TANH]),
+}
+
+
+def training(cell: str) -> Any:
+    kind, gates, activations = CELLS[cell]
+    return kind(
         input_tensor=tensor(1, 7, 3, 11),
-        weight_tensor=tensor(1, 1, 20, 11),
-        recurrence_tensor=tensor(1, 1, 20, 5),
-        bias_tensor=tensor(1, 1, 1, 40),
-        activation_descs=[dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()],
-        direction="FORWARD",
-        **members,
+        weight_tensor=tensor(1, 1, gates * 5, 11),
+        recurrence_tensor=tensor(1, 1, gates * 5, 5),
+        bias_tensor=tensor(1, 1, 1, gates * 10),
+        activation_descs=activations,
+        direction="BACKWARD",
     ).with_outputs()
 
 
-def test_training_passes_its_reserve_to_the_gradient(every_device: dml.Device) -> None:
-    desc = lstm()
+@pytest.mark.parametrize("cell", ["LSTM", *(pytest.param(cell, marks=pytest.mark.slow) for cell in ("GRU", "RNN"))])
+def test_training_passes_its_reserve_to_the_gradient(every_device: dml.Device, cell: str) -> None:
+    desc = training(cell)
     given = {
         field.name: numbers(*getattr(desc, field.name).sizes, seed=at)
         for at, field in enumerate(desc.inputs())
@@ -198,6 +209,26 @@ def test_training_passes_its_reserve_to_the_gradient(every_device: dml.Device) -
     results = dml.compile(gradient, every_device)(**moved, reserve_tensor=whole["reserve_tensor"])
     same = {name: known[name].astype(np.float32) for name in names}
     for name, array in dml.reference(wide_gradient, {**same, "reserve_tensor": expected["reserve_tensor"]}).as_dict().items():
+        assert_close(on_host(every_device, results[name]), array, BFLOAT16, what=name, least=0.25)
+
+
+@pytest.mark.parametrize("mode", ["gru", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("rnn_tanh", "lstm"))])
+def test_a_stacked_network_and_its_gradient(every_device: dml.Device, mode: Any) -> None:
+    rng = np.random.default_rng(4)
+    net = network(rng, mode, lengths=(5, 2, 4), dtype=BFLOAT16)
+    gradient, move = net.desc.gradient(), every_device.from_host
+    wide, wide_gradient = (bfloat16.in_other_type(desc, dml.DataType.FLOAT32) for desc in (net.desc, gradient))
+    outputs = dml.compile(net.desc, every_device)(**{name: move(array) for name, array in net.arrays.items()})
+    given = {name: array.astype(np.float32) if array.dtype == BFLOAT16 else array for name, array in net.arrays.items()}
+    expected = dml.reference(wide, given)
+    for name in ("output", "output_h"):
+        assert_close(on_host(every_device, outputs[name]), expected[name], BFLOAT16, what=name)
+    known = {**gradient_inputs(net, gradient), **upstream(rng, gradient)}
+    results = dml.compile(gradient, every_device)(
+        **{name: move(array) for name, array in known.items()}, reserve_space=outputs["reserve_space"]
+    )
+    same = {name: array.astype(np.float32) if array.dtype == BFLOAT16 else array for name, array in known.items()}
+    for name, array in dml.reference(wide_gradient, {**same, "reserve_space": expected["reserve_space"]}).as_dict().items():
         assert_close(on_host(every_device, results[name]), array, BFLOAT16, what=name, least=0.25)
 
 
@@ -239,7 +270,7 @@ def test_every_level_refuses_it(level: dml.FeatureLevel) -> None:
 
 
 def test_what_has_no_level_takes_it() -> None:
-    assert dml.check(GEMM, None) == dml.check(lstm()) == []
+    assert dml.check(GEMM, None) == dml.check(training("LSTM")) == []
     assert dml.check(GEMM) != []
     assert lowest_level(GEMM) is None
     graph = gelu("BFLOAT16", 0.5)
