@@ -4,9 +4,7 @@
 // A block of 128 threads owns a tile of 64 rows and 64 columns. Pieces of both operands pass through shared memory, 64 lines (rows of A,
 // columns of B) by 64 bytes of terms each, in two buffers, with the next piece in flight in registers. In shared memory a line is 16 words,
 // whose groups of four change places such that neither the lanes that read fragments nor those that read neighbouring lines meet a bank
-// twice. A warp of tensor cores owns 32 rows and 32 columns. `for_each_matrix` reads fragments as the tensor cores take them. In
-// `for_each_fragment` a lane reads 16 bytes of each line at once, which are its fragments of two steps: the order of a piece's terms in its
-// steps does not matter, as long as both operands agree.
+// twice. A warp of tensor cores owns 32 rows and 32 columns.
 //
 // An operand loads its own pieces: `load(first, terms)` reads the piece that begins with a term into registers, `store(shared)` writes it.
 // Elements past the operand are 0. Elements are raw: unsigned integers of their size. Loaded words are converted in
@@ -25,10 +23,6 @@ constexpr int own_words = tile_side * line_words / tile_threads;     // of each 
 /// Where a word of a line of a piece lies in shared memory.
 __device__ __forceinline__ int word_place(int line, int word) {
     return line * line_words + (word / 4 ^ ((line / 2 ^ line / 8) & 3)) * 4 + word % 4;
-}
-
-__device__ __forceinline__ Vector4<unsigned> quad_at(unsigned const* staged, int line, int quad) {
-    return *reinterpret_cast<Vector4<unsigned> const*>(staged + word_place(line, quad * 4));
 }
 
 /// Shifts words and appends new ones, so that a loop that is not unrolled fills registers.
@@ -205,39 +199,8 @@ __device__ __forceinline__ int fragment_column(int j, int e) {
     return thread / 32 % 2 * (columns * 8) + j * 8 + thread % 4 * 2 + e % 2;
 }
 
-/// Calls multiply(i, j, a, b) for the fragments of a piece, step by step; of row fragment i and column fragment j.
-template <class Multiply>
-__device__ __forceinline__ void for_each_fragment(unsigned const* rows, unsigned const* columns, Multiply const& multiply) {
-    int const lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    Vector4<unsigned> a[row_fragments][2], b[column_fragments];
-#pragma unroll
-    for (int i = 0; i < row_fragments; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            a[i][half] = quad_at(rows, warp / 2 * 32 + i * 16 + half * 8 + lane / 4, lane % 4);
-        }
-    }
-#pragma unroll
-    for (int j = 0; j < column_fragments; ++j) {
-        b[j] = quad_at(columns, warp % 2 * 32 + j * 8 + lane / 4, lane % 4);
-    }
-#pragma unroll
-    for (int step = 0; step < 2; ++step) {
-#pragma unroll
-        for (int i = 0; i < row_fragments; ++i) {
-            unsigned const of_a[4] = {a[i][0].values[2 * step], a[i][1].values[2 * step], a[i][0].values[2 * step + 1],
-                                      a[i][1].values[2 * step + 1]};
-#pragma unroll
-            for (int j = 0; j < column_fragments; ++j) {
-                unsigned const of_b[2] = {b[j].values[2 * step], b[j].values[2 * step + 1]};
-                multiply(i, j, of_a, of_b);
-            }
-        }
-    }
-}
-
-/// The same with so many fragments of a lane, and terms in their order: a fragment's words come into neighbouring registers. `factor` makes
-/// factors of words.
+/// Calls multiply(i, j, a, b) for the fragments of a piece, step by step; of row fragment i and column fragment j, of so many of a lane. A
+/// fragment's words come into neighbouring registers. `factor` makes factors of words.
 template <int row_count = row_fragments, int column_count = column_fragments, class Multiply, class Factor>
 __device__ __forceinline__ void for_each_matrix(unsigned const* rows, unsigned const* columns, Multiply const& multiply,
                                                 Factor const& factor) {
@@ -299,9 +262,10 @@ class NarrowSums {
     static constexpr int stage_terms = 256;
 
     __device__ __forceinline__ void multiply(unsigned const* rows, unsigned const* columns) {
-        for_each_fragment(rows, columns, [&](int i, int j, unsigned const(&a)[4], unsigned const(&b)[2]) {
-            machine::multiply_add<T>(sums_[i][j], a, b);
-        });
+        auto const add = [&](int i, int j, unsigned const(&a)[4], unsigned const(&b)[2]) {
+            machine::multiply_add<machine::half>(sums_[i][j], a, b);
+        };
+        for_each_matrix(rows, columns, add, as_it_is);
     }
 
     template <class Zeros>

@@ -296,8 +296,8 @@ ROWS = [
     *(
         Row(f"product, {name}", listed(entry), PIECES, most, {PACK_VECTOR4: 4}, without, Prefetched(NEXT_PIECES, *least))
         for name, entry, without, most, least in (
-            ("halves by terms", OF_HALVES, BY_TERMS, Executed(16, 0, 153, 6, 12, 4, 1), (16, 109)),
-            ("halves by lines", OF_HALVES, BY_LINES, Executed(16, 0, 227, 20, 24, 4, 1), (16, 109)),
+            ("halves by terms", OF_HALVES, BY_TERMS, Executed(16, 0, 96, 6, 12, 4, 1), (16, 52)),
+            ("halves by lines", OF_HALVES, BY_LINES, Executed(16, 0, 170, 20, 24, 4, 1), (16, 52)),
             ("floats by terms", OF_FLOATS, BY_TERMS, Executed(0, 513, 138, 14, 52, 4, 1), (128, 177)),
             ("bytes by terms", "byte_product<", BY_TERMS, Executed(28, 0, 146, 6, 12, 4, 1), (28, 93)),
         )
