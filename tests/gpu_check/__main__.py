@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -67,9 +67,15 @@ def prepared(wheels: Path, site: Path, tell: Callable[[str], None]) -> bool:
             tell(f"the wheels cannot be installed: {problem}")
             return False
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(site))))
-    if lacking := packages.missing([*([] if os.environ.get("DMLPY_TEST_GPU") else ["cupy"]), *packages.NEEDED]):
+    return not lacks([] if os.environ.get("DMLPY_TEST_GPU") else ["cupy"], tell)
+
+
+def lacks(modules: Sequence[str], tell: Callable[[str], None]) -> bool:
+    """Whether packages are missing, of some modules or of those that all calls need; prints which, and how to get them."""
+    lacking = packages.missing([*modules, *packages.NEEDED])
+    if lacking:
         tell("\n".join([f"what is not installed here is needed: {', '.join(lacking)}", *packages.help_with(lacking)]))
-    return not lacking
+    return bool(lacking)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -77,6 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
     start, given = time.monotonic(), vars(parsed(arguments))
     call = given.pop("call")
     if call in ("kernels", "plan"):
+        if lacks([], print):
+            return UNUSABLE
         return int(import_module(f"tests.gpu_check.{call}").main(**given))
     out = given.pop("out")
     out.mkdir(parents=True, exist_ok=True)

@@ -282,22 +282,25 @@ def test_who_failed_is_read_of_a_record_that_was_cut_off(tmp_path: Path) -> None
 # packages and kernels
 
 
-def test_all_that_is_missing_is_reported_at_once(tmp_path: Path) -> None:
-    """With what brings it; by a Python that has no packages."""
-    command = [sys.executable, "-S", "-m", "tests.gpu_check", "check", "--out", str(tmp_path)]
+@pytest.mark.parametrize("call", ["check", "plan", "kernels"])
+def test_all_that_is_missing_is_reported_at_once(tmp_path: Path, call: str) -> None:
+    """With what brings it; by a Python that has no packages. What is prepared without a GPU needs no CuPy for that."""
+    of_gpu = ["cupy"] if call == "check" else []
+    command = [sys.executable, "-S", "-m", "tests.gpu_check", call, *(["--out", str(tmp_path)] if of_gpu else [])]
     variables = {name: text for name, text in os.environ.items() if name != emulated_gpu.VARIABLE} | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     first, network, none, then = done.stdout.splitlines()
-    assert first == f"what is not installed here is needed: cupy, {', '.join(packages.NEEDED)}"
-    own = ["cupy-cuda13x", "numpy", "pydantic", "lazy-loader", "platformdirs", "threadpoolctl"]
+    assert first == f"what is not installed here is needed: {', '.join([*of_gpu, *packages.NEEDED])}"
+    own = [*["cupy-cuda13x"] * len(of_gpu), "numpy", "pydantic", "lazy-loader", "platformdirs", "threadpoolctl"]
     wanted = [*own, "'pytest>=9'", "pytest-benchmark", "pytest-reportlog", "pytest-xdist", "hypothesis"]
     wanted += ["psutil", "matplotlib", "rich", "typer"]
     assert network.split()[-len(wanted) :] == wanted
     assert f"--python-version 3.{sys.version_info.minor} " in none
-    assert " -d .gpu/wheels cupy-cuda13x numpy " in none
+    assert f" -d .gpu/wheels {' '.join(own)} " in none
     assert then == "then bring the folder here"
-    assert (tmp_path / "check.log").read_text() == done.stdout
+    if of_gpu:
+        assert (tmp_path / "check.log").read_text() == done.stdout
 
 
 def test_a_pytest_that_is_too_old_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
