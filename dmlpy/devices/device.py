@@ -179,6 +179,10 @@ class Device(ABC):
     def start_timer(self, stream: int) -> Callable[[], float] | None:
         """Starts the device's clock on a stream; the returned function stops it and returns milliseconds. None if there is no clock."""
 
+    def tuned(self, desc: OperatorDesc, plan: Plan, stream: int) -> Plan:
+        """The plan to prepare in the place of another one: a device may measure which of several variants is the fastest."""
+        return plan
+
     @abstractmethod
     def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
         """Wraps a launch for a dispatch: it runs on this device, even if another is current for the thread, and profilers show it by name.

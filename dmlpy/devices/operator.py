@@ -199,6 +199,9 @@ class CompiledOperator:
         """Checks the arguments of `prepare`, and returns the function that enqueues the work."""
         if (standing := self.standing) is not self:
             return standing._preparation(constants, persistent, handle, copy=copy, portable=portable)
+        if (plan := self.device.tuned(self.desc, self._plan, handle)) is not self._plan:
+            tuned = replace(self, _plan=plan)
+            return tuned._preparation(constants, persistent, handle, copy=copy, portable=portable)
         producers: list[int] = []
         bound, problems = self._resolve(constants, self._tables.constants, handle, copy=copy)
         area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems, producers)

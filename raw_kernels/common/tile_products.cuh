@@ -263,7 +263,7 @@ class NarrowSums {
 
     __device__ __forceinline__ void multiply(unsigned const* rows, unsigned const* columns) {
         auto const add = [&](int i, int j, unsigned const(&a)[4], unsigned const(&b)[2]) {
-            machine::multiply_add<machine::half>(sums_[i][j], a, b);
+            machine::multiply_add<T>(sums_[i][j], a, b);
         };
         for_each_matrix(rows, columns, add, as_it_is);
     }

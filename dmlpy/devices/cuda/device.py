@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from dmlpy.debugging import log_launch
 from dmlpy.description import arrays
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.bfloat16 import bfloat16_plan
+from dmlpy.devices.cuda.autotuning import Autotuner
 from dmlpy.devices.cuda.chain import element_step, is_element_wise
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY, TF32_CAPABILITY
@@ -68,6 +70,7 @@ class CudaDevice(Device):
         self._usable: set[int] = set()
         """Addresses that `place_of` has found usable: CUDA is queried once for each."""
         self._is_synchronous = is_set()
+        self._autotuner = Autotuner(self, (seam.name, *map(str, astuple(self.limits))))
         self._waits_for_producers = os.environ.get("CUPY_CUDA_ARRAY_INTERFACE_SYNC", "1") != "0"
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
@@ -84,6 +87,9 @@ class CudaDevice(Device):
         if multiplies or desc.family() in _READ_BFLOAT16 or is_element_wise(desc):
             return plan_of(desc, target)
         return bfloat16_plan(desc, lambda other: plan_of(other, target), lambda source, result: bfloat16_conversion(source, result, target))
+
+    def tuned(self, desc: OperatorDesc, plan: Plan, stream: int) -> Plan:
+        return self._autotuner.tuned(desc, plan, stream)
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
         return element_step(desc, plan) is not None

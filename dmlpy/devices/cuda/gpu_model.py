@@ -108,6 +108,7 @@ class GpuModel:
         l2_bytes: its size.
         memory: bytes a second of the GPU's memory.
         has_clusters: whether blocks of a cluster reach each other's shared memory.
+        capability: the compute capability.
     """
 
     multiprocessors: int
@@ -126,6 +127,7 @@ class GpuModel:
     l2_bytes: float
     memory: float
     has_clusters: bool
+    capability: int
 
     @classmethod
     def of(cls, limits: Limits) -> GpuModel:
@@ -155,6 +157,7 @@ class GpuModel:
             l2_bytes=limits.l2_bytes or generation.l2_bytes,
             memory=MEMORY_SHARE * limits.memory_rate or generation.memory,
             has_clusters=known >= 90,
+            capability=limits.compute_capability,
         )
 
     def us(self, cycles: float) -> float:

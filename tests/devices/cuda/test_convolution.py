@@ -216,7 +216,7 @@ def test_every_tile_gives_what_the_definition_says(
     cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch, dtype: str, tile: str, flags: str
 ) -> None:
     """More output channels and pixels than a tile has; TF32 only where the flag allows it."""
-    monkeypatch.setattr(plan, "best_tile", lambda tiles, *_: tiles[0 if tile == "small" else -1])
+    monkeypatch.setattr(plan, "ranked_tiles", lambda tiles, *_: [tiles[0 if tile == "small" else -1]])
     rng = np.random.default_rng(8)
     desc = dml.ConvolutionDesc(
         input_tensor=packed(dtype, 2, 20, 9, 10),

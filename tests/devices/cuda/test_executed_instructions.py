@@ -27,6 +27,22 @@ from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
 from dmlpy.devices.cuda.recurrent import grid_shapes
 from dmlpy.devices.cuda.recurrent.layer import persistent_block_kernel
 from tests.support.cuda.kernel_instances import instances
+from tests.support.cuda.kernel_loops import (
+    COPIED_PIECES,
+    COPIED_SINGLY,
+    COPIED_SINGLY_LOOP,
+    COPIED_TILES,
+    END_OF_STAGE_OF_COPIES,
+    HIDE,
+    NEXT_TAP,
+    PADDED,
+    QUADS_OF_FLOATS,
+    SETTLE,
+    SINGLE_HALVES,
+    SINGLE_HALVES_LOOP,
+    TILES_OF_FLOATS,
+    times_of_floats,
+)
 from tests.support.cuda.machine_code import code
 from tests.support.cuda.plan_kernels import H100, Case
 from tests.support.cuda.sass import Block, Loop
@@ -183,11 +199,9 @@ LAST_TURN = Statement(GRID_GRADIENT, "} else if (at.exists) {")
 # products of matrices by tiles: a piece of terms
 
 TILES = "common/tile_products.cuh"
-CONVOLUTION = "common/convolution_tiles.cuh"
 PIECES = Statement(TILES, "for (long long first = 0; first < terms; first += Sums::piece_terms)")
 NEXT_PIECES = (Statement(TILES, "rows.load(next, terms);"), Statement(TILES, "columns.load(next, terms);"))
 END_OF_STAGE = Statement(TILES, "if (of_stage >= Sums::stage_terms || next >= terms)")
-PACK_VECTOR4 = Statement(TILES, "for (int quad = 0; quad < 4; ++quad)")
 _LOAD, _STORE = "void load(long long first, long long terms)", "void store(unsigned* staged) const {"
 WIDE_TERMS = tuple(Statement(TILES, "if (order_ == Order::wide_terms)", after=where) for where in (_LOAD, _STORE))
 WIDE_LINES = tuple(Statement(TILES, "else if (order_ == Order::wide_lines)", after=where) for where in (_LOAD, _STORE))
@@ -195,34 +209,8 @@ SINGLE = (
     Statement(TILES, "for (int number = 0; number < own_words; number += at_once)"),
     Statement(TILES, "for (int i = 0; i < own_words; ++i)", after="staged[word_place(first + (i ^ upper), thread / together)]"),
 )
-COPIED_PIECES = Statement(CONVOLUTION, "for (int piece = -2; piece < pieces; ++piece)")
-COPIED_SINGLY = Statement(CONVOLUTION, "if (parameters_.wide == 0)")
-COPIED_SINGLY_LOOP = Statement(CONVOLUTION, "for (int e = 0; e < in_chunk; ++e)")
-NEXT_TAP = Statement(CONVOLUTION, "if (channel_ >= end_)")
-SETTLE = Statement(CONVOLUTION, "while (channel_ >= of_tap_ && taps_[0] < of_phase_[0].count)")
-END_OF_STAGE_OF_COPIES = Statement(CONVOLUTION, "if (++of_stage == stage_pieces || piece + 1 == pieces)")
-PADDED = Statement(CONVOLUTION, "if (Arithmetic::has_padding && !met)", after="bool const met = left > 0")
 
 LSTM = ("Lstm<false, false, true>", *["Activations<Sigmoid, Tanh, Tanh>"] * 2)
-# attention: a tile of keys
-
-HALVES_OF_ATTENTION, FLOATS_OF_ATTENTION = "attention/tensor_cores.cu", "attention/floats.cu"
-SCORES = "attention/scores.cuh"
-COPIED_TILES = Statement(HALVES_OF_ATTENTION, "for (int number = work.first_tile - 1; number < work.end_tile; ++number)")
-TILES_OF_FLOATS = Statement(FLOATS_OF_ATTENTION, "for (int number = work.first_tile; number < work.end_tile; ++number)")
-HIDE = Statement(SCORES, "void hide(typename Own::Scores& scores")
-"""Of keys that a row does not attend to, in the last tiles."""
-SINGLE_HALVES = Statement("attention/half_tiles.cuh", "void copy_singly(")
-SINGLE_HALVES_LOOP = Statement("attention/half_tiles.cuh", "for (int number =", after="void copy_singly(")
-SINGLE_FLOATS = Statement(
-    FLOATS_OF_ATTENTION, "for (int i = 0; i < copies; ++i)", after="from += stride * row_of_all + first * element_stride;"
-)
-PIECES_OF_KEYS = Statement(FLOATS_OF_ATTENTION, "for (int piece = 0; piece < pieces.of_keys(); ++piece)")
-PIECES_OF_VALUES = Statement(FLOATS_OF_ATTENTION, "for (int key = 0; key < Own::keys; key += keys_of_piece)")
-QUADS = Statement(FLOATS_OF_ATTENTION, "for (int quad = 0; quad < quads; ++quad)")
-KEYS_OF_PIECE = Statement(FLOATS_OF_ATTENTION, "for (int key = 0; key < keys_of_piece; key += 4)")
-TIMES_OF_FLOATS = {PIECES_OF_KEYS: 4, PIECES_OF_VALUES: 2, QUADS: 4, KEYS_OF_PIECE: 4, SINGLE_FLOATS: 0}
-"""Of heads of 128 elements; the two loops of products are unrolled twice."""
 
 
 def attention(data_type: np.dtype[Any], size: int, *, few: bool = False, plain: bool = False) -> Callable[[], Kernel]:
@@ -278,7 +266,7 @@ ROWS = [
             convolution(data_type, number, tf32),
             COPIED_PIECES,
             most,
-            {PACK_VECTOR4: 4, SETTLE: 0, COPIED_SINGLY_LOOP: 0},
+            {QUADS_OF_FLOATS: 4, SETTLE: 0, COPIED_SINGLY_LOOP: 0},
             (*without, COPIED_SINGLY, PADDED, *[END_OF_STAGE_OF_COPIES] * ("stage" not in name)),
             under_way=1,
         )
@@ -294,7 +282,7 @@ ROWS = [
         )
     ),
     *(
-        Row(f"product, {name}", listed(entry), PIECES, most, {PACK_VECTOR4: 4}, without, Prefetched(NEXT_PIECES, *least))
+        Row(f"product, {name}", listed(entry), PIECES, most, {QUADS_OF_FLOATS: 4}, without, Prefetched(NEXT_PIECES, *least))
         for name, entry, without, most, least in (
             ("halves by terms", OF_HALVES, BY_TERMS, Executed(16, 0, 96, 6, 12, 4, 1), (16, 52)),
             ("halves by lines", OF_HALVES, BY_LINES, Executed(16, 0, 170, 20, 24, 4, 1), (16, 52)),
@@ -435,7 +423,7 @@ ROWS = [
             attention(FLOAT, 128, few=few, plain=plain),
             TILES_OF_FLOATS,
             most,
-            TIMES_OF_FLOATS,
+            times_of_floats,
             (HIDE,),
             under_way=1,
         )

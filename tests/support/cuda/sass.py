@@ -100,6 +100,11 @@ class Instruction:
         """Whether a branch is taken by all threads: no predicate, and the label is the only operand."""
         return self.predicate is None and self.operands.startswith("`")
 
+    @property
+    def jumps_by_call(self) -> bool:
+        """Whether it is a call, under a predicate, of a label of the same kernel: before 9.0 the compiler leaves loops so."""
+        return self.name == "CALL" and self.predicate is not None and self.target is not None
+
 
 @dataclass(frozen=True)
 class Block:
@@ -110,6 +115,11 @@ class Block:
 
     def has(self, *names: str) -> bool:
         return any(instruction.name in names for instruction in self.instructions)
+
+    @property
+    def calls(self) -> bool:
+        """Whether it calls a function."""
+        return any(instruction.name == "CALL" and not instruction.jumps_by_call for instruction in self.instructions)
 
     @property
     def gathers(self) -> bool:
@@ -224,7 +234,7 @@ def code_of(text: str, symbol: str) -> Code:
     lines, labels = _read(text, symbol)
     starts = {0, *labels.values()}
     for number, instruction in enumerate(lines):
-        if instruction.name in ("BRA", "BRX", "BSYNC", "EXIT", "RET", "BPT", "JMP", "BREAK"):
+        if instruction.name in ("BRA", "BRX", "BSYNC", "EXIT", "RET", "BPT", "JMP", "BREAK") or instruction.jumps_by_call:
             starts.add(number + 1)
     bounds = sorted(start for start in starts if start < len(lines))
     block_at = {start: number for number, start in enumerate(bounds)}
@@ -310,6 +320,8 @@ def _following(number: int, parts: list[tuple[Instruction, ...]], blocks: dict[s
         if last.target is None:
             raise SassError(f"a branch without a label: {last.opcode} {last.operands}")
         return {blocks[last.target]} | (set() if last.branches_always else next_one)
+    if last.jumps_by_call:
+        return next_one | {blocks[target] for target in [last.target] if target in blocks}
     if last.name == "BSYNC":
         return state.get(_register(last), next_one) | (next_one if last.predicate else set())
     if last.name == "BRX":

@@ -6,7 +6,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.support.cuda.sass import Block, Code, Instruction, Loop, SassError
 
@@ -29,19 +29,24 @@ class Load:
 
 @dataclass(frozen=True)
 class Way:
-    """What is passed on a way: how many instructions of each kind."""
+    """The instructions that are passed on a way, in order."""
 
-    kinds: Counter[str] = field(default_factory=Counter)
+    instructions: tuple[Instruction, ...] = ()
 
     @property
     def total(self) -> int:
-        return sum(self.kinds.values())
+        return len(self.instructions)
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How many there are of each kind."""
+        return Counter(instruction.kind for instruction in self.instructions)
 
     def then(self, other: Way) -> Way:
-        return Way(self.kinds + other.kinds)
+        return Way(self.instructions + other.instructions)
 
     def taken(self, times: int) -> Way:
-        return Way(Counter({kind: count * times for kind, count in self.kinds.items()}))
+        return Way(self.instructions * times)
 
 
 @dataclass(frozen=True)
@@ -175,7 +180,7 @@ class UsualWays:
     def _is_passed(self, number: int, loop: Loop) -> bool:
         """Whether ways through a loop pass a block that is directly in it, or begins a loop in it. What is on every way is."""
         block = self.code.blocks[number]
-        if number not in loop.blocks or block.has("NANOSLEEP", "CALL") or block.gathers:
+        if number not in loop.blocks or block.has("NANOSLEEP") or block.calls or block.gathers:
             return False
         return number == loop.header or not self.leaves_out(block) or not self._returns(loop, loop.blocks - {number})
 
@@ -193,7 +198,7 @@ class UsualWays:
         return found
 
     def _of(self, number: int) -> Way:
-        return Way(Counter(instruction.kind for instruction in self.code.blocks[number].instructions))
+        return Way(self.code.blocks[number].instructions)
 
     def _directly_in(self, loop: Loop) -> list[Loop]:
         inside = [other for other in self.code.loops if other.blocks < loop.blocks]

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
+from dmlpy.devices.cuda.kernel_cycles import cycles_of, launch_us, unsure
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, scalar_type, struct
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cuda.kernel_cycles import Cycles
     from dmlpy.devices.cuda.seam import Limits
 
 FILE = "attention/forward.cu"
@@ -69,6 +72,10 @@ _BLOCKS_TOGETHER = {True: 4, False: 1}
 """The blocks of few rows, and of many, that a multiprocessor is to have at least before keys are not divided further. Model."""
 _LEAST_TILES = {True: 4, False: 8}
 """The fewest tiles of keys in a part of them, where there are few rows and many. Model."""
+_OTHER_TURNS = 2
+"""Turns of the loop that what comes before and after it takes as long as: queries, results, and the first copies. Model."""
+_STATE_FLOATS = 4
+"""Numbers of a partial result beside the sums of values."""
 
 
 def attend_kernel(data_type: np.dtype[Any]) -> Kernel:
@@ -143,6 +150,7 @@ class Division:
         parts: among which keys are divided.
         result_parts: the same times the warps of a block that divide a tile of keys among them; 0 where there is nothing to combine.
         shared_bytes: of a block, dynamic.
+        us: the estimate of its launches, without the memory of the tensors; 0 where there is none.
     """
 
     kernel: Kernel
@@ -155,6 +163,7 @@ class Division:
     parts: int = 1
     result_parts: int = 0
     shared_bytes: int = 0
+    us: float = 0.0
 
     @property
     def is_of_any(self) -> bool:
@@ -168,7 +177,13 @@ class Division:
     @classmethod
     def of(cls, work: Work, data_type: np.dtype[Any], limits: Limits, *, plain: bool) -> Division:
         """The division of some work; `plain` as in `parts_kernel`."""
-        return cls._of_rows(work, data_type, limits, plain=plain) or cls._of_any(work, data_type)
+        return cls.variants(work, data_type, limits, plain=plain)[0]
+
+    @classmethod
+    def variants(cls, work: Work, data_type: np.dtype[Any], limits: Limits, *, plain: bool) -> list[Division]:
+        """The divisions that may be the fastest, by the model: the best one first. They differ in the parts of the keys."""
+        found = cls._of_rows(work, data_type, limits, plain=plain)
+        return [found[number] for number in unsure([division.us for division in found])] or [cls._of_any(work, data_type)]
 
     @classmethod
     def _of_any(cls, work: Work, data_type: np.dtype[Any]) -> Division:
@@ -178,8 +193,8 @@ class Division:
         return cls(attend_kernel(data_type), rows, columns, _THREADS, query_tiles, value_tiles, tiles)
 
     @classmethod
-    def _of_rows(cls, work: Work, data_type: np.dtype[Any], limits: Limits, *, plain: bool) -> Division | None:
-        """None for heads that are too large, for the kernel or for its shared memory, and more work than a grid has blocks."""
+    def _of_rows(cls, work: Work, data_type: np.dtype[Any], limits: Limits, *, plain: bool) -> list[Division]:
+        """One for each number of parts; none for heads too large for a kernel or its memory, and more work than a grid has blocks."""
         few, largest = work.rows <= MOST_FEW_ROWS, max(work.key_size, work.value_size)
         plain = plain and not few
         kernels = {
@@ -187,19 +202,34 @@ class Division:
         }
         size = min((size for size, kernel in kernels.items() if kernel.lowest_capability <= limits.compute_capability), default=0)
         if not size:
-            return None
-        block = (_Block.of_floats if data_type == np.float32 else _Block.of_halves)(size, few=few, plain=plain)
+            return []
+        block = Block.of(data_type, size, few=few, plain=plain)
         query_tiles = -(-work.rows // block.rows)
         blocks = query_tiles * work.groups * work.batch
-        parts = _parts(blocks, -(-work.keys // block.keys), few, limits)
-        if block.shared_bytes > limits.shared_memory_per_block or blocks * parts > MOST_BLOCKS:
-            return None
-        result_parts = parts * block.key_warps if parts * block.key_warps > 1 else 0
-        return cls(kernels[size], block.rows, size, block.threads, query_tiles, 1, blocks * parts, parts, result_parts, block.shared_bytes)
+        if block.shared_bytes > limits.shared_memory_per_block:
+            return []
+        key_tiles = -(-work.keys // block.keys)
+        cycles = cycles_of(cycles_name(data_type, size, few=few, plain=plain), limits.compute_capability)
+        gpu, most, found = GpuModel.of(limits), _most_parts(blocks, key_tiles, few, limits), []
+        # of the numbers of parts that give a block as many tiles the lowest
+        for parts in sorted({-(-key_tiles // -(-key_tiles // parts)) for parts in range(1, most + 1)}):
+            result_parts = parts * block.key_warps if parts * block.key_warps > 1 else 0
+            us = _launches_us(work, gpu, cycles, blocks * parts, -(-key_tiles // parts), result_parts)
+            of_parts = (blocks * parts, parts, result_parts, block.shared_bytes, us)
+            if blocks * parts <= MOST_BLOCKS:
+                found.append(cls(kernels[size], block.rows, size, block.threads, query_tiles, 1, *of_parts))
+        return found
+
+
+def _launches_us(work: Work, gpu: GpuModel, cycles: Cycles, blocks: int, key_tiles: int, result_parts: int) -> float:
+    """The estimate for a division whose blocks have so many tiles of keys, without the memory of the tensors."""
+    results = result_parts * work.batch * work.groups * work.rows * (work.value_size + _STATE_FLOATS) * 4
+    combined = gpu.memory_us(2 * results) + CAPTURED_LAUNCH_US if result_parts else 0.0
+    return launch_us(gpu, blocks, [(key_tiles + _OTHER_TURNS, cycles)]) + combined
 
 
 @dataclass(frozen=True)
-class _Block:
+class Block:
     """A block of a kernel: `Division` of its file.
 
     Attributes:
@@ -217,7 +247,12 @@ class _Block:
     key_warps: int = 1
 
     @classmethod
-    def of_halves(cls, size: int, *, few: bool, plain: bool) -> _Block:
+    def of(cls, data_type: np.dtype[Any], size: int, *, few: bool, plain: bool) -> Block:
+        """That of `parts_kernel`."""
+        return (cls._of_halves if data_type.itemsize == 2 else cls._of_floats)(size, few=few, plain=plain)
+
+    @classmethod
+    def _of_halves(cls, size: int, *, few: bool, plain: bool) -> Block:
         in_registers = size <= (128 if plain else 64)  # where queries are
         keys = 32 if size > 128 else 64
         if few:
@@ -230,12 +265,18 @@ class _Block:
         return cls(keys, rows, threads, shared, key_warps)
 
     @classmethod
-    def of_floats(cls, size: int, *, few: bool, plain: bool) -> _Block:
+    def _of_floats(cls, size: int, *, few: bool, plain: bool) -> Block:
         rows = 16 * (1 if few else 2 if size > (128 if plain else 64) else 4)
         return cls(_FLOAT_KEYS, rows, _FLOAT_THREADS, _STAGES * _PIECE_BYTES + 4 * rows * (size + _WEIGHT_PITCH))
 
 
-def _parts(blocks: int, key_tiles: int, few: bool, limits: Limits) -> int:
-    """Among how many blocks the tiles of keys are divided, so that all multiprocessors have work."""
+def cycles_name(data_type: np.dtype[Any], size: int, *, few: bool, plain: bool) -> str:
+    """The name in `kernel_cycles` of the loop over tiles of keys of `parts_kernel`."""
+    elements, rows = ("halves" if data_type.itemsize == 2 else "floats"), ("few" if few else "many")
+    return f"attention of {elements}, heads of {size}, {rows} rows{', plain' if plain else ''}"
+
+
+def _most_parts(blocks: int, key_tiles: int, few: bool, limits: Limits) -> int:
+    """Among how many blocks tiles of keys may be divided: at most as many as occupy all multiprocessors."""
     wanted = _BLOCKS_TOGETHER[few] * limits.multiprocessors // blocks
     return max(1, min(wanted, key_tiles // _LEAST_TILES[few]))

@@ -7,6 +7,7 @@ scratch holds past sequence lengths converted to the kernels' type, and partial 
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from dmlpy.devices.cuda.attention.division import (
     combine_kernel,
     keep_kernel,
 )
+from dmlpy.devices.cuda.autotuning import TunablePlan
 from dmlpy.devices.cuda.element_engine import Elementwise, View
 from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary
@@ -33,11 +35,11 @@ from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.gpu_model import Arithmetic
     from dmlpy.devices.cuda.plans import Target
+    from dmlpy.devices.plan import Plan
     from dmlpy.operators.attention import AttentionDesc
 
 _MOST = 2**30
@@ -58,18 +60,19 @@ _STACKED = {
 }
 
 
-class AttentionPlan(PlanWithoutConstants):
+class AttentionPlan(PlanWithoutConstants, TunablePlan):
     """One launch for the output, and one for the present tensors if there are any.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
+        variant: the number of the division among those that the model ranks first; None takes the first.
 
     Raises:
         DeviceError: there are more queries, keys or elements of a head than kernels can index, or a kernel cannot be compiled.
     """
 
-    def __init__(self, desc: AttentionDesc, library: KernelLibrary) -> None:
+    def __init__(self, desc: AttentionDesc, library: KernelLibrary, variant: int | None = None) -> None:
         assert desc.output_tensor is not None
         self._desc, self._library = desc, library
         self._batch, self._queries = desc.output_tensor.sizes[-3:-1]
@@ -85,8 +88,10 @@ class AttentionPlan(PlanWithoutConstants):
         self._rows, self._group_heads = work.rows, group_heads
         aligned = dict.fromkeys(desc.tensors(), ALIGNMENT)
         plains = (True, False) if self._is_plain(aligned) else (False,)
-        self._divisions = {plain: Division.of(work, self._type, library.limits, plain=plain) for plain in plains}
+        ranked = {plain: Division.variants(work, self._type, library.limits, plain=plain) for plain in plains}
+        self._divisions = {plain: found[min(variant or 0, len(found) - 1)] for plain, found in ranked.items()}
         """That of plain attention, where tensors lie as it needs, and the one for all addresses."""
+        self._parts = [division.parts for division in next(iter(ranked.values()))] if variant is None else []
         self._keeps = desc.output_present_key_tensor is not None or desc.output_present_value_tensor is not None
         self._conversion = self._converted_lengths()
         self._lengths_size = 0 if self._conversion is None else _aligned(self._batch * 4)
@@ -97,6 +102,16 @@ class AttentionPlan(PlanWithoutConstants):
         )
         self.temporary_size = self._lengths_size + self._results_size + states_size
         library.functions(self._kernels())
+
+    @property
+    def kernel_file(self) -> str:
+        return self._division.kernel.file
+
+    def variants(self) -> Mapping[str, Callable[[], Plan]]:
+        return {
+            f"{parts} part{'s' * (parts > 1)} of the keys": partial(AttentionPlan, self._desc, self._library, number)
+            for number, parts in enumerate(self._parts)
+        }
 
     def _converted_lengths(self) -> Elementwise | None:
         """The step that converts past sequence lengths of another type to 32-bit integers."""
@@ -148,15 +163,16 @@ class AttentionPlan(PlanWithoutConstants):
         return multiplication(self._type if self._division.on_tensor_cores else np.dtype(np.float32), self._library.limits)
 
     def cost(self) -> Cost:
-        arithmetic: Arithmetic = "half" if self._division.on_tensor_cores else "float"
+        division = self._division
         gpu = GpuModel.of(self._library.limits)
         moved = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._desc.tensors().values())
         output, flops = self._desc.output_tensor, flops_of(self._desc) or 0
         assert output is not None
-        launches_us = CAPTURED_LAUNCH_US * len(self._kernels())
+        others = len(self._kernels()) - (1 if division.is_of_any or not division.result_parts else 2)
+        work_us = gpu.gemm_us(flops, 0, "float") if division.is_of_any else division.us
         return Cost(
             floor_us=max(gpu.memory_us(moved), gpu.product_us(flops, factors_of(output))),
-            estimate_us=max(gpu.memory_us(moved), gpu.gemm_us(flops, 0, arithmetic)) + launches_us,
+            estimate_us=max(gpu.memory_us(moved), work_us) + CAPTURED_LAUNCH_US * (1 + others),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

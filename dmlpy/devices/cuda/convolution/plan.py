@@ -6,29 +6,32 @@ The kernel is instantiated with an arithmetic: the types of elements, their summ
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.autotuning import TunablePlan
 from dmlpy.devices.cuda.convolution.geometry import EACH, REDUCTION, TILES, Geometry
-from dmlpy.devices.cuda.convolution.tiles import BFLOAT16S, FLOATS, HALVES, TF32, Tile, best_tile, copies_us
+from dmlpy.devices.cuda.convolution.tiles import BFLOAT16S, FLOATS, HALVES, TF32, Tile, copies_us, ranked_tiles
 from dmlpy.devices.cuda.epilogue import epilogue
 from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY, supported_flags
 from dmlpy.devices.cuda.tile_products import TILE_THREADS, multiplication
 from dmlpy.devices.flops import flops_of
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
+from dmlpy.devices.plan import Launch, Layout, Pointers, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dmlpy.description.descs import FusableDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cuda.convolution.geometry import Strides
     from dmlpy.devices.cuda.element_engine import Elementwise
     from dmlpy.devices.cuda.plans import Target
+    from dmlpy.devices.plan import Plan
     from dmlpy.operators.convolution import ConvolutionDesc, ConvolvingDesc
 
 _FILE = "convolution/convolve.cu"
@@ -81,27 +84,30 @@ def each_kernel(arithmetic: Arithmetic, *, backward: bool) -> Kernel:
     return Kernel(arithmetic.file, entry, parameters, f"EachParameters<{arithmetic.name}>")
 
 
-class ConvolutionPlan(Plan):
+class ConvolutionPlan(TunablePlan):
     """A convolution in one launch, after copies of operands that tiles could read only element by element.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
         arithmetic: the arithmetic of elements and sums.
+        tile: the tile, one of those that the model ranks first; None takes the first.
 
     Raises:
         DeviceError: a kernel cannot be compiled.
     """
 
-    def __init__(self, desc: ConvolvingDesc, library: KernelLibrary, arithmetic: Arithmetic) -> None:
+    def __init__(self, desc: ConvolvingDesc, library: KernelLibrary, arithmetic: Arithmetic, tile: Tile | None = None) -> None:
         self._desc, self._library, self._arithmetic, self._geometry = desc, library, arithmetic, Geometry(desc)
         self._gpu, geometry = GpuModel.of(library.limits), self._geometry
         self._size = desc.filter_tensor.data_type.numpy.itemsize
         self._bytes = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in desc.tensors().values())
         exact = arithmetic.most_terms is None or geometry.terms <= arithmetic.most_terms
         tiled = exact and geometry.fits_tiles and geometry.group_channels >= LEAST_TILED_CHANNELS
-        self._tile = best_tile(arithmetic.tiles, geometry, self._size, self._gpu) if tiled else None
-        self._operands, self._copied = self._placed()
+        ranked = ranked_tiles(arithmetic.tiles, geometry, self._size, self._gpu) if tiled else []
+        self._tile = tile or next(iter(ranked), None)
+        self._others = ranked[1:] if tile is None else []
+        self._operands, self._copied = self._placed_for(self._tile)
         self._kernel = each_kernel(arithmetic, backward=geometry.backward) if self._tile is None else tiles_kernel(arithmetic, self._tile)
         word = np.dtype(f"u{self._size}")
         elements = geometry.packed_elements(self._size)
@@ -113,15 +119,29 @@ class ConvolutionPlan(Plan):
         self.temporary_size = self._image.size + self._filter.size
         library.functions([self._kernel, *(step.kernel() for steps in self._copied for step in steps)])
 
-    def _placed(self) -> tuple[tuple[Strides, Strides], list[list[Elementwise]]]:
+    @property
+    def kernel_file(self) -> str:
+        return self._kernel.file
+
+    def variants(self) -> Mapping[str, Callable[[], Plan]]:
+        if self._tile is None:
+            return {}
+        copied = bool(self._copied[1])
+        made = {}
+        for tile in (self._tile, *self._others):
+            if bool(self._placed_for(tile)[1][1]) == copied:
+                made[f"{tile.sums} {tile.side}x{tile.side}"] = partial(ConvolutionPlan, self._desc, self._library, self._arithmetic, tile)
+        return made
+
+    def _placed_for(self, tile: Tile | None) -> tuple[tuple[Strides, Strides], list[list[Elementwise]]]:
         """How x and the filter lie for tiles, and the steps that copy each of them; none where copies would take longer than they save."""
         geometry, size, given = self._geometry, self._size, self._geometry.in_place()
-        if self._tile is None:
+        if tile is None:
             return given, [[], []]
         missing = [number for number in (0, 1) if not geometry.is_wide(number, given[number], size)]
         steps = [geometry.copies(number, _COPIES[number], size) if number in missing else [] for number in (0, 1)]
         elements = sum(geometry.packed_elements(size)[number] for number in missing)
-        wide_us, single_us = (self._tile.us(geometry, size, self._gpu, wide=wide) for wide in (True, False))
+        wide_us, single_us = (tile.us(geometry, size, self._gpu, wide=wide) for wide in (True, False))
         if not missing or wide_us + copies_us(elements, size, sum(map(len, steps)), self._gpu) > single_us:
             return given, [[], []]
         packed = geometry.packed(size)
