@@ -14,6 +14,11 @@ T = TypeVar("T")
 AttachedT = TypeVar("AttachedT")
 
 
+def name_of(kind: type[OperatorDesc]) -> str:
+    """The name of a class that stands for it where it is not imported: `dmlpy.operators.recurrent.cudnn:CudnnRNNDesc`."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
 class Attachments(Generic[T]):
     """Functions or classes, keyed by the class of desc that they are for.
 
@@ -83,7 +88,7 @@ class Attachments(Generic[T]):
         """What is attached to a class itself or to its name, and whether it handles derived classes."""
         attached = self._attached.get(kind)
         # Classes that are defined once more, in a notebook say, have one name and are two keys.
-        return attached or (None if isinstance(kind, str) else self._attached.get(f"{kind.__module__}:{kind.__qualname__}"))
+        return attached or (None if isinstance(kind, str) else self._attached.get(name_of(kind)))
 
     def _import_for(self, base: type) -> None:
         family = family_of(base)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.graphs import checking, picture
+from dmlpy.graphs import checking
 from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import InputEdge, IntermediateEdge, Node, OutputEdge
 from dmlpy.messages.problems import Problem
@@ -74,6 +74,8 @@ class Graph(GraphDesc):
         Args:
             problems: what `check` returned; the nodes and edges concerned are drawn in red, with the problem as tooltip.
         """
+        from dmlpy.graphs import picture
+
         return picture.draw(self, problems)
 
     def to_dot(self, problems: Iterable[Problem] = ()) -> str:
@@ -83,6 +85,8 @@ class Graph(GraphDesc):
 
     def table(self, problems: Iterable[Problem] = ()) -> Table:
         """The nodes with what feeds them and what they give; those that the problems concern are marked."""
+        from dmlpy.graphs import picture
+
         return picture.tabulate(self, problems)
 
     def __str__(self) -> str:
@@ -92,6 +96,8 @@ class Graph(GraphDesc):
         return self.table()
 
     def _repr_svg_(self) -> str | None:
+        from dmlpy.graphs import picture
+
         return picture.svg(self) if len(self.nodes) <= _MOST_DRAWN_IN_A_NOTEBOOK else None
 
     def _repr_html_(self) -> str:

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-from dmlpy.description.attachments import Attachments
+from dmlpy.description.attachments import Attachments, name_of
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS, family_of
 from dmlpy.devices.cpu.plans import plan as cpu_plan
@@ -179,3 +180,12 @@ def test_a_family_is_the_part_of_operators_that_has_the_class() -> None:
     assert {family_of(kind) for kind in OPERATORS.values()} == {kind.family() for kind in OPERATORS.values()}
     assert family_of(RecurrentGradDesc) == "recurrent"
     assert (family_of(Base), family_of(OperatorDesc), family_of(object)) == (None, None, None)
+
+
+@pytest.mark.parametrize("plans", [cpu_plan, numpy_plan, cuda_plan])
+def test_each_name_that_a_plan_is_attached_to_is_that_of_a_class(plans: Attachments[Any]) -> None:
+    """A name that is misspelt would have no plan."""
+    for kind in OPERATORS.values():
+        plans.find(kind)
+    kinds = {name_of(base) for kind in OPERATORS.values() for base in kind.__mro__}
+    assert [name for name in plans._attached if isinstance(name, str) and name not in kinds] == []

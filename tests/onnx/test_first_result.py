@@ -23,9 +23,14 @@ from tests.support.onnx_models import model
 PROGRAM = """
 import gc, json, sys
 import numpy as np
+import dmlpy as dml
 from dmlpy import onnx
+from dmlpy.devices.cpu.plans import plan
 opened = []
 sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
+for kind in (dml.ConvolutionDesc, dml.BatchNormalizationDesc, dml.ElementWiseClipDesc, dml.AveragePoolingDesc, dml.GEMMDesc):
+    plan.find(kind)
+needless = [name for name in sys.argv[2].split() if name in sys.modules]  # NumPy's definitions import whole families
 onnx.load(sys.argv[1]).compile("numpy")({"x": np.ones((1, 3, 8, 8), np.float32)})
 from dmlpy.description.structs import Struct
 def kinds(kind):
@@ -33,10 +38,16 @@ def kinds(kind):
 print(json.dumps({
     "validators": sorted(kind.__name__ for kind in kinds(Struct) if kind.__pydantic_complete__ and kind.c_name),
     "families": sorted({name.split(".")[2] for name in sys.modules if name.startswith("dmlpy.operators.")}),
+    "needless": needless + [name for name in sys.argv[3].split() if name in sys.modules],
     "entry points": sum(name.endswith("entry_points.txt") for name in opened),
     "looked through": len(gc.get_objects(1)) > 20_000,
 }))
 """
+OTHER_OPERATORS = """dmlpy.operators.elementwise.logic dmlpy.operators.movement.blocks dmlpy.operators.pooling.maximum
+dmlpy.operators.pooling.roi dmlpy.operators.normalization.fused_batch dmlpy.operators.normalization.lp"""
+OTHER_WORK = """dmlpy.comparison dmlpy.devices.profile dmlpy.messages.tables dmlpy.graphs.picture dmlpy.onnx.runtime.plans
+dmlpy.onnx.lowering.rules.microsoft_fused llvmlite.binding"""
+"""Modules that compare, profile, show, lower operators of com.microsoft, and compile kernels."""
 
 
 def network() -> Any:
@@ -56,16 +67,20 @@ def network() -> Any:
 
 
 def test_a_first_result_needs_little_of_dmlpy(tmp_path: Path) -> None:
-    """Not a validator of pydantic's, which looks for plugins in all installed packages, and no family of operators that is not used.
+    """Not a validator of pydantic's, which looks for plugins in all installed packages, and neither a family of operators nor
+    another module that is not used.
 
     The collector does not look through what imports have made, either.
     """
     path = tmp_path / "model.onnx"
     path.write_bytes(network().SerializeToString())
-    done = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], capture_output=True, text=True, check=True)
-    used = {"activation", "along_axis", "convolution", "elementwise", "matrix", "movement", "normalization", "windows"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(path), OTHER_OPERATORS, OTHER_WORK], capture_output=True, text=True, check=True
+    )
+    used = {"activation", "along_axis", "convolution", "elementwise", "matrix", "movement", "normalization", "pooling", "windows"}
     families = sorted({*used, "recurrent"})  # of which the names of ONNX's activations
-    assert json.loads(done.stdout) == {"validators": [], "families": families, "entry points": 0, "looked through": False}
+    expected = {"validators": [], "families": families, "needless": [], "entry points": 0, "looked through": False}
+    assert json.loads(done.stdout) == expected
 
 
 def test_later_versions_of_an_operator_are_looked_for_where_one_infers_no_sizes(monkeypatch: pytest.MonkeyPatch) -> None:

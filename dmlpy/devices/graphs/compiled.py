@@ -23,8 +23,6 @@ from dmlpy.devices.graphs.launches import GraphLaunches
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes
 from dmlpy.devices.plan import BindingProperties
-from dmlpy.devices.profile import checked_runs
-from dmlpy.messages import forks
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import in_order, named
@@ -273,6 +271,8 @@ class CompiledGraph:
 
     def _profile(self, given: Values, persistent: Memory | None, runs: int, stream: Any) -> Profile:
         handle = self.device.stream_handle(stream)
+        from dmlpy.devices.profile import checked_runs  # imports tables
+
         checked_runs(runs, f"{self.name}.profile")
         wanted = {name: tensor for name, tensor in self.inputs.items() if persistent is None or name not in self.prepared_inputs}
         bound, problems = self._bind_tensors(given, wanted, self._input_order(), "input", handle)

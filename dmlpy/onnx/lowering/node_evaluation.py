@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from onnx import AttributeProto, TensorProto
 
-from dmlpy.comparison import defined
 from dmlpy.compiler import compile as compile_graph
 from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.devices import device as find_device
@@ -58,6 +57,8 @@ def _run_part(part: GraphPart, values: Mapping[str, _Held], device: Device) -> d
 
 def evaluate_in_float64(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
     """The outputs of a program that treats FLOAT64 tensors as FLOAT32, computed in FLOAT64; None if a part is not DirectML's."""
+    from dmlpy.comparison import defined
+
     values = dict(arrays)
     for part in program.parts:
         if not isinstance(part, GraphPart):

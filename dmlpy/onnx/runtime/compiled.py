@@ -16,12 +16,9 @@ from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
-from dmlpy.devices.profile import Profile, checked_runs, profile_whole
-from dmlpy.messages import forks
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, DescError, DmlError, Problem
 from dmlpy.onnx.loading.input_sizes import default_inputs, fit_problems
-from dmlpy.onnx.loading.size_candidates import size_candidates
 from dmlpy.onnx.lowering.cache import LRUCache
 from dmlpy.onnx.lowering.lowered_model import LoweredModel
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
@@ -31,13 +28,13 @@ from dmlpy.onnx.runtime.compiled_program import CompiledProgram, compile_deferre
 from dmlpy.onnx.runtime.graph_runs import PackedWeights
 from dmlpy.onnx.runtime.inputs import receive, to_sequence
 from dmlpy.onnx.runtime.open_sizes import OpenSizes
-from dmlpy.onnx.runtime.profiling import profile_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.compiler import Flags
     from dmlpy.description.enums import FeatureLevel
+    from dmlpy.devices.profile import Profile
     from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.runtime.bound_runs import Signature
@@ -206,6 +203,9 @@ class CompiledModel:
             BindError, CompileError, DeviceError: as for `run`.
             DescError: `runs` is no number from 1 on.
         """
+        from dmlpy.devices.profile import Profile, checked_runs, profile_whole  # imports tables
+        from dmlpy.onnx.runtime.profiling import profile_nodes
+
         if (other := self._with_replaced_defaults(inputs)) is not None:
             return other.profile(inputs, runs=runs)
         count, given = checked_runs(runs, f"{self.model.name}.profile"), self._arrays(inputs)
@@ -324,6 +324,8 @@ class CompiledModel:
         """
         if self.device.memory_kind != "cpu" or len(self.model.loaded.proto.graph.node) > _MOST_PREPARED:
             return
+        from dmlpy.onnx.loading.size_candidates import size_candidates
+
         for candidate in size_candidates(self._tensors)[1 : 1 + _MOST_TRIED]:
             with suppress(DmlError):  # a call reports what is wrong with its sizes
                 self._compile_from_template(candidate.shapes).make_launches()

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.comparison import compare
 from dmlpy.compiler import compile_apart
 from dmlpy.onnx.lowering.cache import NODE_BYTES
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.nodes.levels import cap_of
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphRun, HostCall
 from dmlpy.onnx.runtime.host_nodes import prepare_host_node
-from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
 from dmlpy.onnx.runtime.shared_nodes import SharedNodes
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.programs import HostPart, Program
     from dmlpy.onnx.runtime.compile_context import CompileContext
     from dmlpy.onnx.runtime.graph_runs import GraphCalls
+    from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
 
 
 class CompiledProgram:
@@ -91,6 +90,8 @@ class CompiledProgram:
 
     def plan(self) -> ModelPlan:
         """See `CompiledModel.explain_plan`."""
+        from dmlpy.onnx.runtime.plans import ModelPlan
+
         parts: list[Any] = []
         graphs = [run for run in self._runs if isinstance(run, GraphRun)]
         for run in self._runs:
@@ -104,6 +105,9 @@ class CompiledProgram:
 
     def compare(self, given: Mapping[str, Any], device: Device | str, tolerance: float | None) -> ModelComparison:
         """See `CompiledModel.compare`."""
+        from dmlpy.comparison import compare
+        from dmlpy.onnx.runtime.plans import ModelComparison
+
         values = dict(given)
         found = []
         own = self._context.device

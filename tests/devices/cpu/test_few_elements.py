@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,8 @@ def elements(rng: np.random.Generator, desc: dml.TensorDesc) -> Any:
     return np.lib.stride_tricks.as_strided(memory, desc.sizes, desc.numpy_strides())
 
 
-def types_of(kind: Any) -> list[tuple[str, str]]:
-    """The types of the inputs and of the output that a class is compiled for."""
-    function, _ = _FUNCTIONS[kind]
+def types_of(function: Function) -> list[tuple[str, str]]:
+    """The types of the inputs and of the output that a function is compiled for."""
     if function is Function.CONVERT:
         return [(own, to) for own in INTEGERS for to in (*INTEGERS, "FLOAT32") if own != to]
     if function in FLAGS:
@@ -48,11 +48,12 @@ def types_of(kind: Any) -> list[tuple[str, str]]:
     return [(own, own) for own in ((*INTEGERS, "FLOAT32") if function is Function.SELECT else INTEGERS)]
 
 
-@pytest.mark.parametrize("kind", _FUNCTIONS, ids=lambda kind: kind.__name__)
-def test_few_elements(kind: Any) -> None:
-    rng, (_, places) = np.random.default_rng(1), _FUNCTIONS[kind]
+@pytest.mark.parametrize("name", _FUNCTIONS, ids=lambda name: name.partition(":")[2])
+def test_few_elements(name: str) -> None:
+    kind: Any = pkgutil.resolve_name(name)
+    rng, (function, places) = np.random.default_rng(1), _FUNCTIONS[name]
     for layout, (sizes, of_inputs, of_output) in LAYOUTS.items():
-        for own, to in types_of(kind):
+        for own, to in types_of(function):
             inputs = {
                 place: dml.TensorDesc(data_type="UINT8" if place == "condition_tensor" else own, sizes=sizes, strides=of_inputs)
                 for place in places

@@ -8,14 +8,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.description.attachments import name_of
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
-from dmlpy.operators.elementwise import arithmetic, logic
-from dmlpy.operators.movement.copy import CastDesc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,27 +59,28 @@ class Kind(IntEnum):
 
 
 _COMPARISONS = {Function.EQUAL, Function.LESS, Function.LESS_OR_EQUAL}
-_FUNCTIONS: dict[type[OperatorDesc], tuple[Function, tuple[str, ...]]] = {
-    CastDesc: (Function.CONVERT, ("input_tensor",)),
-    arithmetic.ElementWiseAddDesc: (Function.ADD, ("a_tensor", "b_tensor")),
-    arithmetic.ElementWiseSubtractDesc: (Function.SUBTRACT, ("a_tensor", "b_tensor")),
-    arithmetic.ElementWiseMultiplyDesc: (Function.MULTIPLY, ("a_tensor", "b_tensor")),
-    arithmetic.ElementWiseMinDesc: (Function.LEAST, ("a_tensor", "b_tensor")),
-    arithmetic.ElementWiseMaxDesc: (Function.LARGEST, ("a_tensor", "b_tensor")),
-    logic.ElementWiseLogicalEqualsDesc: (Function.EQUAL, ("a_tensor", "b_tensor")),
-    logic.ElementWiseLogicalLessThanDesc: (Function.LESS, ("a_tensor", "b_tensor")),
-    logic.ElementWiseLogicalGreaterThanDesc: (Function.LESS, ("b_tensor", "a_tensor")),
-    logic.ElementWiseLogicalLessThanOrEqualDesc: (Function.LESS_OR_EQUAL, ("a_tensor", "b_tensor")),
-    logic.ElementWiseLogicalGreaterThanOrEqualDesc: (Function.LESS_OR_EQUAL, ("b_tensor", "a_tensor")),
-    logic.ElementWiseLogicalAndDesc: (Function.AND, ("a_tensor", "b_tensor")),
-    logic.ElementWiseLogicalOrDesc: (Function.OR, ("a_tensor", "b_tensor")),
-    logic.ElementWiseLogicalXorDesc: (Function.XOR, ("a_tensor", "b_tensor")),
-    logic.ElementWiseLogicalNotDesc: (Function.NOT, ("input_tensor",)),
-    logic.ElementWiseIfDesc: (Function.SELECT, ("a_tensor", "b_tensor", "condition_tensor")),
+_ARITHMETIC, _LOGIC = "dmlpy.operators.elementwise.arithmetic:ElementWise", "dmlpy.operators.elementwise.logic:ElementWise"
+_FUNCTIONS: dict[str, tuple[Function, tuple[str, ...]]] = {
+    "dmlpy.operators.movement.copy:CastDesc": (Function.CONVERT, ("input_tensor",)),
+    f"{_ARITHMETIC}AddDesc": (Function.ADD, ("a_tensor", "b_tensor")),
+    f"{_ARITHMETIC}SubtractDesc": (Function.SUBTRACT, ("a_tensor", "b_tensor")),
+    f"{_ARITHMETIC}MultiplyDesc": (Function.MULTIPLY, ("a_tensor", "b_tensor")),
+    f"{_ARITHMETIC}MinDesc": (Function.LEAST, ("a_tensor", "b_tensor")),
+    f"{_ARITHMETIC}MaxDesc": (Function.LARGEST, ("a_tensor", "b_tensor")),
+    f"{_LOGIC}LogicalEqualsDesc": (Function.EQUAL, ("a_tensor", "b_tensor")),
+    f"{_LOGIC}LogicalLessThanDesc": (Function.LESS, ("a_tensor", "b_tensor")),
+    f"{_LOGIC}LogicalGreaterThanDesc": (Function.LESS, ("b_tensor", "a_tensor")),
+    f"{_LOGIC}LogicalLessThanOrEqualDesc": (Function.LESS_OR_EQUAL, ("a_tensor", "b_tensor")),
+    f"{_LOGIC}LogicalGreaterThanOrEqualDesc": (Function.LESS_OR_EQUAL, ("b_tensor", "a_tensor")),
+    f"{_LOGIC}LogicalAndDesc": (Function.AND, ("a_tensor", "b_tensor")),
+    f"{_LOGIC}LogicalOrDesc": (Function.OR, ("a_tensor", "b_tensor")),
+    f"{_LOGIC}LogicalXorDesc": (Function.XOR, ("a_tensor", "b_tensor")),
+    f"{_LOGIC}LogicalNotDesc": (Function.NOT, ("input_tensor",)),
+    f"{_LOGIC}IfDesc": (Function.SELECT, ("a_tensor", "b_tensor", "condition_tensor")),
 }
-"""The functions by class, each with the inputs in the kernel's order."""
+"""The functions by the name of their class, as `Attachments` takes it, each with the inputs in the kernel's order."""
 
-LOGIC = tuple(kind for kind in _FUNCTIONS if kind.__module__ == logic.__name__)
+LOGIC = tuple(name for name in _FUNCTIONS if name.startswith(_LOGIC))
 """The classes that have no other compiled form."""
 
 _ONE = Axis(1, (0,) * 4)
@@ -144,7 +144,7 @@ class FewPlan(PlanWithoutConstants):
 
 def few_plan(desc: OperatorDesc) -> FewPlan | None:
     """The plan of a checked desc, or None."""
-    function, inputs = _FUNCTIONS.get(type(desc), (None, ()))
+    function, inputs = _FUNCTIONS.get(name_of(type(desc)), (None, ()))
     if function is None:
         return None
     tensors = desc.tensors()

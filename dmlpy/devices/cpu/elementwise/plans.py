@@ -12,7 +12,6 @@ from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 from dmlpy.operators.activation import ActivationIdentityDesc
-from dmlpy.operators.elementwise.logic import ElementWiseIsInfinityDesc, ElementWiseIsNaNDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.elementwise.many_plan import ManyPlan
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
     from dmlpy.devices.cpu.movement.plan import ClassesPlan, CopyPlan
+    from dmlpy.operators.elementwise.logic import ElementWiseIsInfinityDesc, ElementWiseIsNaNDesc
+
+_LOGIC = "dmlpy.operators.elementwise.logic:ElementWise"
 
 
 def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan | ManyPlan | str:
@@ -43,11 +45,12 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan
 plan(*OPERATORS, *LOGIC, *BITS, derived=False)(elementwise_plan)
 
 
-@plan(ElementWiseIsNaNDesc, ElementWiseIsInfinityDesc)
+@plan(f"{_LOGIC}IsNaNDesc", f"{_LOGIC}IsInfinityDesc")
 def classes_plan(desc: ElementWiseIsNaNDesc | ElementWiseIsInfinityDesc) -> ClassesPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.movement.copies import identity_copies
     from dmlpy.devices.cpu.movement.plan import NEGATIVE, NOT_A_NUMBER, POSITIVE, ClassesPlan
+    from dmlpy.operators.elementwise.logic import ElementWiseIsNaNDesc
 
     assert desc.output_tensor is not None  # guaranteed by the check
     if desc.input_tensor.data_type not in (DataType.FLOAT16, DataType.FLOAT32) or desc.output_tensor.data_type is not DataType.UINT8:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.movement.blocks import DepthToSpaceBaseDesc, SpaceToDepthBaseDesc, UnfoldDesc
 from dmlpy.operators.movement.copy import CastDesc, JoinDesc, ReverseSubsequencesDesc, SplitDesc, TileDesc
 from dmlpy.operators.movement.slicing import Padding1Desc, PaddingDesc, Slice1Desc, SliceDesc, SliceGradDesc
 
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
     from dmlpy.devices.cpu.movement.plan import CopyPlan
     from dmlpy.devices.cpu.movement.reversal import ReversalPlan
+    from dmlpy.operators.movement.blocks import DepthToSpaceBaseDesc, SpaceToDepthBaseDesc, UnfoldDesc
+
+_BLOCKS = "dmlpy.operators.movement.blocks"
 
 _MOST_COPIES = 512
 """The most copies of a plan: each takes some time on its own."""
@@ -128,12 +130,12 @@ def padding_plan(desc: PaddingDesc | Padding1Desc) -> CopyPlan | str:
     return copy_plan(desc, "padding_copies", count=count_padding_copies(desc))
 
 
-@plan(DepthToSpaceBaseDesc, SpaceToDepthBaseDesc)
+@plan(f"{_BLOCKS}:DepthToSpaceBaseDesc", f"{_BLOCKS}:SpaceToDepthBaseDesc")
 def space_plan(desc: DepthToSpaceBaseDesc | SpaceToDepthBaseDesc) -> CopyPlan | str:
     return copy_plan(desc, "space_copies")
 
 
-@plan(UnfoldDesc)
+@plan(f"{_BLOCKS}:UnfoldDesc")
 def unfold_plan(desc: UnfoldDesc) -> CopyPlan | str:
     from math import prod
 

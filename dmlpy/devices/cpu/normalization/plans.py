@@ -8,24 +8,27 @@ from dmlpy.devices.cpu.plans import plan
 from dmlpy.devices.numpy.normalization.common import TENSORS
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.normalization.batch import NormalizationDesc, NormalizationGradDesc
-from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
-from dmlpy.operators.normalization.lp import LPNormalizationDesc
-from dmlpy.operators.normalization.mean_variance import (
-    MeanVarianceNormalization1Desc,
-    MeanVarianceNormalization2Desc,
-    MeanVarianceNormalizationDesc,
-)
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.normalization.packed import PackedPlan
     from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan, CompiledGradientPlan, EntryLayout
     from dmlpy.devices.cpu.reduction.plan import CompiledLPNormalizationPlan, CompiledMeanVariancePlan
+    from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
+    from dmlpy.operators.normalization.lp import LPNormalizationDesc
+    from dmlpy.operators.normalization.mean_variance import (
+        MeanVarianceNormalization1Desc,
+        MeanVarianceNormalization2Desc,
+        MeanVarianceNormalizationDesc,
+    )
 
-MeanVarianceDesc = MeanVarianceNormalizationDesc | MeanVarianceNormalization1Desc | MeanVarianceNormalization2Desc
+    MeanVarianceDesc = MeanVarianceNormalizationDesc | MeanVarianceNormalization1Desc | MeanVarianceNormalization2Desc
+
+_FUSED = "dmlpy.operators.normalization.fused_batch:FusedBatchNorm"
+_MEAN_VARIANCE = "dmlpy.operators.normalization.mean_variance:MeanVarianceNormalization"
 
 
-@plan(NormalizationDesc, FusedBatchNormDesc)
+@plan(NormalizationDesc, f"{_FUSED}Desc")
 def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc) -> CompiledForwardPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan
@@ -37,7 +40,7 @@ def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc) -> CompiledForwar
     return reason if layout is None else CompiledForwardPlan(geometry, layout)
 
 
-@plan(NormalizationGradDesc, FusedBatchNormGradV3Desc)
+@plan(NormalizationGradDesc, f"{_FUSED}GradV3Desc")
 def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> CompiledGradientPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.normalization.plan import CompiledGradientPlan
@@ -46,7 +49,7 @@ def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> Com
     return reason if layout is None else CompiledGradientPlan(desc.geometry, layout)
 
 
-@plan(MeanVarianceNormalizationDesc, MeanVarianceNormalization1Desc, MeanVarianceNormalization2Desc)
+@plan(f"{_MEAN_VARIANCE}Desc", f"{_MEAN_VARIANCE}1Desc", f"{_MEAN_VARIANCE}2Desc")
 def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | PackedPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     found = _plan_in_place(desc)
@@ -62,7 +65,7 @@ def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | Pac
     return found
 
 
-@plan(LPNormalizationDesc)
+@plan("dmlpy.operators.normalization.lp:LPNormalizationDesc")
 def lp_plan(desc: LPNormalizationDesc) -> CompiledLPNormalizationPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledLPNormalizationPlan, Groups
@@ -77,6 +80,8 @@ def lp_plan(desc: LPNormalizationDesc) -> CompiledLPNormalizationPlan | str:
 
 def _axes_of(desc: MeanVarianceDesc) -> tuple[int, ...]:
     """The dimensions of a group."""
+    from dmlpy.operators.normalization.mean_variance import MeanVarianceNormalizationDesc
+
     if isinstance(desc, MeanVarianceNormalizationDesc):
         return (1, 2, 3) if desc.cross_channel else (2, 3)
     return tuple(desc.axes)
@@ -85,6 +90,7 @@ def _axes_of(desc: MeanVarianceDesc) -> tuple[int, ...]:
 def _plan_in_place(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | str:
     """The plan that reads the tensors where they are, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledMeanVariancePlan, Groups
+    from dmlpy.operators.normalization.mean_variance import MeanVarianceNormalization2Desc
 
     if desc.fused_activation is not None and not isinstance(desc.fused_activation, ActivationReluDesc):
         return f"{desc.fused_activation.short_name()} is not computed with a compiled normalization"

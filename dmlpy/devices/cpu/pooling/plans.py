@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc
-from dmlpy.operators.pooling.maximum import (
-    IndexedPoolingDesc,
-    MaxPooling1Desc,
-    MaxPooling2Desc,
-    MaxPoolingDesc,
-    MaxPoolingGradDesc,
-    MaxUnpoolingDesc,
-)
-from dmlpy.operators.pooling.roi import ROIAlign1Desc, ROIAlignDesc, ROIPoolingDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.indexing.plan import IndexingPlan
@@ -23,22 +14,25 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingPlan
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
-    from dmlpy.operators.pooling.roi import ForwardRegionsDesc
+    from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPoolingGradDesc, MaxUnpoolingDesc
+    from dmlpy.operators.pooling.roi import ForwardRegionsDesc, ROIPoolingDesc
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
+
+_MAXIMUM, _REGIONS = "dmlpy.operators.pooling.maximum:Max", "dmlpy.operators.pooling.roi:ROI"
 
 _MAX_SPARSITY = 16
 """The most elements of an input tile for each element that its windows read."""
 
 
-@plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
+@plan(AveragePoolingDesc, AveragePooling1Desc, f"{_MAXIMUM}PoolingDesc", f"{_MAXIMUM}Pooling1Desc", f"{_MAXIMUM}Pooling2Desc")
 def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | BytePoolingPlan | IndexedPoolingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
 
     assert desc.output_tensor is not None  # guaranteed by the check
-    if isinstance(desc, IndexedPoolingDesc) and desc.output_indices_tensor is not None:
-        return indexed_plan(desc)
+    if "output_indices_tensor" in desc.tensors():
+        return indexed_plan(cast("IndexedPoolingDesc", desc))
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types in ({DataType.UINT8}, {DataType.INT8}):
         return _byte_plan(desc)
@@ -54,7 +48,7 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
     return found if found.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"
 
 
-@plan(MaxPoolingGradDesc)
+@plan(f"{_MAXIMUM}PoolingGradDesc")
 def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> IndexedPoolingPlan | str:
     """The plan of a checked desc with indices, or of the gradient, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
@@ -68,7 +62,7 @@ def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> IndexedPoolin
     return refusal_of(types) or IndexedPoolingPlan(desc)
 
 
-@plan(MaxUnpoolingDesc)
+@plan(f"{_MAXIMUM}UnpoolingDesc")
 def unpooling_plan(desc: MaxUnpoolingDesc) -> IndexingPlan | str:
     """The plan of a checked desc as a scatter into zeros, or the reason why there is none."""
     from dmlpy.devices.cpu.indexing.plan import ELEMENTS, IndexingPlan, Units
@@ -83,7 +77,7 @@ def unpooling_plan(desc: MaxUnpoolingDesc) -> IndexingPlan | str:
     return IndexingPlan(desc.tensors(), units, filled="")
 
 
-@plan(ROIAlignDesc, ROIAlign1Desc, ROIPoolingDesc)
+@plan(f"{_REGIONS}AlignDesc", f"{_REGIONS}Align1Desc", f"{_REGIONS}PoolingDesc")
 def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage, refusal_of

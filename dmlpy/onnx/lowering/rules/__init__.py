@@ -44,7 +44,9 @@ def lowers(*op_types: str, since: int = 1, domain: str = "", may_be_empty: tuple
 
 def find_rule(op_type: str, opset: int, domain: str = "") -> LoweringRule | None:
     """The function that lowers an opset's form of an operator; None if there is none."""
-    _import_families()
+    _import_families(of_microsoft=False)
+    if (domain, op_type) not in _LOWERINGS:
+        _import_families(of_microsoft=True)
     versions = _LOWERINGS.get((domain, op_type), {})
     fitting = [since for since in versions if since <= opset]
     return versions[max(fitting)] if fitting else None
@@ -57,11 +59,14 @@ def may_be_empty(op_type: str, domain: str = "") -> tuple[int, ...]:
 
 def lowered_operators() -> list[tuple[str, str]]:
     """Domain and name of every operator that is lowered."""
-    _import_families()
+    for of_microsoft in (False, True):
+        _import_families(of_microsoft=of_microsoft)
     return sorted(_LOWERINGS)
 
 
 @cache
-def _import_families() -> None:
+def _import_families(*, of_microsoft: bool) -> None:
+    """Imports the modules of ONNX's operators, or those of com.microsoft's, which few models have."""
     for module in iter_modules(__path__):
-        import_module(f"{__name__}.{module.name}")
+        if module.name.startswith("microsoft_") == of_microsoft:
+            import_module(f"{__name__}.{module.name}")
