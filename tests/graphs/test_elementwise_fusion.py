@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -268,7 +269,7 @@ def test_random_chains_give_the_same_bits(seed: int, cuda_device: dml.Device) ->
     check_chains(chain_graph(seed, 2 + seed % 6), cuda_device, seed)
 
 
-COMPILED = tuple(kind.short_name() for kind in (*FUNCTIONS, *OPERATORS))
+COMPILED = tuple(resolve_name(name).short_name() for name in (*FUNCTIONS, *OPERATORS))
 """The operators of the chains that the device `cpu` compiles."""
 
 

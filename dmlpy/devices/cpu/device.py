@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dmlpy.debugging import FALLBACKS, log_once
@@ -100,6 +99,8 @@ class CpuDevice(NumpyDevice):
         found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}
         if not llvmlite_is_installed():
             return found | {"compiled plans": "none: llvmlite is not installed (pip install 'dmlpy[cpu]')"}
+        from importlib.metadata import version  # imports what reads e-mails
+
         from dmlpy.devices.cpu.isa import host_isa, multiplies_bfloat16
 
         isa = host_isa()

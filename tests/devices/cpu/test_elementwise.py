@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def values(seed: int) -> np.ndarray[Any, Any]:
 
 
 _NOT_ALIKE = (dml.ActivationReluGradDesc, dml.ElementWiseClipGradDesc, dml.ElementWiseClipGrad1Desc, dml.ActivationIdentityDesc)
-KINDS = {kind.short_name(): kind for kind in (*FUNCTIONS, *OPERATORS) if kind not in _NOT_ALIKE}
+KINDS = {kind.short_name(): kind for kind in map(resolve_name, (*FUNCTIONS, *OPERATORS)) if kind not in _NOT_ALIKE}
 """Without gradients, whose output has another name, and without a copy."""
 
 

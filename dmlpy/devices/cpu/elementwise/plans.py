@@ -10,9 +10,6 @@ from dmlpy.devices.cpu.elementwise.many_plan import BITS, many_plan
 from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
-from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
-from dmlpy.operators.activation import ActivationIdentityDesc
-from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -20,8 +17,10 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.elementwise.many_plan import ManyPlan
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
     from dmlpy.devices.cpu.movement.plan import ClassesPlan, CopyPlan
+    from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
     from dmlpy.operators.elementwise.logic import ElementWiseIsInfinityDesc, ElementWiseIsNaNDesc
 
+_COPIES = ("ACTIVATION_IDENTITY", "ELEMENT_WISE_IDENTITY")
 _LOGIC = "dmlpy.operators.elementwise.logic:ElementWise"
 
 
@@ -29,7 +28,7 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
-    if isinstance(desc, ActivationIdentityDesc) or (isinstance(desc, ElementWiseIdentityDesc) and desc.scale_bias is None):
+    if type(desc).short_name() in _COPIES and getattr(desc, "scale_bias", None) is None:
         return copy_plan(desc, "identity_copies")
     reason = why_untranslated(desc)
     if reason is not None:
@@ -69,7 +68,7 @@ def is_groupable(desc: OperatorDesc) -> bool:
     return why_no_kernels() is None and why_untranslated(desc) is None
 
 
-@plan(ElementwiseGroupDesc)
+@plan("dmlpy.devices.graphs.elementwise_group_desc:ElementwiseGroupDesc")
 def group_plan(desc: ElementwiseGroupDesc) -> ElementwisePlan:
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 

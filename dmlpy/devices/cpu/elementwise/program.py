@@ -8,11 +8,10 @@ from enum import IntEnum, auto
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.description.attachments import name_of
 from dmlpy.description.enums import DataType, RoundingMode
 from dmlpy.devices.cpu.isa import refusal_of
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
-from dmlpy.operators import activation as functions
-from dmlpy.operators.elementwise import arithmetic, math, ranges
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -155,7 +154,7 @@ class Program:
             desc: a checked desc for which `why_untranslated` returns None.
             reads: the numbers of the values that it reads, by place.
         """
-        result = _TRANSLATIONS[type(desc)](desc, self, reads)
+        result = _TRANSLATIONS[name_of(type(desc))](desc, self, reads)
         (output,) = (slot.tensor for slot in desc.output_slots() if slot.tensor is not None)
         assert output is not None  # it was just found
         self.halves[result] = output.data_type in NARROW
@@ -248,7 +247,7 @@ def _identity(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
 def _limits(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     """A NaN limit is no limit; in CLIP the upper limit wins, in CLIP1 the lower one."""
     low, high = (other if isnan(limit) else limit for limit, other in ((desc.min, -inf), (getattr(desc, "max", inf), inf)))
-    if isinstance(desc, ranges.ElementWiseClip1Desc):
+    if name_of(type(desc)) == f"{_ELEMENTWISE}.ranges:ElementWiseClip1Desc":
         high = max(low, high)
     return program.add(Code.CLIP, _scaled(desc, program, reads[_X]), a=low, b=high)
 
@@ -269,7 +268,7 @@ def _difference_square(desc: Any, program: Program, reads: Mapping[str, int]) ->
 def _add1(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     total = program.add(Code.ADD, reads["a_tensor"], reads["b_tensor"])
     function = desc.fused_activation
-    return total if function is None else _TRANSLATIONS[type(function)](function, program, {_X: total})
+    return total if function is None else _TRANSLATIONS[name_of(type(function))](function, program, {_X: total})
 
 
 def _square(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
@@ -302,70 +301,71 @@ def _hard_swish(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     return program.add(Code.GATE, reads[_X], _hard_sigmoid(desc, program, reads))
 
 
-_OF_FUNCTIONS: dict[type[Any], Translation] = {
-    functions.ActivationIdentityDesc: _unary(Code.MOVE),
-    functions.ActivationReluDesc: lambda desc, program, reads: program.add(Code.CLIP, reads[_X], a=0.0, b=inf),
-    functions.ActivationSigmoidDesc: _unary(Code.SIGMOID),
-    functions.ActivationTanhDesc: _unary(Code.TANH),
-    functions.ActivationSoftsignDesc: _unary(Code.SOFTSIGN),
-    functions.ActivationSoftplusDesc: _unary(Code.SOFTPLUS, "steepness"),
-    functions.ActivationParametricSoftplusDesc: _unary(Code.PARAMETRIC_SOFTPLUS, "alpha", "beta"),
-    functions.ActivationGeluDesc: _unary(Code.GELU),
-    functions.ActivationEluDesc: _elu,
-    functions.ActivationCeluDesc: _celu,
-    functions.ActivationScaledEluDesc: _scaled_elu,
-    functions.ActivationLeakyReluDesc: _unary(Code.LEAKY_RELU, "alpha"),
-    functions.ActivationThresholdedReluDesc: _unary(Code.THRESHOLDED_RELU, "alpha"),
-    functions.ActivationLinearDesc: _unary(Code.LINEAR, "alpha", "beta"),
-    functions.ActivationHardSigmoidDesc: _hard_sigmoid,
-    functions.ActivationScaledTanhDesc: _scaled_tanh,
-    functions.ActivationShrinkDesc: _unary(Code.SHRINK, "bias", "threshold"),
-    functions.ActivationSwishDesc: _unary(Code.SWISH, "sigmoid_input_scale"),
-    functions.ActivationHardSwishDesc: _hard_swish,
-    functions.ActivationParameterizedReluDesc: _binary(Code.PARAMETERIZED_RELU, _X, "slope_tensor"),
-    functions.ActivationReluGradDesc: _binary(Code.RELU_GRADIENT, _X, "input_gradient_tensor"),
+_ACTIVATION, _ELEMENTWISE = "dmlpy.operators.activation:Activation", "dmlpy.operators.elementwise"
+_OF_FUNCTIONS: dict[str, Translation] = {
+    f"{_ACTIVATION}IdentityDesc": _unary(Code.MOVE),
+    f"{_ACTIVATION}ReluDesc": lambda desc, program, reads: program.add(Code.CLIP, reads[_X], a=0.0, b=inf),
+    f"{_ACTIVATION}SigmoidDesc": _unary(Code.SIGMOID),
+    f"{_ACTIVATION}TanhDesc": _unary(Code.TANH),
+    f"{_ACTIVATION}SoftsignDesc": _unary(Code.SOFTSIGN),
+    f"{_ACTIVATION}SoftplusDesc": _unary(Code.SOFTPLUS, "steepness"),
+    f"{_ACTIVATION}ParametricSoftplusDesc": _unary(Code.PARAMETRIC_SOFTPLUS, "alpha", "beta"),
+    f"{_ACTIVATION}GeluDesc": _unary(Code.GELU),
+    f"{_ACTIVATION}EluDesc": _elu,
+    f"{_ACTIVATION}CeluDesc": _celu,
+    f"{_ACTIVATION}ScaledEluDesc": _scaled_elu,
+    f"{_ACTIVATION}LeakyReluDesc": _unary(Code.LEAKY_RELU, "alpha"),
+    f"{_ACTIVATION}ThresholdedReluDesc": _unary(Code.THRESHOLDED_RELU, "alpha"),
+    f"{_ACTIVATION}LinearDesc": _unary(Code.LINEAR, "alpha", "beta"),
+    f"{_ACTIVATION}HardSigmoidDesc": _hard_sigmoid,
+    f"{_ACTIVATION}ScaledTanhDesc": _scaled_tanh,
+    f"{_ACTIVATION}ShrinkDesc": _unary(Code.SHRINK, "bias", "threshold"),
+    f"{_ACTIVATION}SwishDesc": _unary(Code.SWISH, "sigmoid_input_scale"),
+    f"{_ACTIVATION}HardSwishDesc": _hard_swish,
+    f"{_ACTIVATION}ParameterizedReluDesc": _binary(Code.PARAMETERIZED_RELU, _X, "slope_tensor"),
+    f"{_ACTIVATION}ReluGradDesc": _binary(Code.RELU_GRADIENT, _X, "input_gradient_tensor"),
 }
-_OF_OPERATORS: dict[type[Any], Translation] = {
-    arithmetic.ElementWiseAddDesc: _binary(Code.ADD),
-    arithmetic.ElementWiseAdd1Desc: _add1,
-    arithmetic.ElementWiseSubtractDesc: _binary(Code.SUBTRACT),
-    arithmetic.ElementWiseMultiplyDesc: _binary(Code.MULTIPLY),
-    arithmetic.ElementWiseDivideDesc: _binary(Code.DIVIDE),
-    arithmetic.ElementWiseMaxDesc: _binary(Code.MAX),
-    arithmetic.ElementWiseMinDesc: _binary(Code.MIN),
-    arithmetic.ElementWiseModulusTruncateDesc: _binary(Code.MODULUS_TRUNCATE),
-    arithmetic.ElementWiseModulusFloorDesc: _binary(Code.MODULUS_FLOOR),
-    arithmetic.ElementWiseMeanDesc: _mean,
-    arithmetic.ElementWiseDifferenceSquareDesc: _difference_square,
-    arithmetic.ElementWiseConstantPowDesc: _square,
-    math.ElementWiseIdentityDesc: _identity,
-    math.ElementWiseAbsDesc: _of_scaled(Code.ABS),
-    math.ElementWiseNegateDesc: _unary(Code.NEGATE),
-    math.ElementWiseSignDesc: _unary(Code.SIGN),
-    math.ElementWiseSqrtDesc: _of_scaled(Code.SQRT),
-    math.ElementWiseFloorDesc: _of_scaled(Code.FLOOR),
-    math.ElementWiseCeilDesc: _of_scaled(Code.CEIL),
-    math.ElementWiseRecipDesc: _of_scaled(Code.RECIP),
-    math.ElementWiseExpDesc: _of_scaled(Code.EXP),
-    math.ElementWiseErfDesc: _of_scaled(Code.ERF),
-    math.ElementWiseTanhDesc: _of_scaled(Code.TANH),
-    ranges.ElementWiseClipDesc: _limits,
-    ranges.ElementWiseClipGradDesc: _clip_gradient,
-    ranges.ElementWiseClipGrad1Desc: _clip_gradient,
-    ranges.ElementWiseClip1Desc: _limits,
-    ranges.ElementWiseThresholdDesc: _limits,
-    ranges.ElementWiseRoundDesc: _unary(Code.ROUND),
+_OF_OPERATORS: dict[str, Translation] = {
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseAddDesc": _binary(Code.ADD),
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseAdd1Desc": _add1,
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseSubtractDesc": _binary(Code.SUBTRACT),
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseMultiplyDesc": _binary(Code.MULTIPLY),
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseDivideDesc": _binary(Code.DIVIDE),
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseMaxDesc": _binary(Code.MAX),
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseMinDesc": _binary(Code.MIN),
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseModulusTruncateDesc": _binary(Code.MODULUS_TRUNCATE),
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseModulusFloorDesc": _binary(Code.MODULUS_FLOOR),
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseMeanDesc": _mean,
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseDifferenceSquareDesc": _difference_square,
+    f"{_ELEMENTWISE}.arithmetic:ElementWiseConstantPowDesc": _square,
+    f"{_ELEMENTWISE}.math:ElementWiseIdentityDesc": _identity,
+    f"{_ELEMENTWISE}.math:ElementWiseAbsDesc": _of_scaled(Code.ABS),
+    f"{_ELEMENTWISE}.math:ElementWiseNegateDesc": _unary(Code.NEGATE),
+    f"{_ELEMENTWISE}.math:ElementWiseSignDesc": _unary(Code.SIGN),
+    f"{_ELEMENTWISE}.math:ElementWiseSqrtDesc": _of_scaled(Code.SQRT),
+    f"{_ELEMENTWISE}.math:ElementWiseFloorDesc": _of_scaled(Code.FLOOR),
+    f"{_ELEMENTWISE}.math:ElementWiseCeilDesc": _of_scaled(Code.CEIL),
+    f"{_ELEMENTWISE}.math:ElementWiseRecipDesc": _of_scaled(Code.RECIP),
+    f"{_ELEMENTWISE}.math:ElementWiseExpDesc": _of_scaled(Code.EXP),
+    f"{_ELEMENTWISE}.math:ElementWiseErfDesc": _of_scaled(Code.ERF),
+    f"{_ELEMENTWISE}.math:ElementWiseTanhDesc": _of_scaled(Code.TANH),
+    f"{_ELEMENTWISE}.ranges:ElementWiseClipDesc": _limits,
+    f"{_ELEMENTWISE}.ranges:ElementWiseClipGradDesc": _clip_gradient,
+    f"{_ELEMENTWISE}.ranges:ElementWiseClipGrad1Desc": _clip_gradient,
+    f"{_ELEMENTWISE}.ranges:ElementWiseClip1Desc": _limits,
+    f"{_ELEMENTWISE}.ranges:ElementWiseThresholdDesc": _limits,
+    f"{_ELEMENTWISE}.ranges:ElementWiseRoundDesc": _unary(Code.ROUND),
 }
 
 FUNCTIONS, OPERATORS = tuple(_OF_FUNCTIONS), tuple(_OF_OPERATORS)
-"""The activations and the other operators that have a translation, for some of their attributes."""
+"""The names of the activations, and of the other operators, that have a translation for some of their attributes: see `Attachments`."""
 
 _TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS
 
 
 def why_untranslated(desc: OperatorDesc) -> str | None:
     """The reason why a checked desc cannot be translated, or None."""
-    if type(desc) not in _TRANSLATIONS:
+    if name_of(type(desc)) not in _TRANSLATIONS:
         return f"{desc.short_name()} has no compiled form"
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}, {DataType.BFLOAT16}):
@@ -375,15 +375,16 @@ def why_untranslated(desc: OperatorDesc) -> str | None:
     return why_function_untranslated(desc)
 
 
-def why_function_untranslated(desc: OperatorDesc) -> str | None:
+def why_function_untranslated(desc: Any) -> str | None:
     """The reason why a function has no translation, whatever its tensors are, or None."""
-    if type(desc) not in _TRANSLATIONS:
+    name = name_of(type(desc))
+    if name not in _TRANSLATIONS:
         return f"{desc.short_name()} has no compiled form"
     function = getattr(desc, "fused_activation", None)
-    if function is not None and type(function) not in _TRANSLATIONS:
+    if function is not None and name_of(type(function)) not in _TRANSLATIONS:
         return f"{function.short_name()} has no compiled form"
-    if isinstance(desc, arithmetic.ElementWiseConstantPowDesc) and desc.exponent != 2.0:
+    if name == f"{_ELEMENTWISE}.arithmetic:ElementWiseConstantPowDesc" and desc.exponent != 2.0:
         return "of the powers the square has a compiled form"
-    if isinstance(desc, ranges.ElementWiseRoundDesc) and desc.rounding_mode is not RoundingMode.HALVES_TO_NEAREST_EVEN:
+    if name == f"{_ELEMENTWISE}.ranges:ElementWiseRoundDesc" and desc.rounding_mode is not RoundingMode.HALVES_TO_NEAREST_EVEN:
         return "of the roundings that of halves to even numbers has a compiled form"
     return None
