@@ -16,6 +16,7 @@ from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
+from dmlpy.messages import forks
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, DescError, DmlError, Problem
 from dmlpy.onnx.loading.input_sizes import default_inputs, fit_problems
