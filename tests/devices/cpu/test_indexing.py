@@ -114,3 +114,27 @@ def test_unpooling_fills_with_zeros() -> None:
         assert not isinstance(compiled_plan(desc), str)
         expected = np.asarray(dml.reference(desc, arrays).as_dict()["output_tensor"])
         np.testing.assert_array_equal(run(desc, arrays, "cpu")["output_tensor"], expected)
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16", "INT8", "UINT32"])
+def test_coordinates_of_elements_that_are_not_zero(data_type: str) -> None:
+    """Of inputs with other axes innermost, gaps and repetitions, and without leading dimensions of one entry."""
+    rng = np.random.default_rng(11)
+    # Sizes, strides of the input, and dimensions of a coordinate.
+    rows: list[tuple[tuple[int, ...], Any, int]] = [((7,), None, 1), ((5, 9), (1, 5), 2), ((3, 4, 6), (30, 7, 1), 3)]
+    rows += [((1, 1, 4, 5), None, 3), ((1, 6, 8), None, 2), ((2, 3, 4), (0, 4, 1), 3), ((2, 1, 3, 2), (1, 1, 2, 6), 4)]
+    for sizes, strides, dimensions in rows:
+        count = int(np.prod(sizes))
+        outputs = {"output_count_tensor": tensor("UINT32", 1), "output_coordinates_tensor": tensor("UINT32", count, dimensions)}
+        desc = dml.NonzeroCoordinatesDesc(input_tensor=tensor(data_type, *sizes, strides=strides), **outputs)
+        assert not isinstance(compiled_plan(desc), str)
+        for share in (0.0, 0.5, 1.0):
+            values: Any = np.where(rng.random(sizes) < share, rng.integers(1, 100, sizes), 0).astype(data_type.lower())
+            if data_type.startswith("FLOAT"):
+                values[rng.random(sizes) < 0.2] = -0.0
+                values[rng.random(sizes) < 0.1] = np.nan
+            if strides is not None and 0 in strides:
+                values = np.broadcast_to(values[:1], sizes)
+            found, wanted = (run(desc, {"input_tensor": values}, device) for device in ("cpu", "numpy"))
+            for place, array in wanted.items():
+                np.testing.assert_array_equal(found[place], array, err_msg=f"{sizes} {share} {place}")

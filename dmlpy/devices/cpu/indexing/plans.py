@@ -1,4 +1,4 @@
-"""The compiled plans of GATHER, GATHER_ELEMENTS, GATHER_ND, SCATTER, SCATTER_ND and ONE_HOT."""
+"""The compiled plans of GATHER, GATHER_ELEMENTS, GATHER_ND, SCATTER, SCATTER_ND, ONE_HOT and NONZERO_COORDINATES."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.indexing import GatherDesc, GatherElementsDesc, GatherND1Desc, GatherNDDesc, OneHotDesc, ScatterDesc, ScatterNDDesc
+from dmlpy.operators.indexing import (
+    GatherDesc,
+    GatherElementsDesc,
+    GatherND1Desc,
+    GatherNDDesc,
+    NonzeroCoordinatesDesc,
+    OneHotDesc,
+    ScatterDesc,
+    ScatterNDDesc,
+)
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cpu.indexing.nonzero_plan import NonzeroPlan
     from dmlpy.devices.cpu.indexing.plan import IndexingPlan
 
 
@@ -97,3 +107,14 @@ def one_hot_plan(desc: OneHotDesc) -> IndexingPlan | str:
     values = {"batch_size": size * inner * width, "columns": inner}
     names = ("indices_tensor", "output_tensor", "values_tensor")
     return IndexingPlan(desc.tensors(), Units((ONE_HOT, (width,)), outer, False, *names, [size], values))
+
+
+@plan(NonzeroCoordinatesDesc)
+def nonzero_plan(desc: NonzeroCoordinatesDesc) -> NonzeroPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.indexing.nonzero_plan import NonzeroPlan
+
+    outputs = [slot.tensor for slot in desc.output_slots()]
+    if not all(tensor is not None and tensor.is_packed for tensor in outputs):
+        return "compiled coordinates need packed outputs"
+    return "compiled coordinates are of whole bytes" if desc.input_tensor.data_type.bits == 4 else NonzeroPlan(desc)
