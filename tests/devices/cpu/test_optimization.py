@@ -13,6 +13,7 @@ from tests.support.layout_runs import layouts, run
 
 pytest.importorskip("llvmlite")
 
+from dmlpy.devices.cpu.optimization import plan
 from dmlpy.devices.cpu.optimization.plans import adam_plan
 
 IN_PLACE = {
@@ -23,9 +24,13 @@ IN_PLACE = {
 
 
 @pytest.mark.parametrize("data_type", [np.float32, np.float16])
-def test_every_layout(data_type: Any) -> None:
+def test_every_layout(data_type: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two threads where tensors are contiguous, in tiles that are no whole vectors."""
+    monkeypatch.setattr(plan, "_WORK_OF_A_THREAD", 1)
+    monkeypatch.setattr(plan, "available_threads", lambda: 2)
     given = inputs(data_type, (3, 5, 4, 300), 7)
     desc = adam(given, learning_rate=0.1, epsilon=1e-3)
+    assert "contiguous" in dml.compile(desc, "cpu").plan
     for own in layouts(desc):
         assert not isinstance(adam_plan(own), str)
         found, expected = (run(own, given, device) for device in ("cpu", "numpy"))

@@ -1,4 +1,4 @@
-"""The plan of a step of Adam: one element-wise program with three results."""
+"""The plan of a step of Adam: a kernel if all tensors are contiguous, else an element-wise program with three results."""
 
 from __future__ import annotations
 
@@ -8,16 +8,49 @@ import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.axes import merged
 from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
-from dmlpy.devices.cpu.elementwise.program import NARROW, Code, Program
+from dmlpy.devices.cpu.elementwise.program import Code, Program
+from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import Address, Count, CountedParameters, Float32, field
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of, in_order
+from dmlpy.devices.threads import available_threads
 from dmlpy.reference.optimization import corrected_rate
 
 if TYPE_CHECKING:
     from dmlpy.operators.optimization import AdamOptimizerDesc
 
 _INPUTS = ("input_parameters_tensor", "input_first_moment_tensor", "input_second_moment_tensor", "gradient_tensor")
+_OUTPUTS = ("output_parameters_tensor", "output_first_moment_tensor", "output_second_moment_tensor")
 _RATE, _RATE_BYTES = "rate", 64
+
+
+ADAM = Kernel("dmlpy.devices.cpu.optimization.kernels:build_adam", 5)
+"""A step of Adam on contiguous tensors: whether these are of FLOAT16, and the instruction set."""
+_WORK_OF_A_THREAD = 1 << 16
+"""Elements that are worth waking another thread for."""
+_TILES_PER_THREAD = 4
+
+
+class AdamParameters(CountedParameters):
+    """The parameters of the kernel. A tile is some of the elements."""
+
+    count: Count = field("elements")
+    x: Address = field("the parameters")
+    first: Address = field("the first moments")
+    second: Address = field("the second moments")
+    gradient: Address = field("the gradients")
+    y: Address = field("the new parameters")
+    new_first: Address = field("the new first moments")
+    new_second: Address = field("the new second moments")
+    rate: Address = field("the corrected learning rate, a float32")
+    beta1: Float32 = field("the factor of the first moments")
+    rest1: Float32 = field("that of the gradients")
+    beta2: Float32 = field("the factor of the second moments")
+    rest2: Float32 = field("that of the gradients' squares")
+    epsilon: Float32 = field("what is added to the divisor")
 
 
 class AdamPlan(PlanWithoutConstants):
@@ -32,12 +65,14 @@ class AdamPlan(PlanWithoutConstants):
         self._desc, self._step = desc, tensors["training_step_tensor"]
         sizes = tensors[_INPUTS[0]].sizes
         rate = TensorDesc(data_type=DataType.FLOAT32, sizes=sizes, strides=(0,) * len(sizes))
-        inputs = [*((name, tensors[name]) for name in _INPUTS), (_RATE, rate)]
-        parameters, first, second = (
-            (name, tensors[name]) for name in ("output_parameters_tensor", "output_first_moment_tensor", "output_second_moment_tensor")
-        )
-        program = _program(desc, [tensor for _, tensor in inputs], parameters[1].data_type in NARROW)
-        self._plan = ElementwisePlan(program, inputs, parameters, [first, second])
+        inputs, outputs = ([(name, tensors[name]) for name in names] for names in (_INPUTS, _OUTPUTS))
+        halves, axes = outputs[0][1].data_type is DataType.FLOAT16, merged(sizes, [own.element_strides for _, own in [*inputs, *outputs]])
+        self._plan: ElementwisePlan | _ContiguousPlan
+        if len(axes) == 1 and set(axes[0].strides) == {1}:
+            self._plan = _ContiguousPlan(desc, halves, axes[0].size)
+        else:
+            inputs.append((_RATE, rate))
+            self._plan = ElementwisePlan(_program(desc, [tensor for _, tensor in inputs], halves), inputs, outputs[0], outputs[1:])
         self.temporary_size = _RATE_BYTES + self._plan.temporary_size
 
     def load(self) -> None:
@@ -56,6 +91,43 @@ class AdamPlan(PlanWithoutConstants):
 
         others = {place: address for place, address in tensors.items() if place != name}
         return in_order([compute_rate, self._plan.bind({**others, _RATE: temporary}, temporary + _RATE_BYTES, None)])
+
+
+class _ContiguousPlan(PlanWithoutConstants):
+    """The step by the kernel, given the rate.
+
+    Args:
+        desc: a checked desc.
+        halves: whether its tensors are of FLOAT16.
+        count: elements of each.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, desc: AdamOptimizerDesc, halves: bool, count: int) -> None:
+        self._choices, self._count = (halves, host_isa()), count
+        self._threads = max(1, min(available_threads(), count // _WORK_OF_A_THREAD))
+        self._values = {
+            "tiles": _TILES_PER_THREAD * self._threads if self._threads > 1 else 1,
+            "count": count,
+            "beta1": desc.beta1,
+            "rest1": 1 - desc.beta1,
+            "beta2": desc.beta2,
+            "rest2": 1 - desc.beta2,
+            "epsilon": desc.epsilon,
+        }
+
+    def load(self) -> None:
+        ADAM(*self._choices)
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        return f"compiled by LLVM, float32 arithmetic on {threads}; {self._count} contiguous elements"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        names = ("x", "first", "second", "gradient", "rate", "y", "new_first", "new_second")
+        addresses = {name: tensors[place] for name, place in zip(names, (*_INPUTS, _RATE, *_OUTPUTS), strict=True)}
+        return TaskLaunch.of(ADAM(*self._choices), AdamParameters.bound({**self._values, **addresses}), self._threads)
 
 
 def _program(desc: AdamOptimizerDesc, inputs: list[TensorDesc], halves: bool) -> Program:
