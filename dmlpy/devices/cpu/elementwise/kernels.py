@@ -10,7 +10,7 @@ from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, HALF_RESULT, HALF_X
 from dmlpy.devices.cpu.elementwise.remainder_kernels import floored_remainder, remainder
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
-from dmlpy.devices.cpu.simd import ADDRESS, Simd, copy_float, float_at, integer_at, set_float, set_integer, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, Loop, Simd, copy_float, float_at, integer_at, set_float, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import SimdMath
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
@@ -65,6 +65,10 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
     }
 
 
+_IN_PAIRS = frozenset({Code.EXP})
+"""The instructions whose formulas take so many numbers, and so little else, that vectors are computed in pairs."""
+
+
 def computation(narrow: IrLoadStore | None, isa: Isa) -> Any:
     """The intrinsic `compute(code, formats, result, x, y, count, a, b)`: an instruction on `count` elements at addresses.
 
@@ -88,7 +92,8 @@ def computation(narrow: IrLoadStore | None, isa: Isa) -> Any:
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
                 builder.position_at_end(block)
-                _loop(builder, simd, operands, count, formula, constants)
+                first = _pairs(builder, simd, operands, count, formula, constants) if number in _IN_PAIRS else ADDRESS(0)
+                _loop(builder, simd, operands, (first, count), formula, constants)
                 builder.branch(end)
             builder.position_at_end(end)
 
@@ -158,11 +163,32 @@ class _Operand:
                 store(self._floats)
 
 
-def _loop(
+def _pairs(
     builder: Any, simd: Simd, operands: Sequence[_Operand], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
-) -> None:
-    """A loop over elements by vectors; the last vector may be partial."""
+) -> Any:
+    """A loop over pairs of whole vectors, which share the loads of a formula's numbers. Returns the first element that is left."""
     result, *reads = operands
+    before, last = builder.block, builder.and_(count, ADDRESS(-2 * simd.lanes))
+    with builder.if_then(builder.icmp_signed(">", last, ADDRESS(0))):
+        loop = Loop(builder, [ADDRESS(0)])
+        places = [builder.add(loop.values[0], ADDRESS(part * simd.lanes)) for part in range(2)]
+        loaded = [[read.load(read.place(at)) for read in reads] for at in places]
+        for at, values in zip(places, loaded, strict=True):
+            result.store(formula(*values, *constants), result.place(at))
+        following = builder.add(loop.values[0], ADDRESS(2 * simd.lanes))
+        loop.repeat_while(builder.icmp_signed("<", following, last), [following])
+        after = builder.block
+    first = builder.phi(ADDRESS)
+    first.add_incoming(ADDRESS(0), before)
+    first.add_incoming(last, after)
+    return first
+
+
+def _loop(
+    builder: Any, simd: Simd, operands: Sequence[_Operand], span: tuple[Any, Any], formula: Callable[..., Any], constants: tuple[Any, Any]
+) -> None:
+    """A loop over a span of elements by vectors; the last vector may be partial."""
+    (begin, count), (result, *reads) = span, operands
     before, head, body, whole, part, join, put, put_some, following, after = (
         builder.block,
         *(builder.append_basic_block(name) for name in ("head", "body", "whole", "part", "join", "put", "put_some", "next", "after")),
@@ -170,7 +196,7 @@ def _loop(
     builder.branch(head)
     builder.position_at_end(head)
     at = builder.phi(ADDRESS)
-    at.add_incoming(ADDRESS(0), before)
+    at.add_incoming(begin, before)
     builder.cbranch(builder.icmp_signed("<", at, count), body, after)
     builder.position_at_end(body)
     target, *sources = [operand.place(at) for operand in operands]
