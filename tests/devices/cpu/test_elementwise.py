@@ -17,6 +17,7 @@ from tests.support.tolerance import assert_close
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu import thread_pool
+from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cpu.elementwise import plan as elementwise_plan
 from dmlpy.devices.cpu.elementwise.program import FUNCTIONS, OPERATORS
 from tests.support.compiled_plans import run_on
@@ -190,6 +191,36 @@ def test_each_operator_of_a_chain_of_halves_is_rounded() -> None:
     gates = np.clip(np.float32(0.2) * products + np.float32(0.5), np.float32(0), np.float32(1))
     expected = (gates.astype(np.float16).astype(np.float32) * factors).astype(np.float16)
     np.testing.assert_array_equal(dml.compile(graph, "cpu")(a=x, b=factors)["y"], expected)
+
+
+def silu_chain(data_type: str, read_again: bool) -> Any:
+    """(x + b) * sigmoid(x + b), less b or less the sigmoid."""
+    tensor = dml.TensorDesc(data_type=data_type, sizes=(9, 777))
+    g = GraphBuilder("chain")
+    a, b = g.input("a", tensor), g.input("b", tensor.replace(strides=(0, 1)))
+    total = g.add(dml.ElementWiseAddDesc, "sum", a_tensor=a, b_tensor=b, output_tensor=tensor)
+    gate = g.add(dml.ActivationSigmoidDesc, "gate", input_tensor=total, output_tensor=tensor)
+    product = g.add(dml.ElementWiseMultiplyDesc, "product", a_tensor=total, b_tensor=gate, output_tensor=tensor)
+    last = gate if read_again else b
+    g.output("y", g.add(dml.ElementWiseSubtractDesc, "rest", a_tensor=product, b_tensor=last, output_tensor=tensor))
+    return g.build()
+
+
+@pytest.mark.parametrize(("data_type", "read_again", "saved"), [("FLOAT32", False, 1), ("FLOAT32", True, 0), ("FLOAT16", False, 0)])
+def test_products_with_their_sigmoid(data_type: str, read_again: bool, saved: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One instruction instead of two, with the same bits, unless the sigmoid is read again or rounded."""
+    graph, rng = silu_chain(data_type, read_again), np.random.default_rng(12)
+    x = rng.normal(scale=20.0, size=(9, 777)).astype(data_type.lower())
+    x[0, :8] = np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-7, 90.0, -104.0
+    b = np.broadcast_to(rng.normal(size=777).astype(x.dtype), x.shape)
+    found = []
+    for combines in (True, False):
+        if not combines:
+            monkeypatch.setattr("dmlpy.devices.cpu.elementwise.plan.combined", lambda program: program)
+        compiled = dml.compile(graph, CpuDevice())
+        assert f"{4 - saved * combines} instructions" in compiled.plan
+        found.append(np.asarray(compiled(a=x, b=b)["y"]))
+    np.testing.assert_array_equal(found[0].view(np.uint8), found[1].view(np.uint8))
 
 
 @pytest.mark.parametrize("data_type", TYPES)

@@ -40,6 +40,7 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.ERF: lambda x, y, a, b: math.erf(x),
         Code.TANH: lambda x, y, a, b: math.tanh(x),
         Code.SIGMOID: lambda x, y, a, b: math.sigmoid(x),
+        Code.SIGMOID_PRODUCT: lambda x, y, a, b: math.multiply(x, math.sigmoid(x)),
         Code.SWISH: lambda x, y, a, b: math.swish(x, math.multiply(x, a)),
         Code.GELU: lambda x, y, a, b: math.gelu(x),
         Code.SOFTSIGN: lambda x, y, a, b: math.softsign(x),
@@ -65,7 +66,7 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
     }
 
 
-_IN_PAIRS = frozenset({Code.EXP})
+_IN_PAIRS = frozenset({Code.EXP, Code.SIGMOID, Code.SIGMOID_PRODUCT})
 """The instructions whose formulas take so many numbers, and so little else, that vectors are computed in pairs."""
 
 

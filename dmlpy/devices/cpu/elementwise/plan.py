@@ -20,6 +20,7 @@ from dmlpy.devices.cpu.elementwise.program import (
     Code,
     EncodedInstruction,
     ProgramParameters,
+    combined,
 )
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, host_isa
 from dmlpy.devices.cpu.jit import Kernel
@@ -65,7 +66,7 @@ class ElementwisePlan(PlanWithoutConstants):
         output: tuple[str, TensorDesc],
         others: Sequence[tuple[str, TensorDesc]] = (),
     ) -> None:
-        named = [output, *inputs, *others]
+        program, named = combined(program), [output, *inputs, *others]
         self._names, descs = [name for name, _ in named], [desc for _, desc in named]
         self._count = output[1].element_count
         self._isa = host_isa()

@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.simd_math import SimdMath
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
@@ -40,14 +40,14 @@ def _functions(isa: Isa) -> tuple[Any, Any]:
     return mean, moved
 
 
-def build_adam(halves: bool, isa: Isa) -> TaskBody:
+def build_adam(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a step, to be compiled.
 
     Args:
-        halves: whether tensors are of FLOAT16.
+        stored: the type of tensors in memory.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store, lanes, parameters_at = simd_of(isa), load_store_of(halves, isa), isa.lanes, struct_view(AdamParameters)
+    simd, load_store, lanes, parameters_at = simd_of(isa), load_store_of(stored, isa), isa.lanes, struct_view(AdamParameters)
     read, write, size, all_of, multiply = load_store.load, load_store.store, load_store.size, simd.all_of, simd.multiply
     mean, moved = _functions(isa)
 

@@ -10,8 +10,8 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.axes import merged
 from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
-from dmlpy.devices.cpu.elementwise.program import Code, Program
-from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.elementwise.program import NARROW, Code, Program
+from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Count, CountedParameters, Float32, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -20,6 +20,7 @@ from dmlpy.devices.threads import available_threads
 from dmlpy.reference.optimization import corrected_rate
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Storage
     from dmlpy.operators.optimization import AdamOptimizerDesc
 
 _INPUTS = ("input_parameters_tensor", "input_first_moment_tensor", "input_second_moment_tensor", "gradient_tensor")
@@ -28,7 +29,7 @@ _RATE, _RATE_BYTES = "rate", 64
 
 
 ADAM = Kernel("dmlpy.devices.cpu.optimization.kernels:build_adam", 5)
-"""A step of Adam on contiguous tensors: whether these are of FLOAT16, and the instruction set."""
+"""A step of Adam on contiguous tensors: the type of these, and the instruction set."""
 _WORK_OF_A_THREAD = 1 << 16
 """Elements that are worth waking another thread for."""
 _TILES_PER_THREAD = 4
@@ -66,13 +67,14 @@ class AdamPlan(PlanWithoutConstants):
         sizes = tensors[_INPUTS[0]].sizes
         rate = TensorDesc(data_type=DataType.FLOAT32, sizes=sizes, strides=(0,) * len(sizes))
         inputs, outputs = ([(name, tensors[name]) for name in names] for names in (_INPUTS, _OUTPUTS))
-        halves, axes = outputs[0][1].data_type is DataType.FLOAT16, merged(sizes, [own.element_strides for _, own in [*inputs, *outputs]])
+        data_type, axes = outputs[0][1].data_type, merged(sizes, [own.element_strides for _, own in [*inputs, *outputs]])
         self._plan: ElementwisePlan | _ContiguousPlan
         if len(axes) == 1 and set(axes[0].strides) == {1}:
-            self._plan = _ContiguousPlan(desc, halves, axes[0].size)
+            self._plan = _ContiguousPlan(desc, storage_of(data_type), axes[0].size)
         else:
             inputs.append((_RATE, rate))
-            self._plan = ElementwisePlan(_program(desc, [tensor for _, tensor in inputs], halves), inputs, outputs[0], outputs[1:])
+            program = _program(desc, [tensor for _, tensor in inputs], data_type in NARROW)
+            self._plan = ElementwisePlan(program, inputs, outputs[0], outputs[1:])
         self.temporary_size = _RATE_BYTES + self._plan.temporary_size
 
     def load(self) -> None:
@@ -98,14 +100,14 @@ class _ContiguousPlan(PlanWithoutConstants):
 
     Args:
         desc: a checked desc.
-        halves: whether its tensors are of FLOAT16.
+        stored: the type of its tensors.
         count: elements of each.
     """
 
     temporary_size = 0
 
-    def __init__(self, desc: AdamOptimizerDesc, halves: bool, count: int) -> None:
-        self._choices, self._count = (halves, host_isa()), count
+    def __init__(self, desc: AdamOptimizerDesc, stored: Storage, count: int) -> None:
+        self._choices, self._count = (stored, host_isa()), count
         self._threads = max(1, min(available_threads(), count // _WORK_OF_A_THREAD))
         self._values = {
             "tiles": _TILES_PER_THREAD * self._threads if self._threads > 1 else 1,
