@@ -304,6 +304,10 @@ class Lease:
         self.space = space
         self._key: _Key | None = key
 
+    def lend(self, array: Native) -> Native:
+        """An array of the workspace that keeps the lease for as long as anybody refers to it. Elsewhere than in NumPy's memory: a copy."""
+        return np.asarray(_Lent(self, array)) if type(array) is np.ndarray else array.copy()
+
     def close(self) -> None:
         """Gives the workspace back."""
         key, self._key = self._key, None
@@ -312,6 +316,14 @@ class Lease:
 
     def __del__(self) -> None:
         self.close()
+
+
+class _Lent:
+    """What NumPy makes the base of an array that is lent."""
+
+    def __init__(self, lease: Lease, array: np.ndarray[Any, Any]) -> None:
+        self._lease = lease
+        self.__array_interface__ = array.__array_interface__
 
 
 class _Pool:

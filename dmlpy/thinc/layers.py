@@ -18,6 +18,7 @@ from dmlpy.devices import device as find_device
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.nn.arrays import Home
 from dmlpy.nn.layers import ACTIVATIONS, Layer, Lease, Sizes, Workspace, lease
+from dmlpy.thinc.argument_names import refuses_other_names
 from dmlpy.thinc.sequences import Batch, batch_of
 from dmlpy.thinc.weights import LayerWeights, Shape, slices, split
 
@@ -35,6 +36,7 @@ _STATES = {"LSTM": "HC0", "GRU": "H0", "RNN": "H0"}
 
 
 @registry.layers("dmlpy.LSTM.v1")
+@refuses_other_names
 def LSTM(  # noqa: N802  (as Thinc calls its layers)
     nO: int | None = None,  # noqa: N803  (Thinc's names of sizes)
     nI: int | None = None,  # noqa: N803
@@ -63,6 +65,7 @@ def LSTM(  # noqa: N802  (as Thinc calls its layers)
 
 
 @registry.layers("dmlpy.GRU.v1")
+@refuses_other_names
 def GRU(  # noqa: N802
     nO: int | None = None,  # noqa: N803
     nI: int | None = None,  # noqa: N803
@@ -78,6 +81,7 @@ def GRU(  # noqa: N802
 
 
 @registry.layers("dmlpy.RNN.v1")
+@refuses_other_names
 def RNN(  # noqa: N802
     nO: int | None = None,  # noqa: N803
     nI: int | None = None,  # noqa: N803
@@ -216,7 +220,9 @@ def _forward(cell: Cell, model: Model[Any, Any], X: Any, is_train: bool) -> tupl
     layer = _layer(cell, model)
     with home.current():
         leases = _run(home, layer, shape, batch, x, flat, states, is_train=is_train)
-        y = batch.get(leases[-1].space.y, model.get_dim("nO"))
+        last = leases[-1]
+        # A gradient does not read y, and leases are held until nobody can ask for it: so y need not be copied.
+        y = batch.get(last.lend(last.space.y) if is_train else last.space.y, model.get_dim("nO"), takes=is_train)
 
     def backprop(dY: Any) -> Any:  # noqa: N803
         upstream = batch.data(dY, model.get_dim("nO"), "dY")

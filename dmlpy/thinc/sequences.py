@@ -28,17 +28,17 @@ class Batch(ABC):
 
     Attributes:
         xp: the array library.
-        lengths: the steps of each sequence, in host memory.
+        lengths: the steps of each sequence.
         steps: the longest one's.
         buffer: the steps and sequences of the buffers. Steps that no sequence has, and sequences without steps, are not computed.
         is_ragged: whether the buffers have steps that some sequence lacks.
         is_empty: whether there is nothing to compute.
     """
 
-    def __init__(self, xp: Any, lengths: np.ndarray[Any, Any]) -> None:
+    def __init__(self, xp: Any, lengths: list[int]) -> None:
         self.xp, self.lengths = xp, lengths
-        batch, self.steps = len(lengths), int(lengths.max(initial=0))
-        is_even = batch > 0 and int(lengths.min()) == self.steps
+        batch, self.steps = len(lengths), max(lengths, default=0)
+        is_even = batch > 0 and min(lengths) == self.steps
         self.buffer = (self.steps, batch) if batch > 1 and is_even else (_rounded(self.steps), _rounded(batch))
         self.is_ragged = not is_even or self.buffer != (self.steps, batch)
         self.is_empty = self.steps == 0
@@ -67,8 +67,14 @@ class Batch(ABC):
         """Copies what `data` returned into a buffer, whose other elements become zeros."""
 
     @abstractmethod
-    def get(self, buffer: Native | None, width: int) -> Any:
-        """A value of this form with a buffer's values; None for zeros."""
+    def get(self, buffer: Native | None, width: int, *, takes: bool = False) -> Any:
+        """A value of this form with a buffer's values.
+
+        Args:
+            buffer: the buffer; None for zeros.
+            width: the entries of each step.
+            takes: whether the value may be the buffer itself.
+        """
 
     def _array(self, array: Any, shape: tuple[int | None, ...], name: str) -> Native:
         if isinstance(array, self.xp.ndarray) and array.shape == shape and array.dtype == _FLOAT32:
@@ -87,7 +93,7 @@ class Batch(ABC):
 class _Flat(Batch):
     """Sequences whose steps follow each other in one array [all steps, width]."""
 
-    def __init__(self, xp: Any, lengths: np.ndarray[Any, Any]) -> None:
+    def __init__(self, xp: Any, lengths: list[int]) -> None:
         super().__init__(xp, lengths)
         self._places: Native = None
 
@@ -95,9 +101,10 @@ class _Flat(Batch):
         """A buffer as rows, and the number of the row of each step of each sequence."""
         batch = buffer.shape[1]
         if self._places is None:
-            ends = np.cumsum(self.lengths)
-            within = np.arange(int(ends[-1])) - np.repeat(ends - self.lengths, self.lengths)
-            self._places = self.xp.asarray(within * batch + np.repeat(np.arange(len(self.lengths)), self.lengths))
+            lengths = np.array(self.lengths)
+            ends = np.cumsum(lengths)
+            within = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
+            self._places = self.xp.asarray(within * batch + np.repeat(np.arange(len(lengths)), lengths))
         return buffer.reshape(-1, buffer.shape[2]), self._places
 
     def put(self, data: Any, buffer: Native) -> None:
@@ -108,7 +115,7 @@ class _Flat(Batch):
 
     def _values(self, buffer: Native | None, width: int) -> Native:
         if buffer is None:
-            return self.xp.zeros((int(self.lengths.sum()), width), np.float32)
+            return self.xp.zeros((sum(self.lengths), width), np.float32)
         rows, places = self._rows(buffer)
         return rows.take(places, axis=0)
 
@@ -124,25 +131,25 @@ class _RaggedBatch(_Flat):
         self._check_lengths(_on_host(value.lengths, f"{name}.lengths"), len(value.data), name)
         return value.data if self.is_empty else self._array(value.data, (None, width), f"{name}.data")
 
-    def _check_lengths(self, lengths: np.ndarray[Any, Any], rows: int, name: str) -> None:
-        if not np.array_equal(lengths, self.lengths):
-            raise _error(Problem("array.shape", f"{name}.lengths", brief(lengths.tolist()), brief(self.lengths.tolist()), ("X has them",)))
-        if int(lengths.sum()) != rows:
-            why = (f"the sum of {name}.lengths is {int(lengths.sum())}",)
-            raise _error(Problem("array.shape", f"{name}.data", f"{rows} rows", f"{int(lengths.sum())} rows", why))
+    def _check_lengths(self, lengths: list[int], rows: int, name: str) -> None:
+        if lengths != self.lengths:
+            raise _error(Problem("array.shape", f"{name}.lengths", brief(lengths), brief(self.lengths), ("X has them",)))
+        if sum(lengths) != rows:
+            why = (f"the sum of {name}.lengths is {sum(lengths)}",)
+            raise _error(Problem("array.shape", f"{name}.data", f"{rows} rows", f"{sum(lengths)} rows", why))
 
-    def get(self, buffer: Native | None, width: int) -> Any:
+    def get(self, buffer: Native | None, width: int, *, takes: bool = False) -> Any:
         return Ragged(self._values(buffer, width), self._lengths)
 
 
 class _ListBatch(_Flat):
     def __init__(self, xp: Any, given: list[Any]) -> None:
         shapes: list[tuple[int, ...]] = [getattr(array, "shape", ()) for array in given]
-        self._counts = [shape[0] for shape in shapes if len(shape) == 2]
-        if len(self._counts) != len(shapes):
+        counts = [shape[0] for shape in shapes if len(shape) == 2]
+        if len(counts) != len(shapes):
             wrong = next(at for at, shape in enumerate(shapes) if len(shape) != 2)
             raise _error(Problem("field.form", f"X[{wrong}]", brief(given[wrong]), "an array [steps, width]"))
-        super().__init__(xp, np.array(self._counts, np.int64))
+        super().__init__(xp, counts)
 
     def data(self, value: Any, width: int, name: str) -> Any:
         if not isinstance(value, list | tuple) or len(value) != len(self.lengths):
@@ -150,20 +157,20 @@ class _ListBatch(_Flat):
         if self.is_empty:
             return None
         kind = self.xp.ndarray
-        for at, (array, steps) in enumerate(zip(value, self._counts, strict=True)):
+        for at, (array, steps) in enumerate(zip(value, self.lengths, strict=True)):
             if not isinstance(array, kind) or array.shape != (steps, width) or array.dtype != _FLOAT32:
                 self._array(array, (steps, width), f"{name}[{at}]")
         return value[0] if len(value) == 1 else self.xp.concatenate(value)
 
-    def get(self, buffer: Native | None, width: int) -> Any:
+    def get(self, buffer: Native | None, width: int, *, takes: bool = False) -> Any:
         values = self._values(buffer, width)
-        return [values[start:end] for start, end in pairwise(accumulate(self._counts, initial=0))]
+        return [values[start:end] for start, end in pairwise(accumulate(self.lengths, initial=0))]
 
 
 class _Square(Batch):
     """Sequences in one array [steps, batch, width], with zeros after their ends."""
 
-    def __init__(self, xp: Any, lengths: np.ndarray[Any, Any], shape: tuple[int, ...]) -> None:
+    def __init__(self, xp: Any, lengths: list[int], shape: tuple[int, ...]) -> None:
         super().__init__(xp, lengths)
         self._shape = shape[:2]
 
@@ -172,9 +179,9 @@ class _Square(Batch):
             buffer[...] = 0
         buffer[: self.steps, : len(self.lengths)] = data[: self.steps]
 
-    def _values(self, buffer: Native | None, width: int) -> Native:
+    def _values(self, buffer: Native | None, width: int, *, takes: bool) -> Native:
         if buffer is not None and buffer.shape[:2] == self._shape:
-            return buffer.copy()
+            return buffer if takes else buffer.copy()
         values = self.xp.zeros((*self._shape, width), np.float32)
         if buffer is not None:
             values[: self.steps] = buffer[: self.steps, : len(self.lengths)]
@@ -183,13 +190,13 @@ class _Square(Batch):
 
 class _ArrayBatch(_Square):
     def __init__(self, xp: Any, given: Native) -> None:
-        super().__init__(xp, np.full(given.shape[1], given.shape[0], np.int64), given.shape)
+        super().__init__(xp, [given.shape[0]] * given.shape[1], given.shape)
 
     def data(self, value: Any, width: int, name: str) -> Any:
         return self._array(value, (*self._shape, width), name)
 
-    def get(self, buffer: Native | None, width: int) -> Any:
-        return self._values(buffer, width)
+    def get(self, buffer: Native | None, width: int, *, takes: bool = False) -> Any:
+        return self._values(buffer, width, takes=takes)
 
 
 class _PaddedBatch(_Square):
@@ -197,34 +204,35 @@ class _PaddedBatch(_Square):
         lengths, shape = _on_host(given.lengths, "X.lengths"), given.data.shape
         if len(shape) != 3:
             raise _error(Problem("dims.support", "X.data", f"{len(shape)}-D {list(shape)}", "[steps, batch, width]"))
-        if len(lengths) != shape[1] or int(lengths.max(initial=0)) > shape[0]:
+        if len(lengths) != shape[1] or max(lengths, default=0) > shape[0]:
             why = (f"X.data has {shape[1]} sequences of {shape[0]} steps",)
-            raise _error(Problem("array.shape", "X.lengths", brief(lengths.tolist()), f"{shape[1]} integers from 0 to {shape[0]}", why))
-        counted = int(_on_host(given.size_at_t, "X.size_at_t").sum())
-        if counted != int(lengths.sum()):
+            raise _error(Problem("array.shape", "X.lengths", brief(lengths), f"{shape[1]} integers from 0 to {shape[0]}", why))
+        counted = sum(_on_host(given.size_at_t, "X.size_at_t"))
+        if counted != sum(lengths):
             found = f"sum {counted}"
-            raise _error(Problem("array.shape", "X.size_at_t", found, f"sum {int(lengths.sum())}", ("X.lengths have this sum",)))
+            raise _error(Problem("array.shape", "X.size_at_t", found, f"sum {sum(lengths)}", ("X.lengths have this sum",)))
         super().__init__(xp, lengths, shape)
         self._given = given
 
     def data(self, value: Any, width: int, name: str) -> Any:
         if not isinstance(value, Padded):
             raise _error(Problem("field.form", name, brief(value), "a Padded, as X is"))
-        lengths = self.lengths if value is self._given else _on_host(value.lengths, f"{name}.lengths")
-        if not np.array_equal(lengths, self.lengths):
-            raise _error(Problem("array.shape", f"{name}.lengths", brief(lengths.tolist()), brief(self.lengths.tolist()), ("X has them",)))
+        lengths = self.lengths if value.lengths is self._given.lengths else _on_host(value.lengths, f"{name}.lengths")
+        if lengths != self.lengths:
+            raise _error(Problem("array.shape", f"{name}.lengths", brief(lengths), brief(self.lengths), ("X has them",)))
         return self._array(value.data, (*self._shape, width), f"{name}.data")
 
-    def get(self, buffer: Native | None, width: int) -> Any:
+    def get(self, buffer: Native | None, width: int, *, takes: bool = False) -> Any:
         given = self._given
-        return Padded(self._values(buffer, width), given.size_at_t, given.lengths, given.indices)
+        return Padded(self._values(buffer, width, takes=takes), given.size_at_t, given.lengths, given.indices)
 
 
-def _on_host(lengths: Any, name: str) -> np.ndarray[Any, Any]:
+def _on_host(lengths: Any, name: str) -> list[int]:
     found = np.asarray(lengths.get() if hasattr(lengths, "get") else lengths)
-    if found.ndim != 1 or (found.size and (found.dtype.kind not in "iu" or int(found.min()) < 0)):
+    counts: list[int] = found.tolist() if found.ndim == 1 else []
+    if found.ndim != 1 or (counts and (found.dtype.kind not in "iu" or min(counts) < 0)):
         raise _error(Problem("array.type", name, f"{found.dtype} {list(found.shape)}", "integers of at least 0, one for each sequence"))
-    return found.astype(np.int64)
+    return counts
 
 
 def _error(problem: Problem) -> DescError:

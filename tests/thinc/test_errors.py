@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -99,6 +99,14 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("an odd width of the data", lambda: dt.GRU(bi=True).initialize(X, [np.zeros((4, 5), "f")]), "nO is 5, expected an even number"),
     ("dropout", lambda: dt.RNN(5, 3, dropout=1.5), "dropout is 1.5, expected a number from 0 to 1"),
     ("activation", lambda: dt.RNN(5, 3, activation="gelu"), "activation is 'gelu', expected 'tanh' or 'relu'"),
+    (
+        "torch.nn's names",
+        lambda: cast(Any, dt.LSTM)(input_size=3, hidden_size=6, num_layers=2, bidirectional=True, batch_first=True),
+        r"LSTM: 5 problems(.|\n)*input_size(.|\n)*nI(.|\n)*hidden_size(.|\n)*nO(.|\n)*depth(.|\n)*bi(.|\n)*\[steps, batch, width\]",
+    ),
+    ("a GRU's nonlinearity", lambda: cast(Any, dt.GRU)(6, 3, nonlinearity="relu"), "nonlinearity.*not an argument(.|\n)*only RNN"),
+    ("an RNN's", lambda: cast(Any, dt.RNN)(6, 3, nonlinearity="relu"), "nonlinearity.*not an argument(.|\n)*here it is activation"),
+    ("a misspelt name", lambda: cast(Any, dt.RNN)(6, 3, dropuot=0.1), "dropuot(.|\n)*dropout"),
     ("an encoder's width", lambda: dt.BiLSTMEncoder(5, 1, 0.0), "nO is 5, expected an even number"),
     ("nothing of PyTorch", lambda: dt.from_pytorch(lstm()), "model is 'lstm', expected with_padded"),
     ("no recurrent model", lambda: dt.to_pytorch(thinc.Linear(3, 3).initialize()), "model is 'linear', expected an initialized LSTM"),

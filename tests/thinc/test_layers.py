@@ -224,6 +224,28 @@ def test_backward_passes_may_come_in_any_order() -> None:
     np.testing.assert_array_equal(rows(first(one)), alone[0])
 
 
+@pytest.mark.parametrize("form", ["Padded", "array"])
+def test_outputs_outlive_their_pass_and_may_be_written_to(form: str) -> None:
+    """Those of a training pass lie in the layer's buffers, which later passes must not get before."""
+
+    def values(value: Any) -> Any:
+        return value.data if isinstance(value, Padded) else value
+
+    model = dt.LSTM(6, 3, depth=2).initialize()
+    given = forms()[form][0] if form == "Padded" else np.ones((4, 2, 3), np.float32)
+    y, backprop = model(given, True)
+    kept, upstream = values(y).copy(), model.predict(given)
+    expected = values(backprop(upstream)).copy()
+    y, backprop = model(given, True)
+    values(y)[...] = 7
+    np.testing.assert_array_equal(values(backprop(upstream)), expected)
+    y, _ = model(given, True)
+    for _ in range(3):
+        values(model(given, True)[0])[...] = 5
+        model.predict(given)
+    np.testing.assert_array_equal(values(y), kept)
+
+
 def test_configs_name_the_layers() -> None:
     config = thinc.Config().from_str('[model]\n@layers = "dmlpy.LSTM.v1"\nnO = 6\nnI = 3\nbi = true\ndepth = 2\n')
     model = thinc.registry.resolve(config)["model"]

@@ -136,6 +136,8 @@ def _prefetch_kernel(isa: Isa) -> Any:
             prefetch_to_write(gates + value * width + start)
         if p.memory_before != 0:
             prefetch_to_read(p.memory_before + (time * p.batch + sample) * width + start)
+        elif p.saved_values > 1:  # a GRU's step reads h
+            prefetch_to_read(p.hidden_before + (time * p.batch + sample) * width + start)
         if p.upstream != 0:
             prefetch_to_read(p.upstream + time * p.upstream_step + sample * p.upstream_row + start)
 
