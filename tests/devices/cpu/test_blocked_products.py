@@ -156,9 +156,9 @@ def test_rows_by_their_addresses(threads: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("groups", "panels", "wanted", "splits"),
-    [(171, 16, 1, (11, 1)), (171, 16, 12, (11, 2)), (3, 40, 1, (1, 3)), (2, 3, 100, (2, 3)), (40, 0, 12, (12, 1))],
+    ("groups", "panels", "threads", "splits"),
+    [(171, 16, 1, (11, 1)), (171, 16, 2, (11, 2)), (3, 40, 1, (1, 3)), (2, 3, 16, (2, 3)), (40, 0, 2, (12, 1)), (200, 8, 2, (14, 1))],
 )
-def test_tiles_have_about_as_many_groups_as_panels(groups: int, panels: int, wanted: int, splits: tuple[int, int]) -> None:
-    """No part is larger than the memory for it, and there are as many as wanted unless there is less work."""
-    assert blocked._split(groups, panels, wanted) == splits
+def test_tiles_have_about_as_many_groups_as_panels(groups: int, panels: int, threads: int, splits: tuple[int, int]) -> None:
+    """No part is larger than the memory for it, there are enough unless there is less work, and each thread gets as many."""
+    assert blocked._split(groups, panels, threads) == splits

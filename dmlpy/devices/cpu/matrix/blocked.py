@@ -137,18 +137,20 @@ def _product_addresses(transposed: bool) -> dict[str, int]:
     return {"product": PRODUCT.address(VECTORS, transposed, isa), "narrow_product": PRODUCT.address(1, transposed, isa)}
 
 
-def _split(groups: int, panels: int, wanted: int) -> tuple[int, int]:
-    """Splits the groups of rows and the panels into `wanted` tiles, or as many as possible: the number of parts of each.
+def _split(groups: int, panels: int, threads: int) -> tuple[int, int]:
+    """Splits the groups of rows and the panels into enough tiles for some threads, or as many as possible: the number of parts of each.
 
-    Tiles have about as many groups as panels: each copies its panels of B and its rows of A.
+    Tiles have about as many groups as panels: each copies its panels of B and its rows of A. Each thread gets as many of them.
     """
+    wanted = _TILES_PER_THREAD * threads if threads > 1 else 1
     row_splits, panel_splits = max(1, ceil(groups / BLOCK_GROUPS)), max(1, ceil(panels / BLOCK_PANELS))
     while row_splits * panel_splits < min(wanted, groups * max(1, panels)):
         if panels * row_splits > groups * panel_splits:
             panel_splits += 1
         else:
             row_splits += 1
-    return row_splits, panel_splits
+    even = next((count for count in range(row_splits, groups + 1) if count * panel_splits % threads == 0), row_splits)
+    return even, panel_splits
 
 
 class BlockedProduct:
@@ -191,7 +193,7 @@ class BlockedProduct:
         multiplications = rows * terms * max(columns, 1)
         used = max(1, min(threads, multiplications // _WORK_OF_A_THREAD))
         groups, panels = ceil(rows / isa.columns(VECTORS)), ceil(columns / (VECTORS * isa.lanes))
-        row_splits, panel_splits = _split(groups, panels, _TILES_PER_THREAD * used if used > 1 else 1)
+        row_splits, panel_splits = _split(groups, panels, used)
         tiles = row_splits * panel_splits
         values: dict[str, int] = {
             "tiles": tiles,
