@@ -202,6 +202,10 @@ def _place(node: Node, bounds: tuple[float, float], size: int, output: int, scal
 
 def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> Expression:
     active = [axis for axis in axes if axis.size != axis.output or not isclose(axis.slope, 1.0) or abs(axis.offset) > 1e-9]
+    if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
+        # By scales such as 1.1 sizes may stay: ONNX Runtime copies then, and its antialiased filters leave out such axes.
+        changed = [axis for axis in active if axis.size != axis.output]
+        active = changed if chosen.antialias or not changed else active
     sizes = [axis.output for axis in axes]
     if not active:
         return data
@@ -209,8 +213,9 @@ def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> E
     smaller = any(axis.is_smaller for axis in active)
     direct = chosen.mode != "cubic" and not chosen.exclude_outside and len(merged) <= 4 and data.data_type in FLOATS | BYTES
     if chosen.antialias and smaller:
-        # RESAMPLE3 stretches its filter by the scale of the coordinates, of which a single element has none.
-        has_scales = all(axis.slope for axis in active)
+        # RESAMPLE3 stretches its filter by the step of the coordinates, ONNX by the scale, which is another one for these.
+        has_scales = node.attribute("coordinate_transformation_mode") not in ("align_corners", "tf_crop_and_resize")
+        has_scales = has_scales and all(axis.slope for axis in active)
         direct = direct and has_scales and node.level >= FeatureLevel.FL_6_4 and chosen.mode == "linear"
     if chosen.mode == "nearest" and chosen.rounding not in _FLOORED:
         direct = direct and node.level >= FeatureLevel.FL_5_1  # older levels lack RESAMPLE2
