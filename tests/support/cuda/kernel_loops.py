@@ -180,11 +180,8 @@ def convolution_loops() -> Iterator[KernelLoop]:
 
 def attention_loops() -> Iterator[KernelLoop]:
     """Those of `attend_halves` and `attend_floats`."""
-    for (name, few, plain), sizes in SIZES.items():
-        if name not in ("float16", "float32"):
-            continue
-        data_type = np.dtype(name)
-        halves = data_type.itemsize == 2
+    for (item_bytes, few, plain), sizes in SIZES.items():
+        data_type, halves = np.dtype(f"f{item_bytes}"), item_bytes == 2
         for size in sizes:
             block = AttentionBlock.of(data_type, size, few=few, plain=plain)
             yield KernelLoop(
