@@ -59,12 +59,6 @@ def resized() -> None:
         mode="linear",
         coordinate_transformation_mode="align_corners",
     )
-    for scales in ((1.1, 1.05), (1.1, 1.3)):  # 5 and 10 elements stay, and in the second case only 5
-        own = [image, None, np.array([1, 1, *scales], F32)]
-        for mode in ("nearest", "linear", "cubic"):
-            node("Resize", own, known=[2], opset=19, mode=mode)
-        node("Resize", own, known=[2], opset=19, mode="linear", antialias=1)
-        node("Upsample", own[::2], known=[1], opset=9)
     corners = {"coordinate_transformation_mode": "align_corners", "antialias": 1}
     node("Resize", [image, None, None, np.array([1, 2, 3, 7])], known=[3], opset=19, mode="linear", **corners)
     region = np.array([0, 0, 0.1, 0.2, 1, 1, 0.8, 0.9], F32)

@@ -76,6 +76,7 @@ INTERPOLATED = np.stack([IMAGE[:, :, np.minimum(np.arange(16) // 2 + step, 7)] f
 INTERPOLATED = INTERPOLATED[..., 0] * (1 - np.arange(16) % 2 / 2)[:, None] + INTERPOLATED[..., 1] * (np.arange(16) % 2 / 2)[:, None]
 _LEFT, _RIGHT = INTERPOLATED[..., np.arange(21) // 3], INTERPOLATED[..., np.minimum(np.arange(21) // 3 + 1, 6)]
 INTERPOLATED = (_LEFT * (1 - np.arange(21) % 3 / 3) + _RIGHT * (np.arange(21) % 3 / 3)).astype(np.float32)
+SAME_SIZES = np.asarray([1, 1, 1.2, 1.1], np.float32)
 BOXES = np.asarray([[0.3, -2.5, 6.2, 4], [5, 5.5, 4, 9], [1, 1, 1.5, 1.2]], np.float32)
 STATISTICS = [*numbers(3, 3), np.abs(numbers(3))]
 
@@ -254,6 +255,8 @@ ROWS = [
     Row("Resize", [numbers(2, 3, 4, 5, 2)], {"mode": "linear"}, 13, [None, None, ints(3, 4, 2, 6, 3)]),
     Row("Resize", [IMAGE.astype(np.float16)], {"mode": "cubic"}, 13, [None, None, ints(2, 3, 5, 9)]),
     Row("Resize", [IMAGE], {"mode": "linear", "antialias": 1}, 18, [None, None, ints(2, 3, 3, 9)], ["RESAMPLE3"]),
+    # Scales that leave sizes as they are: PyTorch interpolates, too, where ONNX Runtime copies.
+    *[Row("Resize", [numbers(1, 1, 4, 5)], {"mode": mode}, 18, [None, SAME_SIZES]) for mode in ("nearest", "linear", "cubic")],
     Row(
         "Resize",
         [IMAGE],

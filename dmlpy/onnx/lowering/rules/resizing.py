@@ -202,10 +202,6 @@ def _place(node: Node, bounds: tuple[float, float], size: int, output: int, scal
 
 def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> Expression:
     active = [axis for axis in axes if axis.size != axis.output or not isclose(axis.slope, 1.0) or abs(axis.offset) > 1e-9]
-    if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
-        # By scales such as 1.1 sizes may stay: ONNX Runtime copies then, and its antialiased filters leave out such axes.
-        changed = [axis for axis in active if axis.size != axis.output]
-        active = changed if chosen.antialias or not changed else active
     sizes = [axis.output for axis in axes]
     if not active:
         return data
