@@ -150,8 +150,9 @@ def test_random_layouts(seed: int) -> None:
     [
         *({}, {"lengths": [1, 8, 4, 0, 15]}, {"lengths": [2, 2, 2, 1, 2]}, {"lengths": [0] * 5}),
         {"mask": np.arange(65).reshape(13, 5) % 3 > 0},
+        {"dtype": np.float16, "lengths": [1, 8, 4, 0, 15]},
     ],
-    ids=["full", "ragged", "short", "empty", "masked"],
+    ids=["full", "ragged", "short", "empty", "masked", "halves"],
 )
 @pytest.mark.parametrize(("cell", "variant"), CELLS_AND_VARIANTS)
 def test_blocks_and_threads(cell: str, variant: dict[str, Any], skips: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
