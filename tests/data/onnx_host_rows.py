@@ -29,6 +29,7 @@ def suppressed() -> None:
     scalars = np.array(3, I64), np.array(0.4, F32), np.array(0.5, F32)
     node("NonMaxSuppression", [boxes, scores, *scalars], domain="", opset=11)
     node("NonMaxSuppression", [boxes, scores, scalars[0], None, scalars[2]], domain="", opset=11)
+    node("Det", [corners[0].reshape(2, 4, 4).astype(np.float16)], domain="", opset=22)
 
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")

@@ -142,6 +142,8 @@ def quantized() -> None:
         halves = [image, scalar(0.25, F32), zeros[0], scalar(0.25, F32), zeros[1]]
         node("QLinearAveragePool", halves, kernel_shape=[2, 2], pads=[1, 1, 0, 0], count_include_pad=1)
         node("QLinearAveragePool", [image[:, :, 0], *halves[1:]], kernel_shape=[2], strides=[3], ceil_mode=1)
+        odd = [image, scalar(0.02, F32), zeros[0], scalar(0.02, F32), zeros[1]]  # the order of the sum decides over halves
+        node("QLinearAveragePool", odd, kernel_shape=[2, 2], pads=[1, 1, 1, 1])
     filters = whole("qnode w", -128, 128, 4, 3, 3, 3, dtype=I8)
     per_channel = [np.array([0.01, 0.02, 0.03, 0.04], F32), np.zeros(4, I8)]
     image = whole("qnode image", 0, 256, 2, 3, 5, 6, dtype=U8)

@@ -28,7 +28,7 @@ def test_weights_may_be_initializers(case: StoredNode) -> None:
 
 ON_HOST = {
     *("CropAndResize", "DecoderMaskedMultiHeadAttention", "DynamicQuantizeLSTM", "GatherBlockQuantized", "Inverse", "Unique"),
-    *("DynamicTimeWarping", "LinearAttention", "MurmurHash3", "NGramRepeatBlock", "Tokenizer"),
+    *("Det", "DynamicTimeWarping", "LinearAttention", "MurmurHash3", "NGramRepeatBlock", "Tokenizer"),
     *("NonMaxSuppression", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
 }
 """The operators that the host runs."""

@@ -1,6 +1,7 @@
 """Operators that ONNX's reference implementation computes otherwise than ONNX Runtime, as ONNX Runtime computes them.
 
-It rejects logarithms of integers, squares integers in their own type, and rejects conditions of Compress that are longer than the data.
+It rejects logarithms of integers and determinants of halves, squares integers in their own type, and rejects conditions of Compress that
+are longer than the data.
 """
 
 from __future__ import annotations
@@ -134,4 +135,12 @@ class ReduceLogSumExp(_IntegerReduction, ReduceLogSumExp_18):  # type: ignore[mi
     _function = staticmethod(_log_of_exponentials)
 
 
-REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (Cast, Compress, ReduceL2, ReduceLogSum, ReduceLogSumExp)
+class Det(OpRun):  # type: ignore[misc, unused-ignore]
+    """Determinants, of FLOAT16 in FLOAT32: NumPy's linear algebra has no halves."""
+
+    def _run(self, x: Array) -> tuple[Array]:
+        wide = x.astype(np.float32) if x.dtype == np.float16 else x
+        return (np.asarray(np.linalg.det(wide), x.dtype),)
+
+
+REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (Cast, Compress, Det, ReduceL2, ReduceLogSum, ReduceLogSumExp)

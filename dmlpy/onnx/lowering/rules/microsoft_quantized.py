@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,13 @@ from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
+    from dmlpy.onnx.nodes.windows import Windows
     from dmlpy.x.expressions import Expression
 
 _NIBBLE, _BYTE = 4, 8
 """Bits."""
+_MOST_ADDED = 64
+"""The most elements of a window that are added one by one."""
 _SIXTHS = (0.0, 1 / 192, 2 / 3, 1.0, 1 / 3, 1 / 2, 1 / 6, 1 / 4)
 _NUMBERS = (
     (*_SIXTHS, *(-number for number in _SIXTHS)),
@@ -95,16 +99,36 @@ def global_average_pool(node: Node) -> Expression:
 
 @lowers("QLinearAveragePool", domain=MICROSOFT)
 def average_pool(node: Node) -> Expression:
-    """ELEMENT_WISE_DEQUANTIZE_LINEAR, AVERAGE_POOLING, and a node for each step of the quantization.
+    """ELEMENT_WISE_DEQUANTIZE_LINEAR, sums, and a node for each step of the quantization; AVERAGE_POOLING of large windows.
 
     Windows that `ceil_mode` adds count what lies beyond the padding, as in ONNX Runtime.
     """
-    data = _channels_first(node, dequantized(node, 0))
+    data, counts = _channels_first(node, dequantized(node, 0)), bool(node.attribute("count_include_pad", 0))
     windows = compute_windows(node, data.sizes[2:], node.attribute("kernel_shape"))
-    members = window_members(fit_windows(node, windows))
-    means = x.average_pooling(windows.add_dimensions(data), **members, include_padding=bool(node.attribute("count_include_pad", 0)))
+    placed, fitted = windows.add_dimensions(data), fit_windows(node, windows)
+    if prod(fitted.lengths) > _MOST_ADDED:
+        means = x.average_pooling(placed, **window_members(fitted), include_padding=counts)
+    else:
+        node.reserve_steps(prod(fitted.lengths))
+        ones = x.fill_value_constant(value_data_type=placed.data_type, value=1, output_sizes=[1] * len(placed.sizes))
+        inside = counts or not any((*fitted.start, *fitted.end))
+        number = ones * prod(fitted.lengths) if inside else _sums(ones.broadcast(1, 1, *placed.sizes[2:]), fitted)
+        means = x.divide(_sums(placed, fitted), number)
     scale, zero = _parameters(node, 3, 4)
     return rounded(_channels_back(node, windows.remove_dimensions(means)) / scale + zero, node.data_type(0))
+
+
+def _sums(data: Expression, windows: Windows) -> Expression:
+    """The sum of the elements of each window, added one after the other as in ONNX Runtime: another order rounds some halves otherwise."""
+    if any((*windows.start, *windows.end)):
+        data = x.padding(data, start_padding=[0, 0, *windows.start], end_padding=[0, 0, *windows.end])
+    total: Expression | None = None
+    for first in product(*map(range, windows.lengths)):
+        spots = (slice(at, at + (axis.positions - 1) * axis.stride + 1, axis.stride) for at, axis in zip(first, windows.axes, strict=True))
+        part = data[(slice(None), slice(None), *spots)]
+        total = part if total is None else total + part
+    assert total is not None  # a window has an element
+    return total
 
 
 def _channels_first(node: Node, data: Expression) -> Expression:
