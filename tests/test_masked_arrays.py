@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from onnx import TensorProto, helper
 import dmlpy as dml
 import dmlpy.onnx
 from dmlpy import eager, keras, nn
+from dmlpy.description.arrays import refuse_mask
 from dmlpy.graphs import GraphBuilder
 
 MASKED = np.ma.masked_array(np.ones((2, 3), np.float32), mask=[[1, 0, 0], [0, 0, 0]])
@@ -48,3 +51,8 @@ CALLS: dict[str, Callable[[], Any]] = {
 def test_a_mask_is_not_lost(name: str) -> None:
     with pytest.raises(dml.DmlError, match=r"masked"):
         CALLS[name]()
+
+
+def test_an_array_is_read_while_another_thread_imports_the_module_of_masked_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy.ma", ModuleType("numpy.ma"))
+    refuse_mask(np.zeros(2))

@@ -103,8 +103,9 @@ def refuse_mask(array: Any) -> None:
     Raises:
         TypeError: the array is one.
     """
-    masked = sys.modules.get("numpy.ma")  # which NumPy imports when it is first named
-    if masked is not None and isinstance(array, masked.MaskedArray):
+    # NumPy imports the module when it is first named. While another thread does so, the class is missing, and no array is of it.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and isinstance(array, masked):
         raise TypeError(_MASKED)
 
 
