@@ -10,9 +10,8 @@ from dmlpy.messages import interrupts as _interrupts  # noqa: F401  (first: Ctrl
 import os as _os
 from typing import Any as _Any
 
-from lazy_loader import attach_stub as _attach_stub
-
 from dmlpy.messages.garbage import collections_paused as _collections_paused
+from dmlpy.messages.lazy_names import attach_names as _attach_names
 from dmlpy.version import __version__ as __version__
 
 with _collections_paused():
@@ -21,7 +20,7 @@ with _collections_paused():
     from dmlpy.devices import cuda as _cuda  # noqa: F401
     from dmlpy.devices import numpy as _numpy  # noqa: F401
 
-_attribute, __dir__, __all__ = _attach_stub(__name__, __file__)
+_attribute, __dir__, __all__ = _attach_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> _Any:

@@ -9,9 +9,11 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import lazy_loader
 import pytest
 
 import dmlpy as dml
+from dmlpy.messages.lazy_names import attach_names
 from dmlpy.operators import __all__ as operator_names
 from dmlpy.x import stubs
 
@@ -35,6 +37,12 @@ def test_type_checkers_know_what_is_exported(package: str) -> None:
     stub = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))
     (listed,) = (node.value for node in stub.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
     assert ast.literal_eval(listed) == sorted(module.__all__)
+
+
+@pytest.mark.parametrize("package", ["dmlpy", "dmlpy.operators", "dmlpy.onnx", "dmlpy.x"])
+def test_stubs_are_read_as_lazy_loader_reads_them(package: str) -> None:
+    file = str(import_module(package).__file__)
+    assert attach_names(package, file)[2] == lazy_loader.attach_stub(package, file)[2]
 
 
 def test_a_star_import_gives_every_name() -> None:

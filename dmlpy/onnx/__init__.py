@@ -11,12 +11,11 @@ Needs the packages onnx and ml_dtypes: `pip install 'dmlpy[onnx]'`.
 
 from typing import Any as _Any
 
-import lazy_loader as _lazy_loader
-
 from dmlpy.messages.garbage import collections_paused as _collections_paused
+from dmlpy.messages.lazy_names import attach_names as _attach_names
 from dmlpy.messages.packages import packages_of as _packages_of
 
-_attribute, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
+_attribute, __dir__, __all__ = _attach_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> _Any:

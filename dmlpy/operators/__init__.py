@@ -3,10 +3,9 @@
 `__init__.pyi` lists the names; `python -m dmlpy.x.stubs` writes it.
 """
 
-import lazy_loader
-
 from dmlpy.description.registry import OPERATORS
+from dmlpy.messages.lazy_names import attach_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_names(__name__, __file__)
 
 OPERATORS.announce(__name__, __all__)

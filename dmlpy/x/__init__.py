@@ -11,9 +11,9 @@
 
 from typing import Any as _Any
 
-import lazy_loader as _lazy_loader
+from dmlpy.messages.lazy_names import attach_names as _attach_names
 
-_attribute, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
+_attribute, __dir__, __all__ = _attach_names(__name__, __file__)
 
 
 def __getattr__(name: str) -> _Any:
