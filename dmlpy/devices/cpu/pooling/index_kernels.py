@@ -53,12 +53,17 @@ def _largest_of_window(stored: Storage, isa: Isa) -> Any:
         largest, number = _LOWEST, -1
         for tap_y in range(p.window_y):
             row = top + tap_y * p.dilation_y
-            if 0 <= row < p.height:
+            if 0 <= row < p.height and first < last:
+                of_row, step = source + row * p.input_row + left * p.input_element, p.dilation_x * p.input_element
+                numbers, tap_step = row * p.width + left, p.dilation_x
+                if number < 0:  # so that infinities and NaN have a number, too
+                    largest, number = one(of_row + first * step), numbers + first * tap_step
                 for tap_x in range(first, last):
-                    column = left + tap_x * p.dilation_x
-                    value = one(source + row * p.input_row + column * p.input_element)
-                    if value > largest or number < 0 or (value != value and largest == largest):
-                        largest, number = value, row * p.width + column
+                    value = one(of_row + tap_x * step)
+                    # Without a branch, which would depend on the values.
+                    is_larger = (value > largest) | ((value != value) & (largest == largest))
+                    largest = value if is_larger else largest
+                    number = numbers + tap_x * tap_step if is_larger else number
         return largest, number
 
     return find
