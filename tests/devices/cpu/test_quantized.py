@@ -20,6 +20,7 @@ from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.llvm import imported
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.quantized import convolution, depthwise_planes, linear, matrix
+from dmlpy.devices.cpu.quantized.byte_geometry import ByteGeometry
 from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa, Dot, byte_isa_of, host_byte_isa, permutes_bytes
 from dmlpy.devices.cpu.wide import WidePlan
 from tests.support.compiled_plans import run_on
@@ -228,10 +229,10 @@ def test_nothing_behind_the_planes_is_read(name: str) -> None:
     assert np.count_nonzero(blocks["output_tensor"].bytes == 9) >= blocks["output_tensor"].bytes.size - wanted.size
 
 
-def geometry_of(name: str, rng: np.random.Generator) -> convolution.ByteGeometry:
+def geometry_of(name: str, rng: np.random.Generator) -> ByteGeometry:
     desc, _ = convolution_of(name, ("uint8", "int8"), rng)
     assert isinstance(desc, dml.ConvolutionIntegerDesc)
-    return convolution.ByteGeometry.of(desc)
+    return ByteGeometry.of(desc)
 
 
 @pytest.mark.parametrize(

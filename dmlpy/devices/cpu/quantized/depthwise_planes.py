@@ -20,8 +20,8 @@ from dmlpy.devices.cpu.structs import FixedArray
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dmlpy.devices.cpu.quantized.byte_geometry import ByteGeometry
     from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
-    from dmlpy.devices.cpu.quantized.convolution import ByteGeometry
     from dmlpy.devices.cpu.structs import Parameters
 
 Array = np.ndarray[Any, np.dtype[Any]]
