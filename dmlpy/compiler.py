@@ -6,9 +6,9 @@ import copyreg
 import logging
 import pickle
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from dmlpy.debugging import PLANS
 from dmlpy.description.coercion import brief
@@ -199,7 +199,8 @@ def _compile_graph(
                 problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
         if problems:
             raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
-        program = loaded_program(assign_buffers(ir, device, compile_node, fuse=fuse), compile_node)
+        buffers = assign_buffers(ir, device, compile_node, fuse=fuse)
+        program = loaded_program(buffers, {index: compile_node(buffers.desc(index)) for index in buffers.order}, compile_node)
     return compile_program(program, device, level, flags, compile_node, fuse=fuse)
 
 
@@ -214,25 +215,30 @@ def _program_by_template(
 ) -> GraphProgram | None:
     """The program of a graph that is a copy of one with symbolic sizes; None if only the graph itself tells it.
 
-    Where a plan depends on the numbers, the places of values at least follow from the template.
+    Where the plan of a node, or that of the memory, depends on the numbers, the other nodes' plans follow from the template.
     """
     if graph.template is None or not device.plans_all_sizes:
         return None
-    from dmlpy.description.sized_copies import Kinds, example_of
-    from dmlpy.description.symbolic_sizes import NoTemplateError
+    from dmlpy.description.sized_copies import Kinds, example_of, is_copied
+    from dmlpy.description.symbolic_sizes import NoTemplateError, attempted
     from dmlpy.devices.graphs import BufferAssignment, GraphIR, assign_buffers, loaded_program
     from dmlpy.devices.plan import PlanPart
 
     def compile_anew(desc: OperatorDesc) -> CompiledOperator:
         return _compile_operator.__wrapped__(desc, device, level, flags).standing
 
+    examples: dict[int, tuple[OperatorDesc, CompiledOperator]] = {}
+    """Operators for the example's sizes, by the `id` of the symbolic desc, which is held."""
+
     def compile_example(desc: OperatorDesc) -> CompiledOperator:
-        if problems := only_errors(check(desc, level)):
-            raise CompileError(desc.c_name, problems, desc=desc)
-        try:
-            return _compile_operator(example_of(desc), device, level, flags).standing
-        except CompileError:
-            raise NoTemplateError from None  # whether the device runs other sizes is not known
+        if id(desc) not in examples:
+            if problems := only_errors(check(desc, level)):
+                raise CompileError(desc.c_name, problems, desc=desc)
+            try:
+                examples[id(desc)] = desc, _compile_operator(example_of(desc), device, level, flags).standing
+            except CompileError:
+                raise NoTemplateError from None  # whether the device runs other sizes is not known
+        return examples[id(desc)][1]
 
     def assign(part: Graph, is_symbolic: bool) -> BufferAssignment:
         ir, compiled = GraphIR.of(part), compile_example if is_symbolic else compile_node
@@ -243,18 +249,47 @@ def _program_by_template(
             compiled(buffers.desc(index))
         return buffers
 
-    def plan(part: Graph, is_symbolic: bool) -> GraphProgram:
-        return loaded_program(assign(part, is_symbolic), compile_anew)
+    def program_of(part: Graph, is_symbolic: bool) -> GraphProgram:
+        if len(part.nodes) > _MOST_WHOLE:
+            raise NoTemplateError
+        buffers = assign(part, is_symbolic)
+        return loaded_program(buffers, {index: compile_anew(buffers.desc(index)) for index in buffers.order}, compile_anew)
+
+    def operators_of(part: Graph, is_symbolic: bool) -> _Operators:
+        buffers = assign(part, is_symbolic)
+        if not is_symbolic:
+            return buffers, {index: compile_anew(buffers.desc(index)) for index in buffers.order}
+        tried = ((index, attempted(partial(compile_anew, buffers.desc(index)))) for index in buffers.order)
+        return buffers, {index: operator for index, operator in tried if operator is not None and is_copied(operator, kinds)}
 
     copy, symbolic = graph.template
-    key, kinds = (id(symbolic), device, level, flags, fuse), Kinds((Device,), (PlanPart,), (BufferAssignment,))
-    program: GraphProgram | None = copy.derive((*key, device.planning_key()), symbolic, plan, kinds)
+    key, kinds = (id(symbolic), device, level, flags, fuse, device.planning_key()), Kinds((Device,), (PlanPart,), (BufferAssignment,))
+    program: GraphProgram | None = copy.derive(("program", *key), symbolic, program_of, kinds)
     if program is not None:
         for operator in program.operators:
             _log_plan(operator)
         return program
-    buffers: BufferAssignment | None = copy.derive(key, symbolic, assign, kinds)
-    return None if buffers is None else loaded_program(buffers, compile_node)
+    found: _Operators | None = copy.derive(("operators", *key), symbolic, operators_of, kinds, is_right=_are_right)
+    if found is None:
+        return None
+    buffers, planned = found
+    operators = {index: planned.get(index) or compile_node(buffers.desc(index)) for index in buffers.order}
+    program = loaded_program(buffers, operators, compile_node, copy.noted(("order", *key)))
+    copy.note(("order", *key), program)
+    return program
+
+
+_MOST_WHOLE = 24
+"""The most nodes of a graph whose order and memory are planned with symbolic sizes: for many values arrays of numbers are faster."""
+
+_Operators: TypeAlias = "tuple[BufferAssignment, dict[int, CompiledOperator]]"
+"""The places of a graph's values, and the operators of some nodes."""
+
+
+def _are_right(found: _Operators, expected: _Operators) -> bool:
+    from dmlpy.description.sized_copies import is_alike
+
+    return is_alike(found[0], expected[0]) and all(is_alike(operator, expected[1][index]) for index, operator in found[1].items())
 
 
 # pickles

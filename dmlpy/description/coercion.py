@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, cast, overload
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PlainValidator
 
 from dmlpy.description.enums import DataType, DmlEnum
 from dmlpy.description.symbolic_sizes import SymbolicSize
@@ -141,6 +141,8 @@ def _as_scalar(value: Any) -> int | float:
 
 
 def _as_float(value: Any) -> float:
+    if type(value) is SymbolicSize:
+        return cast("float", value * 1.0 if isinstance(value, int) else value)
     if isinstance(value, str) and value.strip().lower() in ("inf", "-inf", "nan"):
         value = float(value)
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
@@ -159,12 +161,13 @@ def _as_bool(value: Any) -> bool:
     raise ValueError("True or False")
 
 
-def read_by(read: Reader, *, optional: bool = False) -> BeforeValidator:
+def read_by(read: Reader, *, optional: bool = False, is_whole: bool = False) -> BeforeValidator | PlainValidator:
     """Reads a member's value with a reader. Any exception from a caller's object means that it cannot be read.
 
     Args:
         read: gives the member's form; raises ValueError or DescError.
         optional: whether None stays None.
+        is_whole: whether pydantic, which would read the number of a symbolic one, has nothing to do any more.
     """
 
     def reader(value: Any) -> Any:
@@ -177,7 +180,7 @@ def read_by(read: Reader, *, optional: bool = False) -> BeforeValidator:
         except Exception as error:
             raise unreadable(error) from None
 
-    return BeforeValidator(reader)
+    return PlainValidator(reader) if is_whole else BeforeValidator(reader)
 
 
 def unreadable(error: Exception) -> ValueError:
@@ -247,15 +250,15 @@ else:
             return Annotated[kind, read_by(kind.parse)]
 
     SpelledType = Spelled[DataType]
-    Uint = Annotated[int, read_by(as_uint)]
-    OptionalUint = Annotated[int | None, read_by(as_uint, optional=True)]
-    Uints = Annotated[tuple[int, ...], read_by(_as_uints)]
-    OptionalUints = Annotated[tuple[int, ...] | None, read_by(_as_uints, optional=True)]
-    Int = Annotated[int, read_by(as_uint), SIGNED]
-    Ints = Annotated[tuple[int, ...], read_by(_as_uints), SIGNED]
-    Float = Annotated[float, read_by(_as_float)]
-    Floats = Annotated[tuple[float, ...], read_by(_as_floats)]
-    Scalar = Annotated[int | float, read_by(_as_scalar)]
+    Uint = Annotated[int, read_by(as_uint, is_whole=True)]
+    OptionalUint = Annotated[int | None, read_by(as_uint, optional=True, is_whole=True)]
+    Uints = Annotated[tuple[int, ...], read_by(_as_uints, is_whole=True)]
+    OptionalUints = Annotated[tuple[int, ...] | None, read_by(_as_uints, optional=True, is_whole=True)]
+    Int = Annotated[int, read_by(as_uint, is_whole=True), SIGNED]
+    Ints = Annotated[tuple[int, ...], read_by(_as_uints, is_whole=True), SIGNED]
+    Float = Annotated[float, read_by(_as_float, is_whole=True)]
+    Floats = Annotated[tuple[float, ...], read_by(_as_floats, is_whole=True)]
+    Scalar = Annotated[int | float, read_by(_as_scalar, is_whole=True)]
     Bool = Annotated[bool, read_by(_as_bool)]
 
 

@@ -71,7 +71,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_float(value: Any) -> bool:
-    return type(value) is float and value == value  # structs share one object for NaN
+    return (type(value) is float and value == value) or (type(value) is SymbolicSize and isinstance(value, float))  # one object for NaN
 
 
 _SCALARS: dict[Any, Test] = {

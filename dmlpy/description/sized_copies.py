@@ -61,6 +61,15 @@ def example_of(item: Any) -> Any:
     return _found(step, values, copier.copy(values, []))
 
 
+def is_copied(item: Any, kinds: Kinds) -> bool:
+    """Whether an object with symbolic sizes can be copied."""
+    try:
+        _Copier(kinds).add(item)
+    except NoTemplateError:
+        return False
+    return True
+
+
 class SizedTemplate:
     """An object that was made with symbolic sizes.
 
@@ -68,6 +77,9 @@ class SizedTemplate:
         record: the record of the sizes.
         item: the object.
         shared: further kinds of objects that hold no sizes.
+
+    Attributes:
+        notes: what was made for some copy of the object, by the keys of its makers.
 
     Raises:
         NoTemplateError: the object depends on the numbers, or holds others of unknown kinds.
@@ -80,6 +92,7 @@ class SizedTemplate:
         self._formulas = _formulas(record)
         self._formulas.select(self._copier.places)
         self._derived: dict[Hashable, _Derived | None] = {}
+        self.notes: dict[Hashable, Any] = {}
         self._lock = forks.lock()
         """Held while the record grows: what other threads compare meanwhile belongs to another stage."""
 
@@ -183,7 +196,23 @@ class SizedCopy:
         """The copy of the whole object."""
         return self.part(self._template._item)
 
-    def derive(self, key: Hashable, source: Any, compute: Derivation, kinds: Kinds = _NO_KINDS) -> Any:
+    def note(self, key: Hashable, item: Any) -> None:
+        """Notes what was made for a first copy, which may help to make it for others: what belongs to the key already stays."""
+        self._template.notes.setdefault(key, item)
+
+    def noted(self, key: Hashable) -> Any:
+        """What was noted for a key; None if nothing was."""
+        return self._template.notes.get(key)
+
+    def derive(
+        self,
+        key: Hashable,
+        source: Any,
+        compute: Derivation,
+        kinds: Kinds = _NO_KINDS,
+        *,
+        is_right: Callable[[Any, Any], bool] | None = None,
+    ) -> Any:
         """What a function makes of the copy of a part; None if only the function itself can tell.
 
         Args:
@@ -191,6 +220,8 @@ class SizedCopy:
             source: the part of the template's object, which the function is applied to once for all sizes.
             compute: the function, of a part and whether its sizes are symbolic.
             kinds: classes of objects in its result.
+            is_right: whether the first argument, which follows from the template, agrees with what the function makes of numbers; None asks
+                whether both are alike.
         """
         derived = self._template.derived(key, source, lambda part: compute(part, True), kinds)
         values = None if derived is None else self._numbers_of(key, derived)
@@ -198,7 +229,7 @@ class SizedCopy:
             return None
         found = derived.item if derived.step is None else _found(derived.step, values, derived.copier.copy(values, self._made))
         if not derived.is_tested(values):
-            if not is_alike(found, compute(self.part(source), False)):
+            if not (is_right or is_alike)(found, compute(self.part(source), False)):
                 self._template.forget(key)
                 return None
             derived.compared.append(values)
@@ -269,8 +300,10 @@ class _Copier:
         if kind is slice:
             members = {"start": item.start, "stop": item.stop, "step": item.step}
             return self._add_parts(members, lambda parts: slice(*parts.values()))
-        if kind is FunctionType and item.__closure__ is None and item.__defaults__ is None:
-            return None
+        if kind is FunctionType:
+            held = *(cell.cell_contents for cell in item.__closure__ or ()), *(item.__defaults__ or ())
+            if all(self.add(each) is None for each in held):
+                return None
         if kind is dict:
             return self._add_parts(item, lambda parts: parts)
         if isinstance(item, Struct):

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 import operator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+T = TypeVar("T")
 
 _Operation = tuple[Any, int, int]
 """A function of two values, by their places in the record."""
@@ -26,6 +28,9 @@ _Line = tuple[Any, int, int]
 
 _NEVER_EQUAL = (str, bytes, tuple, list, dict)
 """Kinds of objects that no integer is compared with."""
+
+_READING_NUMBERS = (*_NEVER_EQUAL, np.ndarray, np.generic, complex)
+"""Kinds of objects whose arithmetic needs numbers; others may know symbolic sizes."""
 
 _RECORD: ContextVar[SizeRecord | None] = ContextVar("size record", default=None)
 
@@ -162,6 +167,21 @@ class Formulas:
         return values
 
 
+def attempted(function: Callable[[], T]) -> T | None:
+    """What a function gives in the active record; None, and as if nothing had happened, if it raises or needs the value of a size."""
+    record = _RECORD.get()
+    assert record is not None, "something is attempted with symbolic sizes"
+    outcomes, was_fixed = dict(record._outcomes), record.is_fixed
+    record.is_fixed = False
+    with suppress(Exception):  # of code that does not take symbolic sizes
+        found = function()
+        if not record.is_fixed:
+            record.is_fixed = was_fixed
+            return found
+    record._outcomes, record.is_fixed = outcomes, was_fixed
+    return None
+
+
 def are_symbolic() -> bool:
     """Whether sizes may be symbolic here."""
     return _RECORD.get() is not None
@@ -203,7 +223,7 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Any:
     def compute(own: SymbolicSize, other: Any) -> Any:
         place = _place_of(own.record, other)
         if place is None:
-            return function(own.fix(), other)
+            return function(own.fix(), other) if isinstance(other, _READING_NUMBERS) else NotImplemented
         return SymbolicSize(own.record, own.record.place_of(function, own.place, place))
 
     return compute
@@ -239,8 +259,19 @@ def _place_of(record: SizeRecord, number: Any) -> int | None:
     return record.constant(int(number)) if isinstance(number, int | np.integer) else None
 
 
-def _rounding(function: Callable[[Any], int]) -> Any:
-    def apply(value: Any, _: Any) -> int:
+def applied(function: Callable[[Any], float], size: Any) -> Any:
+    """The value of a function of a size: computed again for each size where that is symbolic."""
+    return _applying(function)(size) if is_symbolic(size) else function(size)
+
+
+def is_close(one: float, other: float, *, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
+    """`math.isclose` of finite numbers, which may be symbolic."""
+    difference = abs(one - other)
+    return bool(difference <= rel_tol * abs(one) or difference <= rel_tol * abs(other) or difference <= abs_tol)
+
+
+def _applying(function: Callable[[Any], float]) -> Any:
+    def apply(value: Any, _: Any) -> float:
         return function(value)
 
     return lambda own: SymbolicSize(own.record, own.record.place_of(apply, own.place, own.place))
@@ -339,14 +370,13 @@ class SymbolicSize:
 
     __index__, __int__ = _fixed(operator.index), _fixed(int)
     __float__ = _fixed(float)
-    __abs__ = _fixed(abs)
     __and__ = __rand__ = _fixed(operator.and_)
     __or__ = __ror__ = _fixed(operator.or_)
     __xor__ = __rxor__ = _fixed(operator.xor)
     __invert__ = _fixed(operator.invert)
     __pow__ = _fixed(operator.pow)
     __lshift__, __rshift__ = _fixed(operator.lshift), _fixed(operator.rshift)
-    __floor__, __ceil__ = _rounding(math.floor), _rounding(math.ceil)
+    __floor__, __ceil__, __abs__ = _applying(math.floor), _applying(math.ceil), _applying(abs)
     __round__ = _fixed(round)
     __trunc__ = _fixed(int)
     bit_length = _fixed(int.bit_length)

@@ -427,7 +427,7 @@ def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) 
         parts = [(f"{attribute.name}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, tuple) else []
     least, most = (-(2**31), 2**31 - 1) if attribute.signed else (0, MAX_UINT32)
     for path, item in parts or [(attribute.name, value)]:
-        if isinstance(item, float) and math.isfinite(item) and abs(item) >= FLOAT32_OVERFLOW and attribute.name not in desc.scalars:
+        if isinstance(item, float) and FLOAT32_OVERFLOW <= abs(item) < math.inf and attribute.name not in desc.scalars:
             yield Problem("attribute.range", path, repr(item), "a number that a 32-bit float holds")
         # Operators that only dmlpy has use integers of other widths, which their rules limit.
         number = isinstance(item, int) and not isinstance(item, bool | DmlEnum) and attribute.name not in desc.scalars
@@ -446,7 +446,7 @@ def holds(data_type: DataType, value: float) -> bool:
     name = str(data_type)
     if "FLOAT" in name:
         limit = {"FLOAT16": 65520.0, "BFLOAT16": _BFLOAT16_OVERFLOW, "FLOAT32": FLOAT32_OVERFLOW}.get(name, math.inf)
-        return (isinstance(value, float) and not math.isfinite(value)) or abs(value) < limit
+        return not abs(value) < math.inf or abs(value) < limit
     if not data_type.bits or (isinstance(value, float) and not value.is_integer()):
         return False
     half = 1 << (data_type.bits - 1)

@@ -19,7 +19,7 @@ from dmlpy.devices.graphs.normalization_fusion import fuse_normalizations
 from dmlpy.devices.graphs.program import GraphProgram, program_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
@@ -56,14 +56,21 @@ def assign_buffers(
     return BufferAssignment(ir, compile_node)
 
 
-def loaded_program(buffers: BufferAssignment, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> GraphProgram:
+def loaded_program(
+    buffers: BufferAssignment,
+    operators: Mapping[int, CompiledOperator],
+    compile_node: Callable[[OperatorDesc], CompiledOperator],
+    like: GraphProgram | None = None,
+) -> GraphProgram:
     """The program of a graph whose values have places, with the kernels of its nodes loaded.
 
     Args:
         buffers: the places.
+        operators: the nodes that run, compiled for the layouts of the places.
         compile_node: plans a desc for the device, level and flags.
+        like: a program of the same graph for other sizes, whose order is taken.
     """
-    program = program_of(buffers, compile_node)
+    program = program_of(buffers, operators, compile_node, like)
     program.prepare()
     return program
 
@@ -91,6 +98,8 @@ def compile_program(
 
     def traced() -> CompiledGraph:
         buffers = assign_buffers(GraphIR.of(graph).with_all_outputs(), device, compile_node, fuse=False)
-        return compile_program(loaded_program(buffers, compile_node), device, feature_level, flags, compile_node, fuse=False)
+        operators = {index: compile_node(buffers.desc(index)) for index in buffers.order}
+        every = loaded_program(buffers, operators, compile_node)
+        return compile_program(every, device, feature_level, flags, compile_node, fuse=False)
 
     return CompiledGraph(graph, program, device, feature_level, flags, fuse=fuse, traced=traced)

@@ -177,8 +177,13 @@ class _GroupBuilder:
 
     def _is_well_read(self, inputs: Mapping[Use, tuple[Source, tuple[int, ...]]]) -> bool:
         """Whether the group reads no more tensors than allowed, and at most one that is transposed against the result."""
-        if len(inputs) > MAX_INPUTS and len(set(inputs.values())) > MAX_INPUTS:
-            return False
+        if len(inputs) > MAX_INPUTS:
+            distinct: list[tuple[Source, tuple[int, ...]]] = []  # symbolic sizes have no hash
+            for read in inputs.values():
+                if read not in distinct:
+                    distinct.append(read)
+            if len(distinct) > MAX_INPUTS:
+                return False
         return len({source for source, strides in inputs.values() if any(strides[axis] > 1 for axis in self._fastest)}) <= 1
 
     @cached_property
@@ -205,7 +210,7 @@ class _GroupBuilder:
         """All members as one operator."""
         nodes = self._nodes()
         sizes = self._result.sizes
-        inputs: list[tuple[Source, TensorDesc]] = []  # symbolic sizes have no hash
+        inputs: list[tuple[Source, TensorDesc]] = []  # no set, as above
         numbers: dict[Use | int, int] = {}
         for node in self.members:
             for use, _ in self._reads(node):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import accumulate
@@ -49,11 +49,13 @@ class MemoryPlan:
         items: the items.
         offsets: where each item begins, in bytes; multiples of `ALIGNMENT`.
         method: the method that chose the places.
+        placed: the order in which it placed the items; empty if it was that of execution by itself.
     """
 
     items: tuple[Item, ...]
     offsets: tuple[int, ...]
     method: str
+    placed: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     @cached_property
     def size(self) -> int:
@@ -93,7 +95,7 @@ Neighbours = Sequence[Sequence[int] | np.ndarray[Any, np.dtype[np.int64]]]
 """For each item the numbers of those that are needed at the same time."""
 
 
-def plan_memory(items: Iterable[Item]) -> MemoryPlan:
+def plan_memory(items: Iterable[Item], like: MemoryPlan | None = None) -> MemoryPlan:
     """Chooses places by several greedy methods and takes the smallest block; of equals the first.
 
     Each method goes through the items in another order, and puts each into the smallest gap that holds it, between the items that are
@@ -101,6 +103,11 @@ def plan_memory(items: Iterable[Item]) -> MemoryPlan:
     as an allocator that knows when they are freed; "by duration" suits graphs in which large items live briefly next to small ones that
     live long. A plan above the lower bound is improved by attempts in which the item with the highest end is placed earlier. If too many
     items are needed at once to compare them all, they are placed in order of execution only.
+
+    Args:
+        items: the items.
+        like: a plan of items of other sizes. If they are needed at the same steps as these, these are placed in its order: no other is
+            tried.
     """
     given = tuple(items)
     if len(given) < 2:
@@ -108,6 +115,8 @@ def plan_memory(items: Iterable[Item]) -> MemoryPlan:
     beside = _neighbours(given)
     if beside is None:
         return MemoryPlan(given, _places_in_order(given), _IN_ORDER)
+    if like is not None and like.placed and _steps(like.items) == _steps(given):
+        return MemoryPlan(given, _places(given, like.placed, beside), like.method, like.placed)
     numbers = range(len(given))
     orders = {
         "by size": sorted(numbers, key=lambda at: (-given[at].size, given[at].first)),
@@ -116,7 +125,7 @@ def plan_memory(items: Iterable[Item]) -> MemoryPlan:
     }
     plans = {}
     for method, order in orders.items():
-        plans[method] = MemoryPlan(given, _places(given, order, beside), method)
+        plans[method] = MemoryPlan(given, _places(given, order, beside), method, tuple(order))
         if plans[method].size == plans[method].lower_bound:
             return plans[method]
     improved = [_improve(plan, orders[method], beside, _MOST_PLACEMENTS // len(plans)) for method, plan in plans.items()]
@@ -136,11 +145,17 @@ def _improve(plan: MemoryPlan, order: Sequence[int], beside: Neighbours, placeme
         if tuple(current) in tried:
             break
         tried.add(tuple(current))
-        plan = MemoryPlan(items, _places(items, current, beside), f"{best.method.removesuffix(', improved')}, improved")
+        method = f"{best.method.removesuffix(', improved')}, improved"
+        plan = MemoryPlan(items, _places(items, current, beside), method, tuple(current))
         best = min(best, plan, key=lambda some: some.size)
         if best.size == best.lower_bound:
             break
     return best
+
+
+def _steps(items: Sequence[Item]) -> list[tuple[int, int]]:
+    """The first and last step that needs each item."""
+    return [(item.first, item.last) for item in items]
 
 
 def _by_first_use(items: Sequence[Item]) -> list[int]:

@@ -151,13 +151,20 @@ class GraphProgram:
         return tuple(source for source in dict.fromkeys(packed) if self.ir.constant(source) is not None and source not in raw)
 
 
-def program_of(buffers: BufferAssignment, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> GraphProgram:
-    """Compiles the nodes of a graph as the layout has them, and plans the memory.
+def program_of(
+    buffers: BufferAssignment,
+    operators: Mapping[int, CompiledOperator],
+    compile_node: Callable[[OperatorDesc], CompiledOperator],
+    like: GraphProgram | None = None,
+) -> GraphProgram:
+    """Plans the memory of a graph whose nodes are compiled as the layout has them.
 
-    The nodes run in the order of the graph, or in another one that needs less memory.
+    The nodes run in the order of the graph, or in another one that needs less memory; like those of a program of the same graph for other
+    sizes, if there is one: both searches take longer than all else.
     """
     direct, copies = _outputs(buffers.ir, compile_node)
-    operators = {index: compile_node(buffers.desc(index)) for index in buffers.order}
+    if like is not None and operators.keys() == {step.node for step in like.steps}:
+        return _in_order(buffers.in_order(tuple(step.node for step in like.steps)), operators, direct, copies, like.plan)
     given = _in_order(buffers.in_order(buffers.order), operators, direct, copies)
     order = _lighter_order(given, buffers) if given.plan.size and not _is_chain(given) else buffers.order
     if order == buffers.order:
@@ -224,9 +231,13 @@ def _writers(buffers: BufferAssignment) -> dict[int | None, frozenset[int]]:
 
 
 def _in_order(
-    buffers: BufferAssignment, operators: Mapping[int, CompiledOperator], direct: Mapping[Source, str], copies: tuple[Copy, ...]
+    buffers: BufferAssignment,
+    operators: Mapping[int, CompiledOperator],
+    direct: Mapping[Source, str],
+    copies: tuple[Copy, ...],
+    like: MemoryPlan | None = None,
 ) -> GraphProgram:
-    """The program of nodes in the layout's order."""
+    """The program of nodes in the layout's order; `like` is as `plan_memory` has it."""
     ir = buffers.ir
     steps: list[NodeStep] = []
     persistent = 0
@@ -241,7 +252,7 @@ def _in_order(
         if source in read:
             owned[source] = persistent
             persistent += aligned(tensor.size_in_bytes)
-    plan, offsets, scratch = _memory(ir, buffers, steps, copies, direct)
+    plan, offsets, scratch = _memory(ir, buffers, steps, copies, direct, like)
     promised = [tensor.guaranteed_base_offset_alignment for step in steps for tensor in step.operator.desc.tensors().values()]
     alignment = max(promised, default=1) or 1
     views, in_place = tuple(buffers.views), tuple(buffers.in_place)
@@ -290,7 +301,12 @@ def _step(buffers: BufferAssignment, index: int, operator: CompiledOperator, per
 
 
 def _memory(
-    ir: GraphIR, buffers: BufferAssignment, steps: list[NodeStep], copies: tuple[Copy, ...], direct: Mapping[Source, str]
+    ir: GraphIR,
+    buffers: BufferAssignment,
+    steps: list[NodeStep],
+    copies: tuple[Copy, ...],
+    direct: Mapping[Source, str],
+    like: MemoryPlan | None,
 ) -> tuple[MemoryPlan, dict[Source, int], dict[int, int]]:
     """The plan, and where each value and the scratch of each step begins."""
     used: dict[Source, list[int]] = {}
@@ -304,6 +320,6 @@ def _memory(
     items = [Item(ir.value_label(root), max(1, buffers.extent(root)), min(found), max(found)) for root, found in used.items()]
     scratch = [at for at, step in enumerate(steps) if step.temporary]
     items += [Item(f"scratch of {node_name(ir.graph, steps[at].node)}", steps[at].temporary, at, at) for at in scratch]
-    plan = plan_memory(items)
+    plan = plan_memory(items, like)
     values = dict(zip(used, plan.offsets, strict=False))
     return plan, values, dict(zip(scratch, plan.offsets[len(used) :], strict=True))

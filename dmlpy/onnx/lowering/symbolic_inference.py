@@ -128,6 +128,11 @@ def _product(node: Node) -> Sequence[tuple[int, ...] | None]:
     return [] if outer is None else [(*outer, *(first[-2:-1] if len(first) > 1 else ()), *(second[-1:] if len(second) > 1 else ()))]
 
 
+@_formula("GridSample")
+def _sample(node: Node) -> Sequence[tuple[int, ...] | None]:
+    return [(*node.sizes(0)[:2], *node.sizes(1)[1:-1])]
+
+
 @_formula("Einsum")
 def _einsum(node: Node) -> Sequence[tuple[int, ...] | None]:
     """Of equations that name their result, without an ellipsis."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from math import isclose
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.description.symbolic_sizes import example_size, is_symbolic
+from dmlpy.description.symbolic_sizes import applied, example_size, is_close, is_symbolic
 
 if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
@@ -56,8 +55,8 @@ def _scaled(size: int, scale: float) -> tuple[int, float]:
         more, less = float(np.float32(scale)).as_integer_ratio()
         if more * less < _EXACT and size * (more * less) < _EXACT:
             return size * more // less, scale
-    output = int(np.float32(scale) * np.float32(size))
-    return output, output / size if isclose(output / size, scale, rel_tol=2**-23) else scale
+    output = applied(lambda number: int(np.float32(scale) * np.float32(number)), size)
+    return output, output / size if is_close(output / size, scale, rel_tol=2**-23) else scale
 
 
 def _ratio(output: int, size: int) -> float | None:

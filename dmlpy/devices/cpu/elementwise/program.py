@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from enum import IntEnum, auto
-from math import inf, isnan
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.attachments import name_of
@@ -286,7 +286,7 @@ def _identity(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
 
 def _limits(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     """A NaN limit is no limit; in CLIP the upper limit wins, in CLIP1 the lower one."""
-    low, high = (other if isnan(limit) else limit for limit, other in ((desc.min, -inf), (getattr(desc, "max", inf), inf)))
+    low, high = (other if limit != limit else limit for limit, other in ((desc.min, -inf), (getattr(desc, "max", inf), inf)))
     if name_of(type(desc)) == f"{_ELEMENTWISE}.ranges:ElementWiseClip1Desc":
         high = max(low, high)
     return program.add(Code.CLIP, _scaled(desc, program, reads[_X]), a=low, b=high)

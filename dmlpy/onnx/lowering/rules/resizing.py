@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import isclose, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from dmlpy import x
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.support import BYTES
-from dmlpy.description.symbolic_sizes import NoTemplateError, example_size, is_symbolic
+from dmlpy.description.symbolic_sizes import NoTemplateError, example_size, is_close, is_symbolic
 from dmlpy.onnx.loading.elements import FLOATS
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.nodes.resizing import resized
@@ -201,7 +201,7 @@ def _place(node: Node, bounds: tuple[float, float], size: int, output: int, scal
 
 
 def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> Expression:
-    active = [axis for axis in axes if axis.size != axis.output or not isclose(axis.slope, 1.0) or abs(axis.offset) > 1e-9]
+    active = [axis for axis in axes if axis.size != axis.output or not is_close(axis.slope, 1.0) or abs(axis.offset) > 1e-9]
     sizes = [axis.output for axis in axes]
     if not active:
         return data
@@ -266,7 +266,7 @@ def _resample(data: Expression, axes: list[Axis], chosen: Filter, smaller: bool)
 
 def _offsets(axis: Axis) -> tuple[float, float]:
     """The pixel offsets of input and output that place an axis: halves where these are meant, so that no rounding moves them."""
-    if axis.slope and isclose(axis.offset, 0.5 * axis.slope - 0.5, abs_tol=1e-12):
+    if axis.slope and is_close(axis.offset, 0.5 * axis.slope - 0.5, abs_tol=1e-12):
         return 0.5, -0.5
     return -axis.offset, 0.0
 

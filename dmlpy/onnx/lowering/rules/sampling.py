@@ -126,7 +126,7 @@ def _inside(place: Expression, size: int, padding: str, align: bool) -> Expressi
         return x.clip(place, min=0.0, max=size - 1.0)
     if padding == "zeros":
         return place
-    first, length = (0.0, size - 1.0) if align else (-0.5, float(size))
+    first, length = (0.0, size - 1.0) if align else (-0.5, size * 1.0)
     if not length:
         return x.clip(place, min=0.0, max=0.0)
     folded = x.modulus_floor(x.abs(place - first), number(place, 2 * length))
