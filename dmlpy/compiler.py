@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from dmlpy.debugging import PLANS
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
-from dmlpy.devices.owned_inputs import with_owned_inputs
 from dmlpy.devices.pickling import Refused, version_refused, written_by
 from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
@@ -153,7 +152,11 @@ def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel | 
     plan = None if uncomputed else device.plan(desc, flags)
     if plan is None:
         raise CompileError(desc.c_name, [_not_built(desc, device, uncomputed)], HResult.E_NOTIMPL, desc)
-    operator = CompiledOperator(desc, device, level, flags, with_owned_inputs(plan, desc, device))
+    if owned := tuple(place for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML):
+        from dmlpy.devices.owned_inputs import OwningPlan
+
+        plan = OwningPlan(plan, owned, desc, device)
+    operator = CompiledOperator(desc, device, level, flags, plan)
     _log_plan(operator)
     return operator
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.description.enums import TensorFlags
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 
 if TYPE_CHECKING:
@@ -67,14 +66,3 @@ class OwningPlan(Plan):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         kept = {} if persistent is None else self._layout.pointers(persistent)
         return self._plan.bind({**tensors, **kept}, temporary, None)
-
-
-def owned_inputs(desc: OperatorDesc) -> tuple[str, ...]:
-    """The inputs that the desc flags as owned, in the struct's order."""
-    return tuple(place for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML)
-
-
-def with_owned_inputs(plan: Plan, desc: OperatorDesc, device: Device) -> Plan:
-    """The plan of a checked desc that copies the flagged inputs at initialization."""
-    names = owned_inputs(desc)
-    return OwningPlan(plan, names, desc, device) if names else plan

@@ -9,7 +9,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.numpy.plans import plan_of
-from dmlpy.devices.owned_inputs import with_owned_inputs
+from dmlpy.devices.owned_inputs import OwningPlan
 
 Array = np.ndarray[Any, Any]
 
@@ -83,8 +83,7 @@ def test_what_takes_inputs_is_captured_as_its_work_is(capturable: bool) -> None:
     work = plan_of(desc)
     assert work is not None
     work.capturable = capturable
-    plan = with_owned_inputs(work, desc, dml.device("numpy"))
-    assert plan is not work
+    plan = OwningPlan(work, ("scale_tensor",), desc, dml.device("numpy"))
     assert plan.capturable == capturable
 
 
