@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.description.bfloat16_numbers import numpy_type
+from dmlpy.description.bfloat16_numbers import holds_bfloat16, numpy_type
 
 _BFLOAT = 4
 """kDLBfloat of dlpack.h."""
@@ -94,3 +94,10 @@ def bfloat16_array(array: Any) -> np.ndarray[Any, Any]:
     start = (tensor.data or 0) + tensor.byte_offset
     interface = {"version": 3, "shape": sizes, "strides": strides, "typestr": "<u2", "data": (start, read_only)}
     return np.asarray(_Held(capsule, interface)).view(numpy_type())
+
+
+def tensor_of(torch: Any, array: Any) -> Any:
+    """An array as a tensor of PyTorch, without a copy. NumPy does not pass on elements of BFLOAT16, but integers of their size."""
+    if holds_bfloat16(array):
+        return torch.from_dlpack(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_dlpack(array)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.bfloat16_numbers import holds_bfloat16
+from dmlpy.description.dlpack import tensor_of
 from dmlpy.devices.binding import strided
 from dmlpy.devices.reserve import Reserve
 
@@ -116,7 +116,7 @@ class _BoundCall:
             value = found.get(field.name)
             results += value if field.listed and value is not None else [value]
         if torch is not None and is_torch:
-            results = [result if result is None or isinstance(result, Reserve) else _tensor_of(torch, result) for result in results]
+            results = [result if result is None or isinstance(result, Reserve) else tensor_of(torch, result) for result in results]
         return self._wrap(results)
 
     def _value(self, operand: Operand, value: Any) -> Any:
@@ -132,10 +132,3 @@ class _BoundCall:
         if not hasattr(library, "broadcast_to"):  # an array that is known by its interface only
             library, value = np, np.asarray(value)
         return library.broadcast_to(value, operand.taken.sizes)
-
-
-def _tensor_of(torch: Any, array: Any) -> Any:
-    """An array as a tensor of PyTorch, without a copy. NumPy does not pass on elements of BFLOAT16, but integers of their size."""
-    if holds_bfloat16(array):
-        return torch.from_dlpack(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_dlpack(array)

@@ -135,7 +135,8 @@ def _keras_arguments(layer: Any) -> tuple[dict[str, Any], list[Problem]]:
         if config.get(option, value) != value
     ]
     if layer.compute_dtype != "float32":
-        problems.append(Problem("type.support", "dtype", layer.compute_dtype, "float32"))
+        remedy = "build the layer with dtype='float32', and set the same weights"
+        problems.append(Problem("type.support", "dtype", layer.compute_dtype, "float32", remedy=remedy))
     shape = layer.get_build_config()["input_shape"]
     arguments: dict[str, Any] = {name: config[name] for name in _SAME if name in config}
     arguments |= {

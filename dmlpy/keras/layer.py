@@ -345,7 +345,10 @@ def unknown_argument(name: str, kind: type[Layer]) -> Problem:
     known = sorted(names - {"self", "kwargs", "activations", "unknown"})
     former = _LATER_NAMES.get(name)
     remedy = f"Keras 1 calls it {former}" if former in known else did_you_mean(name, known)
-    return Problem("field.unknown", name, "not an argument of this layer", f"one of {', '.join(known)}", remedy=remedy)
+    why: tuple[str, ...] = ()
+    if name == "dtype":
+        why, remedy = ("layers compute in float32",), "dmlpy.nn and dmlpy.torch have recurrent layers of float16 and bfloat16"
+    return Problem("field.unknown", name, "not an argument of this layer", f"one of {', '.join(known)}", why, remedy)
 
 
 def _is_bound(kind: type[Layer], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dmlpy.description.array_problems import value_problems
 from dmlpy.description.arrays import dlpack_device
+from dmlpy.description.bfloat16_numbers import holds_bfloat16
 from dmlpy.description.coercion import brief
+from dmlpy.description.dlpack import bfloat16_array, tensor_of
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.messages.problems import DescError, Problem
@@ -23,7 +26,8 @@ Array = Any
 Native = Any
 """An array of NumPy, or of CuPy for a GPU."""
 
-FLOATS = (np.dtype(np.float32), np.dtype(np.float16))
+FLOATS = frozenset({"float32", "float16", "bfloat16"})
+"""The names of the types of elements. CuPy has no bfloat16."""
 _OPTIONAL = frozenset(("b", "h0", "c0", "mean", "variance"))
 """The arguments that may be None."""
 _CPU, _CUDA = 1, 2
@@ -122,6 +126,8 @@ def _home(array: Any, place: tuple[int, int], device: Device | str | None) -> Ho
 def _wrapping(array: Any, xp: Any) -> Callable[[Native], Array]:
     if isinstance(array, xp.ndarray):
         return lambda found: found
+    if holds_bfloat16(array) and (torch := sys.modules.get("torch")) is not None and isinstance(array, torch.Tensor):
+        return partial(tensor_of, torch)
     own = getattr(array, "__array_namespace__", None)
     library = own() if callable(own) else sys.modules.get(type(array).__module__.partition(".")[0])
     importer = getattr(library, "from_dlpack", None)
@@ -129,7 +135,9 @@ def _wrapping(array: Any, xp: Any) -> Callable[[Native], Array]:
 
 
 def _native(array: Any, xp: Any) -> Native:
-    return array if isinstance(array, xp.ndarray) else xp.from_dlpack(array)
+    if isinstance(array, xp.ndarray):
+        return array
+    return bfloat16_array(array) if xp is np and holds_bfloat16(array) else xp.from_dlpack(array)
 
 
 def _unshared(name: str, array: Any, error: Exception) -> Problem:
@@ -141,10 +149,10 @@ def _unshared(name: str, array: Any, error: Exception) -> Problem:
 
 
 def _type_problems(name: str, array: Native, first: str, dtype: Any) -> list[Problem]:
-    if array.dtype not in FLOATS:
+    if array.dtype.name not in FLOATS:
         remedy = f"convert it: {name}.astype(numpy.float32)" if array.dtype.kind == "f" and isinstance(array, np.ndarray) else None
-        return [Problem("type.support", name, str(array.dtype), "float32 or float16", remedy=remedy)]
-    if array.dtype != dtype and dtype in FLOATS:
+        return [Problem("type.support", name, str(array.dtype), "float32, float16 or bfloat16", remedy=remedy)]
+    if array.dtype != dtype and dtype.name in FLOATS:
         return [Problem("type.equal", name, str(array.dtype), str(dtype), (f"{first} is {dtype}",))]
     return []
 

@@ -382,7 +382,7 @@ def lease(home: Home, layer: Layer, sizes: Sizes, dtype: Any, *, ragged: bool, t
         home: the device with its array library.
         layer: the layer.
         sizes: T, B, I and H, all at least 1.
-        dtype: float32 or float16.
+        dtype: float32, float16 or bfloat16.
         ragged: whether the call has sequence lengths.
         trains: whether the gradient may follow.
     """

@@ -55,7 +55,7 @@ def batch_norm(
     """Normalizes each channel: y = scale * (x - mean) / sqrt(variance + epsilon) + bias.
 
     Args:
-        x: [N, C, ...], two to eight dimensions, float32 or float16, like all arrays.
+        x: [N, C, ...], two to eight dimensions, float32, float16 or bfloat16, like all arrays.
         scale: [C].
         bias: [C].
         mean: [C], with `variance`; None for both: those of the batch.

@@ -78,7 +78,7 @@ def lstm(
     """Runs a long short-term memory layer.
 
     Args:
-        x: the input of every step, [T, B, I], float32 or float16, like all arrays.
+        x: the input of every step, [T, B, I], float32, float16 or bfloat16, like all arrays.
         w: the matrices that multiply x, [4 H, I]; with both directions [2, 4 H, I], the forward one first, likewise below.
         r: the matrices that multiply h, [4 H, H].
         b: the biases, [4 H], or [8 H] for those added to the products of w, then of r. None: zeros.
@@ -159,7 +159,7 @@ def gru(
     """Runs a layer of gated recurrent units.
 
     Args:
-        x: the input of every step, [T, B, I], float32 or float16, like all arrays.
+        x: the input of every step, [T, B, I], float32, float16 or bfloat16, like all arrays.
         w: the matrices that multiply x, [3 H, I]; with both directions [2, 3 H, I], the forward one first, likewise below.
         r: the matrices that multiply h, [3 H, H].
         b: the biases, [3 H], or [6 H] for those added to the products of w, then of r. None: zeros.
@@ -232,7 +232,7 @@ def rnn(
     """Runs a simple recurrent layer: h[t] = activation(x[t] w^T + h[t-1] r^T + b).
 
     Args:
-        x: the input of every step, [T, B, I], float32 or float16, like all arrays.
+        x: the input of every step, [T, B, I], float32, float16 or bfloat16, like all arrays.
         w: the matrix that multiplies x, [H, I]; with both directions [2, H, I], the forward one first, likewise below.
         r: the matrix that multiplies h, [H, H].
         b: the bias, [H], or [2 H] for two that are added. None: zeros.

@@ -43,7 +43,7 @@ def cudnn_rnn(
     Within torch.autocast the tensors are converted as `Mixed` describes.
 
     Args:
-        input: x, [T, B, I], float32 or float16; any strides.
+        input: x, [T, B, I], float32, float16 or bfloat16; any strides.
         input_h: h of every layer and direction before the first step, [L D, B, S].
         input_c: the same for c, [L D, B, H]; None unless rnn_mode is lstm.
         params: all matrices and biases, [ParamsLayout.size], in the layout of `dmlpy.operators.recurrent.params`.
@@ -117,7 +117,7 @@ def type_problems(params: Any, tensors: Mapping[str, Any], owner: str = "params"
 
 def _type_problem(name: str, dtype: torch.dtype) -> Problem:
     remedy = f"convert it: {name}.to(torch.float32)" if dtype.is_floating_point else None
-    return Problem("type.support", name, str(dtype), "torch.float32 or torch.float16", remedy=remedy)
+    return Problem("type.support", name, str(dtype), "torch.float32, torch.float16 or torch.bfloat16", remedy=remedy)
 
 
 def is_sharded(tensor: Any) -> bool:
@@ -153,12 +153,11 @@ class Mixed(NamedTuple):
         if not isinstance(params, torch.Tensor) or params.device.type not in KINDS or not torch.is_autocast_enabled(params.device.type):
             return None
         result = torch.get_autocast_dtype(params.device.type)
-        return cls(result if result in FLOATS else torch.float32, result)
+        return cls(result if result is torch.float16 else torch.float32, result)
 
     def converted(self, tensor: Any) -> Any:
         """Converts a tensor to the network's type. As everywhere within torch.autocast, float64 is unchanged."""
-        types = (*FLOATS, torch.bfloat16)
-        return tensor.to(self.computed) if isinstance(tensor, torch.Tensor) and tensor.dtype in types else tensor
+        return tensor.to(self.computed) if isinstance(tensor, torch.Tensor) and tensor.dtype in FLOATS else tensor
 
 
 def run(

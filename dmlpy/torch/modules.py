@@ -105,7 +105,9 @@ class RNNBase(nn.Module):
             yield Problem("dropout_range", "dropout", brief(self.dropout), "a number of at least 0, below 1")
         if dtype not in FLOATS:
             why = "sums and states are kept in 32 bits"
-            yield Problem("type.support", "dtype", str(dtype), "torch.float32 or torch.float16", (why,), "pass dtype=torch.float32")
+            yield Problem(
+                "type.support", "dtype", str(dtype), "torch.float32, torch.float16 or torch.bfloat16", (why,), "pass dtype=torch.float32"
+            )
 
     def _refuse(self, problems: Iterable[Problem]) -> None:
         if found := list(problems):

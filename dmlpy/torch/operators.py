@@ -23,7 +23,7 @@ from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3De
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-FLOATS = (torch.float32, torch.float16)
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 KINDS = {"cpu": "cpu", "cuda": "cuda"}
 """The device that runs tensors, by their device's type."""
 DIFFERENTIABLE = ("input", "input_h", "input_c", "params")
@@ -32,6 +32,7 @@ RESULTS = ("output", "output_h", "output_c")
 _DATA_TYPES = {
     torch.float32: DataType.FLOAT32,
     torch.float16: DataType.FLOAT16,
+    torch.bfloat16: DataType.BFLOAT16,
     torch.int32: DataType.INT32,
     torch.uint64: DataType.UINT64,
 }

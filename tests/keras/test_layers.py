@@ -446,6 +446,7 @@ def test_errors(make: Callable[[], Any], expected: list[tuple[str, str]]) -> Non
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [
+        ({"dtype": "mixed_bfloat16"}, "dmlpy.nn and dmlpy.torch have recurrent layers of float16 and bfloat16"),
         ({"recurrent_activation": "tanh"}, "Keras 1 calls it inner_activation"),
         ({"retrun_sequences": True}, "did you mean return_sequences?"),
         ({"activation": "relus"}, "did you mean relu?"),

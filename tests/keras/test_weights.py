@@ -228,6 +228,7 @@ def test_from_keras_preserves_options() -> None:
         ("gru", {"activation": "silu", "kernel_constraint": {"class_name": "NonNeg"}}, {}, ["kernel_constraint", "activation"]),
         ("gru", {"recurrent_regularizer": {"class_name": "OrthogonalRegularizer", "config": {}}}, {}, ["recurrent_regularizer"]),
         ("gru", {}, {"compute_dtype": "float16"}, ["dtype"]),
+        ("gru", {}, {"compute_dtype": "bfloat16"}, ["dtype"]),  # of the policy mixed_bfloat16, too
         ("gru", {}, {"built": False}, [""]),
         ("gru", {"time_major": False}, {}, [""]),
         ("bidirectional_gru_ave", {}, {"merge_mode": None}, ["merge_mode"]),

@@ -14,6 +14,7 @@ from dmlpy import nn
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
 from dmlpy.nn import arrays as nn_arrays
 from tests.conftest import cuda_on_cpu
+from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.fake_cupy import FakeCuPy
 from tests.support.recurrent_runs import USUAL
 from tests.support.tolerance import assert_close
@@ -158,6 +159,23 @@ def test_values_and_gradients(cell: Cell, direction: str, order: str, lengths: A
 )
 def test_options(cell: Cell, options: Any, case: Any) -> None:
     check(Case(cell, "bidirectional", **case), "cudnn", device="numpy", **options)
+
+
+def test_bfloat16() -> None:
+    """Arrays of NumPy's form of it, and PyTorch's tensors; gradients too."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(6)
+    x, w, r = (rng.standard_normal(sizes).astype(BFLOAT16) for sizes in ((5, 3, 4), (18, 4), (18, 6)))
+    (expected, last), backward = nn.gru_vjp(*(array.astype(np.float64).astype(np.float32) for array in (x, w, r)), lengths=[5, 2, 3])
+    (y, h), own_backward = nn.gru_vjp(x, w, r, lengths=[5, 2, 3])
+    tensors = [torch.from_numpy(array.view(np.int16)).view(torch.bfloat16) for array in (x, w, r)]
+    assert torch.equal(nn.gru(*tensors, lengths=[5, 2, 3]).y, torch.from_numpy(y.view(np.int16)).view(torch.bfloat16))
+    upstream = rng.standard_normal(y.shape).astype(BFLOAT16)
+    found, wide = own_backward(upstream), backward(upstream.astype(np.float32))
+    pairs = [(y, expected), (h, last), *((getattr(found, name), getattr(wide, name)) for name in ("x", "w", "r"))]
+    for narrow, reference in pairs:
+        assert narrow.dtype == BFLOAT16
+        assert_close(narrow, reference.astype(np.float64), BFLOAT16)
 
 
 def test_float16() -> None:

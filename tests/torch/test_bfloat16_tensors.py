@@ -11,9 +11,13 @@ from onnx import TensorProto, helper
 import dmlpy as dml
 from dmlpy import eager, onnx
 from dmlpy.description import dlpack
+from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.onnx_models import model
+from tests.support.tolerance import assert_close
 
 torch: Any = pytest.importorskip("torch")
+
+from dmlpy import torch as dt  # noqa: E402
 
 
 class Tensor:
@@ -52,6 +56,27 @@ def test_calls_and_models_take_tensors() -> None:
     types = {"x": TensorProto.BFLOAT16, "y": TensorProto.BFLOAT16}
     compiled = onnx.load(model(nodes, {"x": [3, 8]}, ["y"], opset=16, types=types)).compile("numpy")
     assert compiled(x=given)["y"].astype("float32").tolist() == given.relu().tolist()
+
+
+@pytest.mark.parametrize("kind", ["LSTM", pytest.param("GRU", marks=pytest.mark.slow)])
+def test_modules_and_their_gradients(kind: str) -> None:
+    torch.manual_seed(3)
+    module = getattr(dt, kind)(4, 6, 2, bidirectional=True, dtype=torch.bfloat16)
+    wide = getattr(torch.nn, kind)(4, 6, 2, bidirectional=True, dtype=torch.float64)
+    wide.load_state_dict({name: value.double() for name, value in module.state_dict().items()})
+    given = torch.randn(5, 3, 4).bfloat16()
+    results: list[tuple[Any, ...]] = []
+    for each, x in ((module, given), (wide, given.double())):
+        x.requires_grad_()
+        output, _ = each(x)
+        (output.double() * torch.arange(output.numel()).reshape(output.shape) / 100).sum().backward()
+        results.append((output.detach(), x.grad))
+    named = module.views(module.params.grad)
+    results[0] += tuple(named[name] for name in ("weight_ih_l0", "weight_hh_l1_reverse"))
+    results[1] += (wide.weight_ih_l0.grad, wide.weight_hh_l1_reverse.grad)
+    for found, expected in zip(*results, strict=True):
+        assert found.dtype is torch.bfloat16
+        assert_close(found.float().numpy(), expected.numpy(), BFLOAT16)
 
 
 class Capsule:
