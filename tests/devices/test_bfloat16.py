@@ -17,7 +17,9 @@ from dmlpy import eager, x
 from dmlpy.description import bfloat16, bfloat16_numbers
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.validation.checking import lowest_level
+from tests.conftest import cuda_on_cpu
 from tests.support.bfloat16_cases import BFLOAT16, ON_COPIES, OTHERS, USUAL, Array, inputs_of, samples, tensor
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.plan_kernels import T4
@@ -33,6 +35,9 @@ FAMILIES = tuple(dict.fromkeys(kind.family() for kind in OPERATORS.values() if n
 
 def numbers(*sizes: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal(sizes).astype(BFLOAT16)
+
+
+SIGMOID, TANH = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
 
 
 def on_host(device: dml.Device, value: Any) -> Array:
@@ -69,6 +74,18 @@ def test_a_gpu_whose_tensor_cores_lack_it_multiplies_copies() -> None:
     plans = {name: str(dml.compile(USUAL[name], older).plan) for name in ("product", "convolution", "attention", "softmax")}
     assert [name for name, plan in plans.items() if "rounded once to bfloat16" in plan] == ["product", "convolution"]
     assert "attend<machine::bfloat16, " in plans["attention"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_strategies_of_recurrent_layers_on_cuda(strategy: str) -> None:
+    """A layer whose recurrent matrix tensor cores take in several passes."""
+    sizes = {"input": (1, 12, 17, 32), "weight": (1, 1, 256, 32), "recurrence": (1, 1, 256, 64), "bias": (1, 1, 1, 512)}
+    tensors = {f"{name}_tensor": tensor(*own) for name, own in sizes.items()}
+    desc = dml.LSTMDesc(**tensors, activation_descs=[SIGMOID, TANH, TANH], direction="BACKWARD").with_outputs()
+    device = cuda_on_cpu(strategy=strategy)
+    assert "machine::bfloat16" in str(dml.compile(desc, device).plan)
+    check_results(device, desc)
 
 
 @pytest.mark.slow
@@ -160,7 +177,6 @@ def test_strides_and_gaps(every_device: dml.Device, name: str) -> None:
     assert_close(found, expected, BFLOAT16)
 
 
-SIGMOID, TANH = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
 CELLS: dict[str, tuple[Any, int, list[dml.ActivationDesc]]] = {
     "LSTM": (dml.LSTMTrainingDesc, 4, [SIGMOID, TANH, TANH]),
     "GRU": (partial(dml.GRUTrainingDesc, linear_before_reset=True), 3, [SIGMOID, TANH]),
