@@ -21,6 +21,7 @@ from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.pooling.planes import Reduction, planes_kernel
+from tests.support.cuda.kernel_loops import AXES, GROUPS, POSITIONS, ROUNDS, VECTORS
 from tests.support.cuda.machine_code import code
 from tests.support.cuda.plan_kernels import H100, RecordingLibrary
 from tests.support.cuda.sass import Loop
@@ -36,15 +37,6 @@ LEAST = 0.9
 
 ISSUED = 4 * 32
 """Instructions of threads that a multiprocessor issues in a cycle."""
-
-PACKS = Statement(
-    "common/element_engine.cuh", "for (long long number = first_element(); number < parameters.vectors; number += element_stride())"
-)
-AXES = Statement("common/axes.cuh", "for (int axis = axes.count - 1; axis > 0; --axis)")
-GROUPS = Statement("activation/groups.cu", "for (long long first = static_cast<long long>(blockIdx.x) * thread_groups;")
-ROUNDS = Statement("activation/groups.cu", "for (int half = thread_group_size / 2; half > 0; half /= 2)")
-
-POSITIONS = Statement("pooling/planes.cu", "for (unsigned number = static_cast<unsigned>(first_element()); number < parameters.count;")
 
 
 @dataclass(frozen=True)
@@ -89,7 +81,7 @@ def elements(kind: type[Any], inputs: int = 1, **attributes: Any) -> Row:
         (found,) = library.kernels
         return found
 
-    return Row(kind.short_name(), kernel, PACKS, 16 * (inputs + 1), {AXES: 0})
+    return Row(kind.short_name(), kernel, VECTORS, 16 * (inputs + 1), {AXES: 0})
 
 
 def groups(function: str, width: int) -> Row:

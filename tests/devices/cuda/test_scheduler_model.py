@@ -23,7 +23,6 @@ LOAD, USE = one("LDG.E.128", raises=0), one("FADD", waits=0)
 PRODUCT = one("HMMA.16816.F32")
 COPY, CLOSE, WAIT = one("LDGSTS.E.BYPASS.128"), one("LDGDEPBAR"), one("DEPBAR.LE", operands="SB0, 0x1")
 MEET = one("BAR.SYNC.DEFER_BLOCKING")
-LOAD_UNIT = 16  # cycles of a load of 16 bytes a thread
 CACHED, FROM_L2 = 32, 16 * 32 * 4 / 21  # cycles of the scheduler's share of either cache
 OF_PRODUCT = 4096 * 4 / (0.63 * 4096)
 
@@ -39,7 +38,7 @@ ROWS = {
     "products fill the tensor cores": (HOPPER, [PRODUCT] * 20, 2, 1, 40 * OF_PRODUCT, "tensor cores"),
     "a load that is waited for": (HOPPER, [LOAD, USE, *[MULTIPLY_ADD] * 100], 1, 1, CACHED + LOAD_CYCLES + 101, "waits"),
     "a load that is waited for late": (HOPPER, [LOAD, *[MULTIPLY_ADD] * 600, USE], 1, 1, 602, "issue"),
-    "many loads wait for the cache": (HOPPER, [LOAD] * 40, 1, 1, 40 * LOAD_UNIT, "cache"),
+    "many loads wait for the cache": (HOPPER, [LOAD] * 40, 1, 1, 40 * CACHED, "cache"),
     "a copy has two turns to arrive": (HOPPER, [WAIT, COPY, CLOSE, *[MULTIPLY_ADD] * 600], 1, 1, 603, "issue"),
     "but not less": (HOPPER, [WAIT, COPY, CLOSE, *[MULTIPLY_ADD] * 20], 1, 1, (FROM_L2 + LOAD_CYCLES + 1) / 2, "waits"),
     "warps of a block meet": (HOPPER, [MEET, *[MULTIPLY_ADD] * 40], 2, 2, 82 + BARRIER - 1, "issue"),

@@ -24,7 +24,7 @@ from dmlpy.devices.cuda.tile_products import TILE_THREADS
 from tests.support.cuda.nvrtc import compile_instance
 from tests.support.cuda.sass import Block, Code, Instruction, Loop, SassError, code_of, disassemble
 from tests.support.cuda.sass_paths import UsualWays
-from tests.support.cuda.scheduler_model import LANES, SCHEDULERS, Scheduler, flops_of, turn_of
+from tests.support.cuda.scheduler_model import LANES, SCHEDULERS, Scheduler, Turn, flops_of, turn_of
 from tests.support.cuda.statements import Statement
 
 # convolution: a piece of terms
@@ -63,11 +63,22 @@ def times_of_floats(size: int) -> dict[Statement, int]:
     return {PIECES_OF_KEYS: size // 32, PIECES_OF_VALUES: 2, QUADS: 4, KEYS_OF_PIECE: 4, SINGLE_FLOATS: 0}
 
 
+# operators that only move elements, or compute each by itself: a vector, a group of entries, two windows
+
+VECTORS = Statement(
+    "common/element_engine.cuh", "for (long long number = first_element(); number < parameters.vectors; number += element_stride())"
+)
+AXES = Statement("common/axes.cuh", "for (int axis = axes.count - 1; axis > 0; --axis)")
+GROUPS = Statement("activation/groups.cu", "for (long long first = static_cast<long long>(blockIdx.x) * thread_groups;")
+ROUNDS = Statement("activation/groups.cu", "for (int half = thread_group_size / 2; half > 0; half /= 2)")
+POSITIONS = Statement("pooling/planes.cu", "for (unsigned number = static_cast<unsigned>(first_element()); number < parameters.count;")
+
 SHARED_BYTES = {75: 64 << 10, 80: 164 << 10, 86: 100 << 10, 90: 228 << 10, 100: 228 << 10, 120: 100 << 10}
 """The shared memory of a multiprocessor, by compute capability."""
 MOST_THREADS = {75: 1024, 86: 1536, 120: 1536}
 """The threads that a multiprocessor holds, if not 2048."""
 REGISTERS = 65536
+MOST_BLOCKS = 32
 SYSTEM_BYTES = 1024
 """Of a block's shared memory, for the system: none before 8.0."""
 
@@ -104,6 +115,13 @@ class KernelLoop:
 
     def cycles(self, limits: Limits) -> dict[str, list[float]]:
         """The cycles of a turn on a device, by way and number of resident blocks."""
+        return {way: [turn.cycles for turn in turns] for way, (_, turns) in self.executed(limits).items()}
+
+    def executed(self, limits: Limits, *, full: bool = False) -> dict[str, tuple[int, list[Turn]]]:
+        """The instructions of a turn and what it costs on a device, by way and number of resident blocks.
+
+        With `full` the cost with as many blocks as a multiprocessor holds stands for fewer, too.
+        """
         capability = limits.compute_capability
         compiled = compile_instance(sources.read(self.kernel.file), self.kernel.entry, capability, lines=True)
         code, gpu = code_of(disassemble(compiled.image), compiled.symbol), GpuModel.of(limits)
@@ -112,8 +130,10 @@ class KernelLoop:
         most = self._resident(capability, compiled.registers)
         found = {}
         for way, without in self.ways.items():
-            turn = self._turn(code, without)
-            found[way] = [turn_of(turn, scheduler, blocks * of_block, of_block).cycles for blocks in range(1, most + 1)]
+            instructions = self._turn(code, without)
+            counts = [most] if full else range(1, most + 1)
+            turns = [turn_of(instructions, scheduler, blocks * of_block, of_block) for blocks in counts]
+            found[way] = (len(instructions), turns * (most if full else 1))
         return found
 
     def _turn(self, code: Code, without: Sequence[Statement]) -> tuple[Instruction, ...]:
@@ -150,7 +170,8 @@ class KernelLoop:
         """The blocks that a multiprocessor holds."""
         of_block = self.shared_bytes + (SYSTEM_BYTES if capability >= 80 else 0)
         registers = -(-registers // 8) * 8 * self.threads
-        return min(REGISTERS // registers, SHARED_BYTES[capability] // of_block, MOST_THREADS.get(capability, 2048) // self.threads)
+        by_memory = SHARED_BYTES[capability] // of_block if of_block else MOST_BLOCKS
+        return min(REGISTERS // registers, by_memory, MOST_THREADS.get(capability, 2048) // self.threads)
 
 
 def _flops(instruction: Instruction) -> int:

@@ -183,6 +183,7 @@ def turn_of(instructions: Sequence[Instruction], scheduler: Scheduler, warps: in
     for pipe in {step.pipe for step in steps if step.pipe}:
         busy[pipe] = sum(step.taken for step in steps if step.pipe == pipe)
     busiest = max(busy, key=lambda name: busy[name])
+    cycles = max(cycles, busy[busiest] * warps)  # the last turns of a warp have less beside them, and a cache's queue only grows
     return Turn(cycles, busiest if busy[busiest] * warps > 0.75 * cycles else "waits")
 
 
