@@ -46,9 +46,9 @@ def test_every_device_has_the_cycles_of_every_kernel() -> None:
                     cycles = cycles_of(loop.name, limits.compute_capability, way)
                     assert cycles, (limits.name, loop.name)
                     assert list(cycles) == sorted(cycles), (limits.name, loop.name)
-    assert cycles_of("convolution, Halves", 89) == cycles_of("convolution, Halves", 86)  # the next older one
+    assert cycles_of("convolution, half, 64 x 64", 89) == cycles_of("convolution, half, 64 x 64", 86)  # the next older one
     with pytest.raises(KeyError):
-        cycles_of("convolution, Tf32", 75)
+        cycles_of("convolution, tf32, 64 x 64", 75)
 
 
 HALF, FLOAT = np.dtype(np.float16), np.dtype(np.float32)
@@ -76,7 +76,7 @@ def test_keys_are_divided_where_blocks_are_few(work: Work, data_type: np.dtype[n
 @pytest.mark.parametrize(
     "kernels",
     [
-        pytest.param("convolution, Halves", id="one kernel"),
+        pytest.param("convolution, half, 64 x 64", id="one kernel"),
         pytest.param("", marks=pytest.mark.slow, id="all"),
     ],
 )

@@ -50,8 +50,8 @@ class Tile:
 
     @property
     def cycles_name(self) -> str:
-        """The name of its loop in `kernel_cycles`: all sums of bytes have the same, and those of bfloat16s have that of halves."""
-        return f"convolution, {self.sums.partition('<')[0].replace('Bfloat16s', 'Halves')}"
+        """The name of its loop in `kernel_cycles`, for all types of such factors."""
+        return f"convolution, {self.factors}, {self.side} x {self.side}"
 
     def us(self, geometry: Geometry, size: int, gpu: GpuModel, *, wide: bool) -> float:
         """Microseconds of a launch, memory left out.
