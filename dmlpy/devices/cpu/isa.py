@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import platform
+import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.processor import host_processor
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Set
 
 FLOAT_BYTES = 4
+_LISTED = "/proc/cpuinfo"
+_IDENTITY = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+"""What Linux tells of a processor that LLVM chooses instructions by."""
 
 Storage: TypeAlias = Literal["float32", "float16", "bfloat16"]
 """The type of a kernel's floats in memory; in registers they are of FLOAT32."""
@@ -53,6 +56,51 @@ def isa_of(features: Mapping[str, bool], machine: str) -> Isa:
     if features.get("avx"):
         return Isa(8, 16)
     return Isa(4, 16 if machine in ("x86_64", "amd64") else 32)
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A processor.
+
+    Attributes:
+        features: LLVM's names of features that it has; those of the sets of vector instructions are among them.
+        identity: what the machine code depends on besides LLVM. Equal ones have equal features.
+    """
+
+    features: Mapping[str, bool]
+    identity: tuple[str, ...]
+
+
+@cache
+def host_processor() -> Processor:
+    """The processor of this machine.
+
+    Linux lists the features of x86 processors. Elsewhere LLVM tells them, whose import takes longer than loading all kernels of a model.
+    """
+    found = _listed() if sys.platform == "linux" and platform.machine() == "x86_64" else None
+    if found is None:
+        from dmlpy.devices.cpu.llvm import imported
+
+        binding = imported("llvmlite.binding")
+        features = binding.get_host_cpu_features()
+        found = Processor(features, (binding.get_host_cpu_name(), features.flatten()))
+    return found
+
+
+def _listed() -> Processor | None:
+    """The processor that Linux lists first; None if the list cannot be read."""
+    lines: dict[str, str] = {}
+    try:
+        with open(_LISTED, encoding="utf-8", errors="replace", buffering=4096) as file:  # the list of many processors takes milliseconds
+            for line in file:
+                name, _, text = line.partition(":")
+                if not text:
+                    break
+                lines[name.strip()] = text.strip()
+        identity = tuple(lines[name] for name in _IDENTITY)
+    except (OSError, KeyError):
+        return None
+    return Processor({flag.replace("_", ""): True for flag in lines["flags"].split()}, identity)
 
 
 @cache

@@ -26,13 +26,13 @@ import numpy as np
 
 from dmlpy.debugging import CACHE
 from dmlpy.devices.cpu import elf_loader
-from dmlpy.devices.cpu.llvm import SYMBOL, imported, machine_code, optimization
-from dmlpy.devices.cpu.processor import host_processor
+from dmlpy.devices.cpu.isa import host_processor
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.plan import PlanPart
 from dmlpy.devices.threads import apart_from_forks
 from dmlpy.messages import forks
 from dmlpy.messages.garbage import collections_paused
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
@@ -41,6 +41,8 @@ Function: TypeAlias = Any
 """A kernel for certain choices, as a function of ctypes: takes integers (numbers and addresses) and returns nothing. It has its address as
 `address`."""
 
+OPTIMIZATION = "DMLPY_CPU_OPTIMIZATION"
+"""The environment variable with LLVM's level of optimization, 0 to 3."""
 _WORD_AFTER_S = 1.0
 """When a process has compiled for so long, it says so on a terminal."""
 
@@ -124,8 +126,12 @@ class Kernel(PlanPart):
 
     def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str]:
         """The machine code of a function, and its symbol."""
+        from dmlpy.devices.cpu.llvm import SYMBOL, machine_code
+
         module, _, name = self._target.partition(":")
-        image, text = machine_code(lambda: getattr(importlib.import_module(module), name)(*choices), self._count, returns=self._returns)
+        image, text = machine_code(
+            lambda: getattr(importlib.import_module(module), name)(*choices), self._count, returns=self._returns, level=optimization()
+        )
         _check_externals(text)
         return image, SYMBOL
 
@@ -162,6 +168,8 @@ def _loaded(image: bytes, symbol: str) -> int | None:
     """The address of a symbol of some machine code, which it loads; None if it has no such symbol."""
     if (found := elf_loader.load(image, symbol)) is not None:
         return found
+    from dmlpy.devices.cpu.llvm import imported
+
     binding = imported("llvmlite.binding")
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
@@ -175,6 +183,18 @@ def _loaded(image: bytes, symbol: str) -> int | None:
     return address or None
 
 
+def optimization() -> int:
+    """LLVM's level of optimization.
+
+    Raises:
+        DeviceError: the environment variable has another value.
+    """
+    text = os.environ.get(OPTIMIZATION, "3")
+    if text not in ("0", "1", "2", "3"):
+        raise DeviceError(f"the environment variable {OPTIMIZATION} is {text!r}, expected a level of optimization from 0 to 3")
+    return int(text)
+
+
 @cache
 def _circumstances() -> tuple[object, ...]:
     """What determines the machine code besides the choices and the settings: sources, versions, and the processor."""
@@ -183,8 +203,9 @@ def _circumstances() -> tuple[object, ...]:
         for name in sorted(name for name in names if name.endswith(".py")):
             with open(os.path.join(folder, name), "rb", buffering=0) as file:
                 sources.update(f"{folder[len(here) :]}/{name}\0".encode() + file.read() + b"\0")
-    versions = (imported("llvmlite").__version__,)  # reading the metadata of packages takes longer than loading all kernels of a model
-    return sources.hexdigest(), versions, sys.version_info[:3], platform.system(), platform.machine(), host_processor().identity
+    import llvmlite  # its Python alone; reading the metadata of packages takes longer than loading all kernels of a model
+
+    return sources.hexdigest(), llvmlite.__version__, sys.version_info[:3], platform.system(), platform.machine(), host_processor().identity
 
 
 _SUBJECTS = {

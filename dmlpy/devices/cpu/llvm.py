@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OPTIMIZATION = "DMLPY_CPU_OPTIMIZATION"
-"""The environment variable with LLVM's level of optimization, 0 to 3."""
 SYMBOL = "dmlpy_kernel"
 """The symbol of each kernel in its own image."""
 
@@ -68,43 +66,32 @@ def on_own_thread(work: Callable[[], T]) -> T:
     return found[0]
 
 
-def optimization() -> int:
-    """LLVM's level of optimization.
-
-    Raises:
-        DeviceError: the environment variable has another value.
-    """
-    text = os.environ.get(OPTIMIZATION, "3")
-    if text not in ("0", "1", "2", "3"):
-        raise DeviceError(f"the environment variable {OPTIMIZATION} is {text!r}, expected a level of optimization from 0 to 3")
-    return int(text)
-
-
-def machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, returns: bool) -> tuple[bytes, str]:
+def machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, returns: bool, level: int) -> tuple[bytes, str]:
     """Compiles a function of 64-bit integers for this processor.
 
     Args:
         make: creates the Python function.
         arguments: the number of arguments.
         returns: whether it returns an integer.
+        level: LLVM's level of optimization, 0 to 3.
 
     Returns:
         The image, whose symbol is `SYMBOL`, and the LLVM code that it was made from.
     """
-    return on_own_thread(lambda: _machine_code(make, arguments, returns=returns))
+    return on_own_thread(lambda: _machine_code(make, arguments, returns=returns, level=level))
 
 
-def _machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, returns: bool) -> tuple[bytes, str]:
+def _machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, returns: bool, level: int) -> tuple[bytes, str]:
     binding = _imported("llvmlite.binding")
     from dmlpy.devices.cpu.compiler.translation import Translation
 
     translation = Translation()
     translation.add_kernel(make(), arguments, returns=returns, symbol=SYMBOL)
-    machine = _target_machine(binding, optimization())
+    machine = _target_machine(binding, level)
     translation.module.triple, translation.module.data_layout = binding.get_process_triple(), str(machine.target_data)
     module = binding.parse_assembly(str(translation.module))
     module.verify()
-    _optimize(binding, module, machine, optimization())
+    _optimize(binding, module, machine, level)
     return machine.emit_object(module), str(module)
 
 

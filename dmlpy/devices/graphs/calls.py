@@ -114,15 +114,16 @@ class _PackedArrays:
     """
 
     def __init__(self, descs: Mapping[str, TensorDesc]) -> None:
-        own = descs.items()
-        self._wanted = [(name, desc.data_type.numpy, desc.sizes, desc.extent_in_bytes) for name, desc in own]
+        self._count = len(descs)
         self._fit = all(
             desc.strides is None and desc.data_type.bits != 4 and desc.required_alignment <= desc.data_type.numpy.alignment
             for desc in descs.values()
         )
+        own = descs.items() if self._fit else ()
+        self._wanted = [(name, desc.data_type.numpy, desc.sizes, desc.extent_in_bytes) for name, desc in own]
 
     def __len__(self) -> int:
-        return len(self._wanted)
+        return self._count
 
     def addresses(self, tensors: Mapping[str, Any], *, written: bool) -> dict[str, int] | None:
         """The addresses of these tensors among arguments, by name; None if one is missing or something else."""

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu import elf_loader, jit, processor
+from dmlpy.devices.cpu import elf_loader, isa, jit
 from dmlpy.devices.cpu.llvm import SYMBOL, imported, machine_code
 from tests.support.small_kernels import build_scaling
 
@@ -25,7 +25,7 @@ needs_linux = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def image() -> bytes:
     """An object with constants of its own that calls functions of the C library."""
-    return machine_code(build_scaling, 2, returns=False)[0]
+    return machine_code(build_scaling, 2, returns=False, level=0)[0]
 
 
 @needs_linux
@@ -70,14 +70,14 @@ def test_an_object_of_any_bytes_is_loaded_or_left(image: bytes) -> None:
 
 @needs_linux
 def test_linux_tells_the_features_that_llvm_tells() -> None:
-    told, llvm = processor.host_processor().features, imported("llvmlite.binding").get_host_cpu_features()
+    told, llvm = isa.host_processor().features, imported("llvmlite.binding").get_host_cpu_features()
     names = ("avx", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512vnni", "avx512bf16", "avxvnni", "f16c")
     assert {name: told.get(name, False) for name in names} == {name: llvm.get(name, False) for name in names}
 
 
 @needs_linux
 def test_without_linux_s_list_llvm_tells_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor, "_LISTED", "/proc/there is no such file")
-    found = processor.host_processor.__wrapped__()
+    monkeypatch.setattr(isa, "_LISTED", "/proc/there is no such file")
+    found = isa.host_processor.__wrapped__()
     binding = imported("llvmlite.binding")
     assert found.identity == (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())

@@ -160,7 +160,7 @@ def test_what_changes_the_code_changes_the_name(compilations: list[Any], tmp_pat
         monkeypatch.setattr(jit, "_circumstances", lambda others=others: others)
         monkeypatch.setattr(jit, "_functions", {})
         assert stored(STORE, 3, 4) == 7
-    monkeypatch.setenv(llvm.OPTIMIZATION, "1")
+    monkeypatch.setenv(jit.OPTIMIZATION, "1")
     monkeypatch.setattr(jit, "_functions", {})
     assert stored(STORE, 3, 4) == 7
     assert len(compilations) == len(images(tmp_path)) == len(circumstances) + 2
@@ -169,7 +169,7 @@ def test_what_changes_the_code_changes_the_name(compilations: list[Any], tmp_pat
 def test_the_environment_sets_the_level_of_optimization(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     codes = []
     for level in "03":
-        monkeypatch.setenv(llvm.OPTIMIZATION, level)
+        monkeypatch.setenv(jit.OPTIMIZATION, level)
         monkeypatch.setattr(jit, "_functions", {})
         SUM()
         (file,) = images(tmp_path)
@@ -179,7 +179,7 @@ def test_the_environment_sets_the_level_of_optimization(compilations: list[Any],
 
 
 def test_another_level_of_optimization_is_refused(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(llvm.OPTIMIZATION, "fast")
+    monkeypatch.setenv(jit.OPTIMIZATION, "fast")
     with pytest.raises(dml.DeviceError, match="DMLPY_CPU_OPTIMIZATION is 'fast', expected a level of optimization from 0 to 3"):
         STORE(3)
 

@@ -8,8 +8,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.isa import Isa, isa_of
-from dmlpy.devices.cpu.processor import host_processor
+from dmlpy.devices.cpu.isa import Isa, host_processor, isa_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
