@@ -66,8 +66,10 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
     }
 
 
-_IN_PAIRS = frozenset({Code.EXP, Code.SIGMOID, Code.SIGMOID_PRODUCT})
-"""The instructions whose formulas take so many numbers, and so little else, that vectors are computed in pairs."""
+_IN_GROUPS = frozenset({Code.EXP, Code.SIGMOID, Code.SIGMOID_PRODUCT})
+"""The instructions whose formulas take so many numbers, and so little else, that several vectors are computed at once."""
+_GROUP = 4
+"""Vectors that are computed at once."""
 
 
 def computation(narrow: IrLoadStore | None, isa: Isa) -> Any:
@@ -93,7 +95,7 @@ def computation(narrow: IrLoadStore | None, isa: Isa) -> Any:
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
                 builder.position_at_end(block)
-                first = _pairs(builder, simd, operands, count, formula, constants) if number in _IN_PAIRS else ADDRESS(0)
+                first = _groups(builder, simd, operands, count, formula, constants) if number in _IN_GROUPS else ADDRESS(0)
                 _loop(builder, simd, operands, (first, count), formula, constants)
                 builder.branch(end)
             builder.position_at_end(end)
@@ -164,19 +166,19 @@ class _Operand:
                 store(self._floats)
 
 
-def _pairs(
+def _groups(
     builder: Any, simd: Simd, operands: Sequence[_Operand], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
 ) -> Any:
-    """A loop over pairs of whole vectors, which share the loads of a formula's numbers. Returns the first element that is left."""
+    """A loop over groups of whole vectors, which share the loads of a formula's numbers. Returns the first element that is left."""
     result, *reads = operands
-    before, last = builder.block, builder.and_(count, ADDRESS(-2 * simd.lanes))
+    before, last = builder.block, builder.and_(count, ADDRESS(-_GROUP * simd.lanes))
     with builder.if_then(builder.icmp_signed(">", last, ADDRESS(0))):
         loop = Loop(builder, [ADDRESS(0)])
-        places = [builder.add(loop.values[0], ADDRESS(part * simd.lanes)) for part in range(2)]
+        places = [builder.add(loop.values[0], ADDRESS(part * simd.lanes)) for part in range(_GROUP)]
         loaded = [[read.load(read.place(at)) for read in reads] for at in places]
         for at, values in zip(places, loaded, strict=True):
             result.store(formula(*values, *constants), result.place(at))
-        following = builder.add(loop.values[0], ADDRESS(2 * simd.lanes))
+        following = builder.add(loop.values[0], ADDRESS(_GROUP * simd.lanes))
         loop.repeat_while(builder.icmp_signed("<", following, last), [following])
         after = builder.block
     first = builder.phi(ADDRESS)
