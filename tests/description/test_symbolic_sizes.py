@@ -13,7 +13,7 @@ import pytest
 from dmlpy.description.enums import DataType
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.sized_copies import Kinds, SizedTemplate
-from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, are_symbolic, slice_indices
+from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, are_symbolic, attempted, slice_indices
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.validation.checking import check
@@ -259,6 +259,18 @@ def test_what_cannot_be_derived_is_not(compute: Callable[[Part, bool], Any]) -> 
     assert copy.derive("key", part, compute) is None
     assert copy.derive("key", part, compute) is None
     assert copy.derive("another", part, lambda part, is_symbolic: (part.size, 3)) == (7, 3)
+
+
+@pytest.mark.parametrize("attempt", [int, lambda size: 1 // 0 if size > 2 else 1])
+def test_a_failed_attempt_leaves_nothing_in_the_record(attempt: Callable[[Any], Any]) -> None:
+    record = SizeRecord([6])
+    (size,) = record.symbols
+    with record.active():
+        assert attempted(lambda: size + 1) is not None
+        assert attempted(lambda: attempt(size)) is None
+        formulas = record.end_stage()
+    assert formulas is not None
+    assert formulas.values([1]) is not None, "no comparison is left that comes out differently"
 
 
 def test_an_array_that_follows_from_sizes_is_not_read_unnoticed() -> None:

@@ -7,6 +7,7 @@ import random
 import re
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,22 @@ def test_known_plans(items: list[tuple[str, int, int, int]], size: int) -> None:
     plan = plan_memory(Item(*item) for item in items)
     check_plan(plan)
     assert plan.size == size == plan.lower_bound
+
+
+@table("seed", range(20))
+def test_a_plan_like_that_of_other_sizes_tries_no_other_order(seed: int) -> None:
+    """For these sizes it is the same plan; items that are needed at other steps have a plan of their own."""
+    draw = random.Random(seed)
+    firsts = [draw.randint(0, 20) for _ in range(draw.randint(2, 40))]
+    items = [Item(f"{at}", draw.randint(1, 5000), first, first + draw.randint(0, 6)) for at, first in enumerate(firsts)]
+    plan = plan_memory(items)
+    assert plan_memory(items, plan).offsets == plan.offsets
+    others = [replace(item, size=draw.randint(1, 5000)) for item in items]
+    found = plan_memory(others, plan)
+    check_plan(found)
+    assert (found.placed, found.method) == (plan.placed, plan.method)
+    moved = [*items[:-1], replace(items[-1], last=items[-1].last + 1)]
+    assert plan_memory(moved, plan).offsets == plan_memory(moved).offsets
 
 
 @table("seed", range(40))

@@ -18,6 +18,7 @@ from dmlpy import onnx
 from dmlpy.description.sized_copies import is_alike
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.graphs.buffers import BufferAssignment
+from dmlpy.devices.graphs.scheduler import TaskGraph
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering.cache import LRUCache
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
@@ -477,13 +478,18 @@ ONE_OF_A_FAMILY = (
 def test_plans_of_new_sizes_follow_and_compute_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a model that is compiled for these sizes alone, bit for bit; the first sizes tell all that the device plans."""
     pytest.importorskip("llvmlite")
-    planned, plan, own = Counter[str](), CpuDevice.plan, CASES.get(name, Case("", [["a", "b", 6]]))
+    planned, plan, search, own = Counter[str](), CpuDevice.plan, TaskGraph.order, CASES.get(name, Case("", [["a", "b", 6]]))
 
     def planning(device: CpuDevice, desc: Any, *flags: Any) -> Any:
         planned[type(desc).__name__] += 1
         return plan(device, desc, *flags)
 
+    def searching(tasks: TaskGraph, given: Sequence[int]) -> tuple[int, ...]:
+        planned["order of nodes"] += 1
+        return search(tasks, given)
+
     monkeypatch.setattr(CpuDevice, "plan", planning)
+    monkeypatch.setattr(TaskGraph, "order", searching)
     proto = own.model() if name in CASES else MODELS[name]()
     compiled = onnx.load(proto).compile("cpu")
     for number, (a, b) in enumerate(((21, 43), (23, 45), (25, 47), (27, 49), (29, 49))):
