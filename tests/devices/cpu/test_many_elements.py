@@ -11,6 +11,7 @@ import dmlpy as dml
 
 pytest.importorskip("llvmlite")
 
+from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cpu.elementwise import many_plan
 from dmlpy.devices.cpu.elementwise.many_plan import _FUNCTIONS, COMPARISONS, Function, ManyPlan
 from dmlpy.devices.cpu.plans import compiled_plan
@@ -47,19 +48,19 @@ def elements(rng: np.random.Generator, own: str) -> Any:
 
 @pytest.mark.parametrize("kind", _FUNCTIONS, ids=lambda kind: kind.short_name())
 def test_functions(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two types that are others from one class to the next, on one thread and on two."""
+    """Of a type that is another from one class to the next, on one thread and on two."""
     rng, found = np.random.default_rng(1), types_of(kind)
-    number = list(_FUNCTIONS).index(kind)
+    own = found[list(_FUNCTIONS).index(kind) % len(found)]
+    desc = desc_of(kind, own)
+    given = {slot.place: elements(rng, own) for slot in desc.input_slots() if slot.tensor is not None}
+    (output,) = desc.output_slots()
+    with np.errstate(all="ignore"):
+        wanted = run(desc, given)[output.place]
     monkeypatch.setattr(many_plan, "_BYTES_OF_A_THREAD", 1)
-    for threads, own in ((1, found[number % len(found)]), (2, found[(number + 1) % len(found)])):
-        desc = desc_of(kind, own)
-        given = {slot.place: elements(rng, own) for slot in desc.input_slots() if slot.tensor is not None}
+    for threads in (1, 2):
         monkeypatch.setattr(many_plan, "available_threads", lambda threads=threads: threads)
         assert isinstance(compiled_plan(desc), ManyPlan)
-        (output,) = desc.output_slots()
-        with np.errstate(all="ignore"):
-            wanted = run(desc, given)[output.place]
-        np.testing.assert_array_equal(run(desc, given, "cpu")[output.place], wanted, err_msg=own)
+        np.testing.assert_array_equal(run(desc, given, CpuDevice())[output.place], wanted, err_msg=f"{own}, {threads} thread(s)")
 
 
 @pytest.mark.slow
