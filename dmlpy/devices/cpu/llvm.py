@@ -7,7 +7,6 @@ compilation it would reach callbacks of LLVM, which lose it.
 from __future__ import annotations
 
 import importlib
-import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
