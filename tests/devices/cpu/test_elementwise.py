@@ -157,7 +157,7 @@ def test_a_thread_that_comes_after_the_launch_touches_nothing(monkeypatch: pytes
 
 # an operator, its members, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "integers": (dml.ElementWiseAddDesc, {"data_type": "INT16"}, "are of FLOAT32, FLOAT16 or BFLOAT16, or of few integers"),
+    "integers": (dml.ElementWiseAddDesc, {"data_type": "INT16"}, "are of FLOAT32, FLOAT16 or BFLOAT16, or small or contiguous"),
     "power": (dml.ElementWiseConstantPowDesc, {"exponent": 3.0}, "the square has a compiled form"),
     "rounding": (dml.ElementWiseRoundDesc, {"rounding_mode": "TOWARD_ZERO"}, "that of halves to even numbers"),
     "sine": (dml.ElementWiseSinDesc, {}, "ELEMENT_WISE_SIN has no compiled form"),
@@ -216,7 +216,7 @@ def test_products_with_their_sigmoid(data_type: str, read_again: bool, saved: in
     found = []
     for combines in (True, False):
         if not combines:
-            monkeypatch.setattr("dmlpy.devices.cpu.elementwise.plan.combined", lambda program: program)
+            monkeypatch.setattr("dmlpy.devices.cpu.elementwise.plan.with_silu", lambda program: program)
         compiled = dml.compile(graph, CpuDevice())
         assert f"{4 - saved * combines} instructions" in compiled.plan
         found.append(np.asarray(compiled(a=x, b=b)["y"]))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
-from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, HALF_RESULT, HALF_X, HALF_Y, Code, EncodedInstruction, ProgramParameters
+from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, NARROW_RESULT, NARROW_X, NARROW_Y, Code, EncodedInstruction, ProgramParameters
 from dmlpy.devices.cpu.elementwise.remainder_kernels import floored_remainder, remainder
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
@@ -40,7 +40,7 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.ERF: lambda x, y, a, b: math.erf(x),
         Code.TANH: lambda x, y, a, b: math.tanh(x),
         Code.SIGMOID: lambda x, y, a, b: math.sigmoid(x),
-        Code.SIGMOID_PRODUCT: lambda x, y, a, b: math.multiply(x, math.sigmoid(x)),
+        Code.SILU: lambda x, y, a, b: math.multiply(x, math.sigmoid(x)),
         Code.SWISH: lambda x, y, a, b: math.swish(x, math.multiply(x, a)),
         Code.GELU: lambda x, y, a, b: math.gelu(x),
         Code.SOFTSIGN: lambda x, y, a, b: math.softsign(x),
@@ -66,10 +66,10 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
     }
 
 
-_IN_GROUPS = frozenset({Code.EXP, Code.SIGMOID, Code.SIGMOID_PRODUCT})
-"""The instructions whose formulas take so many numbers, and so little else, that several vectors are computed at once."""
-_GROUP = 4
-"""Vectors that are computed at once."""
+_UNROLLED = frozenset({Code.EXP, Code.SIGMOID, Code.SILU})
+"""The instructions whose loops are unrolled: their formulas take many numbers, which several vectors then share."""
+_UNROLL = 4
+"""Vectors that a turn of an unrolled loop computes."""
 
 
 def computation(narrow: IrLoadStore | None, isa: Isa) -> Any:
@@ -86,16 +86,15 @@ def computation(narrow: IrLoadStore | None, isa: Isa) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             code, formats, result, x, y, count, a, b = arguments
             constants = simd.repeated(builder, a), simd.repeated(builder, b)
-            operands = [
-                _Operand(isa, builder, narrow, *own) for own in ((result, formats, HALF_RESULT), (x, formats, HALF_X), (y, formats, HALF_Y))
-            ]
+            bits = (result, NARROW_RESULT), (x, NARROW_X), (y, NARROW_Y)
+            operands = [_Operand(isa, builder, narrow, address, formats, bit) for address, bit in bits]
             end = builder.append_basic_block("computed")
             choice = builder.switch(code, end)
             for number, formula in _formulas(SimdMath(builder, simd), builder).items():
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
                 builder.position_at_end(block)
-                first = _groups(builder, simd, operands, count, formula, constants) if number in _IN_GROUPS else ADDRESS(0)
+                first = _unrolled_loop(builder, simd, operands, count, formula, constants) if number in _UNROLLED else ADDRESS(0)
                 _loop(builder, simd, operands, (first, count), formula, constants)
                 builder.branch(end)
             builder.position_at_end(end)
@@ -119,11 +118,11 @@ class _Operand:
 
     def __init__(self, isa: Isa, builder: Any, narrow: IrLoadStore | None, address: Any, formats: Any, bit: int) -> None:
         self._builder, self._address = builder, address
-        self._floats, self._halves = ir_load_store_of("float32", isa), narrow
-        self._is_half, self._size = None, ADDRESS(self._floats.size)
+        self._floats, self._narrow = ir_load_store_of("float32", isa), narrow
+        self._is_narrow, self._size = None, ADDRESS(self._floats.size)
         if narrow is not None:
-            self._is_half = builder.icmp_signed("!=", builder.and_(formats, ADDRESS(bit)), ADDRESS(0))
-            self._size = builder.select(self._is_half, ADDRESS(narrow.size), self._size)
+            self._is_narrow = builder.icmp_signed("!=", builder.and_(formats, ADDRESS(bit)), ADDRESS(0))
+            self._size = builder.select(self._is_narrow, ADDRESS(narrow.size), self._size)
 
     def place(self, at: Any) -> Any:
         """The address of an element."""
@@ -135,15 +134,15 @@ class _Operand:
         def load(own: IrLoadStore) -> Any:
             return own.load(self._builder, place) if left is None else own.load_first(self._builder, place, left)
 
-        if self._halves is None:
+        if self._narrow is None:
             return load(self._floats)
-        with self._builder.if_else(self._is_half) as (as_halves, as_floats):
-            with as_halves:
-                half, after_half = load(self._halves), self._builder.block
+        with self._builder.if_else(self._is_narrow) as (as_narrow, as_floats):
+            with as_narrow:
+                short, after_short = load(self._narrow), self._builder.block
             with as_floats:
                 whole, after_whole = load(self._floats), self._builder.block
         value = self._builder.phi(whole.type)
-        value.add_incoming(half, after_half)
+        value.add_incoming(short, after_short)
         value.add_incoming(whole, after_whole)
         return value
 
@@ -156,29 +155,29 @@ class _Operand:
             else:
                 own.store_first(self._builder, value, place, left)
 
-        if self._halves is None:
+        if self._narrow is None:
             store(self._floats)
             return
-        with self._builder.if_else(self._is_half) as (as_halves, as_floats):
-            with as_halves:
-                store(self._halves)
+        with self._builder.if_else(self._is_narrow) as (as_narrow, as_floats):
+            with as_narrow:
+                store(self._narrow)
             with as_floats:
                 store(self._floats)
 
 
-def _groups(
+def _unrolled_loop(
     builder: Any, simd: Simd, operands: Sequence[_Operand], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
 ) -> Any:
-    """A loop over groups of whole vectors, which share the loads of a formula's numbers. Returns the first element that is left."""
+    """A loop over whole vectors, several in each turn. Returns the first element that is left."""
     result, *reads = operands
-    before, last = builder.block, builder.and_(count, ADDRESS(-_GROUP * simd.lanes))
+    before, last = builder.block, builder.and_(count, ADDRESS(-_UNROLL * simd.lanes))
     with builder.if_then(builder.icmp_signed(">", last, ADDRESS(0))):
         loop = Loop(builder, [ADDRESS(0)])
-        places = [builder.add(loop.values[0], ADDRESS(part * simd.lanes)) for part in range(_GROUP)]
+        places = [builder.add(loop.values[0], ADDRESS(part * simd.lanes)) for part in range(_UNROLL)]
         loaded = [[read.load(read.place(at)) for read in reads] for at in places]
         for at, values in zip(places, loaded, strict=True):
             result.store(formula(*values, *constants), result.place(at))
-        following = builder.add(loop.values[0], ADDRESS(_GROUP * simd.lanes))
+        following = builder.add(loop.values[0], ADDRESS(_UNROLL * simd.lanes))
         loop.repeat_while(builder.icmp_signed("<", following, last), [following])
         after = builder.block
     first = builder.phi(ADDRESS)
@@ -268,11 +267,11 @@ def _copy_floats(isa: Isa) -> Any:
     return copy
 
 
-def _copy_from_halves(halves: LoadStore, isa: Isa) -> Any:
+def _copy_from_narrow(narrow: LoadStore, isa: Isa) -> Any:
     """The kernel that copies elements of 2 bytes of a tensor to floats of a register."""
     simd, lanes = simd_of(isa), isa.lanes
-    size = halves.size
-    read, one, store, all_of = halves.load, halves.load_one, load_store_of("float32", isa).store, simd.all_of
+    size = narrow.size
+    read, one, store, all_of = narrow.load, narrow.load_one, load_store_of("float32", isa).store, simd.all_of
 
     @jit
     def copy(to: Any, to_row: Any, source: Any, row_step: Any, column_step: Any, rows: Any, columns: Any) -> None:
@@ -292,10 +291,10 @@ def _copy_from_halves(halves: LoadStore, isa: Isa) -> Any:
     return copy
 
 
-def _copy_to_halves(halves: LoadStore, isa: Isa) -> Any:
+def _copy_to_narrow(narrow: LoadStore, isa: Isa) -> Any:
     """The kernel that copies floats of a register to elements of 2 bytes of a tensor."""
-    size = halves.size
-    write, set_one, read, lanes = halves.store, halves.store_one, load_store_of("float32", isa).load, isa.lanes
+    size = narrow.size
+    write, set_one, read, lanes = narrow.store, narrow.store_one, load_store_of("float32", isa).load, isa.lanes
 
     @jit
     def copy(to: Any, row_step: Any, column_step: Any, source: Any, of_row: Any, rows: Any, columns: Any) -> None:
@@ -311,19 +310,19 @@ def _copy_to_halves(halves: LoadStore, isa: Isa) -> Any:
     return copy
 
 
-def _register_copy(halves: LoadStore | None, isa: Isa) -> Any:
+def _register_copy(narrow: LoadStore | None, isa: Isa) -> Any:
     """The kernel of LOAD and STORE, which converts what the instruction's formats say. The arguments are those of `_interpreter`."""
     copy_floats = _copy_floats(isa)
-    if halves is None:
+    if narrow is None:
         return copy_floats
-    copy_from_halves, copy_to_halves = _copy_from_halves(halves, isa), _copy_to_halves(halves, isa)
+    copy_from_narrow, copy_to_narrow = _copy_from_narrow(narrow, isa), _copy_to_narrow(narrow, isa)
 
     @jit
     def copy(formats: Any, to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any) -> None:
-        if formats & HALF_X != 0:
-            copy_from_halves(to, to_row, source, of_row, of_column, rows, columns)
-        elif formats & HALF_RESULT != 0:
-            copy_to_halves(to, to_row, to_column, source, of_row, rows, columns)
+        if formats & NARROW_X != 0:
+            copy_from_narrow(to, to_row, source, of_row, of_column, rows, columns)
+        elif formats & NARROW_RESULT != 0:
+            copy_to_narrow(to, to_row, to_column, source, of_row, rows, columns)
         else:
             copy_floats(formats, to, to_row, to_column, source, of_row, of_column, rows, columns)
 

@@ -13,14 +13,14 @@ from dmlpy.devices.cpu.elementwise.program import (
     ALIGNMENT,
     BLOCK,
     EXPENSIVE,
-    HALF_RESULT,
-    HALF_X,
-    HALF_Y,
     NARROW,
+    NARROW_RESULT,
+    NARROW_X,
+    NARROW_Y,
     Code,
     EncodedInstruction,
     ProgramParameters,
-    combined,
+    with_silu,
 )
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, host_isa
 from dmlpy.devices.cpu.jit import Kernel
@@ -66,7 +66,7 @@ class ElementwisePlan(PlanWithoutConstants):
         output: tuple[str, TensorDesc],
         others: Sequence[tuple[str, TensorDesc]] = (),
     ) -> None:
-        program, named = combined(program), [output, *inputs, *others]
+        program, named = with_silu(program), [output, *inputs, *others]
         self._names, descs = [name for name, _ in named], [desc for _, desc in named]
         self._count = output[1].element_count
         self._isa = host_isa()
@@ -76,10 +76,10 @@ class ElementwisePlan(PlanWithoutConstants):
         widths = [desc.data_type.numpy.itemsize for desc in descs]
         along = zip(self._blocks.strides, widths, strict=True)
         self._strides = FixedArray.of_rows([[stride * width for stride in strides] for strides, width in along])
-        narrow = any(desc.data_type in NARROW for desc in descs) or any(program.halves)
-        self._storage: Storage = "bfloat16" if program.is_bfloat16 else "float16" if narrow else "float32"
-        halves = [desc.data_type in NARROW for _, desc in others]
-        instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks, halves).instructions()
+        has_narrow = any(desc.data_type in NARROW for desc in descs) or any(program.narrow)
+        self._storage: Storage = "bfloat16" if program.is_bfloat16 else "float16" if has_narrow else "float32"
+        of_others = [desc.data_type in NARROW for _, desc in others]
+        instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks, of_others).instructions()
         self._instructions = FixedArray(instructions)
         work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
         blocks = prod(self._blocks.sizes)
@@ -161,43 +161,43 @@ class _RegisterAllocation:
         hoisted = [value for value in loaded if blocks.is_invariant(value + 1)]
         for value in range(program.inputs):
             operands[value] = value + 1
-        halves = [own and value not in loaded for value, own in enumerate(program.halves)]  # LOAD converts
+        narrow = [own and value not in loaded for value, own in enumerate(program.narrow)]  # LOAD converts
         for value in loaded:
             operands[value] = self._register()
-            is_half = program.halves[value]
-            row, column = (step[value + 1] * _size_of(is_half) for step in (blocks.row, blocks.column))
-            found.append((Code.LOAD, operands[value], value + 1, 0, row, column, 0.0, 0.0, HALF_X * is_half))
+            is_narrow = program.narrow[value]
+            row, column = (step[value + 1] * _size_of(is_narrow) for step in (blocks.row, blocks.column))
+            found.append((Code.LOAD, operands[value], value + 1, 0, row, column, 0.0, 0.0, NARROW_X * is_narrow))
         hoisted_registers = {operands[value] for value in hoisted}
         for at, instruction in enumerate(program.instructions):
             x, y = (operands[value] for value in instruction.reads)
             is_last = at + 1 == len(program.instructions)
             stored = is_last and (bool(self._others) or not blocks.is_contiguous(0))  # behind all instructions
-            is_half = halves[program.inputs + at] and not stored
+            is_narrow = narrow[program.inputs + at] and not stored
             over = [value for value in set(instruction.reads) if self._last[value] == at and operands[value] >= self._tensors]
             over = [value for value in over if operands[value] not in hoisted_registers]
             # A result that is wider than an operand would be written over elements that are still to be read.
-            reused = [operands[value] for value in over if is_half or not halves[value]]
+            reused = [operands[value] for value in over if is_narrow or not narrow[value]]
             self._free += reused
             result = 0 if is_last and not stored else self._register()
             self._free += [register for value in over if (register := operands[value]) not in reused]
             operands[program.inputs + at] = result
-            of_x, of_y = (halves[value] for value in instruction.reads)
-            formats = HALF_RESULT * is_half + HALF_X * of_x + HALF_Y * of_y
+            of_x, of_y = (narrow[value] for value in instruction.reads)
+            formats = NARROW_RESULT * is_narrow + NARROW_X * of_x + NARROW_Y * of_y
             found.append((instruction.code, result, x, y, 0, 0, *instruction.constants, formats))
         if self._others or not blocks.is_contiguous(0):
-            found.append(self._stored(0, found[-1][1], program.halves[-1]))
+            found.append(self._stored(0, found[-1][1], program.narrow[-1]))
         first = 1 + program.inputs
-        for tensor, (value, is_half) in enumerate(zip(program.others, self._others, strict=True), first):
-            found.append(self._stored(tensor, operands[value], is_half))
+        for tensor, (value, is_narrow) in enumerate(zip(program.others, self._others, strict=True), first):
+            found.append(self._stored(tensor, operands[value], is_narrow))
         return _encode(found), len(hoisted), self._used
 
-    def _stored(self, tensor: int, operand: int, is_half: bool) -> _Encoded:
+    def _stored(self, tensor: int, operand: int, is_narrow: bool) -> _Encoded:
         """The instruction that writes a register of floats to an output."""
         blocks = self._blocks
         if blocks.is_contiguous(tensor):
-            return Code.MOVE, tensor, operand, operand, 0, 0, 0.0, 0.0, HALF_RESULT * is_half
-        row, column = (step[tensor] * _size_of(is_half) for step in (blocks.row, blocks.column))
-        return Code.STORE, tensor, operand, 0, row, column, 0.0, 0.0, HALF_RESULT * is_half
+            return Code.MOVE, tensor, operand, operand, 0, 0, 0.0, 0.0, NARROW_RESULT * is_narrow
+        row, column = (step[tensor] * _size_of(is_narrow) for step in (blocks.row, blocks.column))
+        return Code.STORE, tensor, operand, 0, row, column, 0.0, 0.0, NARROW_RESULT * is_narrow
 
     def _register(self) -> int:
         if self._free:
@@ -206,8 +206,8 @@ class _RegisterAllocation:
         return self._tensors + self._used - 1
 
 
-def _size_of(is_half: bool) -> int:
-    return FLOAT_BYTES // 2 if is_half else FLOAT_BYTES
+def _size_of(is_narrow: bool) -> int:
+    return FLOAT_BYTES // 2 if is_narrow else FLOAT_BYTES
 
 
 def _encode(instructions: Sequence[_Encoded]) -> Any:

@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType, IsInfinityMode
-from dmlpy.devices.cpu.elementwise.few_plan import LOGIC, few_plan
-from dmlpy.devices.cpu.elementwise.many_plan import BITS, many_plan
+from dmlpy.devices.cpu.elementwise.contiguous_plan import BITS, contiguous_plan
+from dmlpy.devices.cpu.elementwise.names import LOGIC
 from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, why_untranslated
+from dmlpy.devices.cpu.elementwise.small_plan import LOGICAL, small_plan
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
-    from dmlpy.devices.cpu.elementwise.many_plan import ManyPlan
+    from dmlpy.devices.cpu.elementwise.contiguous_plan import ContiguousPlan
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
+    from dmlpy.devices.cpu.elementwise.small_plan import SmallPlan
     from dmlpy.devices.cpu.movement.plan import ClassesPlan, CopyPlan
     from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
     from dmlpy.operators.elementwise.logic import ElementWiseIsInfinityDesc, ElementWiseIsNaNDesc
 
 _COPIES = ("ACTIVATION_IDENTITY", "ELEMENT_WISE_IDENTITY")
-_LOGIC = "dmlpy.operators.elementwise.logic:ElementWise"
 
 
-def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan | ManyPlan | str:
+def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | SmallPlan | ContiguousPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
@@ -32,7 +32,7 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan
         return copy_plan(desc, "identity_copies")
     reason = why_untranslated(desc)
     if reason is not None:
-        return few_plan(desc) or many_plan(desc) or reason
+        return small_plan(desc) or contiguous_plan(desc) or reason
     (output,) = (slot for slot in desc.output_slots() if slot.tensor is not None)
     assert output.tensor is not None  # it was just found
     inputs = [(slot.place, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
@@ -41,10 +41,10 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | FewPlan
     return ElementwisePlan(program, inputs, (output.place, output.tensor))
 
 
-plan(*OPERATORS, *LOGIC, *BITS, derived=False)(elementwise_plan)
+plan(*OPERATORS, *LOGICAL, *BITS, derived=False)(elementwise_plan)
 
 
-@plan(f"{_LOGIC}IsNaNDesc", f"{_LOGIC}IsInfinityDesc")
+@plan(f"{LOGIC}IsNaNDesc", f"{LOGIC}IsInfinityDesc")
 def classes_plan(desc: ElementWiseIsNaNDesc | ElementWiseIsInfinityDesc) -> ClassesPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.movement.copies import identity_copies

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.attachments import name_of
 from dmlpy.description.enums import DataType, RoundingMode
+from dmlpy.devices.cpu.elementwise.names import ACTIVATION, ARITHMETIC, MATH, RANGES
 from dmlpy.devices.cpu.isa import refusal_of
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
 
@@ -45,7 +46,7 @@ class Code(IntEnum):
     ERF = auto()
     TANH = auto()
     SIGMOID = auto()
-    SIGMOID_PRODUCT = auto()
+    SILU = auto()
     """x sigmoid(x)."""
     SWISH = auto()
     """x / (1 + exp(-a x)); 0 where the gate is closed."""
@@ -94,7 +95,7 @@ EXPENSIVE = frozenset(
         Code.ERF,
         Code.TANH,
         Code.SIGMOID,
-        Code.SIGMOID_PRODUCT,
+        Code.SILU,
         Code.SWISH,
         Code.GELU,
         Code.ELU,
@@ -130,7 +131,7 @@ class Program:
 
     Attributes:
         inputs: the number of input values.
-        halves: for each value whether it is of FLOAT16 or BFLOAT16; else it is of FLOAT32, as values within an operator are.
+        narrow: for each value whether it has 2 bytes, FLOAT16 or BFLOAT16; else it is of FLOAT32, as values within an operator are.
         is_bfloat16: which of both: a program has values of one of them only, since no operator has tensors of two types.
         instructions: in order; the last one computes the result.
         others: the numbers of more results, in the order of the outputs behind the first.
@@ -141,7 +142,7 @@ class Program:
 
     def __init__(self, tensors: Sequence[TensorDesc]) -> None:
         self.inputs = len(tensors)
-        self.halves = [tensor.data_type in NARROW for tensor in tensors]
+        self.narrow = [tensor.data_type in NARROW for tensor in tensors]
         self.is_bfloat16 = any(tensor.data_type is DataType.BFLOAT16 for tensor in tensors)
         self.instructions: list[Instruction] = []
         self.others: list[int] = []
@@ -149,7 +150,7 @@ class Program:
     def add(self, code: Code, x: int, y: int | None = None, *, a: float = 0.0, b: float = 0.0) -> int:
         """Adds an instruction, and returns the number of its result."""
         self.instructions.append(Instruction(code, (x, x if y is None else y), (a, b)))
-        self.halves.append(False)
+        self.narrow.append(False)
         return self.inputs + len(self.instructions) - 1
 
     def add_operator(self, desc: OperatorDesc, reads: Mapping[str, int]) -> int:
@@ -162,12 +163,12 @@ class Program:
         result = _TRANSLATIONS[name_of(type(desc))](desc, self, reads)
         (output,) = (slot.tensor for slot in desc.output_slots() if slot.tensor is not None)
         assert output is not None  # it was just found
-        self.halves[result] = output.data_type in NARROW
+        self.narrow[result] = output.data_type in NARROW
         self.is_bfloat16 |= output.data_type is DataType.BFLOAT16
         return result
 
 
-def combined(program: Program) -> Program:
+def with_silu(program: Program) -> Program:
     """The program with x sigmoid(x) as one instruction where nothing else reads the sigmoid: the same results, from one pass less.
 
     A sigmoid that is rounded to 2 bytes stays apart.
@@ -176,7 +177,7 @@ def combined(program: Program) -> Program:
     reads.update(program.others)
     first, arguments = program.inputs, {}
     for value, instruction in enumerate(program.instructions, first):
-        if instruction.code is Code.SIGMOID and reads[value] == 1 and not program.halves[value]:
+        if instruction.code is Code.SIGMOID and reads[value] == 1 and not program.narrow[value]:
             arguments[value] = instruction.reads[0]
     products = {
         at: value
@@ -187,17 +188,17 @@ def combined(program: Program) -> Program:
     if not products:
         return program
     found, numbers, dropped = copy(program), list(range(first)), set(products.values())
-    found.instructions, found.halves = [], program.halves[:first]
+    found.instructions, found.narrow = [], program.narrow[:first]
     for at, instruction in enumerate(program.instructions, first):
         if at in dropped:
             numbers.append(-1)
             continue
         code, (x, y), (a, b) = instruction.code, instruction.reads, instruction.constants
         if at in products:
-            code, x = Code.SIGMOID_PRODUCT, arguments[products[at]]
+            code, x = Code.SILU, arguments[products[at]]
             y = x
         numbers.append(found.add(code, numbers[x], numbers[y], a=a, b=b))
-        found.halves[-1] = program.halves[at]
+        found.narrow[-1] = program.narrow[at]
     found.others = [numbers[value] for value in program.others]
     return found
 
@@ -209,7 +210,7 @@ ALIGNMENT = 64
 """Bytes that registers are aligned to."""
 
 
-HALF_RESULT, HALF_X, HALF_Y = 1, 2, 4
+NARROW_RESULT, NARROW_X, NARROW_Y = 1, 2, 4
 """The operands of an instruction as bits of its formats."""
 
 
@@ -249,7 +250,7 @@ class EncodedInstruction(KernelStruct):
     column: Bytes = field("of LOAD and STORE, from a column of the tensor's block to the next")
     a: Float32 = field("its first constant")
     b: Float32 = field("its second constant")
-    formats: Count = field("the sum of `HALF_RESULT`, `HALF_X` and `HALF_Y` for the operands of 2 bytes")
+    formats: Count = field("the sum of `NARROW_RESULT`, `NARROW_X` and `NARROW_Y` for the operands of 2 bytes")
 
 
 Translation = Callable[[Any, Program, Mapping[str, int]], int]
@@ -285,11 +286,21 @@ def _identity(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
 
 
 def _limits(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
-    """A NaN limit is no limit; in CLIP the upper limit wins, in CLIP1 the lower one."""
-    low, high = (other if limit != limit else limit for limit, other in ((desc.min, -inf), (getattr(desc, "max", inf), inf)))
-    if name_of(type(desc)) == f"{_ELEMENTWISE}.ranges:ElementWiseClip1Desc":
-        high = max(low, high)
+    """CLIP and THRESHOLD: the upper limit wins where it is below the lower one."""
+    low, high = _limits_of(desc)
     return program.add(Code.CLIP, _scaled(desc, program, reads[_X]), a=low, b=high)
+
+
+def _clip1(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    """CLIP1: the lower limit wins."""
+    low, high = _limits_of(desc)
+    return program.add(Code.CLIP, _scaled(desc, program, reads[_X]), a=low, b=max(low, high))
+
+
+def _limits_of(desc: Any) -> tuple[float, float]:
+    """A NaN limit is no limit."""
+    low, high = desc.min, getattr(desc, "max", inf)
+    return -inf if low != low else low, inf if high != high else high  # `isnan` would need the numbers of symbolic ones
 
 
 def _clip_gradient(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
@@ -341,66 +352,73 @@ def _hard_swish(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     return program.add(Code.GATE, reads[_X], _hard_sigmoid(desc, program, reads))
 
 
-_ACTIVATION, _ELEMENTWISE = "dmlpy.operators.activation:Activation", "dmlpy.operators.elementwise"
 _OF_FUNCTIONS: dict[str, Translation] = {
-    f"{_ACTIVATION}IdentityDesc": _unary(Code.MOVE),
-    f"{_ACTIVATION}ReluDesc": lambda desc, program, reads: program.add(Code.CLIP, reads[_X], a=0.0, b=inf),
-    f"{_ACTIVATION}SigmoidDesc": _unary(Code.SIGMOID),
-    f"{_ACTIVATION}TanhDesc": _unary(Code.TANH),
-    f"{_ACTIVATION}SoftsignDesc": _unary(Code.SOFTSIGN),
-    f"{_ACTIVATION}SoftplusDesc": _unary(Code.SOFTPLUS, "steepness"),
-    f"{_ACTIVATION}ParametricSoftplusDesc": _unary(Code.PARAMETRIC_SOFTPLUS, "alpha", "beta"),
-    f"{_ACTIVATION}GeluDesc": _unary(Code.GELU),
-    f"{_ACTIVATION}EluDesc": _elu,
-    f"{_ACTIVATION}CeluDesc": _celu,
-    f"{_ACTIVATION}ScaledEluDesc": _scaled_elu,
-    f"{_ACTIVATION}LeakyReluDesc": _unary(Code.LEAKY_RELU, "alpha"),
-    f"{_ACTIVATION}ThresholdedReluDesc": _unary(Code.THRESHOLDED_RELU, "alpha"),
-    f"{_ACTIVATION}LinearDesc": _unary(Code.LINEAR, "alpha", "beta"),
-    f"{_ACTIVATION}HardSigmoidDesc": _hard_sigmoid,
-    f"{_ACTIVATION}ScaledTanhDesc": _scaled_tanh,
-    f"{_ACTIVATION}ShrinkDesc": _unary(Code.SHRINK, "bias", "threshold"),
-    f"{_ACTIVATION}SwishDesc": _unary(Code.SWISH, "sigmoid_input_scale"),
-    f"{_ACTIVATION}HardSwishDesc": _hard_swish,
-    f"{_ACTIVATION}ParameterizedReluDesc": _binary(Code.PARAMETERIZED_RELU, _X, "slope_tensor"),
-    f"{_ACTIVATION}ReluGradDesc": _binary(Code.RELU_GRADIENT, _X, "input_gradient_tensor"),
+    f"{ACTIVATION}IdentityDesc": _unary(Code.MOVE),
+    f"{ACTIVATION}ReluDesc": lambda desc, program, reads: program.add(Code.CLIP, reads[_X], a=0.0, b=inf),
+    f"{ACTIVATION}SigmoidDesc": _unary(Code.SIGMOID),
+    f"{ACTIVATION}TanhDesc": _unary(Code.TANH),
+    f"{ACTIVATION}SoftsignDesc": _unary(Code.SOFTSIGN),
+    f"{ACTIVATION}SoftplusDesc": _unary(Code.SOFTPLUS, "steepness"),
+    f"{ACTIVATION}ParametricSoftplusDesc": _unary(Code.PARAMETRIC_SOFTPLUS, "alpha", "beta"),
+    f"{ACTIVATION}GeluDesc": _unary(Code.GELU),
+    f"{ACTIVATION}EluDesc": _elu,
+    f"{ACTIVATION}CeluDesc": _celu,
+    f"{ACTIVATION}ScaledEluDesc": _scaled_elu,
+    f"{ACTIVATION}LeakyReluDesc": _unary(Code.LEAKY_RELU, "alpha"),
+    f"{ACTIVATION}ThresholdedReluDesc": _unary(Code.THRESHOLDED_RELU, "alpha"),
+    f"{ACTIVATION}LinearDesc": _unary(Code.LINEAR, "alpha", "beta"),
+    f"{ACTIVATION}HardSigmoidDesc": _hard_sigmoid,
+    f"{ACTIVATION}ScaledTanhDesc": _scaled_tanh,
+    f"{ACTIVATION}ShrinkDesc": _unary(Code.SHRINK, "bias", "threshold"),
+    f"{ACTIVATION}SwishDesc": _unary(Code.SWISH, "sigmoid_input_scale"),
+    f"{ACTIVATION}HardSwishDesc": _hard_swish,
+    f"{ACTIVATION}ParameterizedReluDesc": _binary(Code.PARAMETERIZED_RELU, _X, "slope_tensor"),
+    f"{ACTIVATION}ReluGradDesc": _binary(Code.RELU_GRADIENT, _X, "input_gradient_tensor"),
 }
 _OF_OPERATORS: dict[str, Translation] = {
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseAddDesc": _binary(Code.ADD),
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseAdd1Desc": _add1,
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseSubtractDesc": _binary(Code.SUBTRACT),
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseMultiplyDesc": _binary(Code.MULTIPLY),
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseDivideDesc": _binary(Code.DIVIDE),
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseMaxDesc": _binary(Code.MAX),
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseMinDesc": _binary(Code.MIN),
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseModulusTruncateDesc": _binary(Code.MODULUS_TRUNCATE),
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseModulusFloorDesc": _binary(Code.MODULUS_FLOOR),
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseMeanDesc": _mean,
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseDifferenceSquareDesc": _difference_square,
-    f"{_ELEMENTWISE}.arithmetic:ElementWiseConstantPowDesc": _square,
-    f"{_ELEMENTWISE}.math:ElementWiseIdentityDesc": _identity,
-    f"{_ELEMENTWISE}.math:ElementWiseAbsDesc": _of_scaled(Code.ABS),
-    f"{_ELEMENTWISE}.math:ElementWiseNegateDesc": _unary(Code.NEGATE),
-    f"{_ELEMENTWISE}.math:ElementWiseSignDesc": _unary(Code.SIGN),
-    f"{_ELEMENTWISE}.math:ElementWiseSqrtDesc": _of_scaled(Code.SQRT),
-    f"{_ELEMENTWISE}.math:ElementWiseFloorDesc": _of_scaled(Code.FLOOR),
-    f"{_ELEMENTWISE}.math:ElementWiseCeilDesc": _of_scaled(Code.CEIL),
-    f"{_ELEMENTWISE}.math:ElementWiseRecipDesc": _of_scaled(Code.RECIP),
-    f"{_ELEMENTWISE}.math:ElementWiseExpDesc": _of_scaled(Code.EXP),
-    f"{_ELEMENTWISE}.math:ElementWiseErfDesc": _of_scaled(Code.ERF),
-    f"{_ELEMENTWISE}.math:ElementWiseTanhDesc": _of_scaled(Code.TANH),
-    f"{_ELEMENTWISE}.ranges:ElementWiseClipDesc": _limits,
-    f"{_ELEMENTWISE}.ranges:ElementWiseClipGradDesc": _clip_gradient,
-    f"{_ELEMENTWISE}.ranges:ElementWiseClipGrad1Desc": _clip_gradient,
-    f"{_ELEMENTWISE}.ranges:ElementWiseClip1Desc": _limits,
-    f"{_ELEMENTWISE}.ranges:ElementWiseThresholdDesc": _limits,
-    f"{_ELEMENTWISE}.ranges:ElementWiseRoundDesc": _unary(Code.ROUND),
+    f"{ARITHMETIC}AddDesc": _binary(Code.ADD),
+    f"{ARITHMETIC}Add1Desc": _add1,
+    f"{ARITHMETIC}SubtractDesc": _binary(Code.SUBTRACT),
+    f"{ARITHMETIC}MultiplyDesc": _binary(Code.MULTIPLY),
+    f"{ARITHMETIC}DivideDesc": _binary(Code.DIVIDE),
+    f"{ARITHMETIC}MaxDesc": _binary(Code.MAX),
+    f"{ARITHMETIC}MinDesc": _binary(Code.MIN),
+    f"{ARITHMETIC}ModulusTruncateDesc": _binary(Code.MODULUS_TRUNCATE),
+    f"{ARITHMETIC}ModulusFloorDesc": _binary(Code.MODULUS_FLOOR),
+    f"{ARITHMETIC}MeanDesc": _mean,
+    f"{ARITHMETIC}DifferenceSquareDesc": _difference_square,
+    f"{ARITHMETIC}ConstantPowDesc": _square,
+    f"{MATH}IdentityDesc": _identity,
+    f"{MATH}AbsDesc": _of_scaled(Code.ABS),
+    f"{MATH}NegateDesc": _unary(Code.NEGATE),
+    f"{MATH}SignDesc": _unary(Code.SIGN),
+    f"{MATH}SqrtDesc": _of_scaled(Code.SQRT),
+    f"{MATH}FloorDesc": _of_scaled(Code.FLOOR),
+    f"{MATH}CeilDesc": _of_scaled(Code.CEIL),
+    f"{MATH}RecipDesc": _of_scaled(Code.RECIP),
+    f"{MATH}ExpDesc": _of_scaled(Code.EXP),
+    f"{MATH}ErfDesc": _of_scaled(Code.ERF),
+    f"{MATH}TanhDesc": _of_scaled(Code.TANH),
+    f"{RANGES}ClipDesc": _limits,
+    f"{RANGES}ClipGradDesc": _clip_gradient,
+    f"{RANGES}ClipGrad1Desc": _clip_gradient,
+    f"{RANGES}Clip1Desc": _clip1,
+    f"{RANGES}ThresholdDesc": _limits,
+    f"{RANGES}RoundDesc": _unary(Code.ROUND),
 }
 
 FUNCTIONS, OPERATORS = tuple(_OF_FUNCTIONS), tuple(_OF_OPERATORS)
-"""The names of the activations, and of the other operators, that have a translation for some of their attributes: see `Attachments`."""
+"""The names of the activations, and of the other operators, that have a translation."""
 
 _TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS
+_PARTIAL: dict[str, tuple[Callable[[Any], bool], str]] = {
+    f"{ARITHMETIC}ConstantPowDesc": (lambda desc: desc.exponent == 2.0, "of the powers the square has a compiled form"),
+    f"{RANGES}RoundDesc": (
+        lambda desc: desc.rounding_mode is RoundingMode.HALVES_TO_NEAREST_EVEN,
+        "of the roundings that of halves to even numbers has a compiled form",
+    ),
+}
+"""The operators whose translation is for some of their attributes: whether it is for these, and the reason if it is not."""
 
 
 def why_untranslated(desc: OperatorDesc) -> str | None:
@@ -409,7 +427,7 @@ def why_untranslated(desc: OperatorDesc) -> str | None:
         return f"{desc.short_name()} has no compiled form"
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}, {DataType.BFLOAT16}):
-        return "compiled element-wise operators are of FLOAT32, FLOAT16 or BFLOAT16, or of few integers"
+        return "compiled element-wise operators are of FLOAT32, FLOAT16 or BFLOAT16, or small or contiguous tensors of integers"
     if refusal := refusal_of(types):
         return refusal
     return why_function_untranslated(desc)
@@ -423,8 +441,5 @@ def why_function_untranslated(desc: Any) -> str | None:
     function = getattr(desc, "fused_activation", None)
     if function is not None and name_of(type(function)) not in _TRANSLATIONS:
         return f"{function.short_name()} has no compiled form"
-    if name == f"{_ELEMENTWISE}.arithmetic:ElementWiseConstantPowDesc" and desc.exponent != 2.0:
-        return "of the powers the square has a compiled form"
-    if name == f"{_ELEMENTWISE}.ranges:ElementWiseRoundDesc" and desc.rounding_mode is not RoundingMode.HALVES_TO_NEAREST_EVEN:
-        return "of the roundings that of halves to even numbers has a compiled form"
-    return None
+    translates, reason = _PARTIAL.get(name, (None, None))
+    return None if translates is None or translates(desc) else reason

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.elementwise.few_plan import FewPlan
+    from dmlpy.devices.cpu.elementwise.small_plan import SmallPlan
     from dmlpy.devices.cpu.movement.plan import CopyPlan
     from dmlpy.devices.cpu.movement.reversal import ReversalPlan
     from dmlpy.operators.movement.blocks import DepthToSpaceBaseDesc, SpaceToDepthBaseDesc, UnfoldDesc
@@ -48,8 +48,8 @@ def copy_plan(desc: OperatorDesc, maker: str, *, count: int = 1) -> CopyPlan | s
 
 
 @plan(CastDesc)
-def cast_plan(desc: CastDesc) -> CopyPlan | FewPlan | str:
-    from dmlpy.devices.cpu.elementwise.few_plan import few_plan
+def cast_plan(desc: CastDesc) -> CopyPlan | SmallPlan | str:
+    from dmlpy.devices.cpu.elementwise.small_plan import small_plan
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.movement import copies
     from dmlpy.devices.cpu.movement.plan import CONVERSIONS, CopyPlan
@@ -58,7 +58,7 @@ def cast_plan(desc: CastDesc) -> CopyPlan | FewPlan | str:
     if len(types) == 1:
         return copy_plan(desc, "identity_copies")
     if types != _CONVERTED:
-        return few_plan(desc) or _cast_plan(desc)
+        return small_plan(desc) or _cast_plan(desc)
     return refusal_of(types) or CopyPlan(copies.identity_copies(desc), CONVERSIONS)
 
 

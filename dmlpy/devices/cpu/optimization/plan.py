@@ -132,7 +132,7 @@ class _ContiguousPlan(PlanWithoutConstants):
         return TaskLaunch.of(ADAM(*self._choices), AdamParameters.bound({**self._values, **addresses}), self._threads)
 
 
-def _program(desc: AdamOptimizerDesc, inputs: list[TensorDesc], halves: bool) -> Program:
+def _program(desc: AdamOptimizerDesc, inputs: list[TensorDesc], is_narrow: bool) -> Program:
     """The program of the parameters, with the moments as other results."""
     program = Program(inputs)
     parameters, first, second, gradient, rate = range(len(inputs))
@@ -145,6 +145,6 @@ def _program(desc: AdamOptimizerDesc, inputs: list[TensorDesc], halves: bool) ->
     second = program.add(Code.ADD, scaled(second, desc.beta2), scaled(square, 1 - desc.beta2))
     divisor = program.add(Code.LINEAR, program.add(Code.SQRT, second), a=1.0, b=desc.epsilon)
     change = program.add(Code.DIVIDE, program.add(Code.MULTIPLY, rate, first), divisor)
-    program.halves[program.add(Code.SUBTRACT, parameters, change)] = halves
+    program.narrow[program.add(Code.SUBTRACT, parameters, change)] = is_narrow
     program.others = [first, second]
     return program

@@ -1,7 +1,8 @@
-"""The compiled functions of many integers, comparisons and truth values, against NumPy's."""
+"""The compiled functions of integers, comparisons and truth values on large contiguous tensors, against NumPy's."""
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ import dmlpy as dml
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.device import CpuDevice
-from dmlpy.devices.cpu.elementwise import many_plan
-from dmlpy.devices.cpu.elementwise.many_plan import _FUNCTIONS, COMPARISONS, Function, ManyPlan
+from dmlpy.devices.cpu.elementwise import contiguous_plan
+from dmlpy.devices.cpu.elementwise.contiguous_plan import _FUNCTIONS, COMPARISONS, ContiguousPlan, Function
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.layout_runs import run
 
+FUNCTIONS = {resolve_name(name): row for name, row in _FUNCTIONS.items()}
 SIZES = (3, 1367)
 """An odd number of elements, more than 2,048."""
 EVERY = ("UINT8", "INT8", "UINT16", "INT16", "UINT32", "INT32", "UINT64", "INT64", "FLOAT16", "FLOAT32")
@@ -24,7 +26,7 @@ EVERY = ("UINT8", "INT8", "UINT16", "INT16", "UINT32", "INT32", "UINT64", "INT64
 
 def desc_of(kind: Any, own: str, sizes: tuple[int, ...] = SIZES, strides: Any = None) -> Any:
     """The desc with inputs of a type, and strides of its output."""
-    function, inputs = _FUNCTIONS[kind]
+    function, inputs = FUNCTIONS[kind]
     tensors = {name: dml.TensorDesc(data_type=own, sizes=sizes) for name in inputs}
     name = "output_gradient_tensor" if function is Function.RELU_GRADIENT else "output_tensor"
     to = "UINT8" if function in COMPARISONS else own
@@ -34,7 +36,7 @@ def desc_of(kind: Any, own: str, sizes: tuple[int, ...] = SIZES, strides: Any = 
 def types_of(kind: Any) -> list[str]:
     """The types that a class takes and that have kernels."""
     valid = [own for own in EVERY if not dml.check(desc_of(kind, own))]
-    return [own for own in valid if _FUNCTIONS[kind][0] in COMPARISONS or not own.startswith("FLOAT")]
+    return [own for own in valid if FUNCTIONS[kind][0] in COMPARISONS or not own.startswith("FLOAT")]
 
 
 def elements(rng: np.random.Generator, own: str) -> Any:
@@ -46,25 +48,25 @@ def elements(rng: np.random.Generator, own: str) -> Any:
     return rng.choice(np.array([limits.min, limits.max, 0, 0, 1, 3, 7, 8, limits.max // 2 + 1], dtype), SIZES)
 
 
-@pytest.mark.parametrize("kind", _FUNCTIONS, ids=lambda kind: kind.short_name())
+@pytest.mark.parametrize("kind", FUNCTIONS, ids=lambda kind: kind.short_name())
 def test_functions(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a type that is another from one class to the next, on one thread and on two."""
     rng, found = np.random.default_rng(1), types_of(kind)
-    own = found[list(_FUNCTIONS).index(kind) % len(found)]
+    own = found[list(FUNCTIONS).index(kind) % len(found)]
     desc = desc_of(kind, own)
     given = {slot.place: elements(rng, own) for slot in desc.input_slots() if slot.tensor is not None}
     (output,) = desc.output_slots()
     with np.errstate(all="ignore"):
         wanted = run(desc, given)[output.place]
-    monkeypatch.setattr(many_plan, "_BYTES_OF_A_THREAD", 1)
+    monkeypatch.setattr(contiguous_plan, "_BYTES_OF_A_THREAD", 1)
     for threads in (1, 2):
-        monkeypatch.setattr(many_plan, "available_threads", lambda threads=threads: threads)
-        assert isinstance(compiled_plan(desc), ManyPlan)
+        monkeypatch.setattr(contiguous_plan, "available_threads", lambda threads=threads: threads)
+        assert isinstance(compiled_plan(desc), ContiguousPlan)
         np.testing.assert_array_equal(run(desc, given, CpuDevice())[output.place], wanted, err_msg=f"{own}, {threads} thread(s)")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", _FUNCTIONS, ids=lambda kind: kind.short_name())
+@pytest.mark.parametrize("kind", FUNCTIONS, ids=lambda kind: kind.short_name())
 def test_functions_of_every_type(kind: Any) -> None:
     rng = np.random.default_rng(2)
     for own in types_of(kind):
@@ -81,12 +83,12 @@ def test_what_is_compiled() -> None:
     kind = dml.ElementWiseBitXorDesc
     transposed = dml.TensorDesc(data_type="UINT16", sizes=SIZES, strides=(1, SIZES[0]))
     whole = kind(a_tensor=transposed, b_tensor=transposed, output_tensor=transposed)
-    assert isinstance(compiled_plan(whole), ManyPlan)
+    assert isinstance(compiled_plan(whole), ContiguousPlan)
     gaps = desc_of(kind, "UINT16", strides=(1400, 1))
     others = (gaps, whole.replace(b_tensor=whole.b_tensor.replace(strides=None)), desc_of(kind, "UINT16", (2, 1000)))
-    assert not any(isinstance(compiled_plan(desc), ManyPlan) for desc in others)
+    assert not any(isinstance(compiled_plan(desc), ContiguousPlan) for desc in others)
     scaled = desc_of(dml.ElementWiseAbsDesc, "INT32").replace(scale_bias=dml.ScaleBias(scale=2.0, bias=1.0))
-    assert not isinstance(compiled_plan(scaled), ManyPlan)
-    assert not isinstance(compiled_plan(desc_of(dml.ElementWiseMinDesc, "FLOAT32")), ManyPlan)
+    assert not isinstance(compiled_plan(scaled), ContiguousPlan)
+    assert not isinstance(compiled_plan(desc_of(dml.ElementWiseMinDesc, "FLOAT32")), ContiguousPlan)
     bfloat16 = desc_of(dml.ElementWiseLogicalLessThanDesc, "BFLOAT16")
-    assert not isinstance(compiled_plan(bfloat16), ManyPlan)
+    assert not isinstance(compiled_plan(bfloat16), ContiguousPlan)

@@ -1,4 +1,4 @@
-"""The compiled functions of many elements: vectors, then what is left one by one."""
+"""The compiled functions of contiguous elements: vectors, then what is left one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic
-from dmlpy.devices.cpu.elementwise.many_plan import Function, ManyParameters
+from dmlpy.devices.cpu.elementwise.contiguous_plan import ContiguousParameters, Function
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.simd import struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
@@ -17,7 +17,7 @@ from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_fo
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
-_UNARY = frozenset({Function.BIT_NOT, Function.MAGNITUDE, Function.NEGATIVE, Function.SIGN, Function.RELU, Function.NOT})
+_UNARY = frozenset({Function.BIT_NOT, Function.ABS, Function.NEGATE, Function.SIGN, Function.RELU, Function.NOT})
 
 
 def _type_of(dtype: np.dtype[Any], lanes: int) -> Any:
@@ -52,13 +52,13 @@ def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any)
             fits = builder.icmp_unsigned("<", y, all_of(8 * of.itemsize))
             shifted = (builder.shl if function is Function.SHIFT_LEFT else builder.lshr)(x, builder.select(fits, y, zero))
             return builder.select(fits, shifted, zero)
-        case Function.LEAST:
+        case Function.MIN:
             return builder.select(compared("<", y, x), y, x)
-        case Function.LARGEST:
+        case Function.MAX:
             return builder.select(compared("<", x, y), y, x)
-        case Function.MAGNITUDE:
+        case Function.ABS:
             return builder.select(compared("<", x, zero), builder.sub(zero, x), x)
-        case Function.NEGATIVE:
+        case Function.NEGATE:
             return builder.sub(zero, x)
         case Function.SIGN:
             above = builder.zext(compared(">", x, zero), kind)
@@ -100,7 +100,7 @@ def _step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) 
     return compute
 
 
-def build_many(function: Function, source: str, target: str, isa: Isa) -> TaskBody:
+def build_contiguous(function: Function, source: str, target: str, isa: Isa) -> TaskBody:
     """Builds a thread's part of a function, to be compiled.
 
     Args:
@@ -112,7 +112,7 @@ def build_many(function: Function, source: str, target: str, isa: Isa) -> TaskBo
     of, to = np.dtype(source), np.dtype(target)
     of_size, to_size = of.itemsize, to.itemsize
     lanes = isa.lanes * FLOAT_BYTES // max(of_size, to_size)
-    many, one, parameters_at = _step(function, of, to, lanes), _step(function, of, to, 1), struct_view(ManyParameters)
+    many, one, parameters_at = _step(function, of, to, lanes), _step(function, of, to, 1), struct_view(ContiguousParameters)
 
     def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, finished = parameters_at(parameters), 0

@@ -1,4 +1,4 @@
-"""The compiled plan of functions of few integers, of comparisons and of truth values, as the conditions and counters of loops are.
+"""The compiled plan of functions of integers, comparisons and truth values on small tensors, as the conditions and counters of loops are.
 
 NumPy takes microseconds to begin such a function, and ends the batch of launches around it.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.attachments import name_of
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, merged
+from dmlpy.devices.cpu.elementwise.names import ARITHMETIC, LOGIC
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
 
-FEW = Kernel("dmlpy.devices.cpu.elementwise.few_kernels:build_few", 5)
-"""The functions of few elements."""
+SMALL = Kernel("dmlpy.devices.cpu.elementwise.small_kernels:build_small", 5)
+"""The functions, by a loop over elements one by one."""
 
 _MOST_ELEMENTS = 256
 """More elements take longer one by one than NumPy takes in all."""
@@ -35,8 +36,8 @@ class Function(IntEnum):
     ADD = 1
     SUBTRACT = 2
     MULTIPLY = 3
-    LEAST = 4
-    LARGEST = 5
+    MIN = 4
+    MAX = 5
     EQUAL = 6
     LESS = 7
     LESS_OR_EQUAL = 8
@@ -59,34 +60,33 @@ class Kind(IntEnum):
 
 
 _COMPARISONS = {Function.EQUAL, Function.LESS, Function.LESS_OR_EQUAL}
-_ARITHMETIC, _LOGIC = "dmlpy.operators.elementwise.arithmetic:ElementWise", "dmlpy.operators.elementwise.logic:ElementWise"
 _FUNCTIONS: dict[str, tuple[Function, tuple[str, ...]]] = {
     "dmlpy.operators.movement.copy:CastDesc": (Function.CONVERT, ("input_tensor",)),
-    f"{_ARITHMETIC}AddDesc": (Function.ADD, ("a_tensor", "b_tensor")),
-    f"{_ARITHMETIC}SubtractDesc": (Function.SUBTRACT, ("a_tensor", "b_tensor")),
-    f"{_ARITHMETIC}MultiplyDesc": (Function.MULTIPLY, ("a_tensor", "b_tensor")),
-    f"{_ARITHMETIC}MinDesc": (Function.LEAST, ("a_tensor", "b_tensor")),
-    f"{_ARITHMETIC}MaxDesc": (Function.LARGEST, ("a_tensor", "b_tensor")),
-    f"{_LOGIC}LogicalEqualsDesc": (Function.EQUAL, ("a_tensor", "b_tensor")),
-    f"{_LOGIC}LogicalLessThanDesc": (Function.LESS, ("a_tensor", "b_tensor")),
-    f"{_LOGIC}LogicalGreaterThanDesc": (Function.LESS, ("b_tensor", "a_tensor")),
-    f"{_LOGIC}LogicalLessThanOrEqualDesc": (Function.LESS_OR_EQUAL, ("a_tensor", "b_tensor")),
-    f"{_LOGIC}LogicalGreaterThanOrEqualDesc": (Function.LESS_OR_EQUAL, ("b_tensor", "a_tensor")),
-    f"{_LOGIC}LogicalAndDesc": (Function.AND, ("a_tensor", "b_tensor")),
-    f"{_LOGIC}LogicalOrDesc": (Function.OR, ("a_tensor", "b_tensor")),
-    f"{_LOGIC}LogicalXorDesc": (Function.XOR, ("a_tensor", "b_tensor")),
-    f"{_LOGIC}LogicalNotDesc": (Function.NOT, ("input_tensor",)),
-    f"{_LOGIC}IfDesc": (Function.SELECT, ("a_tensor", "b_tensor", "condition_tensor")),
+    f"{ARITHMETIC}AddDesc": (Function.ADD, ("a_tensor", "b_tensor")),
+    f"{ARITHMETIC}SubtractDesc": (Function.SUBTRACT, ("a_tensor", "b_tensor")),
+    f"{ARITHMETIC}MultiplyDesc": (Function.MULTIPLY, ("a_tensor", "b_tensor")),
+    f"{ARITHMETIC}MinDesc": (Function.MIN, ("a_tensor", "b_tensor")),
+    f"{ARITHMETIC}MaxDesc": (Function.MAX, ("a_tensor", "b_tensor")),
+    f"{LOGIC}LogicalEqualsDesc": (Function.EQUAL, ("a_tensor", "b_tensor")),
+    f"{LOGIC}LogicalLessThanDesc": (Function.LESS, ("a_tensor", "b_tensor")),
+    f"{LOGIC}LogicalGreaterThanDesc": (Function.LESS, ("b_tensor", "a_tensor")),
+    f"{LOGIC}LogicalLessThanOrEqualDesc": (Function.LESS_OR_EQUAL, ("a_tensor", "b_tensor")),
+    f"{LOGIC}LogicalGreaterThanOrEqualDesc": (Function.LESS_OR_EQUAL, ("b_tensor", "a_tensor")),
+    f"{LOGIC}LogicalAndDesc": (Function.AND, ("a_tensor", "b_tensor")),
+    f"{LOGIC}LogicalOrDesc": (Function.OR, ("a_tensor", "b_tensor")),
+    f"{LOGIC}LogicalXorDesc": (Function.XOR, ("a_tensor", "b_tensor")),
+    f"{LOGIC}LogicalNotDesc": (Function.NOT, ("input_tensor",)),
+    f"{LOGIC}IfDesc": (Function.SELECT, ("a_tensor", "b_tensor", "condition_tensor")),
 }
-"""The functions by the name of their class, as `Attachments` takes it, each with the inputs in the kernel's order."""
+"""The functions by the names of their classes, each with the inputs in the kernel's order."""
 
-LOGIC = tuple(name for name in _FUNCTIONS if name.startswith(_LOGIC))
+LOGICAL = tuple(name for name in _FUNCTIONS if name.startswith(LOGIC))
 """The classes that have no other compiled form."""
 
 _ONE = Axis(1, (0,) * 4)
 
 
-class FewParameters(KernelStruct):
+class SmallParameters(KernelStruct):
     """The parameters of the functions. An input that a function does not have is not read."""
 
     function: Count = field("the `Function`")
@@ -110,8 +110,8 @@ class FewParameters(KernelStruct):
     c_kind: Count = field("the `Kind` of the condition")
 
 
-class FewPlan(PlanWithoutConstants):
-    """A function of few elements, one by one.
+class SmallPlan(PlanWithoutConstants):
+    """A function of a small tensor's elements, one by one.
 
     Args:
         function: the function.
@@ -132,17 +132,17 @@ class FewPlan(PlanWithoutConstants):
             self._values |= {f"{name}_row": row, f"{name}_column": column, f"{name}_kind": kind}
 
     def load(self) -> None:
-        FEW()
+        SMALL()
 
     def describe(self) -> str:
         return f"compiled by LLVM, {self._kinds[1].name} on 1 thread; {self._elements} element(s)"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: Mapping[str, Any] = self._values | {name: tensors[place] for name, place in zip("yabc", self._places, strict=False)}
-        return TaskLaunch.of(FEW(), FewParameters.bound(values), 1)
+        return TaskLaunch.of(SMALL(), SmallParameters.bound(values), 1)
 
 
-def few_plan(desc: OperatorDesc) -> FewPlan | None:
+def small_plan(desc: OperatorDesc) -> SmallPlan | None:
     """The plan of a checked desc, or None."""
     function, inputs = _FUNCTIONS.get(name_of(type(desc)), (None, ()))
     if function is None:
@@ -159,4 +159,4 @@ def few_plan(desc: OperatorDesc) -> FewPlan | None:
     if len(axes) > 2:
         return None
     outer, inner = (_ONE, _ONE, *axes)[-2:]
-    return FewPlan(function, places, kinds, (outer, inner))
+    return SmallPlan(function, places, kinds, (outer, inner))

@@ -1,4 +1,4 @@
-"""The compiled functions of few integers, comparisons and truth values, against their definitions."""
+"""The compiled functions of integers, comparisons and truth values on small tensors, against their definitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import dmlpy as dml
 
 pytest.importorskip("llvmlite")
 
-from dmlpy.devices.cpu.elementwise.few_plan import _FUNCTIONS, FewPlan, Function
+from dmlpy.devices.cpu.elementwise.small_plan import _FUNCTIONS, Function, SmallPlan
 from dmlpy.devices.cpu.plans import compiled_plan
 
 INTEGERS = ("INT8", "UINT8", "INT32", "UINT32", "INT64")
@@ -49,7 +49,7 @@ def types_of(function: Function) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", _FUNCTIONS, ids=lambda name: name.partition(":")[2])
-def test_few_elements(name: str) -> None:
+def test_small_tensors(name: str) -> None:
     kind: Any = pkgutil.resolve_name(name)
     rng, (function, places) = np.random.default_rng(1), _FUNCTIONS[name]
     for layout, (sizes, of_inputs, of_output) in LAYOUTS.items():
@@ -63,7 +63,7 @@ def test_few_elements(name: str) -> None:
             memory = np.full(desc.output_tensor.span, 0x5A, desc.output_tensor.data_type.numpy)
             found = np.lib.stride_tricks.as_strided(memory, sizes, desc.output_tensor.numpy_strides())
             plan = compiled_plan(desc)
-            assert isinstance(plan, FewPlan), (layout, own, to)
+            assert isinstance(plan, SmallPlan), (layout, own, to)
             plan.bind({place: array.ctypes.data for place, array in (given | {"output_tensor": found}).items()}, 0, None)(0)
             expected = np.asarray(dml.reference(desc, given).output_tensor).astype(found.dtype)
             np.testing.assert_array_equal(found, expected, err_msg=f"{layout} {own} {to}")

@@ -1,20 +1,20 @@
-"""The compiled plan of functions of many integers, of comparisons and of truth values, on tensors that are contiguous in the same order."""
+"""The compiled plan of functions of integers, comparisons and truth values on large tensors that are contiguous in the same order."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.description.attachments import name_of
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import merged
+from dmlpy.devices.cpu.elementwise.names import ACTIVATION, ARITHMETIC, LOGIC, MATH
 from dmlpy.devices.cpu.isa import host_isa, refusal_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Count, CountedParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
-from dmlpy.operators import activation
-from dmlpy.operators.elementwise import arithmetic, logic, math
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
 
-MANY = Kernel("dmlpy.devices.cpu.elementwise.many_kernels:build_many", 5)
-"""A function of many elements: the `Function`, the names of NumPy's types of operands and results, and the instruction set."""
+CONTIGUOUS = Kernel("dmlpy.devices.cpu.elementwise.contiguous_kernels:build_contiguous", 5)
+"""A function of contiguous elements: the `Function`, the names of NumPy's types of operands and results, and the instruction set."""
 
 _FEWEST = 1 << 11
 """The elements that are worth a kernel of their own."""
@@ -41,10 +41,10 @@ class Function(StrEnum):
     BIT_NOT = "bit not"
     SHIFT_LEFT = "shift left"
     SHIFT_RIGHT = "shift right"
-    LEAST = "least"
-    LARGEST = "largest"
-    MAGNITUDE = "magnitude"
-    NEGATIVE = "negative"
+    MIN = "least"
+    MAX = "largest"
+    ABS = "magnitude"
+    NEGATE = "negative"
     SIGN = "sign"
     RELU = "relu"
     RELU_GRADIENT = "relu gradient"
@@ -59,37 +59,37 @@ class Function(StrEnum):
 
 COMPARISONS = frozenset({Function.EQUAL, Function.LESS, Function.LESS_OR_EQUAL})
 _X, _AB, _BA = ("input_tensor",), ("a_tensor", "b_tensor"), ("b_tensor", "a_tensor")
-_FUNCTIONS: dict[type[OperatorDesc], tuple[Function, tuple[str, ...]]] = {
-    logic.ElementWiseBitAndDesc: (Function.BIT_AND, _AB),
-    logic.ElementWiseBitOrDesc: (Function.BIT_OR, _AB),
-    logic.ElementWiseBitXorDesc: (Function.BIT_XOR, _AB),
-    logic.ElementWiseBitNotDesc: (Function.BIT_NOT, _X),
-    logic.ElementWiseBitShiftLeftDesc: (Function.SHIFT_LEFT, _AB),
-    logic.ElementWiseBitShiftRightDesc: (Function.SHIFT_RIGHT, _AB),
-    arithmetic.ElementWiseMinDesc: (Function.LEAST, _AB),
-    arithmetic.ElementWiseMaxDesc: (Function.LARGEST, _AB),
-    math.ElementWiseAbsDesc: (Function.MAGNITUDE, _X),
-    math.ElementWiseNegateDesc: (Function.NEGATIVE, _X),
-    math.ElementWiseSignDesc: (Function.SIGN, _X),
-    activation.ActivationReluDesc: (Function.RELU, _X),
-    activation.ActivationReluGradDesc: (Function.RELU_GRADIENT, ("input_tensor", "input_gradient_tensor")),
-    logic.ElementWiseLogicalAndDesc: (Function.AND, _AB),
-    logic.ElementWiseLogicalOrDesc: (Function.OR, _AB),
-    logic.ElementWiseLogicalXorDesc: (Function.XOR, _AB),
-    logic.ElementWiseLogicalNotDesc: (Function.NOT, _X),
-    logic.ElementWiseLogicalEqualsDesc: (Function.EQUAL, _AB),
-    logic.ElementWiseLogicalLessThanDesc: (Function.LESS, _AB),
-    logic.ElementWiseLogicalGreaterThanDesc: (Function.LESS, _BA),
-    logic.ElementWiseLogicalLessThanOrEqualDesc: (Function.LESS_OR_EQUAL, _AB),
-    logic.ElementWiseLogicalGreaterThanOrEqualDesc: (Function.LESS_OR_EQUAL, _BA),
+_FUNCTIONS: dict[str, tuple[Function, tuple[str, ...]]] = {
+    f"{LOGIC}BitAndDesc": (Function.BIT_AND, _AB),
+    f"{LOGIC}BitOrDesc": (Function.BIT_OR, _AB),
+    f"{LOGIC}BitXorDesc": (Function.BIT_XOR, _AB),
+    f"{LOGIC}BitNotDesc": (Function.BIT_NOT, _X),
+    f"{LOGIC}BitShiftLeftDesc": (Function.SHIFT_LEFT, _AB),
+    f"{LOGIC}BitShiftRightDesc": (Function.SHIFT_RIGHT, _AB),
+    f"{ARITHMETIC}MinDesc": (Function.MIN, _AB),
+    f"{ARITHMETIC}MaxDesc": (Function.MAX, _AB),
+    f"{MATH}AbsDesc": (Function.ABS, _X),
+    f"{MATH}NegateDesc": (Function.NEGATE, _X),
+    f"{MATH}SignDesc": (Function.SIGN, _X),
+    f"{ACTIVATION}ReluDesc": (Function.RELU, _X),
+    f"{ACTIVATION}ReluGradDesc": (Function.RELU_GRADIENT, ("input_tensor", "input_gradient_tensor")),
+    f"{LOGIC}LogicalAndDesc": (Function.AND, _AB),
+    f"{LOGIC}LogicalOrDesc": (Function.OR, _AB),
+    f"{LOGIC}LogicalXorDesc": (Function.XOR, _AB),
+    f"{LOGIC}LogicalNotDesc": (Function.NOT, _X),
+    f"{LOGIC}LogicalEqualsDesc": (Function.EQUAL, _AB),
+    f"{LOGIC}LogicalLessThanDesc": (Function.LESS, _AB),
+    f"{LOGIC}LogicalGreaterThanDesc": (Function.LESS, _BA),
+    f"{LOGIC}LogicalLessThanOrEqualDesc": (Function.LESS_OR_EQUAL, _AB),
+    f"{LOGIC}LogicalGreaterThanOrEqualDesc": (Function.LESS_OR_EQUAL, _BA),
 }
-"""The functions by class, each with the inputs in the kernel's order."""
+"""The functions by the names of their classes, each with the inputs in the kernel's order."""
 
-BITS = tuple(kind for kind, (function, _) in _FUNCTIONS.items() if function.startswith(("bit", "shift")))
+BITS = tuple(name for name, (function, _) in _FUNCTIONS.items() if function.startswith(("bit", "shift")))
 """The classes that have no other compiled form."""
 
 
-class ManyParameters(CountedParameters):
+class ContiguousParameters(CountedParameters):
     """The parameters of the functions. A tile is some of the elements."""
 
     count: Count = field("elements")
@@ -98,7 +98,7 @@ class ManyParameters(CountedParameters):
     b: Address = field("the second input, if the function has two")
 
 
-class ManyPlan(PlanWithoutConstants):
+class ContiguousPlan(PlanWithoutConstants):
     """A function of contiguous elements.
 
     Args:
@@ -116,7 +116,7 @@ class ManyPlan(PlanWithoutConstants):
         self._threads = max(1, min(available_threads(), self._count * output.data_type.numpy.itemsize // _BYTES_OF_A_THREAD))
 
     def load(self) -> None:
-        MANY(*self._choices)
+        CONTIGUOUS(*self._choices)
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
@@ -128,12 +128,12 @@ class ManyPlan(PlanWithoutConstants):
             "count": self._count,
             **{name: tensors[place] for name, place in zip("yab", self._places, strict=False)},
         }
-        return TaskLaunch.of(MANY(*self._choices), ManyParameters.bound(values), self._threads)
+        return TaskLaunch.of(CONTIGUOUS(*self._choices), ContiguousParameters.bound(values), self._threads)
 
 
-def many_plan(desc: OperatorDesc) -> ManyPlan | None:
+def contiguous_plan(desc: OperatorDesc) -> ContiguousPlan | None:
     """The plan of a checked desc, or None."""
-    function, inputs = _FUNCTIONS.get(type(desc), (None, ()))
+    function, inputs = _FUNCTIONS.get(name_of(type(desc)), (None, ()))
     if function is None or getattr(desc, "scale_bias", None) is not None:
         return None
     tensors = desc.tensors()
@@ -142,7 +142,7 @@ def many_plan(desc: OperatorDesc) -> ManyPlan | None:
     if descs[0].element_count < _FEWEST or not _takes(function, descs):
         return None
     axes = merged(descs[0].sizes, [each.element_strides for each in descs])
-    return ManyPlan(function, places, descs) if len(axes) == 1 and set(axes[0].strides) == {1} else None
+    return ContiguousPlan(function, places, descs) if len(axes) == 1 and set(axes[0].strides) == {1} else None
 
 
 def _takes(function: Function, descs: Sequence[TensorDesc]) -> bool:

@@ -1,4 +1,4 @@
-"""The compiled functions of few elements."""
+"""The compiled functions of small tensors: one kernel for all functions, types and layouts, element by element."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.compiler.functions import jit
-from dmlpy.devices.cpu.elementwise.few_plan import FewParameters, Function, Kind
+from dmlpy.devices.cpu.elementwise.small_plan import Function, Kind, SmallParameters
 from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, quad_at, set_byte, set_quad
 from dmlpy.devices.cpu.simd import float_at, integer_at, set_float, set_integer, struct_view
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _INT8, _UINT8, _INT32, _UINT32, _INT64, _FLOAT32 = map(int, Kind)
-_CONVERT, _ADD, _SUBTRACT, _MULTIPLY, _LEAST, _LARGEST, _EQUAL, _LESS, _LESS_OR_EQUAL, _AND, _OR, _XOR, _NOT, _SELECT = map(int, Function)
+_CONVERT, _ADD, _SUBTRACT, _MULTIPLY, _MIN, _MAX, _EQUAL, _LESS, _LESS_OR_EQUAL, _AND, _OR, _XOR, _NOT, _SELECT = map(int, Function)
 
 
 @jit
@@ -76,18 +76,18 @@ def _number(function: Any, x: Any, y: Any) -> Any:
         found = x - y
     elif function == _MULTIPLY:
         found = x * y
-    elif function == _LEAST:
+    elif function == _MIN:
         found = min(x, y)
-    elif function == _LARGEST:
+    elif function == _MAX:
         found = max(x, y)
     return found
 
 
-def build_few() -> TaskBody:
+def build_small() -> TaskBody:
     """Builds the functions, to be compiled. They run on one thread."""
-    parameters_at = struct_view(FewParameters)
+    parameters_at = struct_view(SmallParameters)
 
-    def few(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+    def small(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         for row in range(p.rows):
             for column in range(p.columns):
@@ -108,4 +108,4 @@ def build_few() -> TaskBody:
                 else:
                     _store(target, p.y_kind, value)
 
-    return few
+    return small
