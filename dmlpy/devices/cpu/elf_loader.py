@@ -93,9 +93,10 @@ def _places(image: bytes, sections: list[_Section]) -> tuple[dict[int, int], int
     offsets, end = {}, 0
     for index, section in enumerate(sections):
         if section.kind == _CODE_OR_CONSTANTS and section.flags & _LOADED:
-            if section.flags & _WRITABLE or section.alignment > _MOST_ALIGNED or section.start + section.size > len(image):
+            alignment = max(1, section.alignment)  # 0 is 1
+            if section.flags & _WRITABLE or alignment > _MOST_ALIGNED or section.start + section.size > len(image):
                 raise ValueError("an unknown kind of section")
-            offsets[index] = -(-end // max(1, section.alignment)) * section.alignment
+            offsets[index] = -(-end // alignment) * alignment
             end = offsets[index] + section.size
     return offsets, end
 
