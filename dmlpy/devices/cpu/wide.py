@@ -37,7 +37,7 @@ def wide_plan(desc: Any) -> WidePlan | str:
     """
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types != {DataType.FLOAT16}:
-        return "compiled products have tensors of one type"
+        return "compiled products with another activation than RELU or CLIP have tensors of FLOAT32, or of FLOAT16"
     if refusal := refusal_of(types):
         return refusal
     if desc.fused_activation is not None and (reason := why_function_untranslated(desc.fused_activation)):

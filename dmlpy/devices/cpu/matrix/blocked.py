@@ -92,7 +92,7 @@ def blocked_scratch(isa: Isa) -> BlockedScratch:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-BLOCKED_PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_blocked_product", 5, returns=True)
+BLOCKED_PRODUCT = Kernel("dmlpy.devices.cpu.matrix.blocked_kernels:build_blocked_product", 5, returns=True)
 """The product of matrices in place: the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 21

@@ -33,13 +33,13 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | FewRowsPlan | TransposedProduc
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
     from dmlpy.devices.cpu.wide import wide_plan
 
-    narrow = desc.a_tensor.data_type is not DataType.FLOAT32
+    is_float32 = desc.a_tensor.data_type is DataType.FLOAT32
     if refusal := refusal_of({desc.a_tensor.data_type}):
         return refusal
     output, a = desc.output_tensor, desc.a_tensor
     assert output is not None  # guaranteed by the check
-    is_narrow = (output.sizes[-2] < _MIN_ROWS and not narrow) or output.sizes[-1] < _MIN_COLUMNS
-    is_small = not narrow and output.element_count * a.sizes[-1] <= _FEW_MULTIPLICATIONS
+    is_narrow = (output.sizes[-2] < _MIN_ROWS and is_float32) or output.sizes[-1] < _MIN_COLUMNS
+    is_small = is_float32 and output.element_count * a.sizes[-1] <= _FEW_MULTIPLICATIONS
     if is_narrow and (desc.trans_a is MatrixTransform.TRANSPOSE or not is_small):
         return f"the result has fewer than {_MIN_ROWS} rows or {_MIN_COLUMNS} columns: BLAS is as fast"
     terms = a.sizes[-1]
@@ -54,7 +54,7 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | FewRowsPlan | TransposedProduc
     function = desc.fused_activation
     if function is not None and not isinstance(function, ActivationDesc | ElementWiseClipDesc):
         return f"{function.short_name()} is not computed with a compiled matrix product"
-    if narrow and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
+    if not is_float32 and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
         return wide_plan(desc)
     if is_narrow:
         from dmlpy.devices.cpu.matrix.few_plan import FewRowsPlan
