@@ -77,7 +77,8 @@ class WholePlan(ArrayPlan):
         assert function is not None
         self._function = function
         slots = [(slot, slot.tensor) for slot in desc.slots() if slot.tensor is not None]
-        self._memories = [(slot.place, tensor.memory) for slot, tensor in slots]
+        # A type that needs a missing package is told here, not in the first call.
+        self._memories = [(slot.place, tensor.memory, tensor.memory.data_type.numpy) for slot, tensor in slots]
         self._outputs = [slot for slot, _ in slots if slot.field.marker.output]
         self._packs = {slot.place: tensor for slot, tensor in slots if slot.field.marker.output and tensor.data_type.bits == 4}
         self._moves = desc.short_name() in _MOVING
@@ -90,7 +91,7 @@ class WholePlan(ArrayPlan):
     @cached_property
     def _arrays_at(self) -> list[tuple[str, Callable[[int], Array]]]:
         """What makes an array of each tensor, given its address, by place."""
-        return [(place, arrays_at(held.sizes, held.data_type.numpy, held.element_strides)) for place, held in self._memories]
+        return [(place, arrays_at(held.sizes, dtype, held.element_strides)) for place, held, dtype in self._memories]
 
     @cached_property
     def _product(self) -> int:
