@@ -162,7 +162,7 @@ class Formulas:
                 found = values[at] = function(values[left], values[right])
                 if expected is not None and found is not expected:
                     return None
-        except ArithmeticError:
+        except (ArithmeticError, ValueError):  # the latter of rounding NaN
             return None
         return values
 

@@ -271,9 +271,9 @@ class CompiledGraph:
         return self._profile(tensors if inputs is None else inputs, None, runs, stream)
 
     def _profile(self, given: Values, persistent: Memory | None, runs: int, stream: Any) -> Profile:
-        handle = self.device.stream_handle(stream)
         from dmlpy.devices.profile import checked_runs  # imports tables
 
+        handle = self.device.stream_handle(stream)
         checked_runs(runs, f"{self.name}.profile")
         wanted = {name: tensor for name, tensor in self.inputs.items() if persistent is None or name not in self.prepared_inputs}
         bound, problems = self._bind_tensors(given, wanted, self._input_order(), "input", handle)

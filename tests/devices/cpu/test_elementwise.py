@@ -157,7 +157,7 @@ def test_a_thread_that_comes_after_the_launch_touches_nothing(monkeypatch: pytes
 
 # an operator, its members, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "integers": (dml.ElementWiseAddDesc, {"data_type": "INT16"}, "are of FLOAT32, FLOAT16 or BFLOAT16, or small or contiguous"),
+    "integers": (dml.ElementWiseAddDesc, {"data_type": "INT16"}, "are of FLOAT32, FLOAT16 or BFLOAT16, or of integers in small"),
     "power": (dml.ElementWiseConstantPowDesc, {"exponent": 3.0}, "the square has a compiled form"),
     "rounding": (dml.ElementWiseRoundDesc, {"rounding_mode": "TOWARD_ZERO"}, "that of halves to even numbers"),
     "sine": (dml.ElementWiseSinDesc, {}, "ELEMENT_WISE_SIN has no compiled form"),

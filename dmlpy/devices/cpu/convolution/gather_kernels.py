@@ -45,7 +45,7 @@ def input_tile_gather(stored: Storage, isa: Isa) -> Any:
     of the image. The tile's `channels` are those of the image, each with the slices of all `depth_taps` from `first_slice` on.
 
     Args:
-        stored: the type of the tensors' elements.
+        stored: the type of the image's elements; the tile is always of FLOAT32.
         isa: the instruction set that it is compiled for.
     """
     return called(_build_gather(stored, isa))

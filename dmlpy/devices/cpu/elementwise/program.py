@@ -427,7 +427,7 @@ def why_untranslated(desc: OperatorDesc) -> str | None:
         return f"{desc.short_name()} has no compiled form"
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}, {DataType.BFLOAT16}):
-        return "compiled element-wise operators are of FLOAT32, FLOAT16 or BFLOAT16, or small or contiguous tensors of integers"
+        return "compiled element-wise operators are of FLOAT32, FLOAT16 or BFLOAT16, or of integers in small or contiguous tensors"
     if refusal := refusal_of(types):
         return refusal
     return why_function_untranslated(desc)

@@ -29,7 +29,7 @@ def panel_copy(width: int, stored: Storage, isa: Isa) -> Any:
 
     Args:
         width: the vectors of a panel.
-        stored: the type of the tensors' elements.
+        stored: the type of the source's elements; panels are of FLOAT32.
         isa: the instruction set that it is compiled for.
     """
     simd, load_store = simd_of(isa), load_store_of(stored, isa)
@@ -51,7 +51,7 @@ def build_packing(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of the packing, to be compiled.
 
     Args:
-        stored: the type of the tensors' elements.
+        stored: the type of the matrix's elements; panels are of FLOAT32.
         isa: the instruction set that it is compiled for.
     """
     lanes, size, element = isa.lanes, simd_of(isa).size, load_store_of(stored, isa).size

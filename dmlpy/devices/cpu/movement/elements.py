@@ -1,4 +1,4 @@
-"""`Elements`: some of a tensor's elements, which NumPy's rules of indexing tell from others. Sizes may be symbolic."""
+"""`Elements`: a strided view of a tensor without its memory, indexed by NumPy's rules. Its sizes may be symbolic."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _STRIP = 32
 _THIN = 8
 """Rows of fewer elements are copied column by column, if there are more of them."""
 _FILL_BYTES = 64
-_HALF_BYTES = 2
+_NARROW_BYTES = 2
 _SIZE = EncodedCopy.dtype.itemsize
 
 
@@ -72,9 +72,9 @@ def build_bfloat16_conversions(isa: Isa) -> TaskBody:
     return _conversions(floats_of_bfloat16, bfloat16_of, isa)
 
 
-def _conversions(floats_of: _Convert, halves_of: _Convert, isa: Isa) -> TaskBody:
+def _conversions(floats_of: _Convert, narrow_of: _Convert, isa: Isa) -> TaskBody:
     """The conversions of elements of 2 bytes to floats and back. A width of 2 is that of results that are none."""
-    to_halves, to_floats = _converted_row(halves_of, True, isa), _converted_row(floats_of, False, isa)
+    to_narrow, to_floats = _converted_row(narrow_of, True, isa), _converted_row(floats_of, False, isa)
 
     @jit
     def convert_block(
@@ -83,8 +83,8 @@ def _conversions(floats_of: _Convert, halves_of: _Convert, isa: Isa) -> TaskBody
         if columns == 1:  # rows are then vectors
             to_column, of_column, rows, columns = to_row, of_row, 1, rows
         for row in range(rows):
-            if p.width == _HALF_BYTES:
-                to_halves(to + row * to_row, to_column, source + row * of_row, of_column, columns)
+            if p.width == _NARROW_BYTES:
+                to_narrow(to + row * to_row, to_column, source + row * of_row, of_column, columns)
             else:
                 to_floats(to + row * to_row, to_column, source + row * of_row, of_column, columns)
 
@@ -273,11 +273,11 @@ def set_long(address: Any, value: Any) -> Any:
     return types.void(types.int64, types.int64), generate
 
 
-def _converted_row(converted: _Convert, to_halves: bool, isa: Isa) -> Any:
+def _converted_row(converted: _Convert, narrows: bool, isa: Isa) -> Any:
     """The kernel that converts a row of elements."""
-    of_size, to_size = (FLOAT_BYTES, _HALF_BYTES) if to_halves else (_HALF_BYTES, FLOAT_BYTES)
+    of_size, to_size = (FLOAT_BYTES, _NARROW_BYTES) if narrows else (_NARROW_BYTES, FLOAT_BYTES)
     convert_vector, convert_some, convert_one = (
-        _conversion(converted, to_halves, lanes, some) for lanes, some in ((isa.lanes, False), (isa.lanes, True), (1, False))
+        _conversion(converted, narrows, lanes, some) for lanes, some in ((isa.lanes, False), (isa.lanes, True), (1, False))
     )
     lanes = isa.lanes
 
@@ -296,11 +296,11 @@ def _converted_row(converted: _Convert, to_halves: bool, isa: Isa) -> Any:
     return convert
 
 
-def _conversion(converted: _Convert, to_halves: bool, lanes: int, some: bool) -> Any:
+def _conversion(converted: _Convert, narrows: bool, lanes: int, some: bool) -> Any:
     """The intrinsic `convert(target, source, count)`: a vector, or with `some` its first lanes."""
-    halves, floats = (ir.VectorType(kind, lanes) for kind in (ir.IntType(16), INDEX))
-    source_kind, target_kind = (floats, halves) if to_halves else (halves, floats)
-    of_align, to_align = (FLOAT_BYTES, _HALF_BYTES) if to_halves else (_HALF_BYTES, FLOAT_BYTES)
+    narrow, floats = (ir.VectorType(kind, lanes) for kind in (ir.IntType(16), INDEX))
+    source_kind, target_kind = (floats, narrow) if narrows else (narrow, floats)
+    of_align, to_align = (FLOAT_BYTES, _NARROW_BYTES) if narrows else (_NARROW_BYTES, FLOAT_BYTES)
 
     @intrinsic
     def convert(target: Any, source: Any, count: Any) -> Any:

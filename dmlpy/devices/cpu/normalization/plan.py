@@ -232,7 +232,8 @@ class _CompiledLaunch(NormalizationLaunch):
         self._zeros = np.zeros(plan.extents[1] + host_isa().lanes, COMPUTE)
         parameters = self._parameters_of(plan)
         self._sum, self._compute = (
-            None if kernel is None else TaskLaunch(kernel, parameters.ctypes.data, self._threads, parameters) for kernel in plan.kernels
+            None if kernel is None else TaskLaunch(kernel, parameters.ctypes.data, self._threads, (parameters, self._zeros))
+            for kernel in plan.kernels
         )
 
     def sum_groups(self) -> None:

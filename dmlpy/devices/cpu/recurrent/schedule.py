@@ -28,6 +28,7 @@ CONCURRENT_TASK = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_concurrent
 """The task that runs time loops at the same time, each on one thread."""
 
 _NEVER_NS = 1 << 62
+"""The steal timeout of what nobody computes again: 146 years."""
 
 _TILE = 1 << 16
 """Multiplications of a tile, at least, unless the threads would have too few: half a microsecond or more."""
