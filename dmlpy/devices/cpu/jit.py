@@ -203,9 +203,10 @@ def _circumstances() -> tuple[object, ...]:
         for name in sorted(name for name in names if name.endswith(".py")):
             with open(os.path.join(folder, name), "rb", buffering=0) as file:
                 sources.update(f"{folder[len(here) :]}/{name}\0".encode() + file.read() + b"\0")
-    import llvmlite  # its Python alone; reading the metadata of packages takes longer than loading all kernels of a model
+    from dmlpy.devices.cpu.llvm import imported
 
-    return sources.hexdigest(), llvmlite.__version__, sys.version_info[:3], platform.system(), platform.machine(), host_processor().identity
+    version = imported("llvmlite").__version__  # without the library; the metadata of packages take longer than all kernels of a model
+    return sources.hexdigest(), version, sys.version_info[:3], platform.system(), platform.machine(), host_processor().identity
 
 
 _SUBJECTS = {

@@ -183,16 +183,6 @@ def set_float(target: Any, value: Any) -> Any:
     return types.void(types.int64, types.float32), generate
 
 
-@intrinsic
-def clear_float(target: Any) -> Any:
-    """Writes a float zero."""
-
-    def generate(builder: Any, arguments: Any) -> None:
-        builder.store(FLOAT(0.0), builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
-
-    return types.void(types.int64), generate
-
-
 class Simd:
     """Operations on vectors of a number of lanes, each an intrinsic for use in kernels.
 
