@@ -101,7 +101,7 @@ def function_of_vectors(name: str, isa: Isa) -> Callable[..., None]:
     from dmlpy.devices.cpu.load_store import load_store_of
     from dmlpy.devices.cpu.simd_math import function_of
 
-    load_store, function, lanes = load_store_of(False, isa), function_of(name, isa), isa.lanes
+    load_store, function, lanes = load_store_of("float32", isa), function_of(name, isa), isa.lanes
     load, store = load_store.load, load_store.store
 
     def compute(x: Any, y: Any, count: Any) -> None:
