@@ -202,8 +202,7 @@ def _compile_graph(
                 problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
         if problems:
             raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
-        buffers = assign_buffers(ir, device, compile_node, fuse=fuse)
-        program = loaded_program(buffers, {index: compile_node(buffers.desc(index)) for index in buffers.order}, compile_node)
+        program = loaded_program(assign_buffers(ir, device, compile_node, fuse=fuse), compile_node)
     return compile_program(program, device, level, flags, compile_node, fuse=fuse)
 
 
@@ -255,8 +254,7 @@ def _program_by_template(
     def program_of(part: Graph, is_symbolic: bool) -> GraphProgram:
         if len(part.nodes) > _MOST_WHOLE:
             raise NoTemplateError
-        buffers = assign(part, is_symbolic)
-        return loaded_program(buffers, {index: compile_anew(buffers.desc(index)) for index in buffers.order}, compile_anew)
+        return loaded_program(assign(part, is_symbolic), compile_anew)
 
     def operators_of(part: Graph, is_symbolic: bool) -> _Operators:
         buffers = assign(part, is_symbolic)
@@ -277,7 +275,7 @@ def _program_by_template(
         return None
     buffers, planned = found
     operators = {index: planned.get(index) or compile_node(buffers.desc(index)) for index in buffers.order}
-    program = loaded_program(buffers, operators, compile_node, copy.noted(("order", *key)))
+    program = loaded_program(buffers, compile_node, operators, copy.noted(("order", *key)))
     copy.note(("order", *key), program)
     return program
 

@@ -58,18 +58,20 @@ def assign_buffers(
 
 def loaded_program(
     buffers: BufferAssignment,
-    operators: Mapping[int, CompiledOperator],
     compile_node: Callable[[OperatorDesc], CompiledOperator],
+    operators: Mapping[int, CompiledOperator] | None = None,
     like: GraphProgram | None = None,
 ) -> GraphProgram:
     """The program of a graph whose values have places, with the kernels of its nodes loaded.
 
     Args:
         buffers: the places.
-        operators: the nodes that run, compiled for the layouts of the places.
         compile_node: plans a desc for the device, level and flags.
+        operators: the nodes that run, compiled for the layouts of the places; None compiles them.
         like: a program of the same graph for other sizes, whose order is taken.
     """
+    if operators is None:
+        operators = {index: compile_node(buffers.desc(index)) for index in buffers.order}
     program = program_of(buffers, operators, compile_node, like)
     program.prepare()
     return program
@@ -98,8 +100,6 @@ def compile_program(
 
     def traced() -> CompiledGraph:
         buffers = assign_buffers(GraphIR.of(graph).with_all_outputs(), device, compile_node, fuse=False)
-        operators = {index: compile_node(buffers.desc(index)) for index in buffers.order}
-        every = loaded_program(buffers, operators, compile_node)
-        return compile_program(every, device, feature_level, flags, compile_node, fuse=False)
+        return compile_program(loaded_program(buffers, compile_node), device, feature_level, flags, compile_node, fuse=False)
 
     return CompiledGraph(graph, program, device, feature_level, flags, fuse=fuse, traced=traced)
