@@ -216,7 +216,7 @@ class Expression(views.TensorViews, TensorOperand):
 def input(
     name: str,
     tensor: TensorDesc | Sequence[int],
-    data_type: DataType | str | int | np.dtype[Any] | type[np.generic] = DataType.FLOAT32,
+    data_type: DataType | str | int | np.dtype[Any] | type[np.generic] | None = None,
     *,
     owned_by_dml: bool = False,
 ) -> Expression:
@@ -225,16 +225,21 @@ def input(
     Args:
         name: what it is bound by.
         tensor: the desc of what is bound, or its sizes, laid out by the policy that holds here.
-        data_type: the type of the elements, where sizes are given.
-        owned_by_dml: whether it is bound at initialisation, where sizes are given.
+        data_type: the type of the elements: FLOAT32 where sizes are given; of a desc, the one that it has.
+        owned_by_dml: whether it is bound at initialisation; the flag of a desc has this effect, too.
 
     Raises:
-        DescError: no such tensor.
+        DescError: no such tensor, or a desc of another type.
     """
+    problems = []
     if not isinstance(tensor, TensorDesc):
-        flags = TensorFlags.OWNED_BY_DML if owned_by_dml else TensorFlags.NONE
-        tensor = current_policy().laid_out(TensorDesc(data_type=data_type, sizes=tensor, flags=flags))
-    if problems := tensor.problems(output=False):
+        given = DataType.FLOAT32 if data_type is None else data_type
+        tensor = current_policy().laid_out(TensorDesc(data_type=given, sizes=tensor))
+    elif data_type is not None and tensor.replace(data_type=data_type).data_type is not tensor.data_type:
+        problems.append(Problem("field.form", "data_type", brief(data_type), f"{tensor.data_type.name}, as the tensor desc has, or none"))
+    if owned_by_dml:
+        tensor = tensor.replace(flags=TensorFlags.OWNED_BY_DML)
+    if problems := [*problems, *tensor.problems(output=False)]:
         raise DescError(f"input {name!r} {caller_location()}", problems)
     return Expression(calls.input_ref(name, tensor))
 

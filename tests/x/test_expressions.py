@@ -319,9 +319,19 @@ def test_an_addend_that_does_not_broadcast_is_reported(sizes: tuple[int, ...], c
     assert [(problem.path.partition(".")[0], problem.code) for problem in caught.value.problems] == [("c_tensor", code)]
 
 
-def test_an_owned_input_is_flagged() -> None:
-    graph = x.activation_relu(x.input("w", [3], owned_by_dml=True)).graph()
-    assert graph.nodes[0].input_slots()[0].tensor.flags is dml.TensorFlags.OWNED_BY_DML  # type: ignore[union-attr]
+def test_an_owned_input_is_flagged_by_sizes_and_by_a_desc() -> None:
+    desc = dml.TensorDesc(data_type="FLOAT16", sizes=[3], strides=[2])
+    for given in ([3], desc, desc.replace(flags="OWNED_BY_DML")):
+        graph = x.activation_relu(x.input("w", given, "FLOAT16", owned_by_dml=given is desc or given == [3])).graph()
+        found = graph.nodes[0].input_slots()[0].tensor
+        assert found is not None
+        assert (found.flags, found.data_type) == (dml.TensorFlags.OWNED_BY_DML, dml.DataType.FLOAT16)
+        assert given == [3] or found.strides == (2,)
+
+
+def test_an_input_of_another_type_than_its_desc_is_refused() -> None:
+    with pytest.raises(dml.DescError, match=r"data_type is 'FLOAT32', expected FLOAT16, as the tensor desc has, or none"):
+        x.input("w", dml.TensorDesc(data_type="FLOAT16", sizes=[3]), "FLOAT32")
 
 
 # Layouts

@@ -36,6 +36,10 @@ def _known_schema(op_type: str, opset: int, domain: str) -> defs.OpSchema:
     return defs.get_schema(op_type, opset, domain)
 
 
+_MISSING_TYPES = {name: {"T": frozenset({"tensor(bfloat16)"})} for name in ("NegativeLogLikelihoodLoss", "Where")}
+"""Types that schemas lack, by variable, with which ONNX's definition of SoftmaxCrossEntropyLoss calls these operators all the same."""
+
+
 @dataclass(frozen=True)
 class FormalInput:
     """An input as a schema declares it.
@@ -72,10 +76,13 @@ class DeclaredAttribute:
 def inputs_of(schema: defs.OpSchema) -> tuple[FormalInput, ...]:
     """The inputs of a schema, which ONNX makes anew, with all of their types, each time that they are read."""
     single = defs.OpSchema.FormalParameterOption.Single
-    return tuple(
-        FormalInput(str(item.name), frozenset(item.types), str(item.type_str), item.is_homogeneous, item.option == single)
-        for item in schema.inputs
-    )
+    missing = _MISSING_TYPES.get(schema.name, {})
+    found = []
+    for item in schema.inputs:
+        types, type_str = frozenset(item.types), str(item.type_str)
+        types |= missing.get(type_str, frozenset())
+        found.append(FormalInput(str(item.name), types, type_str, item.is_homogeneous, item.option == single))
+    return tuple(found)
 
 
 @lru_cache(1024)

@@ -64,10 +64,6 @@ def _rule(*op_types: str) -> Callable[[Rule], Rule]:
     return register
 
 
-_BEYOND_SCHEMAS = frozenset({("", "NegativeLogLikelihoodLoss", "tensor(bfloat16)")})
-"""Types that a schema lacks although ONNX's definition of another operator, SoftmaxCrossEntropyLoss, calls the operator with them."""
-
-
 def _types(node: Node) -> Iterator[Problem]:
     """Inputs of types that the operator does not support, and inputs of different types that must be equal."""
     schema = node.schema
@@ -87,7 +83,7 @@ def _types(node: Node) -> Iterator[Problem]:
         spelled = type_string(value.element)
         if not any(allowed.startswith("tensor(") for allowed in formal.types):
             continue
-        if spelled not in formal.types and (node.domain, node.op_type, spelled) not in _BEYOND_SCHEMAS:
+        if spelled not in formal.types:
             allowed = sorted(_spell_back(item) for item in formal.types if item.startswith("tensor("))
             yield Problem("onnx.invalid", node.input_label(index), value.summary(), f"a tensor of {listed(allowed)}")
         elif formal.is_homogeneous:
