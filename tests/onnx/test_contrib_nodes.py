@@ -47,6 +47,8 @@ def quantized(numbers: Array, scale: float, zero: int) -> Array:
 
 X = RNG.integers(0, 256, (2, 3, 4)).astype(np.uint8)
 TEXTS, TOKENS = np.array(["a.b"], object), {"mark": 0, "mincharnum": 1, "pad_value": ""}
+LINEAR: dict[str, Array | None] = {"k": normal(2, 3, 8), "v": normal(2, 3, 10)}
+HEADS = {"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "gated"}
 PARAMETERS: dict[str, Array | None] = {
     "x_scale": np.asarray(0.02, np.float32),
     "x_zero": np.asarray(120, np.uint8),
@@ -252,19 +254,36 @@ def test_a_quantized_lstm_whose_sizes_contradict_each_other_is_refused(name: str
         ("Tokenizer", {"x": TEXTS}, TOKENS | {"separators": [""], "mincharnum": 2}, "1 where tokens are characters"),
         ("NGramRepeatBlock", {"i": np.array([[1, 2]]), "s": normal(2, 3)}, {"ngram_size": 2}, "two rows alike"),
         ("DynamicTimeWarping", {"x": normal(2, 3, 4)}, {}, "a matrix with elements"),
+        ("Tokenizer", {"x": X[0]}, TOKENS | {"separators": [","]}, "uint8, expected texts"),
+        ("MurmurHash3", {"x": X}, {}, "uint8, expected texts, or one of"),
+        ("NGramRepeatBlock", {"i": np.array([[-1, -1]]), "s": normal(1, 3)}, {"ngram_size": 2}, "a word -1, expected words from 0 to 2"),
+        ("NGramRepeatBlock", {"i": np.array([[1, 2]]), "s": normal(1, 3)}, {}, "ngram_size is left out"),
         (
             "LinearAttention",
-            {"q": normal(1, 2, 3), "k": normal(1, 2, 4), "v": normal(1, 2, 4)},
-            {"q_num_heads": 2, "kv_num_heads": 2},
-            "2 heads",
+            {"q": LINEAR["k"], **LINEAR},
+            {"q_num_heads": 2, "kv_num_heads": 0},
+            "kv_num_heads is 0, expected a number of 1",
         ),
+        ("LinearAttention", {"q": LINEAR["k"], **LINEAR}, {"q_num_heads": 2, "kv_num_heads": 3}, "a divisor of kv_num_heads, 3"),
+        ("LinearAttention", {"q": normal(1, 2, 3), **LINEAR}, HEADS, "2 heads"),
+        ("LinearAttention", {"q": normal(1, 5, 8), **LINEAR}, HEADS, "input 0 is [1, 5, 8], expected [2, 3, 2 heads of 4]"),
+        ("LinearAttention", {"q": LINEAR["k"], **LINEAR, "p": None, "d": normal(1, 3, 2)}, HEADS, "expected [2, 3, 2] or [2, 3, 8]"),
+        ("LinearAttention", {"q": LINEAR["k"], **LINEAR, "p": None, "d": normal(2, 3, 1)}, HEADS, "expected [2, 3, 2] or [2, 3, 8]"),
+        ("UnfoldTensor", {"x": normal(4, 5)}, {"size": 1 << 40}, "size is 1099511627776, expected at most 5"),
+        ("UnfoldTensor", {"x": normal(4, 5)}, {"size": 2, "step": 0}, "step is 0, expected a number of 1"),
+        ("CausalConvWithState", {"x": normal(2, 3, 5), "w": normal(3, 1, 4), "b": None, "p": normal(2, 3, 2)}, {}, "expected [2, 3, 3]"),
+        ("CausalConvWithState", {"x": normal(2, 3, 5), "w": normal(3, 1, 4)}, {"state_length": 5}, "state_length is 5, expected 0"),
+        ("BranchwiseRMSNorm", {"x": normal(2, 6, 8)}, {"num_branches": 3}, "num_branches is 3, expected a divisor of the last size"),
+        ("GatedRMSNorm", {"x": normal(2, 8), "s": normal(8), "g": normal(1, 8)}, {}, "expected [2, 8], as input 0 has"),
+        ("GatedAdd", {"x": normal(2, 8), "z": normal(2, 8), "g": normal(2, 8)}, {}, "expected [2, 1]: a gate for each row"),
+        ("ScaledSiLU", {"x": normal(2, 8), "s": normal(2, 8)}, {}, "input 1 is [2, 8], expected one element"),
     ],
 )
-def test_what_contradicts_an_operator_of_the_host_is_refused(
+def test_what_contradicts_an_operator_of_microsoft_is_refused(
     operator: str, given: dict[str, Array | None], attributes: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(dml.CompileError, match="node") as refusal:
-        loaded(operator, given, **attributes).compile("numpy")(dict(given))
+        loaded(operator, given, **attributes).compile("numpy")({name: array for name, array in given.items() if array is not None})
     assert text in str(refusal.value)
 
 
@@ -326,3 +345,11 @@ def test_onnx_runtime_leaves_all_of_them_to_the_cpu() -> None:
     """A prediction of ONNX Runtime's placement names the node itself, not what it stands for here."""
     report = loaded("CDist", {"a": normal(2, 3), "b": normal(4, 3)}).report(like="onnxruntime")
     assert [(record.op_type, record.where) for record in report.nodes] == [("CDist", "host")]
+
+
+def test_a_text_is_split_by_one_separator_after_the_other_in_a_time_that_their_number_does_not_multiply() -> None:
+    text, separators = "a-b<<-c=>d=" * 20_000 + "\0", ["<-", "-", "<", "=", "=>", *(["="] * 1000)]
+    given = {"x": np.array([text], object)}
+    found = loaded("Tokenizer", given, {"y": TensorProto.STRING}, **TOKENS, separators=separators).compile("numpy")(given)["y"]
+    assert found.shape == (1, 4 * 20_000 + 1)
+    assert [*found[0, :4], found[0, -1]] == ["a", "b", "c", ">d", "\0"]

@@ -26,18 +26,21 @@ def _like_scores(node: Node) -> Sequence[OutputType]:
 
 @register_host_operator("NGramRepeatBlock", _like_scores)
 def block_repeated(node: Node) -> Sequence[Array]:
-    """The scores [batch, words], less infinity for words that would repeat a sequence of `ngram_size` words."""
-    words, scores, size = node.array(0), node.array(1).copy(), int(node.attribute("ngram_size"))
-    if size < 1:
-        raise node.refusal("onnx.attribute", "ngram_size", str(size), "1 or more")
+    """The scores [batch, words], with minus infinity for words that would repeat a sequence of `ngram_size` words."""
+    words, scores, size = node.array(0), node.array(1).copy(), node.count("ngram_size")
     if words.ndim != 2 or scores.ndim != 2 or len(words) != len(scores):
         raise node.refusal("onnx.sizes", node.input_label(0), f"{listed(words.shape)} for scores {listed(scores.shape)}", "two rows alike")
     for row, own in zip(words, scores, strict=True):
         if len(row) < size:
             continue
-        places = np.lib.stride_tricks.sliding_window_view(row, size)
-        last = row[len(row) - size + 1 :]
-        own[places[(places[:, :-1] == last).all(1), -1]] = -np.inf
+        starts = np.arange(len(row) - size + 1)
+        for place, word in enumerate(row[len(row) - size + 1 :]):
+            starts = starts[row[starts + place] == word]
+        blocked = row[starts + size - 1]
+        if (unknown := blocked[(blocked < 0) | (blocked >= own.size)]).size:
+            expected = f"words from 0 to {own.size - 1}, which have scores"
+            raise node.refusal("onnx.invalid", node.input_label(0), f"a word {unknown[0]}", expected)
+        own[blocked] = -np.inf
     return [scores]
 
 
@@ -57,16 +60,13 @@ def warp(node: Node) -> Sequence[Array]:
     total = np.full((costs.shape[0] + 1, costs.shape[1] + 1), np.inf, np.float32)
     steps = np.full(costs.shape, _ACROSS, np.int8)
     total[0, 0] = 0
-    for row in range(costs.shape[0]):
-        for column in range(costs.shape[1]):
-            both, down, across = total[row, column], total[row, column + 1], total[row + 1, column]
-            if both < down and both < across:
-                steps[row, column], least = _DIAGONAL, both
-            elif down < both and down < across:
-                steps[row, column], least = _DOWN, down
-            else:
-                least = across
-            total[row + 1, column + 1] = costs[row, column] + least
+    for diagonal in range(sum(costs.shape) - 1):
+        rows = np.arange(max(0, diagonal - costs.shape[1] + 1), min(costs.shape[0], diagonal + 1))
+        columns = diagonal - rows
+        both, down, across = total[rows, columns], total[rows, columns + 1], total[rows + 1, columns]
+        ways = [(both < down) & (both < across), (down < both) & (down < across)]
+        steps[rows, columns] = np.select(ways, [_DIAGONAL, _DOWN], _ACROSS)
+        total[rows + 1, columns + 1] = costs[rows, columns] + np.select(ways, [both, down], across)
     row, column = costs.shape[0] - 1, costs.shape[1] - 1
     path = []
     while row >= 0 and column >= 0:

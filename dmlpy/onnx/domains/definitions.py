@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
+from dmlpy.messages.naming import listed
 from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 
 if TYPE_CHECKING:
@@ -50,6 +52,11 @@ def _defines(*op_types: str) -> Callable[[Definition], Definition]:
         return function
 
     return register
+
+
+def _are_static(node: Node, *indices: int) -> bool:
+    """Whether inputs are given, with sizes that are known."""
+    return all(node.has(index) and node.value(index).is_static for index in indices)
 
 
 def _integers(name: str, *numbers: int) -> NodeProto:
@@ -187,6 +194,8 @@ def _constant(name: str, number: float) -> NodeProto:
 @_defines("ScaledSiLU")
 def _scaled_silu(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
     """Z * Sigmoid(Z) of Z = scale * X; each step is rounded to the type of X."""
+    if _are_static(node, 1) and prod(node.sizes(1)) != 1:
+        raise node.refusal("onnx.sizes", node.input_label(1), listed(node.sizes(1)), "one element")
     scale = [helper.make_node("Cast", ["scale"], ["factor"], to=TensorProto.FLOAT)]
     nodes = [
         *(scale if node.has(1) else [_constant("factor", float(node.attribute("alpha", 1.0)))]),
@@ -204,6 +213,10 @@ def _gated_add(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeP
     """X + Y * gate. Gates that are projected first are CUDA's alone in ONNX Runtime."""
     if node.has(3):
         raise node.refusal("onnx.input", node.input_label(3), "given", "a gate for each row")
+    if _are_static(node, 0, 2) and node.sizes(2) != (*node.sizes(0)[:-1], 1):
+        raise node.refusal(
+            "onnx.sizes", node.input_label(2), listed(node.sizes(2)), f"{listed((*node.sizes(0)[:-1], 1))}: a gate for each row"
+        )
     return ("x", "y", "gate"), ("z",), [helper.make_node("Mul", ["y", "gate"], ["gated"]), helper.make_node("Add", ["x", "gated"], ["z"])]
 
 
@@ -220,12 +233,25 @@ def _root_mean_squares(data: str, epsilon: float, found: str) -> list[NodeProto]
     ]
 
 
+def _check_parts(node: Node, path: str, count: int) -> None:
+    """Refuses a number of equal parts that the last axis does not have."""
+    last = node.sizes(0)[-1:] or (1,)
+    if count < 1 or last[0] % count:
+        raise node.refusal("onnx.sizes", path, str(count), f"a divisor of the last size of {node.input_label(0)}, {last[0]}")
+
+
 @_defines("GatedRMSNorm")
 def _gated_norm(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
     """The norm of groups as long as the scale, times the scale and a function of the gate, in FLOAT32."""
     activation = node.attribute("activation", "silu")
     if activation not in ("silu", "swish", "sigmoid"):
         raise node.invalid("activation", "silu", "swish", "sigmoid")
+    if _are_static(node, 0, 2) and node.sizes(2) != node.sizes(0):
+        raise node.refusal(
+            "onnx.sizes", node.input_label(2), listed(node.sizes(2)), f"{listed(node.sizes(0))}, as {node.input_label(0)} has"
+        )
+    if _are_static(node, 0, 1):
+        _check_parts(node, node.input_label(1), prod(node.sizes(1)))
     nodes = [
         _integers("every", -1),
         helper.make_node("Shape", ["scale"], ["width"]),
@@ -251,6 +277,8 @@ def _gated_norm(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[Node
 def _branch_norm(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
     """The norm of each branch, which has a dimension of its own or a part of the last one, in FLOAT32."""
     branches = int(node.attribute("num_branches", 0))
+    if branches and _are_static(node, 0):
+        _check_parts(node, "num_branches", branches)
     nodes = [
         _integers("every", -1),
         helper.make_node("Shape", ["x"], ["sizes"]),
@@ -299,12 +327,12 @@ def _attention_gate(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[
 def _unfold(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
     """Gather of all slices along an axis; the elements of a slice become the last dimension."""
     rank = len(node.value(0).sizes or node.sizes(0))
-    axis, size = node.axis(int(node.attribute("dim", -1)), rank), int(node.attribute("size"))
+    axis, size, step = node.axis(int(node.attribute("dim", -1)), rank), node.count("size"), node.count("step", 1)
+    if _are_static(node, 0) and size > node.sizes(0)[axis]:
+        raise node.refusal("onnx.sizes", "size", str(size), f"at most {node.sizes(0)[axis]}, the size of dimension {axis}")
+    node.reserve_elements(size)
     nodes = [
-        *(
-            _integers(name, number)
-            for name, number in (("zero", 0), ("one", 1), ("step", int(node.attribute("step", 1))), ("reach", size - 1))
-        ),
+        *(_integers(name, number) for name, number in (("zero", 0), ("one", 1), ("step", step), ("reach", size - 1))),
         *(helper.make_node("Squeeze", [name], [f"{name} alone"]) for name in ("zero", "step")),
         helper.make_node("Shape", ["x"], ["length"], start=axis, end=axis + 1),
         helper.make_node("Sub", ["length", "reach"], ["end"]),
@@ -319,17 +347,26 @@ def _unfold(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProt
     return ("x",), ("y",), nodes
 
 
+_PLAIN_STATES = {
+    **{"ndim": 1, "channels_last": 0, "state_window": 0, "state_update_capacity": 0, "state_channels_last": -1, "state_length": 0},
+    **{"input_channel_offset": 0, "input_channels": 0},
+}
+"""The attributes of CausalConvWithState that change its tensors, with the only value that is supported. Most are CUDA's alone."""
+
+
 @_defines("CausalConvWithState")
 def _causal_convolution(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
     """Conv of each channel behind the steps of the state, which is what the next call needs."""
-    for name, expected in (("ndim", 1), ("channels_last", 0), ("state_window", 0)):
+    for name, expected in _PLAIN_STATES.items():
         if int(node.attribute(name, expected)) != expected:
             raise node.unsupported(name, expected)
     activation = node.attribute("activation", "none")
     if activation not in ("none", "silu", "swish"):
         raise node.invalid("activation", "none", "silu", "swish")
-    (channels, _, length), dilation = node.sizes(1), int(node.attribute("dilation", 1))
+    (channels, _, length), dilation = node.sizes(1), node.count("dilation", 1)
     held = (length - 1) * dilation
+    if node.has(3) and _are_static(node, 0, 3) and node.sizes(3) != (wanted := (node.sizes(0)[0], channels, held)):
+        raise node.refusal("onnx.sizes", node.input_label(3), listed(node.sizes(3)), listed(wanted))
     joined = helper.make_node("Concat", ["past", "x"], ["steps"], axis=2)
     padded = [_integers("pads", 0, 0, held, 0, 0, 0), helper.make_node("Pad", ["x", "pads"], ["steps"])]
     result = "y" if activation == "none" else "sums"

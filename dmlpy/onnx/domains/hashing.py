@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto
 
+from dmlpy.messages.naming import listed
 from dmlpy.onnx.domains.host_operators import register_host_operator
 
 if TYPE_CHECKING:
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 
 _WORD = 4
 """The bytes that are mixed at once."""
+_BITS = 0xFFFFFFFF
 _FACTORS = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 _LAST_FACTORS = (13, np.uint32(0x85EBCA6B)), (16, np.uint32(0xC2B2AE35))
 """A factor, and by how many bits the hash is shifted afterwards."""
+_NUMBERS = ("int32", "uint32", "int64", "uint64", "float32", "float64")
+"""The types of numbers that the operator takes, beside texts."""
 
 
 def _describe_outputs(node: Node) -> Sequence[OutputType]:
@@ -30,7 +34,9 @@ def _describe_outputs(node: Node) -> Sequence[OutputType]:
 @register_host_operator("MurmurHash3", _describe_outputs)
 def murmur_hash(node: Node) -> Sequence[Array]:
     """MurmurHash3_x86_32 of each number's bytes, or of each text's in UTF-8."""
-    keys, seed = node.array(0), np.uint32(int(node.attribute("seed", 0)) & 0xFFFFFFFF)
+    keys, seed = node.array(0), int(node.attribute("seed", 0)) & _BITS
+    if keys.dtype.kind not in "OU" and keys.dtype.name not in _NUMBERS:
+        raise node.refusal("onnx.type", node.input_label(0), keys.dtype.name, f"texts, or one of {listed(_NUMBERS)}")
     if keys.dtype.kind in "OU":
         hashes = [_hash(np.frombuffer(str(text).encode("utf-8", "surrogatepass"), np.uint8)[None], seed)[0] for text in keys.ravel()]
         found = np.array(hashes, np.uint32)
@@ -39,17 +45,18 @@ def murmur_hash(node: Node) -> Sequence[Array]:
     return [found.reshape(keys.shape).view(np.uint32 if node.attribute("positive", 1) else np.int32)]
 
 
-def _hash(rows: Array, seed: np.uint32) -> Array:
+def _hash(rows: Array, seed: int) -> Array:
     """The hash of each row of bytes."""
     count, length = rows.shape
     padded = np.zeros((count, -(-length // _WORD) * _WORD), np.uint8)
     padded[:, :length] = rows
-    found = np.full(count, seed, np.uint32)
-    for index, words in enumerate(padded.view("<u4").astype(np.uint32).T):
-        found ^= _rotated(words * _FACTORS[0], 15) * _FACTORS[1]
+    words = (_rotated(padded.view("<u4").astype(np.uint32) * _FACTORS[0], 15) * _FACTORS[1]).T
+    mixed: Any = seed if count == 1 else np.full(count, seed, np.uint32)
+    for index, word in enumerate(words[:, 0].tolist() if count == 1 else words):  # of one text Python's numbers are faster
+        mixed = mixed ^ word
         if (index + 1) * _WORD <= length:  # what is left at the end is not stirred
-            found = _rotated(found, 13) * np.uint32(5) + np.uint32(0xE6546B64)
-    found ^= np.uint32(length & 0xFFFFFFFF)
+            mixed = ((mixed << 13 | mixed >> 19) * 5 + 0xE6546B64) & _BITS
+    found = np.array(mixed, np.uint32).reshape(count) ^ np.uint32(length & _BITS)
     found ^= found >> np.uint32(16)
     for shift, factor in _LAST_FACTORS:
         found *= factor

@@ -10,7 +10,7 @@ from dmlpy.messages.naming import listed
 from dmlpy.onnx.domains.host_operators import register_host_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dmlpy.onnx.domains.host_operators import OutputType
     from dmlpy.onnx.loading.values import Array
@@ -21,10 +21,10 @@ _RULES = ("linear", "gated", "delta", "gated_delta")
 
 
 def _describe_outputs(node: Node) -> Sequence[OutputType]:
-    queries, heads = int(node.attribute("q_num_heads")), int(node.attribute("kv_num_heads"))
+    queries, heads = node.count("q_num_heads"), node.count("kv_num_heads")
     keys, values = node.value(_KEY), node.value(_VALUE)
     state = node.value(_PAST if node.has(_PAST) else _KEY).element
-    if not keys.is_static or not values.is_static:
+    if not keys.is_static or not values.is_static or len(keys.static_sizes) != 3 or len(values.static_sizes) != 3:
         return [(values.element, None), (state, None)]
     (batch, steps, width), wide = keys.static_sizes, values.static_sizes[2] // heads
     return [(values.element, (batch, steps, max(queries, heads) * wide)), (state, (batch, heads, width // heads, wide))]
@@ -38,15 +38,18 @@ def attend(node: Node) -> Sequence[Array]:
         raise node.invalid("update_rule", *_RULES)
     if node.attribute("state_window", 0):
         raise node.unsupported("state_window", 0)
-    heads, readers = int(node.attribute("kv_num_heads")), int(node.attribute("q_num_heads"))
-    queries, keys, values = (_by_head(node, index, readers if index == _QUERY else heads) for index in (_QUERY, _KEY, _VALUE))
+    heads, readers = node.count("kv_num_heads"), node.count("q_num_heads")
+    if readers % heads and heads % readers:
+        raise node.refusal("onnx.invalid", "q_num_heads", str(readers), f"a multiple or a divisor of kv_num_heads, {heads}")
+    keys = _by_head(node, _KEY, heads)
     batch, steps, _, size = keys.shape
+    queries, values = _by_head(node, _QUERY, readers, (batch, steps), size), _by_head(node, _VALUE, heads, (batch, steps))
     sizes = batch, heads, size, values.shape[3]
     state = node.array(_PAST).astype(np.float32) if node.has(_PAST) else np.zeros(sizes, np.float32)
     if state.shape != sizes:
         raise node.refusal("onnx.sizes", node.input_label(_PAST), listed(state.shape), listed(sizes))
-    decay = np.exp(_spread(node, _DECAY, heads, size)) if rule.startswith("gated") else None
-    rate = _spread(node, _BETA, heads, 1) if rule.endswith("delta") else None
+    decay = np.exp(_spread(node, _DECAY, (batch, steps), {heads: (heads, 1), heads * size: (heads, size)})) if "gated" in rule else None
+    rate = _spread(node, _BETA, (batch, steps), {1: (1, 1), heads: (heads, 1)}) if "delta" in rule else None
     scale = float(node.attribute("scale", 0.0)) or 1 / np.sqrt(size)
     results = np.empty((batch, steps, max(readers, heads), values.shape[3]), np.float32)
     of_query, of_state = (np.arange(results.shape[2]) * count // results.shape[2] for count in (readers, heads))
@@ -62,19 +65,22 @@ def attend(node: Node) -> Sequence[Array]:
     return [results.reshape(batch, steps, -1).astype(node.array(_VALUE).dtype), state.astype(element)]
 
 
-def _by_head(node: Node, index: int, heads: int) -> Array:
+def _by_head(node: Node, index: int, heads: int, ahead: tuple[int, int] | None = None, size: int | None = None) -> Array:
     """An input [batch, steps, heads * size] as [batch, steps, heads, size] of FLOAT32."""
     sizes = node.sizes(index)
-    if len(sizes) != 3 or heads < 1 or sizes[2] % heads:
-        raise node.refusal("onnx.sizes", node.input_label(index), listed(sizes), f"[batch, steps, size], a multiple of {heads} heads")
+    if len(sizes) != 3 or sizes[2] % heads or sizes[:2] != (ahead or sizes[:2]) or sizes[2] != heads * (size or sizes[2] // heads):
+        batch, steps = ahead or ("batch", "steps")
+        expected = f"[{batch}, {steps}, {heads} heads of {size or 'one size'}]"
+        raise node.refusal("onnx.sizes", node.input_label(index), listed(sizes), expected)
     found: Array = node.array(index).astype(np.float32).reshape(*sizes[:2], heads, sizes[2] // heads)
     return found
 
 
-def _spread(node: Node, index: int, heads: int, size: int) -> Array:
-    """A decay or rate of each head, or of each of its elements, as [batch, steps, heads, 1 or size]."""
-    batch, steps, width = node.sizes(index)
-    if width not in (1, heads, heads * size):
-        raise node.refusal("onnx.sizes", node.input_label(index), listed(node.sizes(index)), f"a last size of {heads} or {heads * size}")
-    found = node.array(index).astype(np.float32).reshape(batch, steps, *((heads, size) if width == heads * size else (width, 1)))
-    return np.broadcast_to(found, (batch, steps, heads, size))
+def _spread(node: Node, index: int, ahead: tuple[int, int], forms: Mapping[int, tuple[int, int]]) -> Array:
+    """A decay or rate [batch, steps, width] as [batch, steps, heads or 1, size or 1], by the width."""
+    sizes = node.sizes(index)
+    if len(sizes) != 3 or sizes[:2] != ahead or sizes[2] not in forms:
+        allowed = " or ".join(listed((*ahead, width)) for width in forms)
+        raise node.refusal("onnx.sizes", node.input_label(index), listed(sizes), allowed)
+    found: Array = node.array(index).astype(np.float32).reshape(*ahead, *forms[sizes[2]])
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,11 +33,11 @@ def _describe_outputs(node: Node) -> Sequence[OutputType]:
 @register_host_operator("Tokenizer", _describe_outputs)
 def tokenize(node: Node) -> Sequence[Array]:
     """The tokens [*sizes, most tokens]; shorter rows are filled. Nothing where no text has a token."""
-    texts, least = node.array(0), int(node.attribute("mincharnum", 1))
+    texts, least = node.array(0), node.count("mincharnum", 1)
+    if texts.dtype.kind not in "OU":
+        raise node.refusal("onnx.type", node.input_label(0), texts.dtype.name, "texts")
     if texts.ndim not in (1, 2):
         raise node.refusal("onnx.sizes", node.input_label(0), listed(texts.shape), "one or two dimensions")
-    if least < 1:
-        raise node.refusal("onnx.attribute", "mincharnum", str(least), "1 or more")
     separators = _separators(node)
     if separators is None and least > 1:
         raise node.refusal("onnx.attribute", "mincharnum", str(least), "1 where tokens are characters")
@@ -81,8 +82,9 @@ def _refuse_expression(node: Node, name: str, given: str, expected: str) -> Exce
 
 
 def _split(text: str, separators: Sequence[str], least: int) -> list[str]:
-    """The parts of a text, split by one separator after the other."""
-    parts = [text]
+    """The parts of a text, split by one separator after the other: each becomes a character that none of them has."""
+    used = {*text}.union(*separators)
+    cut = next(character for character in map(chr, range(sys.maxunicode + 1)) if character not in used)
     for separator in separators:
-        parts = [piece for part in parts for piece in part.split(separator)]
-    return [part for part in parts if len(part) >= least]
+        text = text.replace(separator, cut)
+    return [part for part in text.split(cut) if len(part) >= least]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import helper
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.tensors import MAX_ELEMENTS
 from dmlpy.messages.naming import listed, with_article
@@ -105,6 +106,19 @@ class Node:
         if declared is None:
             return default
         return [*declared] if isinstance(declared, list) else declared
+
+    def count(self, name: str, default: int | None = None) -> int:
+        """An attribute that counts something, from 1 on.
+
+        Raises:
+            NotLowered: it is no such number, or left out without a default.
+        """
+        given = self.attribute(name, default)
+        if given is None:
+            raise self.refusal("onnx.missing", name, "left out", "an attribute that the operator requires")
+        if not isinstance(given, int) or given < 1:
+            raise self.refusal("onnx.invalid", name, brief(given), "a number of 1 or more")
+        return given
 
     def has(self, index: int) -> bool:
         """Whether an optional input is given."""
