@@ -9,7 +9,6 @@ GPU's limits.
 from __future__ import annotations
 
 import hashlib
-import threading
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.synchronous import is_set
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.plan import Plan
+from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 from dmlpy.version import __version__
@@ -67,7 +67,7 @@ class Autotuner:
         self._device, self._identity = device, identity
         self._on = is_set(VARIABLE)
         self._chosen: dict[str, str] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def tuned(self, desc: OperatorDesc, plan: Plan, stream: int) -> Plan:
         """The fastest variant of a plan; the plan itself where there are no others, or none can be measured now.

@@ -13,6 +13,7 @@ import numpy as np
 from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernel_cycles import cycles_of, launch_us, unsure
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, scalar_type, struct
+from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.kernel_cycles import Cycles
@@ -90,7 +91,7 @@ def parts_kernel(data_type: np.dtype[Any], size: int, *, few: bool, plain: bool)
     scalar = scalar_type(data_type)
     file, name = (FLOATS_FILE, "attend_floats") if data_type == np.float32 else (TENSOR_CORES_FILE, "attend_halves")
     of_type = f", {scalar}" if data_type.name == "bfloat16" else ""
-    lowest = 80 if data_type.name == "bfloat16" or (data_type == np.float16 and size in _SIZES_FROM_80) else 75
+    lowest = BFLOAT16_CAPABILITY if data_type.name == "bfloat16" else 80 if data_type == np.float16 and size in _SIZES_FROM_80 else 75
     entry, struct_name = f"{name}<{size}, {flags}{of_type}>", f"AttentionParameters<{scalar}>"
     return Kernel(file, entry, PARAMETERS, struct_name, dynamic_shared=True, lowest_capability=lowest)
 

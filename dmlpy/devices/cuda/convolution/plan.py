@@ -18,7 +18,7 @@ from dmlpy.devices.cuda.convolution.tiles import BFLOAT16S, FLOATS, HALVES, TF32
 from dmlpy.devices.cuda.epilogue import epilogue
 from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY, supported_flags
+from dmlpy.devices.cuda.matrix_products import supported_flags
 from dmlpy.devices.cuda.tile_products import TILE_THREADS, multiplication
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, Layout, Pointers, in_order
@@ -72,9 +72,8 @@ def tiles_kernel(arithmetic: Arithmetic, tile: Tile) -> Kernel:
     """The instance of `convolve_tiles`."""
     parameters = struct(*((name, np.uint64) for name in _TENSORS), ("arithmetic", arithmetic.struct), *TILES)
     entry = f"convolve_tiles<{arithmetic.name}, {tile.sums}>"
-    lowest = TF32_CAPABILITY if tile.factors == "tf32" else 75
     struct_name = f"TilesParameters<{arithmetic.name}>"
-    return Kernel(arithmetic.file, entry, parameters, struct_name, dynamic_shared=True, lowest_capability=lowest)
+    return Kernel(arithmetic.file, entry, parameters, struct_name, dynamic_shared=True, lowest_capability=tile.lowest_capability)
 
 
 def each_kernel(arithmetic: Arithmetic, *, backward: bool) -> Kernel:

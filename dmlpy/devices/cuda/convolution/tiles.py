@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US
 from dmlpy.devices.cuda.kernel_cycles import NEXT_TAP, TURN, cycles_of, launch_us, unsure
+from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY, TF32_CAPABILITY
 from dmlpy.devices.cuda.tile_products import TILE_THREADS, WIDE_BYTES
 
 if TYPE_CHECKING:
@@ -36,12 +37,14 @@ class Tile:
         side: output channels, and pixels.
         factors: what is multiplied.
         totals: whether sums of some terms are added to totals.
+        lowest_capability: the first compute capability that multiplies such factors.
     """
 
     sums: str
     side: int
     factors: Factors
     totals: bool = True
+    lowest_capability: int = 75
 
     @property
     def shared_bytes(self) -> int:
@@ -78,8 +81,11 @@ class Tile:
 
 
 HALVES = (Tile("Halves", 64, "half"), Tile("ManyHalves", 128, "half", totals=False))
-BFLOAT16S = tuple(replace(tile, sums=tile.sums.replace("Halves", "Bfloat16s")) for tile in HALVES)
-TF32 = (Tile("Tf32", 64, "tf32"), Tile("ManyTf32", 128, "tf32", totals=False))
+BFLOAT16S = tuple(replace(tile, sums=tile.sums.replace("Halves", "Bfloat16s"), lowest_capability=BFLOAT16_CAPABILITY) for tile in HALVES)
+TF32 = (
+    Tile("Tf32", 64, "tf32", lowest_capability=TF32_CAPABILITY),
+    Tile("ManyTf32", 128, "tf32", totals=False, lowest_capability=TF32_CAPABILITY),
+)
 FLOATS = (Tile("WholeFloats", 64, "float"),)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.matrix.tiles import STAGE_TERMS, TILES, Matrices, ProductSizes
-from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, gemm
+from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY, FLOAT, MOST_ROWS, gemm
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.cuda.tile_products import TILE_THREADS, Order, multiplication
 
@@ -51,7 +51,8 @@ def product_kernel(data_type: np.dtype[Any], output_type: np.dtype[Any], functio
         ("b_order", np.int32),
         ("epilogue", function.struct),
     )
-    return Kernel(PRODUCT_FILE, f"{name}{types}", parameters, f"ProductParameters{types}")
+    lowest = BFLOAT16_CAPABILITY if data_type.name == "bfloat16" else 75
+    return Kernel(PRODUCT_FILE, f"{name}{types}", parameters, f"ProductParameters{types}", lowest_capability=lowest)
 
 
 @dataclass(frozen=True)
