@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # OpenVINO 2026.4.1 reads an ONNX LSTM as if it had no peepholes and no coupled gates.
 #
-# Three steps of 1 with all weights 0.5. The peephole of the output gate, P = [0, 2, 0], moves the results to 0.2087, 0.3517, 0.4378, as ONNX
+# Three steps of 1, input weights of 0.5 and recurrent ones of 0. The peephole of the output gate, P = [0, 2, 0], moves the results to 0.2087, 0.3517, 0.4378, as ONNX
 # Runtime 1.32.0 has them; with input_forget=1 they are 0.1743, 0.2345, 0.2561. OpenVINO gives 0.1743, 0.2711, 0.3245 for both, which is the
 # LSTM without either. The model loads without a word.
 set -euo pipefail

@@ -2,7 +2,7 @@
 # OpenVINO 2026.4.1 pads with 0 where the value of an ONNX Pad is an input of the model.
 #
 # [1, 2] padded by one element on each side with the value 3 are [3, 1, 2, 3] if the value is an initializer. As an input of the model, which
-# ONNX and ONNX Runtime 1.32.0 take as well, OpenVINO's frontend puts 0 in its place: [0, 1, 2, 0], whatever is given.
+# ONNX and ONNX Runtime 1.32.0 take as well, OpenVINO's frontend puts 0 in its place: [0, 1, 2, 0].
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

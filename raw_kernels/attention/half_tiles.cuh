@@ -1,4 +1,4 @@
-// Tiles of elements of 2 bytes, halves or bfloat16s, in shared memory, and what tensor cores make of them: queries, keys and values of attention.
+// Tiles of halves or bfloat16s in shared memory, and what tensor cores make of them: queries, keys and values of attention.
 //
 // A row of a tile has `size` elements in chunks of 16 bytes. Chunks of a row change places such that the 8 rows whose chunks of one column a
 // matrix of the tensor cores takes are in different banks.
@@ -62,7 +62,8 @@ __device__ __forceinline__ void copy_singly(T const* from, long long stride, lon
     for (int number = static_cast<int>(threadIdx.x); number < rows * chunks; number += threads) {
         int const row = number / chunks, chunk = number % chunks, element = chunk * chunk_elements;
         int const left = row < count ? elements - element : 0;
-        Vector4<unsigned> const words = chunk_of(from + row * stride + element * element_stride, element_stride, left, static_cast<T const*>(nullptr), 0);
+        T const* const of_chunk = from + row * stride + element * element_stride;
+        Vector4<unsigned> const words = chunk_of<T>(of_chunk, element_stride, left, nullptr, 0);
         *reinterpret_cast<Vector4<unsigned>*>(tile + place_of<size>(row, chunk)) = words;
     }
 }
@@ -155,7 +156,7 @@ __device__ __forceinline__ void stage_bias_of_keys(Source<T> const& source, int 
     for (int number = static_cast<int>(threadIdx.x); number < 8 * chunks; number += static_cast<int>(blockDim.x)) {
         int const row = number / chunks, chunk = number % chunks, element = chunk * chunk_elements;
         T const* const from = source.bias_place(group, element);
-        Vector4<unsigned> const words = chunk_of(from, source.bias_stride, source.size - element, static_cast<T const*>(nullptr), 0);
+        Vector4<unsigned> const words = chunk_of<T>(from, source.bias_stride, source.size - element, nullptr, 0);
         *reinterpret_cast<Vector4<unsigned>*>(tile + place_of<size>(row, chunk)) = words;
     }
 }

@@ -2,12 +2,12 @@
 //
 // A block has a tile of rows, queries of the heads that share keys and values, and some tiles of keys. Where there are many rows, a warp owns
 // 16 or 32 of them and all keys of a tile; where there are few, all warps have the same 16 rows, and each owns 16 keys of a tile. Queries stay
-// in registers, or in shared memory where they are long. Keys and values pass through shared memory in three stages: a tile of either is under way while the one before is
-// multiplied. Scores stay in the accumulator registers of the tensor cores, where four neighbouring lanes have a row's; as weights they are
-// rounded to elements, and become factors of the values without moving.
+// in registers, or in shared memory where they are long. Keys and values pass through shared memory in three stages: a tile of either is under
+// way while the one before is multiplied. Scores stay in the accumulator registers of the tensor cores, where four neighbouring lanes have a
+// row's; as weights they are rounded to the tensors' type, and become factors of the values without moving.
 //
-// Operands are elements: a query with an added bias is rounded to one. Biases of new keys add the same number to each of a row's scores, those
-// of new values are added to their weighted sum. Sums, including that of the weights, are float. Where a block has not all keys of its
+// Operands are of the tensors' type: a query with an added bias is rounded to it. Biases of new keys add the same number to each of a row's
+// scores, those of new values are added to their weighted sum. Sums, including that of the weights, are float. Where a block has not all keys of its
 // rows, it writes sums relative to its own largest exponent, which `combine` of attention/combine.cu merges.
 //
 // `plain`: nothing is added to scores, no key is filtered, there are no biases, and all elements come 16 bytes at a time.

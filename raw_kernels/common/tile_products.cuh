@@ -1,5 +1,5 @@
-// Sums of products by tiles, on tensor cores where elements are of 2 bytes or of 1: sums[row, column] = sum over the terms of a row's elements
-// times a column's.
+// Sums of products by tiles, on tensor cores where elements have 2 bytes or 1: sums[row, column] = sum over the terms of a row's elements times
+// a column's.
 //
 // A block of 128 threads owns a tile of 64 rows and 64 columns. Pieces of both operands pass through shared memory, 64 lines (rows of A,
 // columns of B) by 64 bytes of terms each, in two buffers, with the next piece in flight in registers. In shared memory a line is 16 words,
@@ -199,8 +199,8 @@ __device__ __forceinline__ int fragment_column(int j, int e) {
     return thread / 32 % 2 * (columns * 8) + j * 8 + thread % 4 * 2 + e % 2;
 }
 
-/// Calls multiply(i, j, a, b) for the fragments of a piece, step by step; of row fragment i and column fragment j, of so many of a lane. A
-/// fragment's words come into neighbouring registers. `factor` makes factors of words.
+/// Calls multiply(i, j, a, b) for each of a lane's row fragments i and column fragments j of a piece, step by step. A fragment's words come into
+/// neighbouring registers. `factor` makes factors of words.
 template <int row_count = row_fragments, int column_count = column_fragments, class Multiply, class Factor>
 __device__ __forceinline__ void for_each_matrix(unsigned const* rows, unsigned const* columns, Multiply const& multiply,
                                                 Factor const& factor) {

@@ -1,6 +1,7 @@
 // Convolution of floats, halves and bfloat16s, with a bias for each output channel and a fused function: y = f(sum + bias).
 //
-// Arithmetic is float; elements of 2 bytes are multiplied by tensor cores. A total of floats adds up sums of 16 terms with compensated rounding.
+// Arithmetic is float; halves and bfloat16s are multiplied by tensor cores. A total of floats adds up sums of 16 terms with compensated
+// rounding.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"

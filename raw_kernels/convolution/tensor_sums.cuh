@@ -1,8 +1,8 @@
 // The sums of a tile of a convolution on tensor cores.
 #pragma once
 
-/// Sums of products of halves, of bfloat16s, or of floats rounded to TF32, by tensor cores: a lane has so many fragments. Without `in_stages` sums have
-/// no total: it would occupy as many registers again.
+/// Sums of products of halves, of bfloat16s, or of floats rounded to TF32, by tensor cores: a lane has so many fragments. Without `in_stages`
+/// sums have no total: it would occupy as many registers again.
 template <class T, int rows = row_fragments, int columns = column_fragments, bool in_stages = true>
 class TensorSums {
   public:

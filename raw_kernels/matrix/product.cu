@@ -6,8 +6,8 @@
 //   `product`, `combine_products`   for few tiles of long sums: blockIdx.y selects a part of the terms, whose sums go to
 //                                   scratch, and a second launch adds them in order
 //
-// Divided into tiles as `matrix/tiles.cuh` says, which are summed as in `common/tile_products.cuh`: halves and bfloat16s by tensor cores. A transposed
-// operand is one whose strides are swapped. Sums are float. The output overlaps nothing.
+// Divided into tiles as `matrix/tiles.cuh` says, which are summed as in `common/tile_products.cuh`: halves and bfloat16s by tensor cores. A
+// transposed operand is one whose strides are swapped. Sums are float. The output overlaps nothing.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/strided.cuh"
