@@ -7,7 +7,7 @@ Tensors are passed without copies, strides included.
 
 Differences from torch.nn:
 
-- float32, float16 and bfloat16 only; the latter are summed in float32. Within torch.autocast for bfloat16 the network runs in float32,
+- float32, float16 and bfloat16 only; the last two are summed in float32. Within torch.autocast for bfloat16 the network runs in float32,
   and the input and the results are bfloat16.
 - A module has one parameter, `params`, in the layout that `ParamsLayout` describes. `weight_ih_l0` and the rest are views of it, and
   `state_dict` has torch.nn's entries. Gradients are in `params.grad`; `module.views(module.params.grad)` names its parts.

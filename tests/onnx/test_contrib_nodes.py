@@ -49,6 +49,7 @@ X = RNG.integers(0, 256, (2, 3, 4)).astype(np.uint8)
 TEXTS, TOKENS = np.array(["a.b"], object), {"mark": 0, "mincharnum": 1, "pad_value": ""}
 LINEAR: dict[str, Array | None] = {"k": normal(2, 3, 8), "v": normal(2, 3, 10)}
 HEADS = {"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "gated"}
+BNB4: dict[str, Array | None] = {"x": normal(3, 8), "w": RNG.integers(0, 256, 8).astype(np.uint8), "s": normal(1)}
 PARAMETERS: dict[str, Array | None] = {
     "x_scale": np.asarray(0.02, np.float32),
     "x_zero": np.asarray(120, np.uint8),
@@ -269,6 +270,9 @@ def test_a_quantized_lstm_whose_sizes_contradict_each_other_is_refused(name: str
         ("LinearAttention", {"q": normal(1, 5, 8), **LINEAR}, HEADS, "input 0 is [1, 5, 8], expected [2, 3, 2 heads of 4]"),
         ("LinearAttention", {"q": LINEAR["k"], **LINEAR, "p": None, "d": normal(1, 3, 2)}, HEADS, "expected [2, 3, 2] or [2, 3, 8]"),
         ("LinearAttention", {"q": LINEAR["k"], **LINEAR, "p": None, "d": normal(2, 3, 1)}, HEADS, "expected [2, 3, 2] or [2, 3, 8]"),
+        ("MatMulBnb4", BNB4, {"N": 2, "K": 8, "quant_type": 1, "block_size": 0}, "block_size is 0, expected a number of 1"),
+        ("MatMulBnb4", BNB4, {"N": 2, "K": 8, "block_size": 16}, "quant_type is None, expected one of [0, 1]"),
+        ("MatMulBnb4", BNB4, {"N": 2, "K": 8, "quant_type": 1, "block_size": 8}, "8 bytes and 1 scale, expected 8 and 2"),
         ("UnfoldTensor", {"x": normal(4, 5)}, {"size": 1 << 40}, "size is 1099511627776, expected at most 5"),
         ("UnfoldTensor", {"x": normal(4, 5)}, {"size": 2, "step": 0}, "step is 0, expected a number of 1"),
         ("CausalConvWithState", {"x": normal(2, 3, 5), "w": normal(3, 1, 4), "b": None, "p": normal(2, 3, 2)}, {}, "expected [2, 3, 3]"),
@@ -353,3 +357,9 @@ def test_a_text_is_split_by_one_separator_after_the_other_in_a_time_that_their_n
     found = loaded("Tokenizer", given, {"y": TensorProto.STRING}, **TOKENS, separators=separators).compile("numpy")(given)["y"]
     assert found.shape == (1, 4 * 20_000 + 1)
     assert [*found[0, :4], found[0, -1]] == ["a", "b", "c", ">d", "\0"]
+
+
+def test_a_block_of_scales_may_be_larger_than_the_weights() -> None:
+    own = {"N": 2, "K": 8, "quant_type": 1}
+    small, large = (loaded("MatMulBnb4", dict(BNB4), **own, block_size=size).compile("numpy")(dict(BNB4))["y"] for size in (16, 1 << 40))
+    np.testing.assert_array_equal(small, large)

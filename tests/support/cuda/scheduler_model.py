@@ -2,10 +2,10 @@
 
 A scheduler issues one instruction a cycle, of the warp that has waited longest. An instruction issues once the stall of the one before is
 over, the barriers that it waits for are down and its pipe is free, which it then occupies. What accesses of global memory move passes the
-cache one after the other, and the warp goes on. Rates are those of `GpuModel` and of the table
-of throughputs in the CUDA C++ programming guide; latencies are those of `GpuModel` and `recurrent.model`. Bank conflicts, accesses that do
-not coalesce, misses of the caches of instructions and constants and lower clocks under load are left out. So the result is a lower bound,
-with which kernels can be compared; it has never been compared with a GPU.
+cache one after the other, and the warp goes on. Rates are those of `GpuModel` and of the table of throughputs in the CUDA C++ programming
+guide; latencies are those of `GpuModel` and `recurrent.model`. Bank conflicts, accesses that do not coalesce, misses of the caches of
+instructions and constants and lower clocks under load are left out. So the result is a lower bound, with which kernels can be compared; it
+has never been compared with a GPU.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dmlpy import x
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import unpack_int4
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import listed, plural
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import quantization
@@ -202,13 +202,14 @@ def matmul_blocks(node: Node) -> Expression:
 @lowers("MatMulBnb4", domain=MICROSOFT)
 def matmul_table(node: Node) -> Expression:
     """GATHER of the numbers that 4 bits stand for, a product with the scale of each block, and GEMM. Two weights share a byte."""
-    rows, columns, block = (int(node.attribute(name)) for name in ("N", "K", "block_size"))
-    kind, count = int(node.attribute("quant_type")), rows * columns
+    rows, columns, kind = node.count("N"), node.count("K"), node.attribute("quant_type")
+    count = rows * columns
+    block = min(node.count("block_size"), count)  # so that repeated scales are no more than twice the weights
     if kind not in (0, 1):
         raise node.unsupported("quant_type", 0, 1)
     held, blocks = -(-count // 2), -(-count // block)
     if prod(node.sizes(1)) != held or prod(node.sizes(2)) != blocks:
-        found = f"{prod(node.sizes(1))} bytes and {prod(node.sizes(2))} scales"
+        found = f"{plural(prod(node.sizes(1)), 'byte')} and {plural(prod(node.sizes(2)), 'scale')}"
         raise node.refusal("onnx.sizes", node.input_label(1), found, f"{held} and {blocks}, for [{rows}, {columns}] in blocks of {block}")
     data = node.x(1).reshape(1, held, 1)
     places = x.join([x.bit_shift_right(data, _byte(4)), x.bit_and(data, _byte(15))], axis=2).reshape(1, 1, 1, 2 * held)
