@@ -3,6 +3,9 @@
 A lock that another thread held would never be released there. So the locks of dmlpy are made here, and are free in a forked process: what
 they guard is complete, or made anew. A fork waits for what cannot be made anew: modules that other threads are importing, and work under
 locks of other libraries. `dmlpy.devices.threads` makes it wait for launches.
+
+Two private parts of Python are used. `_at_fork_reinit` frees a lock; its own modules logging and threading call it for theirs.
+importlib's `_module_locks` are the imports under way; without this table a fork waits for none.
 """
 
 from __future__ import annotations
@@ -88,7 +91,7 @@ def _finish_imports() -> set[str]:
 
 def _imports() -> set[str]:
     """The modules that are being imported: Python has a lock for each, even while it still looks for the module."""
-    names = [*getattr(sys.modules["importlib._bootstrap"], "_module_locks", ())]
+    names = [*getattr(sys.modules.get("importlib._bootstrap"), "_module_locks", ())]
     return {name for name in names if name.partition(".")[0] in _IMPORTED_ON_USE}
 
 
