@@ -292,7 +292,4 @@ def _numbers(node: Node, name: str, *, required: bool = True) -> Array:
     tensor = node.attribute(f"{name}_as_tensor")
     if tensor is not None:
         return np.ravel(numpy_helper.to_array(tensor))
-    given = node.attribute(name)
-    if given is None and required:
-        raise node.refusal("onnx.missing", name, "left out", "an attribute that the operator requires")
-    return np.asarray(given or [], np.float32)
+    return np.asarray((node.required(name) if required else node.attribute(name)) or [], np.float32)

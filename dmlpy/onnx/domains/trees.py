@@ -160,16 +160,9 @@ def _members(node: Node, modes: Array) -> dict[int, Array]:
 
 def required_integers(node: Node, name: str, default: Sequence[int] | None = None) -> Array:
     """An attribute of integers; required if there is no default."""
-    given = node.attribute(name, default)
-    if given is None:
-        raise node.refusal("onnx.missing", name, "left out", "an attribute that the operator requires")
-    return np.asarray(given, np.int64)
+    return np.asarray(node.required(name) if default is None else node.attribute(name, default), np.int64)
 
 
 def _tensor(node: Node, name: str, default: Array | None = None) -> Array:
-    given = node.attribute(name)
-    if given is None:
-        if default is None:
-            raise node.refusal("onnx.missing", name, "left out", "an attribute that the operator requires")
-        return default
-    return np.ravel(numpy_helper.to_array(given))
+    given = node.required(name) if default is None else node.attribute(name)
+    return default if given is None and default is not None else np.ravel(numpy_helper.to_array(given))

@@ -107,15 +107,24 @@ class Node:
             return default
         return [*declared] if isinstance(declared, list) else declared
 
+    def required(self, name: str) -> Any:
+        """An attribute that has no default.
+
+        Raises:
+            NotLowered: it is left out.
+        """
+        given = self.attribute(name)
+        if given is None:
+            raise self.refusal("onnx.missing", name, "left out", "an attribute that the operator requires")
+        return given
+
     def count(self, name: str, default: int | None = None) -> int:
         """An attribute that counts something, from 1 on.
 
         Raises:
             NotLowered: it is no such number, or left out without a default.
         """
-        given = self.attribute(name, default)
-        if given is None:
-            raise self.refusal("onnx.missing", name, "left out", "an attribute that the operator requires")
+        given = self.required(name) if default is None else self.attribute(name, default)
         if not isinstance(given, int) or given < 1:
             raise self.refusal("onnx.invalid", name, brief(given), "a number of 1 or more")
         return given
