@@ -47,7 +47,7 @@ _ALIASES = {
     "ELEMENT_WISE_LOGICAL_LESS_THAN": ("", "lt less"),
     "RESAMPLE2": ("", "resize interpolate upsample upsampling2d zoom"),
     "GATHER": ("it reads entries by index", "take embedding index indexselect"),
-    "SCATTER": ("it writes entries by index", "put scatteradd"),
+    "SCATTER": ("it writes entries by index", "put scatteradd scatterelements"),
     "TOP_K1": ("with k the size of the axis it sorts", "sort argsort"),
     "NONZERO_COORDINATES": ("", "nonzero argwhere"),
     "FILL_VALUE_CONSTANT": ("", "full zeros ones constantofshape"),

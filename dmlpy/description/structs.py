@@ -341,6 +341,13 @@ class Struct(BaseModel, metaclass=StructType):
         return next((f"leave it out: {why}" for name, why in cls.unused.items() if spelling in (name, c_member(name))), None)
 
     @classmethod
+    def _count_remedy(cls, spelling: str) -> str | None:
+        """The remedy for a count of the C struct that is spelled as in Python, where counts are no members; None for any other name."""
+        counted = cls.c_counts.get(c_member(spelling), ())
+        first = counted if isinstance(counted, str) else next(iter(counted), None)
+        return None if first is None else f"leave it out: it is the length of {first}"
+
+    @classmethod
     def description(cls) -> str:
         """The purpose of the struct: the class's docstring without the C name at its start."""
         docstring = vars(cls)["__doc__"]
@@ -402,7 +409,8 @@ class Struct(BaseModel, metaclass=StructType):
                 expected = f"one of {', '.join(names)}"
                 remedy = cls.unused_remedy(spelling)
                 if remedy is None:
-                    remedy = member_remedy(spelling, names) or did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
+                    counts = cls.c_counts if in_c else ()
+                    remedy = cls._count_remedy(spelling) or member_remedy(spelling, names) or did_you_mean(spelling, [*names, *counts])
                 problem = Problem("field.unknown", spelling, "not a member of this struct", expected, remedy=remedy)
                 problems.append(problem if len(problems) < MAX_REPORTED else and_more(problem))
         if twice:

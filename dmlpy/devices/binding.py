@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
 from collections import defaultdict
 from heapq import heappop, heappush
@@ -132,10 +133,8 @@ def bind_tensor(
     try:
         seen = device.view(value)
     except TypeError as error:
-        given = f"of type {type(value).__name__}"
-        wanted = type_expression(desc.data_type.numpy)
-        remedy = f"make it an array: numpy.asarray(..., {wanted})" if isinstance(value, _VALUES) else None
-        return None, [Problem("array.kind", name, given, "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),), remedy)]
+        expected = "an array, dmlpy.Buffer(pointer, size_in_bytes) or None"
+        return None, [Problem("array.kind", name, f"of type {type(value).__name__}", expected, (str(error),), _kind_remedy(desc, value))]
     pointer, shape, strides, dtype, where, read_only, owner, producer = seen
     layout = where, dtype, shape, strides, output and read_only
     if known is None or layout not in known:
@@ -145,8 +144,21 @@ def bind_tensor(
     else:
         problems = []
     if not problems:
-        problems = _alignment_problems(name, desc, pointer)
+        problems = _alignment_problems(name, desc, pointer, "pass a copy, which is aligned: array.copy()")
     return (None, problems) if problems else (BoundTensor(name, desc, output, pointer, owner, None, producer), [])
+
+
+def _kind_remedy(desc: TensorDesc, value: Any) -> str | None:
+    """The remedy for a value that is no array: an integer may be an address."""
+    wanted = type_expression(desc.data_type.numpy)
+    if isinstance(value, ctypes.c_void_p):
+        return f"describe the memory: dmlpy.Buffer(pointer.value, {desc.extent_in_bytes})"
+    if isinstance(value, bytes):
+        return f"read it as an array: numpy.frombuffer(..., {wanted})"
+    if not isinstance(value, _VALUES):
+        return None
+    address = f"; if it is an address: dmlpy.Buffer(address, {desc.extent_in_bytes})" if type(value) is int else ""
+    return f"make it an array: numpy.asarray(..., {wanted}){address}"
 
 
 def order_after_producers(device: Device, bound: Sequence[BoundTensor], stream: int, producers: Sequence[int] = ()) -> None:
@@ -209,7 +221,15 @@ _COPIED = 16
 """The alignment that new memory of NumPy has at least."""
 
 
-def _alignment_problems(name: str, desc: TensorDesc, pointer: int) -> list[Problem]:
+def _alignment_problems(name: str, desc: TensorDesc, pointer: int, copying: str | None = None) -> list[Problem]:
+    """The problem with an address that is not aligned.
+
+    Args:
+        name: the tensor.
+        desc: its desc.
+        pointer: the address.
+        copying: the remedy where a copy that NumPy makes would be aligned.
+    """
     alignment = desc.required_alignment
     if pointer % alignment == 0:
         return []
@@ -221,7 +241,7 @@ def _alignment_problems(name: str, desc: TensorDesc, pointer: int) -> list[Probl
             f"memory at {pointer:#x}",
             f"an address that is a multiple of {alignment}",
             (f"{alignment} is {reason}",),
-            "pass a copy, which is aligned: array.copy()" if alignment <= _COPIED else None,
+            copying if alignment <= _COPIED else None,
         )
     ]
 

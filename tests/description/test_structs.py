@@ -78,6 +78,13 @@ REFUSED: list[tuple[str, Callable[[], Any], str, str, str | None]] = [
         "shape",
         "did you mean sizes?",
     ),
+    (
+        "a count in Python",
+        lambda: dml.JoinDesc(input_count=1, input_tensors=[tensor(sizes=[1])], output_tensor=tensor(sizes=[1]), axis=0),
+        "field.unknown",
+        "input_count",
+        "leave it out: it is the length of input_tensors",
+    ),
     ("unknown member in C beside Python's", lambda: rnn(WieghtTensor=None), "field.unknown", "WieghtTensor", "did you mean weight_tensor?"),
     (
         "unknown member in Python beside C's",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from typing import Any
 
@@ -266,6 +267,28 @@ def test_memory_that_is_not_aligned_is_refused_with_a_remedy() -> None:
     (problem,) = caught.value.problems
     assert (problem.code, problem.remedy) == ("bind.alignment", "pass a copy, which is aligned: array.copy()")
     dml.compile(desc, "numpy")(input_tensor=shifted.copy())
+    with pytest.raises(dml.BindError) as caught:
+        dml.compile(desc, "numpy")(input_tensor=dml.Buffer(shifted.ctypes.data, 12))
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.remedy) == ("bind.alignment", None)  # a Buffer has no copy
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        (4096, "make it an array: numpy.asarray(..., numpy.float32); if it is an address: dmlpy.Buffer(address, 12)"),
+        (True, "make it an array: numpy.asarray(..., numpy.float32)"),
+        (ctypes.c_void_p(4096), "describe the memory: dmlpy.Buffer(pointer.value, 12)"),
+        (bytes(12), "read it as an array: numpy.frombuffer(..., numpy.float32)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_array_is_refused_with_a_remedy(value: object, remedy: str) -> None:
+    desc = dml.ActivationReluDesc(input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 3])).with_outputs()
+    with pytest.raises(dml.BindError) as caught:
+        dml.compile(desc, "numpy")(input_tensor=value)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.remedy) == ("array.kind", remedy)
 
 
 def test_compile_is_cached_and_refuses_with_all_problems() -> None:
