@@ -58,12 +58,13 @@ OPERATORS = {
         ("dmlpy.nn", "layers", ""),
         ("dmlpy.pydirectml", "activation_softmax", ": did you mean dmlpy.pydirectml.activation_soft_max?"),
         ("dmlpy.pydirectml", "_private", ""),
+        ("dmlpy.thinc", "Lstm", ": did you mean dmlpy.thinc.LSTM?"),
         ("dmlpy.torch", "LSTMM", ": did you mean dmlpy.torch.LSTM?"),
     ],
 )
 def test_an_unknown_attribute_of_a_module(module: str, name: str, told: str) -> None:
-    if module == "dmlpy.torch":
-        require("torch")
+    if module in ("dmlpy.thinc", "dmlpy.torch"):
+        require(module.removeprefix("dmlpy."))
     with pytest.raises(AttributeError, match=re.escape(f"module {module!r} has no attribute {name!r}{told}") + "$"):
         import_module(module).__getattr__(name)
 

@@ -12,6 +12,8 @@ Weights have the layout of Thinc's `LSTM.v1`: `from_bytes` and `from_disk` load 
 - Both biases have gradients.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from dmlpy.messages.packages import packages_of as _packages_of
 
 with _packages_of("thinc", "thinc", "catalogue"):
@@ -20,3 +22,10 @@ with _packages_of("thinc", "thinc", "catalogue"):
     from dmlpy.thinc.pytorch import from_pytorch, to_pytorch
 
 __all__ = ["GRU", "LSTM", "RNN", "BiLSTMEncoder", "from_pytorch", "to_pytorch"]
+
+if not _TYPE_CHECKING:  # a type checker would take every name to exist
+
+    def __getattr__(name: str) -> object:
+        from dmlpy.messages.naming import unknown_attribute
+
+        raise AttributeError(unknown_attribute(__name__, name, __all__), name=name)

@@ -153,7 +153,8 @@ class _ListBatch(_Flat):
 
     def data(self, value: Any, width: int, name: str) -> Any:
         if not isinstance(value, list | tuple) or len(value) != len(self.lengths):
-            raise _error(Problem("field.form", name, brief(value), f"a list of {len(self.lengths)} arrays, as X is"))
+            found = f"a list of {len(value)}" if isinstance(value, list | tuple) else brief(value)
+            raise _error(Problem("field.form", name, found, f"a list of {len(self.lengths)} arrays, as X is"))
         if self.is_empty:
             return None
         kind = self.xp.ndarray

@@ -87,6 +87,12 @@ REFUSED: list[tuple[str, Callable[[ModelProto], object], str, str]] = [
     ("a name twice", lambda built: built.graph.node[1].output.__setitem__(0, "a"), "onnx.name", "'a', expected a name that nothing else"),
     ("an output of nothing", lambda built: built.graph.output.add(name="q"), "onnx.name", "'q', expected a value that the graph makes"),
     ("an input twice", lambda built: built.graph.input.add(name="x"), "onnx.name", "expected a name that no other one has"),
+    (
+        "an operator of a later opset",
+        lambda built: setattr(built.graph.node[0], "op_type", "RMSNormalization"),
+        "onnx.operator",
+        "from opset 23 on",
+    ),
     ("an unknown operator", lambda built: setattr(built.graph.node[0], "op_type", "MatMull"), "onnx.operator", "MatMull"),
     ("an input too few", lambda built: built.graph.node[0].input.pop(), "onnx.count", "product.inputs is 1, expected 2"),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from math import erf
 from typing import Any
@@ -13,6 +14,7 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
+from dmlpy.onnx.nodes import microsoft_requirements
 from tests.support.onnx_models import Array, model
 from tests.support.tables import table
 from tests.support.tolerance import assert_close
@@ -217,6 +219,31 @@ def test_what_is_not_expressible_is_refused_with_the_reason(
     assert (record.problems[0].code, record.problems[0].path) == (code, path)
     with pytest.raises(dml.CompileError, match="node"):
         found.compile("numpy")
+
+
+@table(
+    ("operator", "given", "missing"),
+    [
+        ("NGramRepeatBlock", {"ids": np.ones((2, 5), np.int64)}, ["input 1 'scores'", "ngram_size"]),
+        ("LinearAttentionGate", {"a": X}, ["input 1 'dt_bias'", "input 2 'decay_scale'"]),
+        ("UnfoldTensor", {"x": X}, ["size"]),
+    ],
+)
+def test_what_a_node_lacks_is_named_all_at_once(operator: str, given: dict[str, Array | None], missing: list[str]) -> None:
+    (record,) = loaded(operator, given).interpretation().records
+    assert (record.where, [problem.path for problem in record.problems]) == ("invalid", missing)
+
+
+def test_the_stored_requirements_are_those_of_onnx_runtime() -> None:
+    pytest.importorskip("onnxruntime")
+    from tests.data.recompute_microsoft_requirements import table as requirements
+
+    assert json.loads(microsoft_requirements.TABLE.read_text("utf-8")) == requirements()
+
+
+def test_a_scale_of_groups_is_a_vector() -> None:
+    (record,) = loaded("GatedRMSNorm", {"x": X, "s": X, "g": X}).interpretation().records
+    assert (record.where, record.problems[0].path, record.problems[0].expected) == ("invalid", "input 1", "a vector, as long as a group")
 
 
 @table(

@@ -120,6 +120,11 @@ ROWS = {
     "Expand to another size": Row("Expand", (normal(5, 3), integers(7, 3)), ("5", "7")),
     "Concat of other sizes": Row("Concat", (normal(2, 3), normal(2, 4)), ("3", "4"), {"axis": 0}),
     "Reshape to another count": Row("Reshape", (normal(2, 3), integers(4, 2)), ("6", "8")),
+    "Reshape of PyTorch's exporter to another count": Row(
+        "Reshape", (normal(5, 1, 6), integers(7, -1, 6)), ("shape is [7, -1, 6]", "30 elements"), {"allowzero": 1}
+    ),
+    "Reshape to no elements": Row("Reshape", (normal(2, 3), integers(0, 6)), ("shape is [0, 6], of 0 elements", "6"), {"allowzero": 1}),
+    "Reshape to two open sizes": Row("Reshape", (normal(2, 3), integers(-1, -1)), ("shape is [-1, -1]",), {"allowzero": 1}),
     "an axis that is not there": Row("Softmax", (normal(2, 3),), ("axis", "2"), {"axis": 2}),
     "a permutation of too few": Row("Transpose", (normal(2, 3),), ("perm",), {"perm": [0]}),
     "Einsum of other ranks": Row("Einsum", (normal(2, 3), normal(3, 2)), ("equation",), {"equation": "ijk,kj->i"}),

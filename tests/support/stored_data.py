@@ -20,6 +20,7 @@ ROW_DEPTHS: dict[str, int | None] = {
     "dmlpy/evidence/descs.json": 1,
     "dmlpy/inspection/samples.json": 1,
     "dmlpy/onnx/lowering/host_operators.json": 1,
+    "dmlpy/onnx/nodes/microsoft_requirements.json": 1,
     "tests/benchmarks/records/*.json": None,
     "tests/data/bench_record.json": 2,
     "tests/data/cases/index.json": 1,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.arrays import refuse_mask
+from dmlpy.description.bfloat16_numbers import cast_remedy
 from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import DescError, Problem
@@ -122,7 +123,7 @@ def fit_problems(name: str, value: Value, dtype: np.dtype[Any] | None, sizes: Se
     problems = []
     if value.element is not None and dtype is not None and dtype != dtype_of(value.element):
         wanted = dtype_of(value.element)
-        remedy = f"convert it: .astype({str(wanted)!r})"
+        remedy = "convert it: array.astype(object)" if wanted.kind == "O" else cast_remedy(dtype, wanted)
         problems.append(Problem("onnx.inputs", name, str(dtype), str(wanted), (), remedy))
     own = value.sizes
     if own is not None and (len(own) != len(sizes) or any(isinstance(a, int) and a != b for a, b in zip(own, sizes, strict=True))):

@@ -13,7 +13,7 @@ from dmlpy.messages.problems import MAX_PROBLEMS, Problem
 from dmlpy.onnx.loading import tensors
 from dmlpy.onnx.loading.elements import sizes_problem
 from dmlpy.onnx.loading.limits import MAX_NAME, OPERANDS, Limits, ModelSize, limit_problem, most_bytes, most_nodes
-from dmlpy.onnx.loading.schemas import attributes_of, inputs_of, operators_of, schema_of
+from dmlpy.onnx.loading.schemas import attributes_of, first_opsets, inputs_of, operators_of, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -293,8 +293,9 @@ class _Graphs:
         schema = None if function else schema_of(node.op_type, self.opsets.get(domain, 1), domain)
         is_unknown = schema is None and not function and node.op_type not in _OF_ONNX_RUNTIME
         if domain == "" and is_unknown and "" in self.opsets:
-            remedy = did_you_mean(node.op_type, operators_of(self.opsets[""]))
-            yield Problem("onnx.operator", place, brief(node.op_type), f"an operator of opset {self.opsets['']}", (), remedy)
+            opset, since = self.opsets[""], first_opsets().get(node.op_type, 0)
+            remedy = f"it exists from opset {since} on" if since > opset else did_you_mean(node.op_type, operators_of(opset))
+            yield Problem("onnx.operator", place, brief(node.op_type), f"an operator of opset {opset}", (), remedy)
         if schema is not None:
             yield from _form_problems(node, schema, place)
             yield from _body_problems(node, self.opsets.get(domain, 1), place)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from onnx import defs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's operators."""
@@ -18,9 +18,15 @@ LEARNING = "ai.onnx.ml"
 
 
 @cache
-def operators_of(opset: int) -> frozenset[str]:
+def first_opsets() -> Mapping[str, int]:
+    """The first opset that has each of ONNX's own operators."""
+    schemas = sorted(defs.get_all_schemas_with_history(), key=lambda schema: -schema.since_version)
+    return {schema.name: schema.since_version for schema in schemas if not schema.domain}
+
+
+def operators_of(opset: int) -> Iterator[str]:
     """The names of ONNX's own operators in an opset."""
-    return frozenset(schema.name for schema in defs.get_all_schemas_with_history() if not schema.domain and schema.since_version <= opset)
+    return (name for name, since in first_opsets().items() if since <= opset)
 
 
 def schema_of(op_type: str, opset: int, domain: str) -> defs.OpSchema | None:

@@ -11,7 +11,7 @@ from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading.elements import data_type_of, element_of
 from dmlpy.onnx.loading.values import Sizes, Value
 from dmlpy.onnx.lowering.rules import LoweredOutputs, LoweringRule, find_rule, may_be_empty
-from dmlpy.onnx.nodes.levels import cap_of
+from dmlpy.onnx.nodes.levels import cap_of, with_remedy
 from dmlpy.onnx.nodes.node import Node, NotLowered, inexpressible_problems
 from dmlpy.onnx.nodes.unexpected_errors import refuse_unexpected
 from dmlpy.validation.checking import check
@@ -61,7 +61,8 @@ def lower_node(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDes
             raise NotLowered(error.problems) from None
     operators = list(_collect_operators((expression for _, expression in results if expression is not None), first))
     # A doubtful operator counts as missing: the node's results are certain without it.
-    wrong = [problem.under(type(desc).short_name()) for desc in operators for problem in check(desc, cap_of(node.level))]
+    found = ((problem, type(desc).short_name()) for desc in operators for problem in check(desc, cap_of(node.level)))
+    wrong = [with_remedy(problem).under(name) for problem, name in found]
     if wrong:
         raise NotLowered(wrong)
     return results, operators

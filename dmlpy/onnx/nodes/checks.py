@@ -13,9 +13,10 @@ from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import element_name, sizes_problem, type_string
-from dmlpy.onnx.loading.schemas import inputs_of
+from dmlpy.onnx.loading.schemas import MICROSOFT, inputs_of
 from dmlpy.onnx.nodes import inference_guard
 from dmlpy.onnx.nodes.equations import letters_of, terms_of
+from dmlpy.onnx.nodes.microsoft_requirements import missing_parts
 from dmlpy.onnx.nodes.ranks import rank_problems
 from dmlpy.onnx.nodes.windows import compute_windows
 
@@ -36,6 +37,8 @@ _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 def problems_of(node: Node) -> list[Problem]:
     """Problems of a node that is invalid in ONNX, as far as its inputs are known."""
+    if node.domain == MICROSOFT:
+        return [*missing_parts(node)]
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
     found = [*_types(node)] or inference_guard.attribute_problems(node)
@@ -284,14 +287,15 @@ def _check_expand(node: Node) -> Iterator[Problem]:
 
 @_rule("Reshape")
 def _check_reshape(node: Node) -> Iterator[Problem]:
-    if not _is_known(node, 0) or node.attribute("allowzero", 0):
+    if not _is_known(node, 0):
         return
     if node.has(1) and node.value(1).array is None:
         return
     sizes, own = list(node.integers(1, "shape", ()) or ()), node.sizes(0)
-    wanted = [own[place] if size == 0 and place < len(own) else size for place, size in enumerate(sizes)]
+    keeps_zeros = bool(node.attribute("allowzero", 0))
+    wanted = [own[place] if size == 0 and place < len(own) and not keeps_zeros else size for place, size in enumerate(sizes)]
     known = prod(size for size in wanted if size != -1)
-    count_fits = known == prod(own) if -1 not in wanted else known == 0 or prod(own) % known == 0
+    count_fits = known == prod(own) if -1 not in wanted else known != 0 and prod(own) % known == 0
     if not count_fits or wanted.count(-1) > 1 or any(size < -1 for size in wanted):
         found = f"{listed(sizes)}, of {known} elements" if -1 not in wanted else listed(sizes)
         yield Problem("onnx.invalid", "shape", found, f"sizes of the {prod(own)} elements of {listed(own)}; one may be -1")
