@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 class OperatorDesc(Struct):
     """One operator with its tensors and attributes; it can be checked, compiled, compared, hashed, and sent through JSON."""
 
+    functions = ("check", "compile", "reference")
+
     type_name: ClassVar[str] = ""
     """The operator's type in directml.h: `DML_OPERATOR_RNN`; of an operator that only dmlpy has, `DMLPY_OPERATOR_RNN_GRAD`."""
 

@@ -80,8 +80,8 @@ _MEMBERS = {
     "kernel_shape": ("window_size",),
     "pool_size": ("window_size",),
     "eps": ("epsilon",),
-    "shape": ("sizes",),
-    "dtype": ("data_type",),
+    "shape": ("sizes", "output_sizes"),
+    "dtype": ("data_type", "output_data_type", "value_data_type"),
 }
 """Other libraries' names of members, each with the members that it may mean; an operator has some of them."""
 

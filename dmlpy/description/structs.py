@@ -85,7 +85,8 @@ class UnknownMemberError(AttributeError):
         struct, name = self.args
         own = [c_member(member) if name[:1].isupper() else member for member in struct.model_fields]
         public = [other for other in vars(struct) if not other.startswith("_") and other not in own]
-        remedy = member_remedy(name, own) or did_you_mean(name, own) or did_you_mean(name, public)
+        remedy = f"it is a function: dmlpy.{name}(...)" if name in struct.functions else None
+        remedy = remedy or member_remedy(name, own) or did_you_mean(name, own) or did_you_mean(name, public)
         return f"{struct.__name__!r} object has no attribute {name!r}: {remedy or f'it has {listed(own)}'}"
 
 
@@ -99,6 +100,9 @@ class Struct(BaseModel, metaclass=StructType):
 
     c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {}
     """Members of the C struct that hold only a length, with the member or members counted. They exist in JSON, not in Python."""
+
+    functions: ClassVar[tuple[str, ...]] = ()
+    """Functions of `dmlpy` that take such a struct, which users may take for its methods."""
 
     unused: ClassVar[Mapping[str, str]] = {}
     """Names that users may take for members, each with the reason why it is not one."""

@@ -342,7 +342,9 @@ def device(name: Device | str | None = None) -> Device:
     found = DEVICE_KINDS[kind](int(index or 0))
     if isinstance(found, str):
         fate = "cannot be used" if isinstance(found, Unusable) else "does not exist on this machine"
-        raise DeviceError(f"device {name!r} {fate}: {found}")
+        emulated = kind == "cuda" and next(_existing(kind), None) is None
+        remedy = "; 'cuda-emulated' executes its kernels on the processor, slowly, and has their plans" if emulated else ""
+        raise DeviceError(f"device {name!r} {fate}: {found}{remedy}")
     named = found
     log_once(DEVICES, lambda: f"{name!r} is {named.describe()['name']}")
     return found

@@ -10,11 +10,12 @@ import numpy as np
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.arrays import dlpack_device, layout_of
 from dmlpy.description.enums import DataType
+from dmlpy.description.other_names import member_remedy
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import device as find_device
 from dmlpy.devices.reserve import Reserve
 from dmlpy.eager.runs import Operand, Prepared, prepare_call
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x.calls import call, is_number
 from dmlpy.x.desc_cache import UncacheableError, value_token
@@ -94,7 +95,7 @@ class EagerOperator:
             with tensor_policy(TensorPolicy.default):
                 outputs = call(self._kind, **described, **others)
         except DescError as error:
-            raise DescError(error.subject, [_as_of_arrays(problem) for problem in error.problems]) from None
+            raise DescError(error.subject, [self._as_of_function(_as_of_arrays(problem)) for problem in error.problems]) from None
         producer = next(ref.producer for ref in outputs if ref is not None)
         assert isinstance(producer, OperatorProducer)
         taken = [_operand(place, places[place], ref) for place, ref in producer.inputs.items()]
@@ -113,6 +114,16 @@ class EagerOperator:
             raise TypeError(f"{name}() takes {takes}, but {len(given)} were given; {form}")
         if twice := [argument for argument, member in self._operands.items() if member in members and member in positional]:
             raise TypeError(f"{name}() got several values for {', '.join(twice)}")
+
+    def _as_of_function(self, problem: Problem) -> Problem:
+        """The problem of an argument that no member has, with those that the function has."""
+        if problem.code != "field.unknown":
+            return problem
+        from dmlpy.x.generation import parameters  # only a mistake needs it
+
+        names = [*(name for group in parameters(self._kind) for name, *_ in group), "device"]
+        remedy = member_remedy(problem.field, names) or did_you_mean(problem.field, names) or problem.remedy
+        return replace(problem, expected=f"one of {', '.join(names)}", remedy=remedy)
 
 
 def _keep(key: Hashable, found: Prepared) -> None:

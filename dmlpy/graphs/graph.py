@@ -29,6 +29,8 @@ class Graph(GraphDesc):
     field of a slot (`"WeightTensor"`, `"input_tensors[1]"`). The graph stores the index.
     """
 
+    functions = ("compile", "reference")
+
     if TYPE_CHECKING:
 
         def __init__(

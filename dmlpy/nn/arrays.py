@@ -91,7 +91,8 @@ def receive(subject: str, arrays: Mapping[str, Array | None], device: Device | s
             except Exception as error:  # DLPack is other libraries' code
                 problems.append(_unshared(name, array, error))
     if first in native:
-        problems += [problem for name, array in native.items() for problem in _type_problems(name, array, first, native[first].dtype)]
+        dtype = native[first].dtype
+        problems += [problem for name, array in native.items() for problem in _type_problems(name, given[name], array, first, dtype)]
     if problems:
         raise DescError(subject, problems)
     return home, native
@@ -148,12 +149,18 @@ def _unshared(name: str, array: Any, error: Exception) -> Problem:
     return Problem("array.kind", name, f"a {type(array).__name__} whose memory cannot be shared", _FORM, why, remedy)
 
 
-def _type_problems(name: str, array: Native, first: str, dtype: Any) -> list[Problem]:
+def _type_problems(name: str, given: Any, array: Native, first: str, dtype: Any) -> list[Problem]:
     if array.dtype.name not in FLOATS:
-        remedy = f"convert it: {name}.astype(numpy.float32)" if array.dtype.kind == "f" and isinstance(array, np.ndarray) else None
+        remedy = None
+        if isinstance(array, np.ndarray) and array.dtype.kind == "f":
+            remedy = f"convert it: {name}.astype(numpy.float32)"
+        elif array.dtype == np.uint16:
+            remedy = f"if its elements are the bits of BFLOAT16, view it: {name}.view(ml_dtypes.bfloat16)"
         return [Problem("type.support", name, str(array.dtype), "float32, float16 or bfloat16", remedy=remedy)]
     if array.dtype != dtype and dtype.name in FLOATS:
-        return [Problem("type.equal", name, str(array.dtype), str(dtype), (f"{first} is {dtype}",))]
+        method = next((method for method in ("astype", "to") if hasattr(given, method)), None)
+        remedy = f"convert it: {name}.{method}({first}.dtype)" if method else None
+        return [Problem("type.equal", name, str(array.dtype), str(dtype), (f"{first} is {dtype}",), remedy)]
     return []
 
 

@@ -231,6 +231,11 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
     )
     yield "dim", lambda: eager.activation_softmax1(single, dim=1), ["did you mean axes?"]
     yield "unknown attribute", lambda: eager.gemm(single, single, transb="TRANSPOSE"), ["did you mean trans_b?"]
+    yield (
+        "unknown type",
+        lambda: eager.cast(single, dtype="INT8"),
+        ["expected one of input, output_data_type, device", "did you mean output_data_type?"],
+    )
     yield "device", lambda: eager.abs(single, device="gpu"), ["did you mean 'cuda'?"]
     yield "line", lambda: eager.gemm(single, single), ["gemm at ", "test_eager.py"]
 

@@ -44,7 +44,12 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
         lambda: nn.lstm(X.astype(float), W, R),
         r"x is float64, expected float32, float16 or.*\n.*x\.astype\(numpy\.float32\)",
     ),
-    ("two types", lambda: nn.lstm(X, W.astype(np.float16), R), r"w is float16, expected float32.*\n.*x is float32"),
+    (
+        "two types",
+        lambda: nn.lstm(X, W.astype(np.float16), R),
+        r"w is float16, expected float32.*\n.*x is float32.*\n.*w\.astype\(x\.dtype\)",
+    ),
+    ("bits", lambda: nn.lstm(X.astype(np.uint16), W, R), r"x is uint16, expected float32.*\n.*x\.view\(ml_dtypes\.bfloat16\)"),
     ("integers", lambda: nn.lstm(X.astype(int), W, R), "x is int64, expected float32, float16 or bfloat16"),
     ("a list", lambda: nn.lstm(X.tolist(), W, R), r"x is \[\[\[.*expected an array of NumPy, CuPy.*\n.*numpy\.asarray"),
     ("nothing", lambda: nn.lstm(None, W, R), "x is None, expected an array of NumPy"),
