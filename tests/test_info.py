@@ -189,7 +189,7 @@ def test_a_gpu_that_is_too_old_is_passed_over(machine: FakeGpus, monkeypatch: py
     assert found.name == "cuda:1"
     with pytest.raises(dml.DeviceError, match=rf"^device 'cuda' cannot be used: {reason}$"):
         dml.device("cuda")
-    with pytest.raises(dml.DeviceError, match="does not exist on this machine: there are 2 GPUs[^;]*$"):
+    with pytest.raises(dml.DeviceError, match=r"does not exist on this machine: there are 2 GPUs[^;]*$"):
         dml.device("cuda:2")
 
 

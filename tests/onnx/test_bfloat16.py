@@ -98,11 +98,13 @@ def test_the_bits_of_numbers_are_told_to_be_viewed() -> None:
         onnx.load(built).compile("numpy")({"x": numbers(2, 3).view(np.uint16)})
 
 
-def test_a_loss_whose_definition_lacks_the_type_is_no_mistake() -> None:
-    """ONNX defines SoftmaxCrossEntropyLoss, which takes BFLOAT16, by NegativeLogLikelihoodLoss, which does not."""
-    node = make_node("SoftmaxCrossEntropyLoss", ["x", "n"], ["y"], reduction="none")
-    given = {"x": numbers(3, 5), "n": np.asarray([1, 0, 4])}
-    found, _ = results([node], _BF, given, "numpy")
+@pytest.mark.parametrize("level", ["6_4", "6_3"])
+def test_a_loss_whose_definition_lacks_the_type_is_computed_as_in_float16(level: str) -> None:
+    """ONNX defines SoftmaxCrossEntropyLoss by NegativeLogLikelihoodLoss and an old Where, which do not take BFLOAT16, as it does."""
+    node = make_node("SoftmaxCrossEntropyLoss", ["x", "n", "w"], ["y"], reduction="mean", ignore_index=2)
+    given = {"x": numbers(20, 700), "n": RNG.integers(0, 9, 20), "w": RNG.uniform(0.5, 1.5, 700).astype(BFLOAT16)}
+    found, report = results([node], _BF, given, "numpy", feature_level=level)
+    assert {node.where for node in report.nodes} == ({"directml", "folded"} if level == "6_4" else {"host"})
     assert_close(found, results([node], _DOUBLE, given, "numpy")[0], BFLOAT16)
 
 

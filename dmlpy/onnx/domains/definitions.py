@@ -248,6 +248,12 @@ def _gated_norm(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[Node
         raise node.invalid("activation", "silu", "swish", "sigmoid")
     if len(sizes := node.value(1).sizes or [1]) != 1:
         raise node.refusal("onnx.invalid", node.input_label(1), listed(sizes), "a vector, as long as a group")
+    if _are_static(node, 0, 2) and node.sizes(2) != node.sizes(0):
+        raise node.refusal(
+            "onnx.sizes", node.input_label(2), listed(node.sizes(2)), f"{listed(node.sizes(0))}, as {node.input_label(0)} has"
+        )
+    if _are_static(node, 0, 1):
+        _check_parts(node, node.input_label(1), prod(node.sizes(1)))
     nodes = [
         _integers("every", -1),
         helper.make_node("Shape", ["scale"], ["width"]),
