@@ -108,6 +108,16 @@ def test_arrays_that_lowerings_make_are_counted() -> None:
     assert "10000 numbers" in record.problems[0].found
 
 
+def test_limits_hold_for_sizes_that_follow_from_others() -> None:
+    node, scales = make_node("Resize", ["x", "", "s"], ["y"], mode="cubic"), np.array([1, 1, 2, 2], np.float32)
+    built = model([node], {"x": [1, 1, "a", 4]}, ["y"], constants={"s": scales})
+    compiled = onnx.load(built, limits=onnx.Limits(bytes=200_000)).compile("numpy")
+    for size in (5, 7, 9, 40):
+        assert compiled(x=np.ones((1, 1, size, 4), np.float32))["y"].shape == (1, 1, 2 * size, 8)
+    with pytest.raises(dml.CompileError, match="80000 numbers"):
+        compiled(x=np.ones((1, 1, 200, 4), np.float32))
+
+
 def test_steps_that_become_operators_are_counted() -> None:
     node = make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=2, clip=1.0)
     built = model([node], {"x": [30, 1, 2]}, ["y"], constants={"w": np.ones((1, 2, 2), np.float32), "r": np.ones((1, 2, 2), np.float32)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -158,8 +159,8 @@ class Budget:
         """
         if elements > self.elements - self._computed or held > min(self.bytes // 2, self.bytes - self._held):
             return False
-        self._computed += int(elements)
-        self._held += int(held)
+        self._computed += math.floor(elements)  # which may be symbolic, and then remains so
+        self._held += math.floor(held)
         return True
 
     def reserve_bytes(self, count: int) -> bool:

@@ -273,7 +273,7 @@ def _offsets(axis: Axis) -> tuple[float, float]:
 
 def _gather(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
     """The nearest elements along one axis."""
-    node.reserve_elements(example_size(axis.output))
+    node.reserve_elements(axis.output)
     indices = _sized(axis, partial(_nearest, chosen=chosen), axis.output)
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
     rows = node.constant(f"indices_{axis.place}", indices).with_leading_ones(4)
@@ -307,7 +307,7 @@ def _weigh(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expressi
     """The product with the weights of one axis, in FLOAT32."""
     wide = data if data.data_type is DataType.FLOAT32 else x.cast(data, output_data_type="FLOAT32")
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
-    node.reserve_elements(example_size(axis.output), example_size(axis.size))
+    node.reserve_elements(axis.output, axis.size)
     if prod(behind) == 1:
         matrix = _sized(axis, lambda own: _weights(own, chosen).astype(np.float32).T, axis.size, axis.output)
         found = wide.reshape(-1, axis.size) @ node.constant(f"weights_{axis.place}", matrix)
