@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.description.tensors import packed_strides
 from tests.support.layout_runs import Array, run, run_in_layouts, tensor
 
 pytest.importorskip("llvmlite")
@@ -199,7 +200,7 @@ def test_which_planes_are_read_in_place() -> None:
     rng, isa = np.random.default_rng(3), host_byte_isa()
     if isa.lanes < 16 or not permutes_bytes():
         pytest.skip("this machine permutes no bytes of registers of 512 bits")
-    found = {name: depthwise_planes.PlaneTiling.of(geometry_of(name, rng), 1, isa) for name in CONVOLUTIONS}
+    found = {name: depthwise_planes.PlaneTiling.of(geometry_of(name, rng), 4, 1, isa) for name in CONVOLUTIONS}
     windows = {name: tiling.window for name, tiling in found.items() if tiling is not None}
     assert {name: windows[name] for name in windows if "small" in name} == {
         "small planes": 32,
@@ -243,6 +244,15 @@ def test_layouts_of_convolutions(name: str) -> None:
     desc, given = convolution_of(name, ("int8", "uint8"), np.random.default_rng(3), output="int8")
     wanted = run(desc, given)["output_tensor"]
     np.testing.assert_array_equal(run_in_layouts(desc, given, "cpu")["output_tensor"], wanted)
+
+
+def test_bytes_that_lie_where_words_would() -> None:
+    """Each is 4 bytes from the next: what lies between them is unchanged."""
+    desc, given = convolution_of("small planes", ("int8", "uint8"), np.random.default_rng(3), output="int8")
+    wanted = run(desc, given)["output_tensor"]
+    sizes = wanted.shape
+    apart = dml.TensorDesc(data_type="INT8", sizes=sizes, strides=[4 * stride for stride in packed_strides(sizes)])
+    np.testing.assert_array_equal(run(desc.replace(output_tensor=apart), given, "cpu")["output_tensor"], wanted)
 
 
 @pytest.mark.slow

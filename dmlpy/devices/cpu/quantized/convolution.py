@@ -65,7 +65,7 @@ class ByteConvolutionPlan(Plan):
         output = self._tensors["output_tensor"]
         self._threads = max(1, min(available_threads(), geometry.multiplications // _WORK_OF_A_THREAD))
         kind = output_of(output.data_type)
-        planes = PlaneTiling.of(geometry, self._threads, self._isa)
+        planes = PlaneTiling.of(geometry, output.data_type.numpy.itemsize, self._threads, self._isa)
         self._tiling: PlaneTiling | _Tiling | _DepthwiseTiling
         if planes is not None:
             self._tiling = planes

@@ -70,14 +70,21 @@ class PlaneTiling:
         self.scratch_size = 2 * VECTORS * REGISTER + self._plane
 
     @classmethod
-    def of(cls, geometry: ByteGeometry, threads: int, isa: ByteIsa) -> PlaneTiling | None:
-        """The tiling of a depthwise convolution; None if its planes are too large or have gaps, or the processor lacks instructions."""
+    def of(cls, geometry: ByteGeometry, element: int, threads: int, isa: ByteIsa) -> PlaneTiling | None:
+        """The tiling of a depthwise convolution; None if its planes are too large or have gaps, or the processor lacks instructions.
+
+        Args:
+            geometry: the sizes.
+            element: bytes of an element of the output.
+            threads: the threads.
+            isa: the instruction set.
+        """
         positions, (height, width) = prod(geometry.out), geometry.spatial
         if geometry.channels > 1 or 4 * isa.lanes != REGISTER or not permutes_bytes() or positions < isa.lanes:
             return None
-        element = geometry.output_steps[3]
         is_packed = geometry.input_steps[3] == 1 and (height == 1 or geometry.input_steps[2] == width)
-        if not is_packed or (geometry.out[0] > 1 and geometry.output_steps[2] != geometry.out[1] * element) or element not in (1, 4):
+        *_, row, step = geometry.output_steps
+        if not is_packed or step != element or (geometry.out[0] > 1 and row != geometry.out[1] * element):
             return None
         if ceil(positions / isa.lanes) * len(_quads_of(geometry)) * WINDOW.itemsize > _TABLE_BYTES:
             return None
