@@ -48,6 +48,8 @@ def values(seed: int) -> np.ndarray[Any, Any]:
     return found
 
 
+_ANY_ZERO = {"ACTIVATION_RELU", "ACTIVATION_GELU", "ELEMENT_WISE_MAX", "ELEMENT_WISE_MIN"}
+"""The operators whose zeros may have either sign."""
 _NOT_ALIKE = (dml.ActivationReluGradDesc, dml.ElementWiseClipGradDesc, dml.ElementWiseClipGrad1Desc, dml.ActivationIdentityDesc)
 KINDS = {kind.short_name(): kind for kind in map(resolve_name, (*FUNCTIONS, *OPERATORS)) if kind not in _NOT_ALIKE}
 """Without gradients, whose output has another name, and without a copy."""
@@ -71,6 +73,8 @@ def test_each_operator(name: str, data_type: str, monkeypatch: pytest.MonkeyPatc
         stored = expected.astype(dtype)
     np.testing.assert_array_equal(np.isnan(results[0]), np.isnan(stored))
     np.testing.assert_array_equal(results[0][np.isinf(stored)], stored[np.isinf(stored)])
+    zeros = (results[0] == 0) & (stored == 0) & (name not in _ANY_ZERO)
+    np.testing.assert_array_equal(np.signbit(results[0][zeros]), np.signbit(stored[zeros]))
     for scale in (1e-2, 1e2, np.inf):
         alike = (np.abs(expected) <= scale) & np.isfinite(stored)
         assert_close(results[0][alike], expected[alike], dtype)

@@ -29,6 +29,8 @@ def test_every_layout(data_type: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "_WORK_OF_A_THREAD", 1)
     monkeypatch.setattr(plan, "available_threads", lambda: 2)
     given = inputs(data_type, (3, 5, 4, 300), 7)
+    for name in ("input_first_moment_tensor", "gradient_tensor"):
+        given[name][0] = -0.0
     desc = adam(given, learning_rate=0.1, epsilon=1e-3)
     assert "contiguous" in dml.compile(desc, "cpu").plan
     for own in layouts(desc):
@@ -36,6 +38,7 @@ def test_every_layout(data_type: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         found, expected = (run(own, given, device) for device in ("cpu", "numpy"))
         for name in OUTPUTS:
             np.testing.assert_array_equal(found[name], expected[name])
+            np.testing.assert_array_equal(np.signbit(found[name]), np.signbit(expected[name]))
 
 
 @pytest.mark.parametrize("names", IN_PLACE)

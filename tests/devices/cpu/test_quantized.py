@@ -418,3 +418,13 @@ def test_products_in_halves(prepared: bool, monkeypatch: pytest.MonkeyPatch) -> 
         assert isinstance(compiled_plan(desc), WidePlan) == (kind == "float16")
         found.append(run_on(1, matrix, desc, given, monkeypatch, prepared=prepared))
     np.testing.assert_array_equal(found[0], found[1].astype(np.float16))
+
+
+def test_zeros_keep_their_sign_without_a_bias() -> None:
+    """A sum of 0 times a negative scale is -0."""
+    given = {"a_tensor": np.zeros((3, 5), np.uint8), "b_tensor": np.ones((5, 19), np.int8)}
+    given |= {"a_scale_tensor": np.array([[-1.0], [1.0], [-2.0]], np.float32), "b_scale_tensor": np.ones((1, 19), np.float32)}
+    output = dml.TensorDesc(data_type="FLOAT32", sizes=(3, 19))
+    desc = dml.MatrixMultiplyIntegerToFloatDesc(**{name: tensor(array) for name, array in given.items()}, output_tensor=output)
+    signs = np.signbit(run(desc, given, "cpu")["output_tensor"])
+    np.testing.assert_array_equal(signs, np.broadcast_to([[True], [False], [True]], (3, 19)))

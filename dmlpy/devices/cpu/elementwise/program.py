@@ -153,6 +153,10 @@ class Program:
         self.narrow.append(False)
         return self.inputs + len(self.instructions) - 1
 
+    def add_scaled(self, x: int, factor: float) -> int:
+        """Adds a product with a constant, and returns the number of the result: a sum with -0, which keeps the sign of a zero."""
+        return self.add(Code.LINEAR, x, a=factor, b=-0.0)
+
     def add_operator(self, desc: OperatorDesc, reads: Mapping[str, int]) -> int:
         """Adds the instructions of a desc, whose result is rounded to the type of its output, and returns the number of the result.
 
@@ -308,7 +312,7 @@ def _clip_gradient(desc: Any, program: Program, reads: Mapping[str, int]) -> int
 
 
 def _mean(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
-    return program.add(Code.LINEAR, program.add(Code.ADD, reads["a_tensor"], reads["b_tensor"]), a=0.5)
+    return program.add_scaled(program.add(Code.ADD, reads["a_tensor"], reads["b_tensor"]), 0.5)
 
 
 def _difference_square(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
@@ -336,12 +340,12 @@ def _elu(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
 
 
 def _scaled_elu(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
-    return program.add(Code.LINEAR, _elu(desc, program, reads), a=desc.gamma)
+    return program.add_scaled(_elu(desc, program, reads), desc.gamma)
 
 
 def _scaled_tanh(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
-    inner = program.add(Code.TANH, program.add(Code.LINEAR, reads[_X], a=desc.beta))
-    return program.add(Code.LINEAR, inner, a=desc.alpha)
+    inner = program.add(Code.TANH, program.add_scaled(reads[_X], desc.beta))
+    return program.add_scaled(inner, desc.alpha)
 
 
 def _hard_sigmoid(desc: Any, program: Program, reads: Mapping[str, int]) -> int:

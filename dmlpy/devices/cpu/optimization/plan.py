@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -137,9 +137,7 @@ def _program(desc: AdamOptimizerDesc, inputs: list[TensorDesc], is_narrow: bool)
     program = Program(inputs)
     parameters, first, second, gradient, rate = range(len(inputs))
 
-    def scaled(x: int, factor: Any) -> int:
-        return program.add(Code.LINEAR, x, a=factor)
-
+    scaled = program.add_scaled
     first = program.add(Code.ADD, scaled(first, desc.beta1), scaled(gradient, 1 - desc.beta1))
     square = program.add(Code.MULTIPLY, gradient, gradient)
     second = program.add(Code.ADD, scaled(second, desc.beta2), scaled(square, 1 - desc.beta2))

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
+_NO_BIAS = -(1 << 31)
+"""The bits of -0, which keeps the sign of a zero that it is added to."""
+
 
 def build_packing(isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of the packing of B, to be compiled.
@@ -100,7 +103,7 @@ def build_product(output: Output, isa: ByteIsa) -> TaskBody:
         packed = -1
         if tile < p.tiles:
             for column in range(width):
-                set_quad(biases + column * 4, 0)
+                set_quad(biases + column * 4, _NO_BIAS)
         while tile < p.tiles:
             panel_split, chunk = tile % p.panel_splits, tile // p.panel_splits
             entry, first_row = chunk // p.row_chunks, chunk % p.row_chunks * p.chunk_rows
