@@ -108,7 +108,7 @@ class GpuModel:
         l2_bytes: its size.
         memory: bytes a second of the GPU's memory.
         has_clusters: whether blocks of a cluster reach each other's shared memory.
-        capability: the compute capability.
+        capability: the compute capability, at least the lowest that is known.
     """
 
     multiprocessors: int
@@ -157,7 +157,7 @@ class GpuModel:
             l2_bytes=limits.l2_bytes or generation.l2_bytes,
             memory=MEMORY_SHARE * limits.memory_rate or generation.memory,
             has_clusters=known >= 90,
-            capability=limits.compute_capability,
+            capability=max(known, limits.compute_capability),
         )
 
     def us(self, cycles: float) -> float:
