@@ -57,6 +57,7 @@ PARAMETERS: dict[str, Array | None] = {
     "y_zero": np.asarray(0, np.uint8),
 }
 KNOWN = tuple(PARAMETERS)
+POOLED: dict[str, Array | None] = {"x": X[None], **PARAMETERS}
 
 
 @pytest.mark.parametrize(
@@ -270,6 +271,10 @@ def test_a_quantized_lstm_whose_sizes_contradict_each_other_is_refused(name: str
         ("LinearAttention", {"q": normal(1, 5, 8), **LINEAR}, HEADS, "input 0 is [1, 5, 8], expected [2, 3, 2 heads of 4]"),
         ("LinearAttention", {"q": LINEAR["k"], **LINEAR, "p": None, "d": normal(1, 3, 2)}, HEADS, "expected [2, 3, 2] or [2, 3, 8]"),
         ("LinearAttention", {"q": LINEAR["k"], **LINEAR, "p": None, "d": normal(2, 3, 1)}, HEADS, "expected [2, 3, 2] or [2, 3, 8]"),
+        ("QLinearAveragePool", POOLED, {}, "kernel_shape is left out"),
+        ("QLinearAveragePool", POOLED, {"kernel_shape": [0, 2]}, "kernel_shape is [0, 2], expected numbers of 1 or more"),
+        ("QLinearAveragePool", POOLED, {"kernel_shape": [2, 2], "strides": [0, 1]}, "strides is [0, 1], expected numbers of 1 or more"),
+        ("QLinearAveragePool", POOLED, {"kernel_shape": [2, 2], "dilations": [1, 2]}, "dilations is [1, 2], expected absent"),
         ("MatMulBnb4", BNB4, {"N": 2, "K": 8, "quant_type": 1, "block_size": 0}, "block_size is 0, expected a number of 1"),
         ("MatMulBnb4", BNB4, {"N": 2, "K": 8, "block_size": 16}, "quant_type is None, expected one of [0, 1]"),
         ("MatMulBnb4", BNB4, {"N": 2, "K": 8, "quant_type": 1, "block_size": 8}, "8 bytes and 1 scale, expected 8 and 2"),

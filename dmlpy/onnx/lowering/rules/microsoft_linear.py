@@ -65,7 +65,8 @@ def softmax(node: Node) -> Expression:
     table = x.constant(_exponentials(float(number_of(node, 1)), data.sizes[1]).reshape(1, 1, 1, -1))
     found = x.gather(table, x.cast(differences, output_data_type="UINT32").reshape(1, 1, 1, -1), axis=3, index_dimensions=1)
     found = found.reshape(*data.sizes)
-    steps = np.floor(np.float32(1) / number_of(node, 3))
+    with np.errstate(divide="ignore"):  # a scale of 0 has steps without end
+        steps = np.floor(np.float32(1) / number_of(node, 3))
     means = found * float(steps) / x.reduce(found, function="SUM", axes=[1])
     return rounded(x.round(means) + float(number_of(node, 4)), node.data_type(0)).reshape(*sizes)
 

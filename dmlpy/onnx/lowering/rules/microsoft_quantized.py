@@ -104,7 +104,13 @@ def average_pool(node: Node) -> Expression:
     Windows that `ceil_mode` adds count what lies beyond the padding, as in ONNX Runtime.
     """
     data, counts = _channels_first(node, dequantized(node, 0)), bool(node.attribute("count_include_pad", 0))
-    windows = compute_windows(node, data.sizes[2:], node.attribute("kernel_shape"))
+    lengths = node.required("kernel_shape")
+    for name, numbers in (("kernel_shape", lengths), ("strides", node.attribute("strides", [1]))):
+        if min(numbers, default=1) < 1:
+            raise node.refusal("onnx.invalid", name, listed(numbers), "numbers of 1 or more")
+    if any(number != 1 for number in node.attribute("dilations", ())):
+        raise node.unsupported("dilations")
+    windows = compute_windows(node, data.sizes[2:], lengths)
     placed, fitted = windows.add_dimensions(data), fit_windows(node, windows)
     if prod(fitted.lengths) > _MOST_ADDED:
         means = x.average_pooling(placed, **window_members(fitted), include_padding=counts)
