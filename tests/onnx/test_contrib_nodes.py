@@ -284,6 +284,12 @@ def test_a_quantized_lstm_whose_sizes_contradict_each_other_is_refused(name: str
         ("CausalConvWithState", {"x": normal(2, 3, 5), "w": normal(3, 1, 4)}, {"state_length": 5}, "state_length is 5, expected 0"),
         ("BranchwiseRMSNorm", {"x": normal(2, 6, 8)}, {"num_branches": 3}, "num_branches is 3, expected a divisor of the last size"),
         ("GatedRMSNorm", {"x": normal(2, 8), "s": normal(8), "g": normal(1, 8)}, {}, "expected [2, 8], as input 0 has"),
+        (
+            "LinearAttentionGate",
+            {"x": normal(2, 3, 8), "b": normal(5, 2, 3, 8), "s": normal(8)},
+            {},
+            "expected [8], the last size of input 0",
+        ),
         ("GatedAdd", {"x": normal(2, 8), "z": normal(2, 8), "g": normal(2, 8)}, {}, "expected [2, 1]: a gate for each row"),
         ("ScaledSiLU", {"x": normal(2, 8), "s": normal(2, 8)}, {}, "input 1 is [2, 8], expected one element"),
     ],

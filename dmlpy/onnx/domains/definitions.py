@@ -313,6 +313,10 @@ def _branch_norm(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[Nod
 @_defines("LinearAttentionGate")
 def _attention_gate(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
     """decay_scale * Softplus(a + dt_bias) in FLOAT32, and Sigmoid(b)."""
+    for index in (1, 2):
+        if _are_static(node, 0, index) and node.sizes(index) != node.sizes(0)[-1:]:
+            expected = f"{listed(node.sizes(0)[-1:])}, the last size of {node.input_label(0)}"
+            raise node.refusal("onnx.sizes", node.input_label(index), listed(node.sizes(index)), expected)
     nodes = [
         helper.make_node("Cast", ["a"], ["wide"], to=TensorProto.FLOAT),
         helper.make_node("Add", ["wide", "bias"], ["moved"]),
