@@ -125,6 +125,17 @@ ROWS = {
     ),
     "Reshape to no elements": Row("Reshape", (normal(2, 3), integers(0, 6)), ("shape is [0, 6], of 0 elements", "6"), {"allowzero": 1}),
     "Reshape to two open sizes": Row("Reshape", (normal(2, 3), integers(-1, -1)), ("shape is [-1, -1]",), {"allowzero": 1}),
+    "a cast to no type": Row("Cast", (normal(2),), ("to is 99", "1 for FLOAT"), {"to": 99}),
+    "Resize by too few": Row("Resize", (normal(1, 3), None, np.ones(3, np.float32)), ("'scales' is 3 numbers, expected 2",), held=(2,)),
+    "a scale of another width": Row("LayerNormalization", (normal(2, 3), normal(4)), ("'Scale' is [4]", "[2, 3]")),
+    "scales of other channels": Row("QuantizeLinear", (normal(2, 3), normal(2)), ("'y_scale' is [2], expected [3]", "axis 1 of [2, 3]")),
+    "a grid of other planes": Row("GridSample", (normal(1, 3, 4, 4), normal(1, 2, 2, 3)), ("'grid' is [1, 2, 2, 3]", "2 as the last size")),
+    "values of other steps": Row(
+        "Attention", (normal(1, 2, 4, 8), normal(1, 2, 5, 8), normal(1, 2, 6, 8)), ("'V' is [1, 2, 6, 8]", "5 steps"), opset=23
+    ),
+    "Einsum of other sizes": Row(
+        "Einsum", (normal(2, 3), normal(4, 5)), ("input 1", "is [4, 5], expected 3 along 'j', as input 0 has"), {"equation": "ij,jk->ik"}
+    ),
     "an axis that is not there": Row("Softmax", (normal(2, 3),), ("axis", "2"), {"axis": 2}),
     "a permutation of too few": Row("Transpose", (normal(2, 3),), ("perm",), {"perm": [0]}),
     "Einsum of other ranks": Row("Einsum", (normal(2, 3), normal(3, 2)), ("equation",), {"equation": "ijk,kj->i"}),

@@ -9,6 +9,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
+from onnx import TensorProto
+
+from dmlpy.description.coercion import brief
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
@@ -41,7 +44,7 @@ def problems_of(node: Node) -> list[Problem]:
         return [*missing_parts(node)]
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
-    found = [*_types(node)] or inference_guard.attribute_problems(node)
+    found = [*_types(node), *_type_numbers(node)] or inference_guard.attribute_problems(node)
     if not node.domain and not found:
         found += rank_problems(node)
     rule = None if node.domain else _RULES.get(node.op_type)
@@ -117,6 +120,14 @@ def _check_sizes(node: Node, index: int, wanted: tuple[int, ...], meaning: str) 
         yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), f"{listed(wanted)}: {meaning}")
 
 
+def _type_numbers(node: Node) -> Iterator[Problem]:
+    """Attributes that name no type of ONNX's."""
+    for name in ("to", "dtype", "output_dtype"):
+        given = node.attributes.get(name, TensorProto.FLOAT)
+        if given not in TensorProto.DataType.values() or (name == "to" and not given):
+            yield Problem("onnx.invalid", name, brief(given), "the number of one of ONNX's types, such as 1 for FLOAT")
+
+
 def _is_known(node: Node, *indices: int) -> bool:
     """Whether inputs are given and their sizes known."""
     return all(node.has(index) and node.value(index).is_static for index in indices)
@@ -163,6 +174,39 @@ def _check_statistics(node: Node) -> Iterator[Problem]:
         yield from _check_sizes(node, index, (channels,), f"one for each of the channels of {listed(node.sizes(0))}")
 
 
+@_rule("LayerNormalization", "RMSNormalization")
+def _check_scale(node: Node) -> Iterator[Problem]:
+    for index in (1, 2):
+        if _is_known(node, 0, index) and broadcast_sizes(node.sizes(index), node.sizes(0)) is None:
+            expected = f"sizes that broadcast with those of the input, {listed(node.sizes(0))}"
+            yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), expected)
+
+
+@_rule("QuantizeLinear", "DequantizeLinear")
+def _check_quantization(node: Node) -> Iterator[Problem]:
+    """A scale for each entry along the axis, or one scale."""
+    axis = node.attribute("axis", 1)
+    if node.attribute("block_size", 0) or not _is_known(node, 0, 1) or node.rank(1) != 1 or not -node.rank(0) <= axis < node.rank(0):
+        return
+    size = node.sizes(0)[axis]
+    if node.sizes(1)[0] not in (1, size):
+        yield from _check_sizes(node, 1, (size,), f"one for each entry along axis {axis} of {listed(node.sizes(0))}")
+
+
+@_rule("GridSample")
+def _check_grid(node: Node) -> Iterator[Problem]:
+    if _is_known(node, 0, 1) and node.rank(1) and node.sizes(1)[-1] != node.rank(0) - 2:
+        expected = f"{node.rank(0) - 2} as the last size, a coordinate for each axis of a plane of {listed(node.sizes(0))}"
+        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
+
+
+@_rule("Attention")
+def _check_values(node: Node) -> Iterator[Problem]:
+    if _is_known(node, 1, 2) and node.rank(1) == node.rank(2) >= 3 and node.sizes(1)[-2] != node.sizes(2)[-2]:
+        expected = f"{node.sizes(1)[-2]} steps, as the keys {listed(node.sizes(1))} have"
+        yield Problem("onnx.invalid", node.input_label(2), listed(node.sizes(2)), expected)
+
+
 @_rule("Gather", "GatherElements", "ScatterElements", "Scatter")
 def _check_indices(node: Node) -> Iterator[Problem]:
     if not _is_known(node, 0) or not node.rank(0):
@@ -194,6 +238,12 @@ def _check_scales(node: Node) -> Iterator[Problem]:
     given = node.attribute("scales") or () if scales is None else scales.ravel().tolist()
     if any(scale <= 0 for scale in given):
         yield Problem("onnx.invalid", "scales" if scales is None else node.input_label(place), listed(given), "numbers above 0")
+    if not node.has(0) or (own := node.value(0).sizes) is None:
+        return
+    count = len(node.attribute("axes") or own)
+    for index in range(place, len(node.inputs)):
+        if _is_known(node, index) and prod(node.sizes(index)) not in (0, count):
+            yield Problem("onnx.invalid", node.input_label(index), f"{prod(node.sizes(index))} numbers", f"{count}, one for each axis")
 
 
 @_rule("Squeeze")
@@ -432,10 +482,17 @@ def _check_slice(node: Node) -> Iterator[Problem]:
 
 @_rule("Einsum")
 def _check_equation(node: Node) -> Iterator[Problem]:
-    """An equation that its grammar has, and where the sizes are known, one for these inputs. It raises, and yields nothing."""
-    indices = range(len(node.inputs))
-    _ = letters_of(node) if _is_known(node, *indices) else terms_of(node)
-    yield from ()
+    """An equation that its grammar has, which raises, and where the sizes are known, one for these inputs."""
+    if not _is_known(node, *range(len(node.inputs))):
+        terms_of(node)
+        return
+    seen: dict[str, tuple[int, int]] = {}
+    for index, term in enumerate(letters_of(node)[0]):
+        for letter, size in zip(term, node.sizes(index), strict=True):
+            first, earlier = seen.setdefault(letter, (size, index)) if size != 1 else (size, index)
+            if first != size:
+                expected = f"{first} along {'...' if letter.isdigit() else letter!r}, as input {earlier} has"
+                yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), expected)
 
 
 @_rule("Scan")
