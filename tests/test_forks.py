@@ -27,9 +27,15 @@ pytestmark = [
 
 
 def test_a_fork_waits_for_another_threads_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python's lock of the module would be locked in the child for ever, and half of the module would be there."""
-    name = "dmlpy.slowly_imported"
-    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.1)\ncomplete = True\n", encoding="utf-8")
+    """Python's lock of the module would be locked in the child for ever, and half of the module would be there.
+
+    What the import registers for forks takes part in this one.
+    """
+    name, caught = "dmlpy.slowly_imported", list[Any]()
+    text = "import time\ntime.sleep(0.1)\nimport concurrent.futures.thread\ncomplete = True\n"
+    (tmp_path / "slowly_imported.py").write_text(text, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "concurrent.futures.thread", raising=False)
+    monkeypatch.setattr(sys, "unraisablehook", caught.append)
     monkeypatch.setattr(dml, "__path__", [*dml.__path__, str(tmp_path)])
     monkeypatch.setattr(dml, "slowly_imported", None, raising=False)  # the import sets it
     other = threading.Thread(target=importlib.import_module, args=(name,))
@@ -39,6 +45,9 @@ def test_a_fork_waits_for_another_threads_import(tmp_path: Path, monkeypatch: py
     try:
         assert not hasattr(sys.modules[name], "complete")
         assert forked(lambda: importlib.import_module(name).complete + 1) == 2
+        assert not caught
+        assert sys.modules["concurrent.futures.thread"]._global_shutdown_lock.acquire(timeout=0)
+        sys.modules["concurrent.futures.thread"]._global_shutdown_lock.release()
     finally:
         other.join()
         del sys.modules[name]

@@ -28,6 +28,9 @@ _awaited: list[RLock] = []
 _IMPORTED_ON_USE = {"cupy", "dmlpy", "ml_dtypes", "numpy", "onnx", "psutil", "rich", "threadpoolctl", *sys.stdlib_module_names}
 """The packages whose modules dmlpy imports when they are first used. A program's own module may be imported for as long as it runs."""
 
+_POOL = "concurrent.futures.thread"
+"""The module of Python that acquires a lock, `_global_shutdown_lock`, before a fork, and releases it after one."""
+
 
 def lock() -> threading.Lock:
     """A lock that is free in a forked process."""
@@ -50,6 +53,7 @@ def reentrant_lock(*, awaited: bool = False) -> RLock:
 
 
 def _before() -> None:
+    had_pool = _POOL in sys.modules
     finished = _finish_imports()
     for held in _awaited:
         held.acquire()
@@ -58,6 +62,8 @@ def _before() -> None:
         finished = _finish_imports()
         for held in _awaited:
             held.acquire()
+    if not had_pool and _POOL in sys.modules:  # it was imported too late to acquire its lock
+        sys.modules[_POOL]._global_shutdown_lock.acquire()
 
 
 def _after() -> None:
