@@ -55,7 +55,7 @@ def load(image: bytes, symbol: str) -> int | None:
         return None
     try:
         return _load(image, symbol)
-    except (ValueError, LookupError, OSError, error):
+    except (ValueError, LookupError, OSError, OverflowError, error):
         return None
 
 

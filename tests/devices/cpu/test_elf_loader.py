@@ -56,6 +56,7 @@ def test_code_with_constants_and_functions_of_c_computes_as_loaded_by_llvm(image
         (lambda image: image[:300], "an end"),
         (lambda image: b"\xcf\xfa\xed\xfe" + image[4:], "macOS"),
         (lambda image: image[:18] + b"\xb7" + image[19:], "AArch64"),
+        (lambda image: image[:40] + b"\xff" * 8 + image[48:], "sections beyond any address"),
         (lambda image: image.replace(b"\0llabs\0", b"\0qqabs\0"), "a function that C does not have"),
         (lambda image: image.replace(SYMBOL.encode(), SYMBOL.upper().encode()), "another symbol"),
     ],
