@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _locks: WeakSet[Any] = WeakSet()
 _awaited: list[RLock] = []
-_IMPORTED_ON_USE = {"cupy", "dmlpy", "ml_dtypes", "numpy", "onnx", "psutil", "rich", "threadpoolctl", *sys.stdlib_module_names}
+_IMPORTED_ON_USE = {"cupy", "dmlpy", "llvmlite", "ml_dtypes", "numpy", "onnx", "psutil", "rich", "threadpoolctl", *sys.stdlib_module_names}
 """The packages whose modules dmlpy imports when they are first used. A program's own module may be imported for as long as it runs."""
 
 _POOL = "concurrent.futures.thread"
