@@ -66,16 +66,3 @@ def log_once(logger: logging.Logger, text: Callable[[], str]) -> None:
             _said.clear()
         _said.add(line)
         logger.info("%s", line)
-
-
-def log_launch(launch: Callable[[int], None], text: Callable[[], str]) -> Callable[[int], None]:
-    """A launch that logs a line before it runs; the launch itself while nobody listens to `launches`."""
-    if not LAUNCHES.isEnabledFor(logging.DEBUG):
-        return launch
-    line = text()
-
-    def logged(stream: int) -> None:
-        LAUNCHES.debug("%s", line)
-        launch(stream)
-
-    return logged

@@ -20,6 +20,7 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.device import DEVICE_KINDS
+from dmlpy.devices.plan import log_launch
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gpu_models import H200
 from tests.support.folders import ROOT
@@ -89,7 +90,7 @@ def test_nodes_of_a_graph_are_logged_in_order(caplog: pytest.LogCaptureFixture) 
 def test_nobody_pays_for_what_is_not_logged() -> None:
     def launch(stream: int) -> None: ...
 
-    assert debugging.log_launch(launch, lambda: pytest.fail("the line is made")) is launch
+    assert log_launch(launch, lambda: pytest.fail("the line is made")) is launch
 
 
 def test_kernels_and_sources_of_cuda(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

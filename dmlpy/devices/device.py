@@ -12,10 +12,10 @@ from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dmlpy.debugging import DEVICES, log_launch, log_once
+from dmlpy.debugging import DEVICES, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.devices.plan import Joined
+from dmlpy.devices.plan import Joined, log_launch
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import nearest
 from dmlpy.messages.problems import DeviceError, RenamedWarning

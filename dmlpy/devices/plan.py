@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.debugging import LAUNCHES
 from dmlpy.description.arrays import array_at
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.tensors import packed_strides
@@ -108,6 +110,19 @@ class Joined:
     def changed(self, launches: Mapping[int, Launch]) -> Joined:
         """A copy with other launches at some indices: the same work on other memory. It may consume this one."""
         return Joined((launches.get(at, part), count) for at, (part, count) in enumerate(self.parts))
+
+
+def log_launch(launch: Launch, text: Callable[[], str]) -> Launch:
+    """A launch that logs a line before it runs; the launch itself while nobody listens to `launches`."""
+    if not LAUNCHES.isEnabledFor(logging.DEBUG):
+        return launch
+    line = text()
+
+    def logged(stream: int) -> None:
+        LAUNCHES.debug("%s", line)
+        launch(stream)
+
+    return logged
 
 
 def arrays_of(tensors: Mapping[str, TensorDesc], pointers: Pointers) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:

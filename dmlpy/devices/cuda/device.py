@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.debugging import log_launch
 from dmlpy.description import arrays
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.bfloat16 import bfloat16_plan
@@ -22,6 +21,7 @@ from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.cuda.streams import identity
 from dmlpy.devices.cuda.synchronous import is_set, synchronous
 from dmlpy.devices.device import Device, Memory, Unusable, shared, show_bytes
+from dmlpy.devices.plan import log_launch
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:

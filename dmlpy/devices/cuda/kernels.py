@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dmlpy.debugging import CACHE, SOURCES, log_launch
+from dmlpy.debugging import CACHE, SOURCES
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.timeouts import Timeouts
 from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.plan import log_launch
 from dmlpy.devices.processors import processors
 from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.debugging import log_launch
 from dmlpy.description import arrays
 from dmlpy.description.arrays import ArrayView, array_at
 from dmlpy.description.enums import ExecutionFlags
@@ -17,6 +16,7 @@ from dmlpy.devices.device import Device, Memory, shared
 from dmlpy.devices.numpy.array_functions import WholePlan, whole_plan
 from dmlpy.devices.numpy.conversion import ConversionPlan
 from dmlpy.devices.numpy.plans import plan, plan_of
+from dmlpy.devices.plan import log_launch
 from dmlpy.devices.threads import apart_from_forks, available_threads
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
