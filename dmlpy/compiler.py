@@ -86,7 +86,7 @@ def compile(
         return _compile(desc, find_device(device), _cap_of([desc], feature_level), parse_flags(flags))
     if not isinstance(desc, Checkable):
         raise DescError("compile", [no_desc(desc, "an operator's desc, like RNNDesc(...), or a Graph")])
-    return _compile_graph(desc, find_device(device), _cap_of(_operators(desc), feature_level), parse_flags(flags), fuse=fuse)
+    return _compile_graph(desc, find_device(device), cap_of_graph(desc, feature_level), parse_flags(flags), fuse=fuse)
 
 
 def _cap_of(descs: Iterable[OperatorDesc], feature_level: Level) -> FeatureLevel | None:
@@ -94,6 +94,11 @@ def _cap_of(descs: Iterable[OperatorDesc], feature_level: Level) -> FeatureLevel
     if feature_level is not None:
         return parse_level(feature_level)
     return None if any(desc.has_bfloat16 for desc in descs) else LATEST
+
+
+def cap_of_graph(graph: Graph, feature_level: Level) -> FeatureLevel | None:
+    """The level that caps the nodes of a graph, which it is checked at; None as in `_cap_of`."""
+    return _cap_of(_operators(graph), feature_level)
 
 
 def _operators(graph: Graph) -> Iterator[OperatorDesc]:
@@ -118,7 +123,7 @@ def compile_apart(
     """
     from dmlpy.graphs.checking import GRAPHS_SINCE
 
-    level = _cap_of(_operators(graph), feature_level)
+    level = cap_of_graph(graph, feature_level)
     apart = level is not None and level < GRAPHS_SINCE
     return _compile_graph(graph, find_device(device), level, parse_flags(flags), fuse=fuse and not apart, apart=apart)
 

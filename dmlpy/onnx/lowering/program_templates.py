@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onnx import NodeProto, TypeProto
 
+from dmlpy.compiler import cap_of_graph
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.sized_copies import SizedTemplate, is_alike
 from dmlpy.description.symbolic_sizes import SizeRecord
@@ -133,7 +134,9 @@ class ProgramTemplates:
         }
         with record.active():
             program = self._lower(symbolic)
-            if program is None or any(graph.check(cap_of(self._level), lenient=True) for graph in program.graphs):
+            cap = cap_of(self._level)
+            # At the level at which graphs are compiled, so that copies for other sizes are not checked again.
+            if program is None or any(graph.check(cap_of_graph(graph, cap), lenient=True) for graph in program.graphs):
                 return None
         return _Template(SizedTemplate(record, program, (NodeProto, TypeProto)), places, sizes, program)
 
