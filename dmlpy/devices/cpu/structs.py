@@ -224,8 +224,14 @@ class ConcurrentParameters(StagedParameters):
 
 
 class CountedParameters(KernelStruct):
-    """The state that `thread_pool_kernels.first_tile` and `next_tile` read and write."""
+    """The parameters of `thread_pool_kernels.share_tiles`."""
 
     ticket: Count = field("the launch's epoch and the next tile")
     done: Count = field("how many tiles are done")
     tiles: Count = field("how many tiles there are")
+
+
+class UnitParameters(CountedParameters):
+    """The parameters of `thread_pool_kernels.share_units`."""
+
+    units: Count = field("how many units all tiles have")

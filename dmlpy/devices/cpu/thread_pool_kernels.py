@@ -11,8 +11,8 @@ latest stage in which a thread has acquired it, and twice the latest stage in wh
 Stage numbers grow from launch to launch, so values from earlier launches mean that a tile has not been acquired.
 
 **Counted tiles** have no order and no barrier. The parameters begin with two integers: the ticket, made of the launch's epoch and the next
-*tile,
-and the number of finished tiles. A thread that wakes after its launch is over finds another epoch there and does nothing.
+tile, and the number of finished tiles. A thread that wakes after its launch is over finds another epoch there and does nothing. Kernels
+leave all that to `share_tiles` and `share_units`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dmlpy.devices.cpu.thread_pool import ACTIVE_WORKERS, CURRENT_STAGE, EPOCH, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cpu.structs import StagedParameters
+    from dmlpy.devices.cpu.structs import CountedParameters, StagedParameters, UnitParameters
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _CLOSED = 1 << 15
@@ -185,6 +185,59 @@ def publish(sync: Any, threads: Any, stage: Any, tile: Any) -> None:
 
 
 # Counted tiles
+
+
+@jit
+def _nothing(p: CountedParameters, thread: Any) -> None:
+    """What a thread begins with if it needs nothing."""
+
+
+def share_tiles(kind: type[CountedParameters], run: Any, begin: Any = _nothing) -> TaskBody:
+    """A thread's part of a launch of counted tiles, to be compiled.
+
+    Args:
+        kind: its parameters.
+        run: run(p, tile, own), which computes a tile and returns what `own` is for the thread's next one.
+        begin: begin(p, thread), which returns the first `own`. Only a thread that has a tile calls it: the scratch of one that comes
+            late may be in use.
+    """
+    parameters_at = struct_view(kind)
+
+    def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p, finished = parameters_at(parameters), 0
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        if tile < p.tiles:
+            own = begin(p, thread)
+            while tile < p.tiles:
+                own = run(p, tile, own)
+                finished += 1
+                tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+
+    return compute
+
+
+def share_units(kind: type[UnitParameters], run: Any, begin: Any = _nothing) -> TaskBody:
+    """A thread's part of a launch whose tiles are equal parts of many units, to be compiled.
+
+    Args:
+        kind: its parameters.
+        run: run(p, first, last, own), which computes the units from `first` to before `last`.
+        begin: begin(p, thread), which returns `own`, as for `share_tiles`.
+    """
+
+    @jit
+    def run_tile(p: UnitParameters, tile: Any, own: Any) -> Any:
+        run(p, p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles, own)
+        return own
+
+    return share_tiles(kind, run_tile, begin)
+
+
+@jit
+def own_scratch(p: Any, thread: Any) -> Any:
+    """The address of a thread's scratch, with which it begins."""
+    return p.scratch + thread * p.scratch_size
 
 
 @jit

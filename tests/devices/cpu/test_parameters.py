@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 
-from dmlpy.devices.cpu.structs import CountedParameters, KernelStruct, StagedParameters
+from dmlpy.devices.cpu.structs import CountedParameters, KernelStruct, StagedParameters, UnitParameters
 from tests.support.folders import ROOT
 
 FOLDER = ROOT / "dmlpy/devices/cpu"
@@ -20,7 +20,7 @@ MODULES = {
     "pooling": ("plan",),
     "reduction": ("plan",),
 }
-BASES = (KernelStruct, CountedParameters, StagedParameters)
+BASES = (KernelStruct, CountedParameters, StagedParameters, UnitParameters)
 UNUSED = {"reserved"}
 """Fields that are there for their size alone."""
 
@@ -42,9 +42,10 @@ STRUCTS = structs()
 
 @pytest.mark.parametrize("name", STRUCTS)
 def test_every_field_is_described_and_read(name: str) -> None:
-    """By its name, in the family's kernels, or in those that gather input tiles of poolings."""
+    """By its name, in the family's kernels, in those that gather input tiles of poolings, or in what begins with a thread's scratch."""
     family, struct = STRUCTS[name]
-    kernels = chain(FOLDER.glob(f"{family}/*kernels.py"), [FOLDER / "convolution/gather_kernels.py"] * (family == "pooling"))
+    shared = [FOLDER / "thread_pool_kernels.py", *[FOLDER / "convolution/gather_kernels.py"] * (family == "pooling")]
+    kernels = chain(FOLDER.glob(f"{family}/*kernels.py"), shared)
     text = "\n".join(path.read_text(encoding="utf-8") for path in kernels)
     read = {first or second for first, second in re.findall(r"\b[pi]\.(\w+)\b|\"(\w+)\"", text)}
     own = set(struct.dtype.names or ()) - set(chain.from_iterable(base.dtype.names or () for base in BASES)) - UNUSED

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.indexing.plan import IndexingParameters
 from dmlpy.devices.cpu.movement.kernels import block_copy, element_copy, fill, long_at, word_at
-from dmlpy.devices.cpu.simd import struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -30,22 +29,6 @@ def _index_at(width: Any, signed: Any, address: Any, size: Any) -> Any:
     return index + size if signed != 0 and index < 0 else index
 
 
-def _for_each_unit(run: Any) -> TaskBody:
-    """Calls run(p, first, last) for the units of each tile."""
-    parameters_at = struct_view(IndexingParameters)
-
-    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            run(p, p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
-
-    return run_tiles
-
-
 def build_blocks(scatters: bool) -> TaskBody:
     """Builds a thread's part of gathers or scatters of blocks, to be compiled.
 
@@ -56,7 +39,7 @@ def build_blocks(scatters: bool) -> TaskBody:
     copy = block_copy()
 
     @jit
-    def run(p: IndexingParameters, first: Any, last: Any) -> None:
+    def run(p: IndexingParameters, first: Any, last: Any, own: Any) -> None:
         # In variables: what is written might be the parameters, for all that LLVM knows.
         axes, width, signed, sizes, block = p.axes, p.index_bytes, p.signed, p.sizes, p.block
         while first < last:
@@ -77,7 +60,7 @@ def build_blocks(scatters: bool) -> TaskBody:
                     copy(others + unit * block, indexed + number * block, block)
             first = following
 
-    return _for_each_unit(run)
+    return share_units(IndexingParameters, run)
 
 
 def build_elements(scatters: bool, width: int) -> TaskBody:
@@ -90,7 +73,7 @@ def build_elements(scatters: bool, width: int) -> TaskBody:
     copy = element_copy(width)
 
     @jit
-    def run(p: IndexingParameters, first: Any, last: Any) -> None:
+    def run(p: IndexingParameters, first: Any, last: Any, own: Any) -> None:
         size = long_at(p.sizes)
         for unit in range(first, last):
             indexed, other = p.indexed + unit // p.per_batch * p.batch_size, p.other + unit * p.columns * width
@@ -105,7 +88,7 @@ def build_elements(scatters: bool, width: int) -> TaskBody:
                 else:
                     copy(other + column * width, place)
 
-    return _for_each_unit(run)
+    return share_units(IndexingParameters, run)
 
 
 def build_one_hot(width: int) -> TaskBody:
@@ -117,7 +100,7 @@ def build_one_hot(width: int) -> TaskBody:
     copy, repeat = element_copy(width), fill
 
     @jit
-    def run(p: IndexingParameters, first: Any, last: Any) -> None:
+    def run(p: IndexingParameters, first: Any, last: Any, own: Any) -> None:
         size = long_at(p.sizes)
         repeat(p.indexed + first * p.batch_size, p.other, width, (last - first) * p.batch_size)
         for unit in range(first, last):
@@ -128,4 +111,4 @@ def build_one_hot(width: int) -> TaskBody:
                 if 0 <= index < size:
                     copy(indexed + (index * columns + column) * width, value)
 
-    return _for_each_unit(run)
+    return share_units(IndexingParameters, run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.movement.elements import Elements
 from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.devices.threads import available_threads
@@ -32,13 +32,12 @@ _TILES_PER_THREAD = 4
 """Tiles for each thread."""
 
 
-class IndexingParameters(CountedParameters):
+class IndexingParameters(UnitParameters):
     """The parameters of all kernels. A tile is some of the units: blocks, rows of elements, or of ONE_HOT groups.
 
     The indexed tensor is the input of a gather and the output of a scatter; the other one is read or written from first to last.
     """
 
-    units: Count = field("units of all tiles")
     indices: Address = field("the indices")
     index_bytes: Bytes = field("the size of an index: 4 or 8")
     signed: Flag = field("whether indices are signed, and negative ones count from the end")
