@@ -8,11 +8,10 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import intrinsic
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.elementwise.contiguous_plan import ContiguousParameters, Function
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.simd import struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -112,20 +111,14 @@ def build_contiguous(function: Function, source: str, target: str, isa: Isa) -> 
     of, to = np.dtype(source), np.dtype(target)
     of_size, to_size = of.itemsize, to.itemsize
     lanes = isa.lanes * FLOAT_BYTES // max(of_size, to_size)
-    many, one, parameters_at = _step(function, of, to, lanes), _step(function, of, to, 1), struct_view(ContiguousParameters)
+    many, one = _step(function, of, to, lanes), _step(function, of, to, 1)
 
-    def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            first, last, y, a, b = p.count * tile // p.tiles, p.count * (tile + 1) // p.tiles, p.y, p.a, p.b
-            whole = first + (last - first) // lanes * lanes
-            for at in range(first, whole, lanes):
-                many(y + at * to_size, a + at * of_size, b + at * of_size)
-            for at in range(whole, last):
-                one(y + at * to_size, a + at * of_size, b + at * of_size)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def run(p: ContiguousParameters, first: Any, last: Any, own: Any) -> None:
+        y, a, b, whole = p.y, p.a, p.b, first + (last - first) // lanes * lanes
+        for at in range(first, whole, lanes):
+            many(y + at * to_size, a + at * of_size, b + at * of_size)
+        for at in range(whole, last):
+            one(y + at * to_size, a + at * of_size, b + at * of_size)
 
-    return compute
+    return share_units(ContiguousParameters, run)

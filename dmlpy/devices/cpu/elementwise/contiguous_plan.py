@@ -11,7 +11,7 @@ from dmlpy.devices.axes import merged
 from dmlpy.devices.cpu.elementwise.names import ACTIVATION, ARITHMETIC, LOGIC, MATH
 from dmlpy.devices.cpu.isa import host_isa, refusal_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Count, CountedParameters, field
+from dmlpy.devices.cpu.structs import Address, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -89,10 +89,9 @@ BITS = tuple(name for name, (function, _) in _FUNCTIONS.items() if function.star
 """The classes that have no other compiled form."""
 
 
-class ContiguousParameters(CountedParameters):
+class ContiguousParameters(UnitParameters):
     """The parameters of the functions. A tile is some of the elements."""
 
-    count: Count = field("elements")
     y: Address = field("the output")
     a: Address = field("the first input")
     b: Address = field("the second input, if the function has two")
@@ -125,7 +124,7 @@ class ContiguousPlan(PlanWithoutConstants):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: Mapping[str, Any] = {
             "tiles": _TILES_PER_THREAD * self._threads if self._threads > 1 else 1,
-            "count": self._count,
+            "units": self._count,
             **{name: tensors[place] for name, place in zip("yab", self._places, strict=False)},
         }
         return TaskLaunch.of(CONTIGUOUS(*self._choices), ContiguousParameters.bound(values), self._threads)

@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, Loop, Simd, copy_float, float_at, integer_at, set_float, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import SimdMath
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -367,40 +367,41 @@ def _interpreter(vectors: IrLoadStore | None, elements: LoadStore | None, isa: I
             else:
                 compute(i.code, i.formats, result, x, integer_at(table + 8 * i.y), rows * columns, i.a, i.b)
 
-    parameters_at = struct_view(ProgramParameters)
+    @jit
+    def begin(p: ProgramParameters, thread: Any) -> Any:
+        """Writes the addresses of a thread's registers into its table."""
+        table = own_scratch(p, thread)
+        first_register = table + _align((p.tensors + p.registers) * 8)
+        for register in range(p.registers):
+            set_integer(table + 8 * (p.tensors + register), first_register + register * p.register_size)
+        return table
 
-    def interpret(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        table, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
-        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
-        if tile < p.tiles:  # a late thread must not touch the scratch, which may be in use
-            first_register = table + _align((p.tensors + p.registers) * 8)
-            for register in range(p.registers):
-                set_integer(table + 8 * (p.tensors + register), first_register + register * p.register_size)
-        while tile < p.tiles:
-            begin = p.blocks * tile // p.tiles
-            for block in range(begin, p.blocks * (tile + 1) // p.tiles):
+    @jit
+    def place(p: ProgramParameters, table: Any, block: Any) -> Any:
+        """Writes the addresses of a block of all tensors into a table, and returns its number along the axis that blocks divide."""
+        for tensor in range(p.tensors):
+            set_integer(table + 8 * tensor, integer_at(p.bases + 8 * tensor))
+        rest, split = block, 0
+        for axis in range(p.axes):
+            size = integer_at(p.sizes + 8 * axis)
+            index = rest % size
+            rest //= size
+            if axis == 0:
+                split = index
+            if index > 0:
                 for tensor in range(p.tensors):
-                    set_integer(table + 8 * tensor, integer_at(p.bases + 8 * tensor))
-                rest, split = block, 0
-                for axis in range(p.axes):
-                    size = integer_at(p.sizes + 8 * axis)
-                    index = rest % size
-                    rest //= size
-                    if axis == 0:
-                        split = index
-                    if index > 0:
-                        for tensor in range(p.tensors):
-                            at = table + 8 * tensor
-                            set_integer(at, integer_at(at) + index * integer_at(p.strides + 8 * (tensor * p.axes + axis)))
-                rows, columns = p.rows, p.columns
-                if p.splits_rows != 0:
-                    rows = min(rows, p.split_size - split * rows)
-                else:
-                    columns = min(columns, p.split_size - split * columns)
-                run(p, table, 0 if block == begin else p.hoisted, rows, columns, p.rows, p.columns)
-            finished += 1
-            tile = next_tile(state, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
+                    at = table + 8 * tensor
+                    set_integer(at, integer_at(at) + index * integer_at(p.strides + 8 * (tensor * p.axes + axis)))
+        return split
 
-    return interpret
+    @jit
+    def run_blocks(p: ProgramParameters, first: Any, last: Any, table: Any) -> None:
+        for block in range(first, last):
+            split, rows, columns = place(p, table, block), p.rows, p.columns
+            if p.splits_rows != 0:
+                rows = min(rows, p.split_size - split * rows)
+            else:
+                columns = min(columns, p.split_size - split * columns)
+            run(p, table, 0 if block == first else p.hoisted, rows, columns, p.rows, p.columns)
+
+    return share_units(ProgramParameters, run_blocks, begin)

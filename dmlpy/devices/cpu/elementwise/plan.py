@@ -106,7 +106,7 @@ class ElementwisePlan(PlanWithoutConstants):
         bases = [tensors[name] for name in self._names]
         values: Mapping[str, Any] = {
             "tiles": self._tiles,
-            "blocks": prod(blocks.sizes),
+            "units": prod(blocks.sizes),
             "axes": len(blocks.sizes),
             "sizes": self._sizes,
             "strides": self._strides,

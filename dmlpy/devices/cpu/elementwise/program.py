@@ -14,7 +14,7 @@ from dmlpy.description.attachments import name_of
 from dmlpy.description.enums import DataType, RoundingMode
 from dmlpy.devices.cpu.elementwise.names import ACTIVATION, ARITHMETIC, MATH, RANGES
 from dmlpy.devices.cpu.isa import refusal_of
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, KernelStruct, UnitParameters, field
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -218,13 +218,12 @@ NARROW_RESULT, NARROW_X, NARROW_Y = 1, 2, 4
 """The operands of an instruction as bits of its formats."""
 
 
-class ProgramParameters(CountedParameters):
+class ProgramParameters(UnitParameters):
     """The parameters of the interpreter. A tile is some of the blocks.
 
     Operands are tensors and, numbered behind them, registers, which are blocks of elements.
     """
 
-    blocks: Count = field("blocks of the output")
     axes: Count = field("axes of the blocks")
     sizes: Address = field("blocks along each axis, the innermost first, int64 [axes]")
     strides: Address = field("the bytes from a block of each tensor to the next, int64 [tensors, axes]")

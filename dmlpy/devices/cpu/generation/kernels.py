@@ -11,8 +11,8 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.generation.plan import BandsParameters, SequenceParameters
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.movement.kernels import fill, long_at, memory_copy
-from dmlpy.devices.cpu.simd import INDEX, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import INDEX, simd_of
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa, Storage
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def build_bands() -> TaskBody:
     """Builds a thread's part of matrices with bands, to be compiled."""
-    parameters_at, copy, repeat = struct_view(BandsParameters), memory_copy, fill
+    copy, repeat = memory_copy, fill
 
     @jit
     def write_row(p: BandsParameters, row: Any) -> None:
@@ -37,17 +37,12 @@ def build_bands() -> TaskBody:
             if first < last:
                 repeat(output + first * p.element, p.values, p.element, (last - first) * p.element)
 
-    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for row in range(p.rows * tile // p.tiles, p.rows * (tile + 1) // p.tiles):
-                write_row(p, row)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def run(p: BandsParameters, first: Any, last: Any, own: Any) -> None:
+        for row in range(first, last):
+            write_row(p, row)
 
-    return run_tiles
+    return share_units(BandsParameters, run)
 
 
 def build_sequence(stored: Storage, isa: Isa) -> TaskBody:
@@ -57,22 +52,16 @@ def build_sequence(stored: Storage, isa: Isa) -> TaskBody:
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    parameters_at, lanes, numbers = struct_view(SequenceParameters), isa.lanes, _numbers(stored, isa)
-    load_store = load_store_of(stored, isa)
+    lanes, numbers, load_store = isa.lanes, _numbers(stored, isa), load_store_of(stored, isa)
     write, size = load_store.store, load_store.size
 
-    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for vector in range(p.vectors * tile // p.tiles, p.vectors * (tile + 1) // p.tiles):
-                at = vector * lanes
-                write(p.output + at * size, numbers(at, p.start, p.delta), p.elements - at)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def run(p: SequenceParameters, first: Any, last: Any, own: Any) -> None:
+        for vector in range(first, last):
+            at = vector * lanes
+            write(p.output + at * size, numbers(at, p.start, p.delta), p.elements - at)
 
-    return run_tiles
+    return share_units(SequenceParameters, run)
 
 
 def _numbers(stored: Storage, isa: Isa) -> Any:

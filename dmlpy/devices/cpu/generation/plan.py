@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Float64, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Float64, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -31,10 +31,9 @@ _TILES_PER_THREAD = 4
 """Tiles for each thread."""
 
 
-class BandsParameters(CountedParameters):
+class BandsParameters(UnitParameters):
     """The parameters of the kernel of bands. A tile is some of the rows."""
 
-    rows: Count = field("rows of all matrices")
     height: Count = field("rows of a matrix")
     width: Count = field("columns")
     element: Bytes = field("the size of an element")
@@ -74,7 +73,7 @@ class BandsPlan(PlanWithoutConstants):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = {
             "tiles": min(self._rows, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "rows": self._rows,
+            "units": self._rows,
             "height": self._height,
             "width": self._width,
             "element": self._element,
@@ -87,11 +86,10 @@ class BandsPlan(PlanWithoutConstants):
         return TaskLaunch.of(BANDS(), BandsParameters.bound(values), self._threads)
 
 
-class SequenceParameters(CountedParameters):
+class SequenceParameters(UnitParameters):
     """The parameters of the kernel of sequences. A tile is some of the vectors."""
 
     elements: Count = field("elements of the output")
-    vectors: Count = field("vectors, of which the last may be partial")
     output: Address = field("the output")
     start: Float64 = field("the first number")
     delta: Float64 = field("from a number to the next")
@@ -125,7 +123,7 @@ class SequencePlan(PlanWithoutConstants):
         values: dict[str, Any] = {
             "tiles": min(self._vectors, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
             "elements": self._elements,
-            "vectors": self._vectors,
+            "units": self._vectors,
             "output": tensors["output_tensor"],
             **self._values,
         }

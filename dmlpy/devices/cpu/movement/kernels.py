@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import bfloat16_of, floats_of_bfloat16
 from dmlpy.devices.cpu.movement.plan import CopiesParameters, EncodedCopy
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, integer_at, lanes_below, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ def _conversions(floats_of: _Convert, narrow_of: _Convert, isa: Isa) -> TaskBody
 
 def for_each_block(copy_block: Any) -> TaskBody:
     """Calls copy_block(p, target, its row and column, source, its row and column, rows, columns) for each block."""
-    parameters_at, copy_at = struct_view(CopiesParameters), struct_view(EncodedCopy)
+    copy_at = struct_view(EncodedCopy)
 
     @jit
     def run_block(p: CopiesParameters, c: EncodedCopy, at: Any, block: Any) -> None:
@@ -114,21 +114,14 @@ def for_each_block(copy_block: Any) -> TaskBody:
             columns = min(columns, c.split_size - split * columns)
         copy_block(p, to, c.to_row, c.to_column, source, c.of_row, c.of_column, rows, columns)
 
-    def copy(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        finished = 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            begin, end = p.blocks * tile // p.tiles, p.blocks * (tile + 1) // p.tiles
-            for at in range(p.copies):
-                c = copy_at(p.table + at * _SIZE)
-                for block in range(max(begin, c.first_block), min(end, c.first_block + c.blocks)):
-                    run_block(p, c, at, block - c.first_block)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def copy(p: CopiesParameters, first: Any, last: Any, own: Any) -> None:
+        for at in range(p.copies):
+            c = copy_at(p.table + at * _SIZE)
+            for block in range(max(first, c.first_block), min(last, c.first_block + c.blocks)):
+                run_block(p, c, at, block - c.first_block)
 
-    return copy
+    return share_units(CopiesParameters, copy)
 
 
 @intrinsic

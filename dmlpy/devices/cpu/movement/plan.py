@@ -11,7 +11,7 @@ import numpy as np
 from dmlpy.devices.cpu.elementwise.blocks import Blocks
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, KernelStruct, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, KernelStruct, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -48,11 +48,10 @@ _TILES_PER_THREAD = 4
 """Tiles for each thread."""
 
 
-class CopiesParameters(CountedParameters):
+class CopiesParameters(UnitParameters):
     """The parameters of the copies. A tile is some of the blocks of all copies."""
 
     width: Bytes = field("bytes of an element of the targets")
-    blocks: Count = field("blocks of all copies")
     copies: Count = field("copies")
     table: Address = field("the copies, `EncodedCopy`s")
     bases: Address = field("the addresses of each copy's first target and source, int64 [copies, 2]")
@@ -156,7 +155,7 @@ class CopyPlan(PlanWithoutConstants):
         values: Mapping[str, Any] = {
             "tiles": min(self._blocks, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
             "width": self._width,
-            "blocks": self._blocks,
+            "units": self._blocks,
             "copies": len(self._bases) // 2,
             "classes": self._classes,
             "table": self._table,

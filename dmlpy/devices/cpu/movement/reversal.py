@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -27,10 +27,9 @@ _TILES_PER_THREAD = 4
 _PLACES = ("output_tensor", "input_tensor", "sequence_lengths_tensor")
 
 
-class ReversalParameters(CountedParameters):
+class ReversalParameters(UnitParameters):
     """The parameters of the kernel. A tile is some of the groups: sequences whose elements lie side by side."""
 
-    groups: Count = field("groups of sequences")
     axes: Count = field("axes of the groups")
     table: Address = field(
         "the axes, innermost first, int64 [axes, 4]: groups, and the bytes from one to the next in output, input and lengths"
@@ -85,7 +84,7 @@ class ReversalPlan(PlanWithoutConstants):
         output, source, lengths = (tensors[place] for place in _PLACES)
         values: dict[str, Any] = {
             "tiles": min(self._groups, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "groups": self._groups,
+            "units": self._groups,
             "axes": self._axes,
             "table": self._table,
             "columns": self._columns,

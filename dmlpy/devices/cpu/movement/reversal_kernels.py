@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.movement.kernels import block_copy, long_at, word_at
 from dmlpy.devices.cpu.movement.reversal import ReversalParameters
-from dmlpy.devices.cpu.simd import struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -18,7 +17,7 @@ _WORD_BYTES, _WORD = 4, 0xFFFFFFFF
 
 def build_reversal() -> TaskBody:
     """Builds a thread's part of a reversal, to be compiled."""
-    parameters_at, copy = struct_view(ReversalParameters), block_copy()
+    copy = block_copy()
 
     @jit
     def length_at(p: ReversalParameters, address: Any) -> Any:
@@ -41,23 +40,18 @@ def build_reversal() -> TaskBody:
                 copy(to + place * p.output_step, of + place * p.input_step, run)
             column = last
 
-    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for group in range(p.groups * tile // p.tiles, p.groups * (tile + 1) // p.tiles):
-                rest, output, source, lengths = group, p.output, p.input, p.lengths
-                for axis in range(p.axes):
-                    row = p.table + 32 * axis
-                    size = long_at(row)
-                    index = rest % size
-                    rest //= size
-                    output += index * long_at(row + 8)
-                    source += index * long_at(row + 16)
-                    lengths += index * long_at(row + 24)
-                reverse(p, output, source, lengths)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def run(p: ReversalParameters, first: Any, last: Any, own: Any) -> None:
+        for group in range(first, last):
+            rest, output, source, lengths = group, p.output, p.input, p.lengths
+            for axis in range(p.axes):
+                row = p.table + 32 * axis
+                size = long_at(row)
+                index = rest % size
+                rest //= size
+                output += index * long_at(row + 8)
+                source += index * long_at(row + 16)
+                lengths += index * long_at(row + 24)
+            reverse(p, output, source, lengths)
 
-    return run_tiles
+    return share_units(ReversalParameters, run)

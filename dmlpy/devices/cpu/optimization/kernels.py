@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.optimization.plan import AdamParameters
-from dmlpy.devices.cpu.simd import float_at, simd_of, struct_view
+from dmlpy.devices.cpu.simd import float_at, simd_of
 from dmlpy.devices.cpu.simd_math import SimdMath
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa, Storage
@@ -47,12 +47,12 @@ def build_adam(stored: Storage, isa: Isa) -> TaskBody:
         stored: the type of tensors in memory.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store, lanes, parameters_at = simd_of(isa), load_store_of(stored, isa), isa.lanes, struct_view(AdamParameters)
+    simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
     read, write, size, all_of, multiply = load_store.load, load_store.store, load_store.size, simd.all_of, simd.multiply
     mean, moved = _functions(isa)
 
     @jit
-    def update(p: AdamParameters, begin: Any, end: Any) -> None:
+    def update(p: AdamParameters, begin: Any, end: Any, own: Any) -> None:
         # In variables: what is written might be the parameters, for all that LLVM knows.
         x, m, v, g, y, first, second = p.x, p.first, p.second, p.gradient, p.y, p.new_first, p.new_second
         decay, rest, square_decay, square_rest = all_of(p.beta1), all_of(p.rest1), all_of(p.beta2), all_of(p.rest2)
@@ -67,13 +67,4 @@ def build_adam(stored: Storage, isa: Isa) -> TaskBody:
             write(first + place, new_first, left)
             write(second + place, new_second, left)
 
-    def step(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            update(p, p.count * tile // p.tiles, p.count * (tile + 1) // p.tiles)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
-
-    return step
+    return share_units(AdamParameters, update)

@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 from dmlpy.devices.cpu.elementwise.program import NARROW, Code, Program
 from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Count, CountedParameters, Float32, field
+from dmlpy.devices.cpu.structs import Address, Float32, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of, in_order
 from dmlpy.devices.threads import available_threads
@@ -35,10 +35,9 @@ _WORK_OF_A_THREAD = 1 << 16
 _TILES_PER_THREAD = 4
 
 
-class AdamParameters(CountedParameters):
+class AdamParameters(UnitParameters):
     """The parameters of the kernel. A tile is some of the elements."""
 
-    count: Count = field("elements")
     x: Address = field("the parameters")
     first: Address = field("the first moments")
     second: Address = field("the second moments")
@@ -111,7 +110,7 @@ class _ContiguousPlan(PlanWithoutConstants):
         self._threads = max(1, min(available_threads(), count // _WORK_OF_A_THREAD))
         self._values = {
             "tiles": _TILES_PER_THREAD * self._threads if self._threads > 1 else 1,
-            "count": count,
+            "units": count,
             "beta1": desc.beta1,
             "rest1": 1 - desc.beta1,
             "beta2": desc.beta2,

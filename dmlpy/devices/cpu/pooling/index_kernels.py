@@ -12,8 +12,8 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingParameters
-from dmlpy.devices.cpu.simd import float_at, set_float, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import float_at, set_float
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -71,23 +71,16 @@ def _largest_of_window(stored: Storage, isa: Isa) -> Any:
 
 def _for_each_plane(run: Any) -> TaskBody:
     """Calls run(p, plane, the address of its input, of its positions, and of its part of the other tensor, scratch) for each plane."""
-    parameters_at = struct_view(IndexedPoolingParameters)
 
-    def pool(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        scratch, finished = p.scratch + thread * p.scratch_size, 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for plane in range(p.planes * tile // p.tiles, p.planes * (tile + 1) // p.tiles):
-                image, channel = plane // p.channels, plane % p.channels
-                source = p.input + image * p.input_image + channel * p.input_channel
-                pooled = p.pooled + image * p.pooled_image + channel * p.pooled_channel
-                run(p, plane, source, pooled, p.other + image * p.other_image + channel * p.other_channel, scratch)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def pool(p: IndexedPoolingParameters, first: Any, last: Any, scratch: Any) -> None:
+        for plane in range(first, last):
+            image, channel = plane // p.channels, plane % p.channels
+            source = p.input + image * p.input_image + channel * p.input_channel
+            pooled = p.pooled + image * p.pooled_image + channel * p.pooled_channel
+            run(p, plane, source, pooled, p.other + image * p.other_image + channel * p.other_channel, scratch)
 
-    return pool
+    return share_units(IndexedPoolingParameters, pool, own_scratch)
 
 
 def build_indexed_pooling(stored: Storage, isa: Isa) -> TaskBody:

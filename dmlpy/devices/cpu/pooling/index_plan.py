@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -29,10 +29,9 @@ _TILES_PER_THREAD = 4
 """Tiles for each thread."""
 
 
-class WindowParameters(CountedParameters):
+class WindowParameters(UnitParameters):
     """The planes of a pooling and its windows. A tile is some of the planes: channels of images."""
 
-    planes: Count = field("channels of all images")
     channels: Count = field("channels of an image")
     height: Count = field("rows of the input")
     width: Count = field("columns of the input")
@@ -110,7 +109,7 @@ class IndexedPoolingPlan(PlanWithoutConstants):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = {
             "tiles": min(self._planes, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "planes": self._planes,
+            "units": self._planes,
             **self._values,
             "scratch": temporary if self._scratch_size else 0,
             "scratch_size": self._scratch_size,

@@ -11,8 +11,8 @@ from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.pooling.plan import PoolingParameters
-from dmlpy.devices.cpu.simd import float_at, integer_at, maximum, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import float_at, integer_at, maximum, simd_of
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -73,35 +73,27 @@ def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) ->
             scalar_result = combine_scalars(scalar_result, float_at(scratch + lane * FLOAT_BYTES))
         return scalar_result
 
-    parameters_at = struct_view(PoolingParameters)
+    @jit
+    def pool(p: PoolingParameters, first: Any, last: Any, scratch: Any) -> None:
+        for number in range(first, last):
+            plane, row_split = number // p.row_splits, number % p.row_splits
+            image, channel = plane // p.image_planes, plane % p.image_planes
+            source = p.input + image * p.input_image + channel * p.input_channel
+            output = p.output + image * p.output_image + channel * p.output_channel
+            first_row = row_split * p.rows
+            rows = min(p.rows, p.out_height - first_row)
+            if p.within_window == 0:
+                gather(p, scratch, source, 0, first_row)
+                pool_positions(p, scratch, output + first_row * p.output_row, first_row, rows, scratch + p.plane)
+            else:
+                for y in range(first_row, first_row + rows):
+                    for x in range(p.out_width):
+                        value = pool_within_window(p, source, y, x, scratch)
+                        if averages:
+                            value /= float_at(p.row_counts + y * FLOAT_BYTES) * float_at(p.column_counts + x * FLOAT_BYTES)
+                        set_one(output + y * p.output_row + x * p.output_element, value)
 
-    def pool(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        scratch, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
-        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for number in range(p.image_tiles * tile // p.tiles, p.image_tiles * (tile + 1) // p.tiles):
-                plane, row_split = number // p.row_splits, number % p.row_splits
-                image, channel = plane // p.image_planes, plane % p.image_planes
-                source = p.input + image * p.input_image + channel * p.input_channel
-                output = p.output + image * p.output_image + channel * p.output_channel
-                first_row = row_split * p.rows
-                rows = min(p.rows, p.out_height - first_row)
-                if p.within_window == 0:
-                    gather(p, scratch, source, 0, first_row)
-                    pool_positions(p, scratch, output + first_row * p.output_row, first_row, rows, scratch + p.plane)
-                else:
-                    for y in range(first_row, first_row + rows):
-                        for x in range(p.out_width):
-                            value = pool_within_window(p, source, y, x, scratch)
-                            if averages:
-                                value /= float_at(p.row_counts + y * FLOAT_BYTES) * float_at(p.column_counts + x * FLOAT_BYTES)
-                            set_one(output + y * p.output_row + x * p.output_element, value)
-            finished += 1
-            tile = next_tile(state, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
-
-    return pool
+    return share_units(PoolingParameters, pool, own_scratch)
 
 
 def maximum_of(isa: Isa) -> Any:

@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.convolution.depthwise import Planes, RowBlockParameters, 
 from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, Float32, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, Float32, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 
-class PoolingParameters(CountedParameters):
+class PoolingParameters(UnitParameters):
     """The parameters of a pooling. A tile is some of the image tiles: rows of positions in a channel of an image.
 
     The input tile of an image tile is copied by `input_tile_gather`, whose fields are among these.
     """
 
-    image_tiles: Count = field("image tiles of all channels")
     row_splits: Count = field("image tiles of a channel")
     image_planes: Count = field("channels of an image")
     channels: Count = field("planes of an input tile: 1")
@@ -184,7 +183,7 @@ class PoolingPlan(PlanWithoutConstants):
             height, width, window_y, window_x = 1, height * width, 1, height * width
         values: dict[str, Any] = {
             "tiles": self._tiles,
-            "image_tiles": self._planes * self._row_splits,
+            "units": self._planes * self._row_splits,
             "row_splits": self._row_splits,
             "image_planes": self._channels,
             "channels": 1,

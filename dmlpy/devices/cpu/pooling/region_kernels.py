@@ -10,8 +10,8 @@ from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.movement.kernels import long_at, set_long, word_at
 from dmlpy.devices.cpu.pooling.region_plan import SAMPLE_BYTES, RegionParameters
-from dmlpy.devices.cpu.simd import float_at, set_float, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import float_at, set_float
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa, Storage
@@ -26,20 +26,13 @@ _OUTSIDE = -1
 
 def _for_each_region(run: Any) -> TaskBody:
     """Calls run(p, region, scratch) for each region."""
-    parameters_at = struct_view(RegionParameters)
 
-    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        scratch, finished = p.scratch + thread * p.scratch_size, 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for region in range(p.regions * tile // p.tiles, p.regions * (tile + 1) // p.tiles):
-                run(p, region, scratch)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def pool(p: RegionParameters, first: Any, last: Any, scratch: Any) -> None:
+        for region in range(first, last):
+            run(p, region, scratch)
 
-    return run_tiles
+    return share_units(RegionParameters, pool, own_scratch)
 
 
 @jit

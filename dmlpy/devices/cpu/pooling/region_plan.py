@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.array_functions import ConvertingPlan
 from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads
@@ -37,10 +37,9 @@ _TILES_PER_THREAD = 4
 """Tiles for each thread."""
 
 
-class RegionParameters(CountedParameters):
+class RegionParameters(UnitParameters):
     """The parameters of both kernels. A tile is some of the regions."""
 
-    regions: Count = field("regions")
     images: Count = field("images")
     channels: Count = field("channels of an image")
     height: Count = field("rows of an image")
@@ -119,7 +118,7 @@ class RegionsPlan(PlanWithoutConstants):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = {
             "tiles": min(self._regions, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "regions": self._regions,
+            "units": self._regions,
             **self._values,
             "corners": tensors["roi_tensor"],
             "scratch": temporary if self._scratch_size else 0,

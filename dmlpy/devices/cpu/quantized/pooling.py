@@ -116,7 +116,7 @@ class QuantizedAveragePoolingPlan(PlanWithoutConstants):
         low, high = self._tensors["output_tensor"].data_type.limits
         values: dict[str, Any] = {
             "tiles": min(self._planes, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "planes": self._planes,
+            "units": self._planes,
             "channels": self._tensors["input_tensor"].sizes[1],
             **self._values,
             **self._fixed,

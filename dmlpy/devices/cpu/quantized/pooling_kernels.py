@@ -137,7 +137,7 @@ def build_means() -> TaskBody:
         results = sums + (p.out_width + LANES - 1) // LANES * LANES * 8
         tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
         while tile < p.tiles:
-            for plane in range(p.planes * tile // p.tiles, p.planes * (tile + 1) // p.tiles):
+            for plane in range(p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles):
                 pool(p, plane, columns, sums, results)
             finished += 1
             tile = next_tile(parameters, tile, p.tiles, threads, epoch)

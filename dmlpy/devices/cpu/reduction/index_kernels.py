@@ -14,8 +14,8 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.quantized.byte_product_kernels import set_quad
 from dmlpy.devices.cpu.reduction.index_plan import IndexReductionParameters
 from dmlpy.devices.cpu.reduction.kernels import horizontal_maximum, lane_selector
-from dmlpy.devices.cpu.simd import ADDRESS, lanes_below, set_integer, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import ADDRESS, lanes_below, set_integer, simd_of
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa
@@ -36,7 +36,6 @@ def build_index_reduction(isa: Isa) -> TaskBody:
     simd, lanes = simd_of(isa), isa.lanes
     load, multiply, all_of, at_least = simd.load_some, simd.multiply, simd.all_of, simd.at_least
     select_first, largest_of, equal_lanes = lane_selector(isa), horizontal_maximum(isa), _equal_lanes(isa)
-    parameters_at = struct_view(IndexReductionParameters)
 
     @jit
     def index_of(p: IndexReductionParameters, row: Any) -> Any:
@@ -53,24 +52,18 @@ def build_index_reduction(isa: Isa) -> TaskBody:
                 return at + (_last_bit(equal) if p.backward != 0 else _first_bit(equal))
         return p.entries - 1 if p.backward != 0 else 0
 
-    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        finished = 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for number in range(p.rows * tile // p.tiles, p.rows * (tile + 1) // p.tiles):
-                outer, inner = number // p.row_size, number % p.row_size
-                index = index_of(p, p.x + outer * p.x_row + inner * p.x_row1)
-                target = p.y + outer * p.y_row + inner * p.y_row1
-                if p.y_width == _EIGHT:
-                    set_integer(target, index)
-                else:
-                    set_quad(target, index)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def run(p: IndexReductionParameters, first: Any, last: Any, own: Any) -> None:
+        for number in range(first, last):
+            outer, inner = number // p.row_size, number % p.row_size
+            index = index_of(p, p.x + outer * p.x_row + inner * p.x_row1)
+            target = p.y + outer * p.y_row + inner * p.y_row1
+            if p.y_width == _EIGHT:
+                set_integer(target, index)
+            else:
+                set_quad(target, index)
 
-    return run_tiles
+    return share_units(IndexReductionParameters, run)
 
 
 def _equal_lanes(isa: Isa) -> Any:

@@ -8,7 +8,7 @@ from dmlpy.description.enums import AxisDirection, DataType
 from dmlpy.devices.axes import Axis, merged, repeated
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -28,10 +28,9 @@ _TILES_PER_THREAD = 4
 _ONE = Axis(1, (0, 0))
 
 
-class IndexReductionParameters(CountedParameters):
+class IndexReductionParameters(UnitParameters):
     """The parameters of the indices of extremes. A tile is some of the rows, which have two axes."""
 
-    rows: Count = field("rows")
     row_size: Count = field("rows along the inner of their two axes")
     entries: Count = field("elements of a row")
     x: Address = field("the input, whose rows are contiguous")
@@ -62,7 +61,7 @@ class IndexReductionPlan(PlanWithoutConstants):
         width = desc.output_tensor.data_type.numpy.itemsize
         self._rows, self._entries = outer.size * inner.size, entry.size
         self._values = {
-            "rows": self._rows,
+            "units": self._rows,
             "row_size": inner.size,
             "entries": entry.size,
             "x_row": outer.strides[0] * FLOAT_BYTES,

@@ -17,9 +17,9 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
-from dmlpy.devices.cpu.simd import INDEX, lanes_below, simd_of, struct_view
+from dmlpy.devices.cpu.simd import INDEX, lanes_below, simd_of
 from dmlpy.devices.cpu.simd_math import function_of
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,27 +98,19 @@ def for_each_unit(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> TaskB
     x and y are the addresses of its first entries, with the bytes to the next ones along both axes; `left` is the number of groups of a
     vector in columns.
     """
-    parameters_at = struct_view(GroupParameters)
     run = _in_place(unit) if stored == "float32" else _through_floats(unit, layout, stored, isa)
-    vector = isa.lanes * load_store_of(stored, isa).size
-    lanes = isa.lanes
+    vector, lanes = isa.lanes * load_store_of(stored, isa).size, isa.lanes
 
-    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        finished, scratch = 0, p.scratch + thread * p.scratch_size
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for number in range(p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles):
-                group = number // p.columns
-                group, group1, column = group // p.group_size, group % p.group_size, number % p.columns
-                x = p.x + group * p.x_group + group1 * p.x_group1 + column * vector
-                y = p.y + group * p.y_group + group1 * p.y_group1 + column * vector
-                run(p, scratch, x, y, group, group1, p.inner - column * lanes)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def run_units(p: GroupParameters, first: Any, last: Any, scratch: Any) -> None:
+        for number in range(first, last):
+            group = number // p.columns
+            group, group1, column = group // p.group_size, group % p.group_size, number % p.columns
+            x = p.x + group * p.x_group + group1 * p.x_group1 + column * vector
+            y = p.y + group * p.y_group + group1 * p.y_group1 + column * vector
+            run(p, scratch, x, y, group, group1, p.inner - column * lanes)
 
-    return run_tiles
+    return share_units(GroupParameters, run_units, own_scratch)
 
 
 def _in_place(unit: Any) -> Any:

@@ -11,7 +11,7 @@ from dmlpy.description.enums import ReduceFunction
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, have_one_storage, host_isa, refusal_of, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -36,13 +36,12 @@ CHUNK_ROWS = 64
 TENSORS = ("x", "y", "scale", "bias")
 
 
-class GroupParameters(CountedParameters):
+class GroupParameters(UnitParameters):
     """The parameters of the kernels of groups. A tile is some of the units: groups, or in columns vectors of them.
 
     Groups have two axes, and so have the entries of a group. Tensors that are absent have the address 0.
     """
 
-    units: Count = field("units of all groups")
     columns: Count = field("units along the axis of contiguous groups")
     inner: Count = field("groups along that axis")
     group_size: Count = field("groups along the inner of the two axes of groups")

@@ -15,9 +15,9 @@ from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.pooling.kernels import maximum_of
 from dmlpy.devices.cpu.reduction.kernels import for_each_unit, horizontal_sum, lane_selector
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
-from dmlpy.devices.cpu.simd import ADDRESS, float_at, set_float, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, float_at, set_float, simd_of
 from dmlpy.devices.cpu.simd_math import function_of
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa, Storage
@@ -44,23 +44,17 @@ def build_reduction(layout: Layout, extreme: bool, stored: Storage, isa: Isa) ->
 
 def for_each_unit_in_place(unit: Any, stored: Storage, isa: Isa) -> TaskBody:
     """Calls unit(p, x, y, left) for each unit, on the tensors as they are; the arguments are those of `kernels.for_each_unit`."""
-    vector, lanes, parameters_at = isa.lanes * load_store_of(stored, isa).size, isa.lanes, struct_view(GroupParameters)
+    vector, lanes = isa.lanes * load_store_of(stored, isa).size, isa.lanes
 
-    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        finished = 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for number in range(p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles):
-                group, group1, column = number // p.columns // p.group_size, number // p.columns % p.group_size, number % p.columns
-                x = p.x + group * p.x_group + group1 * p.x_group1 + column * vector
-                y = p.y + group * p.y_group + group1 * p.y_group1 + column * vector
-                unit(p, x, y, p.inner - column * lanes)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
+        for number in range(first, last):
+            group, group1, column = number // p.columns // p.group_size, number // p.columns % p.group_size, number % p.columns
+            x = p.x + group * p.x_group + group1 * p.x_group1 + column * vector
+            y = p.y + group * p.y_group + group1 * p.y_group1 + column * vector
+            unit(p, x, y, p.inner - column * lanes)
 
-    return run_tiles
+    return share_units(GroupParameters, run_units)
 
 
 def _term(isa: Isa) -> Any:

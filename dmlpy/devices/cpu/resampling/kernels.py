@@ -18,7 +18,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.resampling.plan import EncodedPass, ResamplingParameters
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, float_at, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -119,28 +119,22 @@ def build_resampling(stored: Storage, isa: Isa) -> TaskBody:
                             total = add(total, multiply(values, all_of(float_at(e.weights + place))))
                     write(writes_own, target, to + at, total, left)
 
-    parameters_at, pass_at = struct_view(ResamplingParameters), struct_view(EncodedPass)
+    pass_at = struct_view(EncodedPass)
 
-    def resample(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        scratch, finished = p.scratch + thread * p.scratch_size, 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for plane in range(p.planes * tile // p.tiles, p.planes * (tile + 1) // p.tiles):
-                for number in range(p.passes):
-                    e = pass_at(p.table + number * _SIZE)
-                    is_first, is_last = number == 0, number + 1 == p.passes
-                    source, target = scratch + e.source, scratch + e.target
-                    if is_first:
-                        source = p.input + plane * p.input_plane
-                    if is_last:
-                        target = p.output + plane * p.output_plane
-                    if e.inner == 1:
-                        weigh_elements(e, is_first, source, is_last, target, scratch)
-                    else:
-                        weigh_rows(e, is_first, source, is_last, target)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def resample(p: ResamplingParameters, first: Any, last: Any, scratch: Any) -> None:
+        for plane in range(first, last):
+            for number in range(p.passes):
+                e = pass_at(p.table + number * _SIZE)
+                is_first, is_last = number == 0, number + 1 == p.passes
+                source, target = scratch + e.source, scratch + e.target
+                if is_first:
+                    source = p.input + plane * p.input_plane
+                if is_last:
+                    target = p.output + plane * p.output_plane
+                if e.inner == 1:
+                    weigh_elements(e, is_first, source, is_last, target, scratch)
+                else:
+                    weigh_rows(e, is_first, source, is_last, target)
 
-    return resample
+    return share_units(ResamplingParameters, resample, own_scratch)

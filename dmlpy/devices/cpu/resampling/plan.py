@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, KernelStruct, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, KernelStruct, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -34,10 +34,9 @@ _TILES_PER_THREAD = 4
 """Tiles for each thread."""
 
 
-class ResamplingParameters(CountedParameters):
+class ResamplingParameters(UnitParameters):
     """The parameters of the kernel. A tile is some of the planes, each of which is resampled along one axis after the other."""
 
-    planes: Count = field("planes of all images")
     input: Address = field("the tensor that is resampled")
     input_plane: Bytes = field("from a plane of it to the next")
     output: Address = field("the result")
@@ -155,7 +154,7 @@ class ResamplingPlan(PlanWithoutConstants):
         planes, size = self._planes, self._element
         values: dict[str, Any] = {
             "tiles": min(planes.count, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "planes": planes.count,
+            "units": planes.count,
             "input": tensors[self._places[0]],
             "input_plane": planes.sizes[0] * size,
             "output": tensors[self._places[1]],
