@@ -7,8 +7,8 @@ from typing import Any
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic
-from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
 from dmlpy.devices.cpu.quantized.byte_product_kernels import dot, load, store
+from dmlpy.devices.cpu.quantized.products import ByteIsa
 
 
 def build_dot(isa: ByteIsa) -> Callable[..., None]:

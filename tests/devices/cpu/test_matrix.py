@@ -13,8 +13,8 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
 
+
 from dmlpy.devices.cpu.matrix import plan as product_plan
-from dmlpy.devices.cpu.matrix.few_plan import FewRowsPlan
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.compiled_plans import run_on
 
@@ -62,7 +62,7 @@ def test_panels_and_remainders(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 # batch, rows, terms, columns, whether B is transposed, other members
-FEW: dict[str, tuple[tuple[int, ...], int, int, int, bool, dict[str, Any]]] = {
+SMALL: dict[str, tuple[tuple[int, ...], int, int, int, bool, dict[str, Any]]] = {
     "one row": ((1, 1), 1, 20, 50, False, {"alpha": 0.5, "beta": 2.0, "fused_activation": RELU}),
     "few rows, whole vectors": ((2, 3), 3, 5, 64, False, {"fused_activation": GELU}),
     "few columns": ((1, 2), 9, 37, 7, False, {}),
@@ -70,10 +70,10 @@ FEW: dict[str, tuple[tuple[int, ...], int, int, int, bool, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", FEW)
-def test_few_rows_or_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", SMALL)
+def test_small_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With C by rows, with one row, column and element of C for all, and with the rows of all tensors apart."""
-    batch, rows, terms, columns, transposed, members = FEW[name]
+    batch, rows, terms, columns, transposed, members = SMALL[name]
     rng, of_b = np.random.default_rng(6), (columns, terms) if transposed else (terms, columns)
     for c_strides in (None, (0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 0, 0)):
         memory = {place: rng.normal(size=(*batch, sizes[0], sizes[1] + 3)).astype(np.float32) for place, sizes in
@@ -86,7 +86,7 @@ def test_few_rows_or_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None
                 memory["c_tensor"], (*batch, rows, columns), [4 * step for step in c_strides]
             )
         desc = dml.GEMMDesc(**described, trans_b="TRANSPOSE" if transposed else "NONE", **members).with_outputs()
-        assert isinstance(compiled_plan(desc), FewRowsPlan)
+        assert isinstance(compiled_plan(desc), product_plan.SmallProductPlan)
         found = run_on(1, product_plan, desc, given, monkeypatch)
         assert_close(found, dml.reference(desc, given).output_tensor, np.float32, terms=terms)
 

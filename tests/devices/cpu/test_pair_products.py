@@ -14,7 +14,7 @@ from tests.support.tolerance import assert_close
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu import isa
-from dmlpy.devices.cpu.matrix import pair_plan, plan
+from dmlpy.devices.cpu.matrix import plan
 from dmlpy.devices.cpu.matrix.plans import pair_plan as plan_of
 
 FLAG = "ALLOW_HALF_PRECISION_COMPUTATION"
@@ -85,10 +85,9 @@ def test_rounded_factors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = dml.reference(desc_of(factors, members), whole)
     results = []
     for threads in (1, 2):
-        for module in (plan, pair_plan):
-            monkeypatch.setattr(module, "available_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(plan, "available_threads", lambda threads=threads: threads)
         monkeypatch.setattr(plan, "_WORK_OF_A_THREAD", 1)
-        monkeypatch.setattr(pair_plan, "_FLOATS_OF_A_THREAD", 1)
+        monkeypatch.setattr(plan, "_FLOATS_OF_A_THREAD", 1)
         found = plan_of(desc)
         assert found is not None
         assert "BFLOAT16" in found.describe()

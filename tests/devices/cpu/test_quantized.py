@@ -20,9 +20,9 @@ pytest.importorskip("llvmlite")
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.llvm import imported
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.quantized import convolution, depthwise_planes, linear, matrix
-from dmlpy.devices.cpu.quantized.byte_geometry import ByteGeometry
-from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa, Dot, byte_isa_of, host_byte_isa, permutes_bytes
+from dmlpy.devices.cpu.quantized import convolution, linear, matrix, tiling
+from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, byte_isa_of, host_byte_isa, permutes_bytes
+from dmlpy.devices.cpu.quantized.tiling import ByteGeometry
 from dmlpy.devices.cpu.wide import WidePlan
 from tests.support.compiled_plans import run_on
 
@@ -171,7 +171,7 @@ def convolution_of(
 def test_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads, and the same on one."""
     rng = np.random.default_rng(2)
-    monkeypatch.setattr(convolution, "_TILE_BYTES", 3000)
+    monkeypatch.setattr(tiling, "_TILE_BYTES", 3000)
     for number, types in enumerate(itertools.product(BYTES, BYTES)):
         for output in ("", BYTES[number % 2]):
             desc, given = convolution_of(name, types, rng, output=output, wide=number == 3)
@@ -185,8 +185,8 @@ def test_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", [name for name in CONVOLUTIONS if "depthwise" in name])
 def test_depthwise_convolutions_without_permutations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On processors that do not read planes in place."""
-    monkeypatch.setattr("dmlpy.devices.cpu.quantized.depthwise_planes.permutes_bytes", lambda: False)
-    monkeypatch.setattr(convolution, "_TILE_BYTES", 3000)
+    monkeypatch.setattr("dmlpy.devices.cpu.quantized.tiling.permutes_bytes", lambda: False)
+    monkeypatch.setattr(tiling, "_TILE_BYTES", 3000)
     rng = np.random.default_rng(2)
     for number, types in enumerate(itertools.product(BYTES, BYTES)):
         desc, given = convolution_of(name, types, rng, output="" if number % 2 else BYTES[number // 2], wide=number == 2)
@@ -200,7 +200,7 @@ def test_which_planes_are_read_in_place() -> None:
     rng, isa = np.random.default_rng(3), host_byte_isa()
     if isa.lanes < 16 or not permutes_bytes():
         pytest.skip("this machine permutes no bytes of registers of 512 bits")
-    found = {name: depthwise_planes.PlaneTiling.of(geometry_of(name, rng), 4, 1, isa) for name in CONVOLUTIONS}
+    found = {name: tiling.PlaneTiling.of(geometry_of(name, rng), 4, 1, isa) for name in CONVOLUTIONS}
     windows = {name: tiling.window for name, tiling in found.items() if tiling is not None}
     assert {name: windows[name] for name in windows if "small" in name} == {
         "small planes": 32,

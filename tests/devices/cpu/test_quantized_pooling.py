@@ -13,7 +13,7 @@ from tests.support.layout_runs import run
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.quantized import pooling
+from dmlpy.devices.cpu.pooling import byte_plan
 
 # input, output, window, strides, dilations, start and end padding, whether padding counts
 ROWS: dict[str, Any] = {
@@ -54,8 +54,8 @@ def _row(name: str, types: tuple[str, str], rng: np.random.Generator, each: bool
 @pytest.mark.parametrize("name", ROWS)
 def test_as_defined(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads; each channel with its own scales, one of them 0, or all with the same."""
-    monkeypatch.setattr(pooling, "available_threads", lambda: 2)
-    monkeypatch.setattr(pooling, "_WORK_OF_A_THREAD", 1)
+    monkeypatch.setattr(byte_plan, "available_threads", lambda: 2)
+    monkeypatch.setattr(byte_plan, "_WORK_OF_A_THREAD", 1)
     rng = np.random.default_rng(1)
     for number, types in enumerate((("UINT8", "UINT8"), ("INT8", "UINT8"), ("UINT8", "INT8"), ("INT8", "INT8"))):
         desc, given = _row(name, types, rng, each=number % 2 == 1, spread=number > 1)

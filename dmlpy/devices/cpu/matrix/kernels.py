@@ -1,4 +1,4 @@
-"""The compiled matrix products of packed panels, and the packing of B in panels of columns."""
+"""The compiled matrix products of packed panels and of small matrices, and the packing of B in panels of columns or pairs of BFLOAT16."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from llvmlite import binding, ir
 
-from dmlpy.devices.cpu.compiler.functions import jit
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.matrix.blocked import VECTORS
-from dmlpy.devices.cpu.matrix.pair_kernels import add_pairs
-from dmlpy.devices.cpu.matrix.plan import PanelPackingParameters, ProductParameters
+from dmlpy.devices.cpu.matrix.plan import PairParameters, PanelPackingParameters, ProductParameters, SmallProductParameters
 from dmlpy.devices.cpu.recurrent.packing_kernels import transposed_tile
-from dmlpy.devices.cpu.simd import simd_of, struct_view
+from dmlpy.devices.cpu.reduction.kernels import horizontal_sum
+from dmlpy.devices.cpu.simd import INDEX, float_at, set_float, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_ZERO = np.float32(0.0)
+_HALF_BITS = 16
 
 
 @cache
@@ -120,7 +124,7 @@ def build_product(stored: Storage, pairs: bool, isa: Isa) -> TaskBody:
         tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
         if tile < p.tiles:
             for vector in range(VECTORS):
-                store(zeros + vector * size, all_of(np.float32(0.0)))
+                store(zeros + vector * size, all_of(_ZERO))
         while tile < p.tiles:
             row_split, rest = tile % p.row_splits, tile // p.row_splits
             panel_split, entry = rest % p.panel_splits, rest // p.panel_splits
@@ -153,3 +157,146 @@ def build_product(stored: Storage, pairs: bool, isa: Isa) -> TaskBody:
         wait_for_all_tiles(state, finished, p.tiles, thread, threads)
 
     return product
+
+
+def add_pairs(builder: Any, x: Any, y: Any, z: Any) -> Any:
+    """Adds both products of the pairs of each lane to its sum, by AVX512-BF16. Pairs are held in vectors of floats."""
+    words = ir.VectorType(INDEX, z.type.count)
+    kind = ir.FunctionType(z.type, [z.type, words, words])
+    # LLVM's intrinsic takes vectors of bfloat, a type that llvmlite does not have; inline assembly needs the parser.
+    binding.initialize_native_asmparser()
+    code = ir.InlineAsm(kind, "vdpbf16ps $3, $2, $0", "=v,0,v,v")
+    return builder.call(code, [z, builder.bitcast(x, words), builder.bitcast(y, words)])
+
+
+@cache
+def _pairs(isa: Isa) -> Any:
+    """The intrinsic `pairs(low, high)`: of each lane both floats, rounded to BFLOAT16, to even ones of equally near numbers."""
+    simd = simd_of(isa)
+    words = ir.VectorType(INDEX, isa.lanes)
+
+    def all_of(value: int) -> Any:
+        return ir.Constant(words, [value] * isa.lanes)
+
+    def rounded(builder: Any, value: Any) -> Any:
+        """The bits of the rounded floats, in the high half of each lane; a NaN stays one."""
+        bits = builder.bitcast(value, words)
+        odd = builder.and_(builder.lshr(bits, all_of(_HALF_BITS)), all_of(1))
+        up = builder.add(bits, builder.add(odd, all_of(0x7FFF)))
+        quiet = builder.or_(bits, all_of(0x400000))
+        return builder.select(builder.fcmp_unordered("uno", value, value), quiet, up)
+
+    @intrinsic
+    def pairs(low: Any, high: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            low, high = (rounded(builder, value) for value in arguments)
+            both = builder.or_(builder.lshr(low, all_of(_HALF_BITS)), builder.and_(high, all_of(0xFFFF0000)))
+            return builder.bitcast(both, simd.llvm_type)
+
+        return simd.kind(simd.kind, simd.kind), generate
+
+    return pairs
+
+
+def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a conversion of elements of a type, to be compiled."""
+    simd, load_store, pairs, lanes = simd_of(isa), load_store_of(stored, isa), _pairs(isa), isa.lanes
+    read, write, size = load_store.load, load_store_of("float32", isa).store, load_store.size
+    all_of, even, odd = simd.all_of, simd.every_second(), simd.every_second(1)
+    parameters_at = struct_view(PairParameters)
+
+    @jit
+    def vector_at(address: Any, count: Any) -> Any:
+        """The next floats of a row, with zeros behind its end."""
+        return read(address, count) if count > 0 else all_of(0.0)
+
+    def convert(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p = parameters_at(parameters)
+        finished, rows = 0, p.entries * p.rows
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
+            for number in range(rows * tile // p.tiles, rows * (tile + 1) // p.tiles):
+                entry, row = number // p.rows, number % p.rows
+                source = p.source + entry // p.batch * p.source_outer + entry % p.batch * p.source_inner + row * p.source_row
+                target = p.target + number * p.columns * FLOAT_BYTES
+                for column in range(0, p.columns, lanes):
+                    left = p.columns - column
+                    if p.second == 0:  # pairs of a row
+                        at, count = source + 2 * column * size, p.terms - 2 * column
+                        low, high = vector_at(at, count), vector_at(at + lanes * size, count - lanes)
+                        write(target + column * FLOAT_BYTES, pairs(even(low, high), odd(low, high)), left)
+                    else:  # pairs of neighbouring rows
+                        at = source + column * size
+                        high = vector_at(at + p.second, left if 2 * row + 1 < p.terms else 0)
+                        write(target + column * FLOAT_BYTES, pairs(vector_at(at, left), high), left)
+            finished += 1
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+
+    return convert
+
+
+def build_small_product(isa: Isa) -> TaskBody:
+    """Builds the product, to be compiled. It runs on one thread.
+
+    Args:
+        isa: the instruction set that it is compiled for.
+    """
+    simd, load_store, sum_of = simd_of(isa), load_store_of("float32", isa), horizontal_sum(isa)
+    all_of, multiply_add, scaled, at_most, at_least = simd.all_of, simd.multiply_add, simd.multiply, simd.at_most, simd.at_least
+    read, write, lanes = load_store.load, load_store.store, isa.lanes
+    parameters_at = struct_view(SmallProductParameters)
+
+    @jit
+    def write_vector(p: SmallProductParameters, sums: Any, c: Any, output: Any, left: Any) -> None:
+        """Writes the results of a vector of sums, or of its first ones."""
+        value = scaled(all_of(p.alpha), sums)
+        if c != 0:
+            value = multiply_add(all_of(p.beta), all_of(float_at(c)) if p.c_column == 0 else read(c, left), value)
+        write(output, at_least(at_most(value, all_of(p.high)), all_of(p.low)), left)
+
+    @jit
+    def by_columns(p: SmallProductParameters, a: Any, b: Any, c: Any, output: Any) -> None:
+        """A row of results whose columns are contiguous in B: two vectors of them at a time."""
+        for column in range(0, p.columns, 2 * lanes):
+            left = p.columns - column
+            first, second = all_of(_ZERO), all_of(_ZERO)
+            for term in range(p.terms):
+                factor, at = all_of(float_at(a + term * FLOAT_BYTES)), b + term * p.b_term + column * FLOAT_BYTES
+                first = multiply_add(factor, read(at, left), first)
+                if left > lanes:
+                    second = multiply_add(factor, read(at + lanes * FLOAT_BYTES, left - lanes), second)
+            added, to = c + column * p.c_column if c != 0 else 0, output + column * FLOAT_BYTES
+            write_vector(p, first, added, to, left)
+            if left > lanes:
+                write_vector(p, second, added + lanes * p.c_column if c != 0 else 0, to + lanes * FLOAT_BYTES, left - lanes)
+
+    @jit
+    def by_terms(p: SmallProductParameters, a: Any, b: Any, c: Any, output: Any) -> None:
+        """A row of results whose terms are contiguous in B."""
+        for column in range(p.columns):
+            sums, factors = all_of(_ZERO), b + column * p.b_column
+            for term in range(0, p.terms, lanes):
+                left = p.terms - term
+                sums = multiply_add(read(a + term * FLOAT_BYTES, left), read(factors + term * FLOAT_BYTES, left), sums)
+            value = p.alpha * sum_of(sums)
+            if c != 0:
+                value += p.beta * float_at(c + column * p.c_column)
+            value = p.high if value > p.high else value
+            set_float(output + column * FLOAT_BYTES, p.low if value < p.low else value)
+
+    def small_product(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p = parameters_at(parameters)
+        for outer in range(p.outer):
+            for entry in range(p.batch):
+                b = p.b + outer * p.b_outer + entry * p.b_batch
+                for row in range(p.rows):
+                    a = p.a + outer * p.a_outer + entry * p.a_batch + row * p.a_row
+                    c = p.c + outer * p.c_outer + entry * p.c_batch + row * p.c_row if p.c != 0 else 0
+                    output = p.output + outer * p.output_outer + entry * p.output_batch + row * p.output_row
+                    if p.b_column == FLOAT_BYTES:
+                        by_columns(p, a, b, c, output)
+                    else:
+                        by_terms(p, a, b, c, output)
+
+    return small_product

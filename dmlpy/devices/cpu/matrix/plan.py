@@ -1,4 +1,4 @@
-"""The plans of compiled matrix products: with B packed in panels, and with a transposed A."""
+"""The plans of compiled matrix products: with B packed in panels, of small matrices, of pairs of BFLOAT16, and with a transposed A."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.arrays import array_at
-from dmlpy.description.enums import MatrixTransform
+from dmlpy.description.enums import ExecutionFlags, MatrixTransform
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.matrix.blocked import VECTORS, BlockedProduct, load_products, scratch_bytes
 from dmlpy.devices.cpu.plans import best_plan
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, arrays_of, in_order, packing_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.isa import Storage
     from dmlpy.devices.cpu.structs import Parameters
     from dmlpy.operators.matrix import GEMMDesc
 
@@ -90,14 +91,19 @@ PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_product", 5)
 """The matrix product: the type of tensors, whether terms are pairs of BFLOAT16, and the instruction set."""
 PACKING = Kernel("dmlpy.devices.cpu.matrix.kernels:build_packing", 5)
 """The packing of B: the type of tensors, and the instruction set."""
+SMALL_PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_small_product", 5)
+"""The small matrix product: the instruction set."""
+PAIRS = Kernel("dmlpy.devices.cpu.matrix.kernels:build_pairs", 5)
+"""The conversion to pairs of BFLOAT16: the type of the elements, and the instruction set."""
 
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
 _FLOATS_OF_A_THREAD = 1 << 17
-"""Floats to pack that are worth waking another thread for."""
+"""Floats to pack, or to convert, that are worth waking another thread for."""
 _TILES_PER_THREAD = 4
 """Tiles for each thread, at least, so that all end at about the same time."""
+_TENSORS = {"a": "a_tensor", "b": "b_tensor", "c": "c_tensor", "output": "output_tensor"}
 
 
 class ProductPlan(Plan):
@@ -122,9 +128,7 @@ class ProductPlan(Plan):
         width = VECTORS * self._isa.lanes
         self._panels = ceil(columns / width)
         # A matrix B that is broadcast over the batch is packed once.
-        self._broadcasts = tuple(
-            step == 0 or size == 1 for size, step in zip(self._batch, self._byte_strides(desc.b_tensor)[:2], strict=True)
-        )
+        self._broadcasts = tuple(step == 0 or size == 1 for size, step in zip(self._batch, matrix_strides(desc.b_tensor)[:2], strict=True))
         entries = [1 if broadcasts else size for size, broadcasts in zip(self._batch, self._broadcasts, strict=True)]
         self._packed = Layout([("panels", (*entries, self._panels, self._terms, width), COMPUTE)], _ALIGNMENT)
         self.persistent_size = self._packed.size
@@ -164,7 +168,7 @@ class ProductPlan(Plan):
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         panels = self._packed.arrays_at(persistent)["panels"]
-        outer, inner, _, _ = self._byte_strides(self._desc.b_tensor)
+        outer, inner, _, _ = matrix_strides(self._desc.b_tensor)
         term, column = b_strides(self._desc)
         threads = max(1, min(available_threads(), panels.size // _FLOATS_OF_A_THREAD))
         parameters = PanelPackingParameters.bound(
@@ -207,15 +211,9 @@ class ProductPlan(Plan):
         output, scratch = tensors["output_tensor"], temporary + self._threads * self._scratch_size
         return [self._activation_plan.bind({"input_tensor": output, "output_tensor": output}, scratch, None)]
 
-    def _byte_strides(self, tensor: TensorDesc) -> tuple[int, int, int, int]:
-        """A tensor's strides in bytes, along two dimensions of the batch, the rows and the columns."""
-        missing = (0,) * (4 - len(tensor.sizes))
-        outer, inner, row, column = (stride * self._element for stride in (*missing, *tensor.element_strides))
-        return outer, inner, row, column
-
     def _b_parameters_in_place(self, address: int) -> dict[str, int]:
         """The parameters of B in place."""
-        outer, inner, _, _ = self._byte_strides(self._desc.b_tensor)
+        outer, inner, _, _ = matrix_strides(self._desc.b_tensor)
         row, size = b_strides(self._desc)[0] * self._element, VECTORS * self._isa.lanes * self._element
         return {"b": address, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
 
@@ -243,11 +241,9 @@ class ProductPlan(Plan):
             "low": self._low,
             "high": self._high,
         }
-        for name, tensor in (("a", "a_tensor"), ("c", "c_tensor"), ("output", "output_tensor")):
-            if tensor in self._tensors:
-                outer, inner, row, column = self._byte_strides(self._tensors[tensor])
-                values |= {name: tensors[tensor], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
-                values |= {"c_column": column} if name == "c" else {}
+        for name, place in _TENSORS.items():
+            if name != "b" and place in self._tensors:
+                values |= {name: tensors[place], **_steps_of(name, self._tensors[place])}
         return ProductParameters.bound(values | dict(packed))
 
 
@@ -267,6 +263,22 @@ def b_strides(desc: GEMMDesc) -> tuple[int, int]:
     """The elements from one of B's terms to the next, and from one of its columns to the next, as the product reads them."""
     term, column = desc.b_tensor.element_strides[-2:]
     return (column, term) if desc.trans_b is MatrixTransform.TRANSPOSE else (term, column)
+
+
+def matrix_strides(tensor: TensorDesc) -> tuple[int, int, int, int]:
+    """A tensor's strides in bytes, along two dimensions of the batch, the rows and the columns; 0 along dimensions that it lacks."""
+    missing, size = (0,) * (4 - len(tensor.sizes)), tensor.data_type.numpy.itemsize
+    outer, inner, row, column = (stride * size for stride in (*missing, *tensor.element_strides))
+    return outer, inner, row, column
+
+
+def _steps_of(name: str, tensor: TensorDesc) -> dict[str, int]:
+    """The fields of `ProductParameters` and `SmallProductParameters` with the strides of an operand that is read, or written, in place."""
+    outer, inner, row, column = matrix_strides(tensor)
+    steps = {f"{name}_outer": outer, f"{name}_batch": inner}
+    if name != "b":
+        steps[f"{name}_row"] = row
+    return steps | ({"c_column": column} if name == "c" else {})
 
 
 class TransposedProductPlan(PlanWithoutConstants):
@@ -291,3 +303,205 @@ class TransposedProductPlan(PlanWithoutConstants):
         a, scratch = matrices["a_tensor"], array_at(temporary, (self.temporary_size,), np.uint8, (1,))
         multiply = BlockedProduct(a, matrices["b_tensor"], matrices["output_tensor"], scratch, self._threads, transposed=True)
         return lambda stream: multiply()
+
+
+class SmallProductParameters(KernelStruct):
+    """The parameters of a small product: clip(alpha * sum + beta * c, low, high), for matrices along two dimensions of the batch.
+
+    Rows of A and of the output are contiguous, and of B rows or columns.
+    """
+
+    outer: Count = field("entries along the outer dimension of the batch")
+    batch: Count = field("entries along the inner dimension")
+    rows: Count = field("rows of A and the output")
+    terms: Count = field("columns of A and rows of B")
+    columns: Count = field("columns of B and the output")
+    a: Address = field("A")
+    a_outer: Bytes = field("from an entry of A along the outer dimension of the batch to the next")
+    a_batch: Bytes = field("from an entry of A along the inner dimension to the next")
+    a_row: Bytes = field("from a row of A to the next")
+    b: Address = field("B")
+    b_outer: Bytes = field("from an entry of B along the outer dimension of the batch to the next")
+    b_batch: Bytes = field("from an entry of B along the inner dimension to the next")
+    b_term: Bytes = field("from a term of B to the next")
+    b_column: Bytes = field("from a column of B to the next")
+    c: Address = field("C, if there is one")
+    c_outer: Bytes = field("from an entry of C along the outer dimension of the batch to the next")
+    c_batch: Bytes = field("from an entry of C along the inner dimension to the next")
+    c_row: Bytes = field("from a row of C to the next")
+    c_column: Bytes = field("from a column of C to the next; 0 if it is broadcast")
+    output: Address = field("the output")
+    output_outer: Bytes = field("from an entry of the output along the outer dimension of the batch to the next")
+    output_batch: Bytes = field("from an entry of the output along the inner dimension to the next")
+    output_row: Bytes = field("from a row of the output to the next")
+    alpha: Float32 = field("the factor of the sums")
+    beta: Float32 = field("the factor of C")
+    low: Float32 = field("the lower bound of the results")
+    high: Float32 = field("the upper bound of the results")
+
+
+class SmallProductPlan(PlanWithoutConstants):
+    """A small GEMM of FLOAT32.
+
+    Args:
+        desc: a checked desc without a transposed A. The rows of A and of the output are contiguous, of B rows or columns, and those of C
+            are contiguous or one element.
+    """
+
+    def __init__(self, desc: GEMMDesc) -> None:
+        output = desc.output_tensor
+        assert output is not None  # guaranteed by the check
+        *batch, rows, columns = output.sizes
+        outer, inner = (1, 1, *batch)[-2:]
+        low, high, self._activation_plan = fused_function(desc)
+        self._sizes = rows, desc.a_tensor.sizes[-1], columns
+        self._names = {name: place for name, place in _TENSORS.items() if place in desc.tensors()}
+        term, column = b_strides(desc)
+        values: dict[str, Any] = {
+            **{"outer": outer, "batch": inner, "rows": rows, "terms": self._sizes[1], "columns": columns},
+            **{"alpha": desc.alpha, "beta": desc.beta, "low": low, "high": high},
+            **{"b_term": term * FLOAT_BYTES, "b_column": column * FLOAT_BYTES},
+        }
+        for name, place in self._names.items():
+            values |= _steps_of(name, desc.tensors()[place])
+        self._values = values
+        self.temporary_size = 0 if self._activation_plan is None else self._activation_plan.temporary_size
+
+    def load(self) -> None:
+        SMALL_PRODUCT(host_isa())
+        if self._activation_plan is not None:
+            self._activation_plan.load()
+
+    def describe(self) -> str:
+        rows, terms, columns = self._sizes
+        line = f"compiled by LLVM, {COMPUTE} arithmetic on 1 thread; {rows} row(s) of {columns} sums of {terms} terms, B read in place"
+        return line if self._activation_plan is None else f"{line}\nfused function: {self._activation_plan.describe()}"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        values: Mapping[str, Any] = self._values | {name: tensors[place] for name, place in self._names.items()}
+        launch = TaskLaunch.of(SMALL_PRODUCT(host_isa()), SmallProductParameters.bound(values), 1)
+        if self._activation_plan is None:
+            return launch
+        output = tensors["output_tensor"]
+        following = self._activation_plan.bind({"input_tensor": output, "output_tensor": output}, temporary, None)
+        return in_order([launch, following])
+
+
+class PairParameters(CountedParameters):
+    """The parameters of the conversion. A tile is some of the rows of all entries."""
+
+    entries: Count = field("matrices")
+    rows: Count = field("rows of pairs of a matrix")
+    columns: Count = field("pairs of a row")
+    terms: Count = field("floats of a row, or rows of floats, that exist")
+    batch: Count = field("matrices along the inner dimension of the batch")
+    source: Address = field("the floats")
+    source_outer: Bytes = field("from a matrix of floats along the outer dimension of the batch to the next")
+    source_inner: Bytes = field("from a matrix of floats along the inner dimension to the next")
+    source_row: Bytes = field("from the floats of a row of pairs to those of the next")
+    second: Bytes = field("from the first float of a pair to the second; 0 if they are neighbours in a row")
+    target: Address = field("the pairs, packed")
+
+
+class PairProductPlan(ProductPlan):
+    """GEMM of FLOAT32 or BFLOAT16 by pairs of BFLOAT16: 7 bits of mantissa, and numbers below 2^-126 count as 0.
+
+    Args:
+        desc: a checked desc that `ProductPlan` computes.
+    """
+
+    supported_flags = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION
+
+    def __init__(self, desc: GEMMDesc) -> None:
+        super().__init__(desc)
+        self._in_place = False
+        self._floats = self._packed.size
+        self._pair_terms, self._width = ceil(self._terms / 2), VECTORS * self._isa.lanes
+        entries = prod(1 if broadcasts else size for size, broadcasts in zip(self._batch, self._broadcasts, strict=True))
+        self._panel_count = entries * self._panels
+        self._pair_panel = self._pair_terms * self._width * FLOAT_BYTES
+        self.persistent_size = _aligned(self._panel_count * self._pair_panel)
+        self._a_size = _aligned(prod(self._batch) * self._rows * self._pair_terms * FLOAT_BYTES)
+        self._product_scratch = self.prepared_temporary_size
+        self.prepared_temporary_size += self._a_size
+        self.temporary_size = self.prepared_temporary_size + self.persistent_size + self._floats
+
+    def load(self) -> None:
+        super().load()
+        _ = PRODUCT(self._storage, True, self._isa), PAIRS(self._storage, self._isa), PAIRS("float32", self._isa)
+
+    def describe(self) -> str:
+        factors = "rounded to BFLOAT16" if self._storage == "float32" else "multiplied as they are"
+        return f"{super().describe()}\nfactors are {factors} (ALLOW_HALF_PRECISION_COMPUTATION); sums are float32"
+
+    @property
+    def packing(self) -> tuple[Any, ...]:
+        return "pairs", super().packing
+
+    def pack(self, constants: Pointers, persistent: int) -> Launch:
+        floats = np.empty(self._floats // FLOAT_BYTES + _ALIGNMENT, np.float32)
+        address = floats.ctypes.data + -floats.ctypes.data % _ALIGNMENT
+        work = self._pack_through(constants, persistent, address)
+
+        def launch(stream: int) -> None:
+            assert floats.size  # the work writes it
+            work(stream)
+
+        return launch
+
+    def _pack_through(self, constants: Pointers, target: int, floats: int) -> Launch:
+        """Packs B in panels of floats, and then of pairs."""
+        row = self._width * FLOAT_BYTES
+        values = {
+            "entries": self._panel_count,
+            "rows": self._pair_terms,
+            "columns": self._width,
+            "terms": self._terms,
+            "batch": self._panel_count,
+            "source": floats,
+            "source_inner": self._terms * row,
+            "source_row": 2 * row,
+            "second": row,
+            "target": target,
+        }
+        return in_order([super().pack(constants, floats), self._conversion(values, "float32")])
+
+    def _conversion(self, values: dict[str, Any], stored: Storage) -> Launch:
+        rows = values["entries"] * values["rows"]
+        threads = max(1, min(available_threads(), rows * values["columns"] // _FLOATS_OF_A_THREAD, rows))
+        parameters = PairParameters.bound({**values, "tiles": 4 * threads if threads > 1 and rows >= 4 * threads else threads})
+        return TaskLaunch.of(PAIRS(stored, self._isa), parameters, threads)
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        pairs_of_a, work = temporary + self._product_scratch, list[Launch]()
+        address = temporary + self.prepared_temporary_size if persistent is None else persistent
+        if persistent is None:
+            work.append(self._pack_through(tensors, address, address + self.persistent_size))
+        outer, inner, row, _ = matrix_strides(self._desc.a_tensor)
+        values = {
+            "entries": prod(self._batch),
+            "rows": self._rows,
+            "columns": self._pair_terms,
+            "terms": self._terms,
+            "batch": self._batch[1],
+            "source": tensors["a_tensor"],
+            "source_outer": outer,
+            "source_inner": inner,
+            "source_row": row,
+            "target": pairs_of_a,
+        }
+        work.append(self._conversion(values, self._storage))
+        panels = self._panels * self._pair_panel
+        of_entries = panels * (1 if self._broadcasts[1] else self._batch[1]), panels
+        b_outer, b_inner = (0 if broadcasts else step for broadcasts, step in zip(self._broadcasts, of_entries, strict=True))
+        b = {"b": address, "b_outer": b_outer, "b_batch": b_inner, "panel_size": self._pair_panel, "panel_row": self._width * FLOAT_BYTES}
+        row_of_pairs = self._pair_terms * FLOAT_BYTES
+        matrix = self._rows * row_of_pairs
+        of_a = {"a": pairs_of_a, "a_row": row_of_pairs, "a_batch": matrix, "a_outer": matrix * self._batch[1], "terms": self._pair_terms}
+        parameters = self._parameters(tensors, temporary, b | of_a)
+        work.append(TaskLaunch.of(PRODUCT(self._storage, True, self._isa), parameters, self._threads))
+        return in_order(work + self._following(tensors, temporary))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -13,21 +13,19 @@ from dmlpy.operators.matrix import GEMMDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.matrix.few_plan import FewRowsPlan
-    from dmlpy.devices.cpu.matrix.pair_plan import PairProductPlan
-    from dmlpy.devices.cpu.matrix.plan import ProductPlan, TransposedProductPlan
+    from dmlpy.devices.cpu.matrix.plan import PairProductPlan, ProductPlan, SmallProductPlan, TransposedProductPlan
     from dmlpy.devices.cpu.wide import WidePlan
 
 _MIN_ROWS, _MIN_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
-_FEW_MULTIPLICATIONS = 1 << 14
+_SMALL_MULTIPLICATIONS = 1 << 14
 """So few take less time than NumPy takes to begin a product."""
 _MIN_TERMS = 16
 """With fewer terms, rounding A would take as long as multiplying it."""
 
 
 @plan(GEMMDesc)
-def product_plan(desc: GEMMDesc) -> ProductPlan | FewRowsPlan | TransposedProductPlan | WidePlan | str:
+def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedProductPlan | WidePlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
@@ -39,7 +37,7 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | FewRowsPlan | TransposedProduc
     output, a = desc.output_tensor, desc.a_tensor
     assert output is not None  # guaranteed by the check
     is_narrow = (output.sizes[-2] < _MIN_ROWS and is_float32) or output.sizes[-1] < _MIN_COLUMNS
-    is_small = is_float32 and output.element_count * a.sizes[-1] <= _FEW_MULTIPLICATIONS
+    is_small = is_float32 and output.element_count * a.sizes[-1] <= _SMALL_MULTIPLICATIONS
     if is_narrow and (desc.trans_a is MatrixTransform.TRANSPOSE or not is_small):
         return f"the result has fewer than {_MIN_ROWS} rows or {_MIN_COLUMNS} columns: BLAS is as fast"
     terms = a.sizes[-1]
@@ -57,9 +55,9 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | FewRowsPlan | TransposedProduc
     if not is_float32 and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
         return wide_plan(desc)
     if is_narrow:
-        from dmlpy.devices.cpu.matrix.few_plan import FewRowsPlan
+        from dmlpy.devices.cpu.matrix.plan import SmallProductPlan
 
-        return FewRowsPlan(desc)
+        return SmallProductPlan(desc)
     return ProductPlan(desc)
 
 
@@ -74,7 +72,7 @@ def pair_plan(desc: GEMMDesc) -> PairProductPlan | None:
     usual = product_plan(desc)
     if type(usual) is not ProductPlan or desc.a_tensor.sizes[-1] < _MIN_TERMS:
         return None
-    from dmlpy.devices.cpu.matrix.pair_plan import PairProductPlan
+    from dmlpy.devices.cpu.matrix.plan import PairProductPlan
 
     return PairProductPlan(desc)
 

@@ -1,23 +1,159 @@
-"""The plan of MAX_POOLING of 8 bits: bytes become FLOAT32, which holds them exactly, are pooled, and become bytes again."""
+"""The plans of poolings of 8 bits: of QUANTIZED_LINEAR_AVERAGE_POOLING, and of MAX_POOLING by way of FLOAT32, which holds bytes exactly."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.cpu.convolution.layout import byte_strides
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.pooling.index_plan import WindowParameters
 from dmlpy.devices.cpu.quantized.linear import Element, ElementsPlan
+from dmlpy.devices.cpu.quantized.products import aligned, is_signed
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, field
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers, in_order
+from dmlpy.devices.threads import available_threads
+from dmlpy.reference.windows import windows
 
 if TYPE_CHECKING:
     from dmlpy.devices.plan import Plan
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
+    from dmlpy.operators.quantized.products import QuantizedLinearAveragePoolingDesc
+    from dmlpy.reference.registry import Array
 
-_ALIGNMENT = 64
+MEANS = Kernel("dmlpy.devices.cpu.pooling.byte_kernels:build_means", 5)
+"""The mean of windows of bytes."""
+
+LANES = 8
+"""Results that are computed at once, in float64."""
+_WORK_OF_A_THREAD = 1 << 20
+"""Taps of all positions that are worth waking another thread for."""
+_TILES_PER_THREAD = 4
+_ZERO = np.zeros(1, np.uint8)
+"""The zero point that no tensor gives."""
 _ONE = np.ones(1, np.float32)
-"""The scale of both conversions."""
+"""The scale of the conversions from and to FLOAT32."""
+
+
+class BytePoolingParameters(WindowParameters):
+    """The parameters of the kernel."""
+
+    input: Address = field("the input")
+    input_image: Bytes = field("from an image of the input to the next")
+    input_channel: Bytes = field("from a channel of the input to the next")
+    input_row: Bytes = field("from a row of the input to the next")
+    input_element: Bytes = field("from an element of a row of the input to the next")
+    input_flip: Count = field("128 if the input is signed")
+    output: Address = field("the output")
+    output_image: Bytes = field("from an image of the output to the next")
+    output_channel: Bytes = field("from a channel of the output to the next")
+    output_row: Bytes = field("from a row of the output to the next")
+    output_element: Bytes = field("from a position of a row of the output to the next")
+    output_flip: Count = field("128 if the output is signed")
+    low: Count = field("the least result")
+    high: Count = field("the largest result")
+    input_scale: Address = field("the input's scales")
+    input_scale_step: Bytes = field("from the scale of a channel to the next")
+    input_zero: Address = field("the input's zero points")
+    input_zero_step: Bytes = field("from the zero point of a channel to the next")
+    output_scale: Address = field("the output's scales")
+    output_scale_step: Bytes = field("from the scale of a channel to the next")
+    output_zero: Address = field("the output's zero points")
+    output_zero_step: Bytes = field("from the zero point of a channel to the next")
+    row_counts: Address = field("for each row of positions the divisor of its means and the elements that a window has, float64 [rows, 2]")
+    column_divisors: Address = field("the divisors of columns of positions, float64, whole vectors")
+    column_counts: Address = field("the elements that windows of columns have, float64, whole vectors")
+    column_sums: Bytes = field("the size of the sums of columns in a thread's scratch")
+    scratch: Address = field("for each thread the sums of columns, int32, those of windows, float64, and as many results")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+
+
+class QuantizedAveragePoolingPlan(PlanWithoutConstants):
+    """A quantized average pooling over two dimensions.
+
+    Args:
+        desc: a checked desc of four dimensions.
+    """
+
+    def __init__(self, desc: QuantizedLinearAveragePoolingDesc) -> None:
+        assert desc.output_tensor is not None  # guaranteed by the check
+        self._tensors, source = desc.tensors(), byte_strides(desc.input_tensor)
+        (batch, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
+        self._planes, window = batch * channels, tuple(desc.window_size)
+        rows, columns = windows(desc, spatial, window, out)
+        self._taps = self._planes * prod(out) * prod(window)
+        pads, strides, dilations = desc.start_padding[-2:], desc.strides[-2:], desc.dilations[-2:]
+        counted = [along.padded if desc.include_padding else along.inside for along in (rows, columns)]
+        divisors = [_sum_of_taps(taps) for taps in counted]
+        counts = [_sum_of_taps(taps) for taps in (rows.inside, columns.inside)]
+        whole = tuple(out) == (1, 1) and tuple(window) == tuple(spatial) and tuple(pads) == (0, 0) and tuple(dilations) == (1, 1)
+        if whole and source[3] == spatial[1] * source[4]:
+            # A window over the whole of an image without gaps: one row.
+            spatial, window = [1, prod(spatial)], (1, prod(spatial))
+            divisors = counts = [np.ones(1), np.array([float(spatial[1])])]
+        sizes = ("height", "width", "out_height", "out_width", "window_y", "window_x")
+        names = (*sizes, "stride_y", "stride_x", "dilation_y", "dilation_x", "pad_y", "pad_x")
+        self._values: dict[str, Any] = dict(zip(names, (*spatial, *out, *window, *strides, *dilations, *pads), strict=True))
+        padded = np.ones((2, ceil(out[1] / LANES) * LANES))
+        padded[:, : out[1]] = divisors[1], counts[1]
+        self._fixed = {
+            "row_counts": FixedArray(np.ascontiguousarray(np.stack([divisors[0], counts[0]], axis=1))),
+            "column_divisors": FixedArray(padded[0].copy()),
+            "column_counts": FixedArray(padded[1].copy()),
+        }
+        self._threads = max(1, min(available_threads(), self._taps // _WORK_OF_A_THREAD, self._planes))
+        self._column_sums = aligned(4 * spatial[1])
+        self._scratch_size = aligned(self._column_sums + padded.shape[1] * 9)
+        self.temporary_size = self._threads * self._scratch_size
+
+    def load(self) -> None:
+        MEANS()
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        return f"compiled by LLVM, sums of 32 bits, float64 arithmetic on {threads}; {self._planes} plane(s)"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        low, high = self._tensors["output_tensor"].data_type.limits
+        values: dict[str, Any] = {
+            "tiles": min(self._planes, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
+            "units": self._planes,
+            "channels": self._tensors["input_tensor"].sizes[1],
+            **self._values,
+            **self._fixed,
+            "low": int(low),
+            "high": int(high),
+            "column_sums": self._column_sums,
+            "scratch": temporary,
+            "scratch_size": self._scratch_size,
+        }
+        for name in ("input", "output"):
+            tensor = self._tensors[f"{name}_tensor"]
+            image, channel, _, row, element = byte_strides(tensor)
+            values |= {name: tensors[f"{name}_tensor"], f"{name}_image": image, f"{name}_channel": channel, f"{name}_row": row}
+            values |= {f"{name}_element": element, f"{name}_flip": 128 if is_signed(tensor) else 0}
+            for what, place in (("scale", f"{name}_scale_tensor"), ("zero", f"{name}_zero_point_tensor")):
+                own = self._tensors.get(place)
+                values[f"{name}_{what}"] = BoundAddress(_ZERO.ctypes.data, None) if own is None else tensors[place]
+                values[f"{name}_{what}_step"] = 0 if own is None else _channel_step(own)
+        return TaskLaunch.of(MEANS(), BytePoolingParameters.bound(values), self._threads)
+
+
+def _sum_of_taps(taps: Array) -> Array:
+    """How many taps count, [positions]."""
+    found: Array = np.asarray(np.sum(taps, axis=0, dtype=np.float64))
+    return found
+
+
+def _channel_step(tensor: TensorDesc) -> int:
+    """The bytes from an element of a tensor to the next; of its dimensions one is longer than 1, at most."""
+    steps = [stride for size, stride in zip(tensor.sizes, tensor.element_strides, strict=True) if size > 1]
+    return steps[0] * tensor.data_type.numpy.itemsize if steps else 0
 
 
 def of_floats(desc: ForwardPoolingDesc) -> ForwardPoolingDesc:
@@ -41,7 +177,7 @@ class BytePoolingPlan(PlanWithoutConstants):
     def __init__(self, desc: ForwardPoolingDesc, pooling: Plan) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
         self._pooling = pooling
-        self._sizes = [-(-4 * tensor.element_count // _ALIGNMENT) * _ALIGNMENT for tensor in (desc.input_tensor, desc.output_tensor)]
+        self._sizes = [aligned(4 * tensor.element_count) for tensor in (desc.input_tensor, desc.output_tensor)]
         self._widening = _conversion(Element.DEQUANTIZE, desc.input_tensor, _floats(desc.input_tensor))
         self._narrowing = _conversion(Element.QUANTIZE, _floats(desc.output_tensor), desc.output_tensor)
         self.temporary_size = sum(self._sizes) + pooling.temporary_size

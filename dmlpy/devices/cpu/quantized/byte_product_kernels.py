@@ -1,7 +1,8 @@
 """Sums of products of bytes, as LLVM code, and the rearrangement of bytes that they need.
 
 A quad is 32 bits with four bytes whose products belong to one sum. Vectors hold unsigned bytes, the factors that multiply a whole vector
-are signed: that is what `vpdpbusd` multiplies. Others are moved by 128 (`FLIP` changes their highest bit), and their zero points, too.
+are signed: that is what `vpdpbusd` multiplies. Others are moved by 128 (`products.FLIP` changes their highest bit), and so are their zero
+points.
 """
 
 from __future__ import annotations
@@ -14,18 +15,16 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.code import allocated, declared
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
-from dmlpy.devices.cpu.quantized.byte_isa import Dot
+from dmlpy.devices.cpu.quantized.products import Dot
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_count, repeated_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
+    from dmlpy.devices.cpu.quantized.products import ByteIsa
 
 QUAD = 4
 """Bytes of a quad, and terms of a sum in it."""
-FLIP = 0x80808080
-"""Changes the highest bit of each byte of a quad: signed bytes become unsigned ones that are larger by 128, and the reverse."""
 _BYTE, _SHORT = ir.IntType(8), ir.IntType(16)
 _PAIR_SUMS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 

@@ -1,29 +1,56 @@
-"""The compiled convolution of bytes: sums of products for vectors of positions, and the copy of an input tile that they read.
+"""The compiled convolutions of bytes: with quads of channels, and, where groups have one input channel, with quads of taps.
 
-An input tile holds what the windows of some rows of positions read, with its padding: for each quad of channels a subplane for each pair of
-y and x modulo the strides, in which what a tap reads for the positions of a row lies side by side.
+What a vector of positions reads in a row lies side by side, so one load and one rearrangement of bytes give the quads of taps of all of
+them. Of small planes a permutation gives the quads of 16 positions, in whichever rows they are: positions are numbered through a plane, so
+that all results of a vector are written side by side.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cpu.compiler.functions import jit
-from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, byte_sums, quad_product, row_interleaving, set_quad
-from dmlpy.devices.cpu.quantized.parameters import ByteConvolutionParameters, Output
-from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, row_writer
-from dmlpy.devices.cpu.simd import integer_at, struct_view
+from llvmlite import ir
+
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.code import declared
+from dmlpy.devices.cpu.compiler.functions import called, intrinsic, jit
+from dmlpy.devices.cpu.quantized.byte_product_kernels import (
+    all_of,
+    byte_at,
+    byte_sums,
+    copy_bytes,
+    dot,
+    integers,
+    quad_product,
+    repeated_quad,
+    row_interleaving,
+    set_byte,
+    set_quad,
+    store,
+)
+from dmlpy.devices.cpu.quantized.products import Output
+from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, row_writer, run_writer
+from dmlpy.devices.cpu.quantized.tiling import (
+    DEPTHWISE_VECTORS,
+    REGISTER,
+    WINDOW,
+    ByteConvolutionParameters,
+    DepthwiseByteParameters,
+    DepthwisePlaneParameters,
+)
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_count, integer_at, repeated_index, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
+    from dmlpy.devices.cpu.quantized.products import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _interleave = row_interleaving()
 
 
 @jit
-def _fill(target: Any, count: Any, quad: Any) -> None:
+def _fill_quads(target: Any, count: Any, quad: Any) -> None:
     for at in range(count):
         set_quad(target + at * 4, quad)
 
@@ -34,15 +61,15 @@ def _copy_row(p: ByteConvolutionParameters, source: Any, rows: Any, first: Any, 
     step = p.stride_x
     before = min(p.pitch, max(0, (-first + step - 1) // step))
     end = max(before, min(p.pitch, (width - first + step - 1) // step))
-    _fill(target, before, padding)
+    _fill_quads(target, before, padding)
     if end > before:
         begin = source + (first + before * step) * p.input_element
         _interleave(begin, p.input_channel, rows, step * p.input_element, end - before, p.input_flip, target + before * 4)
-    _fill(target + end * 4, p.pitch - end, padding)
+    _fill_quads(target + end * 4, p.pitch - end, padding)
 
 
 @jit
-def _gather(p: ByteConvolutionParameters, source: Any, first_row: Any, padding: Any, target: Any) -> None:
+def _gather_quads(p: ByteConvolutionParameters, source: Any, first_row: Any, padding: Any, target: Any) -> None:
     """Copies the input tile of the rows of positions from `first_row` on."""
     for quad in range(p.quads):
         own, rows = source + quad * 4 * p.input_channel, min(4, p.channels - quad * 4)
@@ -56,7 +83,7 @@ def _gather(p: ByteConvolutionParameters, source: Any, first_row: Any, padding: 
                         columns = min(p.width, p.positions - y * p.width) if p.positions != 0 else p.width
                         _copy_row(p, own + y * p.input_row, rows, right - p.pad_x, columns, around, to)
                     else:
-                        _fill(to, p.pitch, around)
+                        _fill_quads(to, p.pitch, around)
                     to += p.pitch * 4
 
 
@@ -91,7 +118,7 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
             group, image, rows = rest % p.groups, rest // p.groups, min(p.rows, p.out_height - first_row)
             if gathered != image_tile:
                 gathered = image_tile
-                _gather(p, p.input + image * p.input_image + group * p.channels * p.input_channel, first_row, padding, input_tile)
+                _gather_quads(p, p.input + image * p.input_image + group * p.channels * p.input_channel, first_row, padding, input_tile)
             y = p.output + image * p.output_image + group * p.filters * p.output_channel + first_row * p.output_row
             positions = (rows - 1) * p.pitch + p.out_width
             if p.positions != 0:
@@ -127,6 +154,294 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
                         finish(p, row_terms, second, sums + each * vectors * size, columns, count, 0, place)
                         if not is_whole:
                             write_rows(p, results, to, column, count_here)
+            finished += 1
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+
+    return convolve
+
+
+@cache
+def row_window_product(stride: int, isa: ByteIsa) -> Any:
+    """The kernel `multiply(count, source, row, rows, quads, weights, sums)`, for `count` vectors of positions, 1 to `DEPTHWISE_VECTORS`.
+
+    It sums the products of the taps of `rows` rows, `row` bytes apart from `source` on, each of `quads` quads.
+
+    Args:
+        stride: bytes from a position to the next.
+        isa: the instruction set that it is compiled for.
+    """
+    lanes, size = isa.lanes, isa.lanes * 4
+    # No more than is needed: fewer loads cross the lines of the cache.
+    read = ir.VectorType(ir.IntType(8), 1 << ((lanes - 1) * stride + 3).bit_length())
+    chosen = ir.Constant(ir.VectorType(INDEX, size), [lane * stride + tap for lane in range(lanes) for tap in range(4)])
+
+    @intrinsic
+    def multiply(count: Any, source: Any, row: Any, rows: Any, quads: Any, weights: Any, sums: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            count, source, row, rows, quads, weights, sums = arguments
+            for number in each_count(builder, count, DEPTHWISE_VECTORS):
+                of_rows = Loop(builder, [ADDRESS(0), source, weights, *[all_of(isa, 0)] * number])
+                done, row_at, weight, *totals = of_rows.values
+                of_quads = Loop(builder, [ADDRESS(0), row_at, weight, *totals])
+                quad, at, factor, *totals = of_quads.values
+                signed = repeated_quad(builder, isa, factor)
+                added = []
+                for vector, total in enumerate(totals):
+                    place = builder.inttoptr(builder.add(at, ADDRESS(vector * lanes * stride)), read.as_pointer())
+                    found = builder.load(place, align=1)
+                    windows = builder.bitcast(builder.shuffle_vector(found, found, chosen), integers(isa))
+                    added.append(dot(builder, isa, total, windows, signed))
+                next_quad, next_factor = builder.add(quad, ADDRESS(1)), builder.add(factor, ADDRESS(4))
+                more = builder.icmp_signed("<", next_quad, quads)
+                of_quads.repeat_while(more, [next_quad, builder.add(at, ADDRESS(4)), next_factor, *added])
+                next_row = builder.add(done, ADDRESS(1))
+                more = builder.icmp_signed("<", next_row, rows)
+                of_rows.repeat_while(more, [next_row, builder.add(row_at, row), next_factor, *added])
+                for vector, total in enumerate(added):
+                    store(builder, total, builder.add(sums, ADDRESS(vector * size)))
+
+        return types.void(*[types.int64] * 7), generate
+
+    return multiply
+
+
+@jit
+def _fill_bytes(target: Any, count: Any, value: Any) -> None:
+    for at in range(0, count // 4 * 4, 4):
+        set_quad(target + at, value * 0x01010101)
+    for at in range(count // 4 * 4, count):
+        set_byte(target + at, value)
+
+
+@jit
+def _copy_rows(p: DepthwiseByteParameters, source: Any, first_row: Any, target: Any) -> None:
+    """Copies the rows that the windows of a tile read, as unsigned bytes, into a tile that holds padding."""
+    # In variables: what is written might be the parameters, for all that LLVM knows.
+    inside, flip, row_size, element_size, pitch = min(p.width, p.pitch - p.pad_x), p.input_flip, p.input_row, p.input_element, p.pitch
+    y = first_row * p.stride_y - p.pad_y
+    first, last, to = max(0, -y), min(p.tile_rows, p.height - y), target + p.pad_x
+    if inside > 0:
+        for row in range(first, last):
+            if element_size == 1:
+                copy_bytes(source + (y + row) * row_size, to + row * pitch, inside, flip)
+            else:
+                for column in range(inside):
+                    of_element = source + (y + row) * row_size + column * element_size
+                    set_byte(to + row * pitch + column, byte_at(of_element) ^ (flip & 255))
+
+
+@called
+def _gather_rows(p: DepthwiseByteParameters, image: Any, group: Any, split: Any, padding: Any, fills: Any, target: Any) -> None:
+    """Copies the tile of some rows of positions of an image's channel; fills it with padding before if the last one had it elsewhere."""
+    if fills:
+        _fill_bytes(target, p.tile_rows * p.pitch, padding)
+    _copy_rows(p, p.input + image * p.input_image + group * p.input_channel, split * p.rows, target)
+
+
+def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
+    """Builds a thread's part of a convolution, to be compiled.
+
+    Args:
+        output: what becomes of the sums.
+        stride: columns from a position of the window to the next.
+        isa: the instruction set that it is compiled for.
+    """
+    lanes, size = isa.lanes, isa.lanes * 4
+    multiply, finish = row_window_product(stride, isa), row_results(output, True, isa)
+    write, write_rows, element = run_writer(output), row_writer(output), 1 if output is Output.BYTES else 4
+    parameters_at, most = struct_view(DepthwiseByteParameters), DEPTHWISE_VECTORS * lanes
+
+    @jit
+    def multiply_plane(p: DepthwiseByteParameters, rows_of_tile: Any, scratch: Any, first_row: Any, channel: Any, output: Any) -> None:
+        """Computes the rows of positions of a filter that a tile's rows of the image give."""
+        sums, results, bytes_of = scratch, scratch + DEPTHWISE_VECTORS * size, scratch + 2 * DEPTHWISE_VECTORS * size
+        weights = p.weights + channel * p.taps_y * p.quads * 4
+        of_row = p.row_terms + channel * ROW_SIZE
+        second, uses_second = row_terms_at(of_row).second, integer_at(p.uses_second) != 0
+        columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
+        rows, run = min(p.rows, p.out_height - first_row), p.out_width
+        steps, step = rows, p.stride_y * p.pitch
+        if p.joins_rows != 0:  # rows of the tile follow each other as the positions of one
+            run, steps = (rows - 1) * p.pitch + p.out_width, 1
+        for row in range(steps):
+            to, place = output + (first_row + row) * p.output_row, 0
+            for column in range(0, run, most):
+                useful = min(most, run - column)
+                count, at = (useful + lanes - 1) // lanes, rows_of_tile + row * step + column * stride
+                multiply(count, at, p.row_step, p.taps_y, p.quads, weights, sums)
+                if uses_second:
+                    multiply(count, at, p.row_step, p.taps_y, p.quads, p.ones, bytes_of)
+                is_whole = useful == count * lanes and p.joins_rows == 0 and p.output_element == element
+                finish(p, of_row, second, sums, columns, count, 0, to + column * element if is_whole else results)
+                if p.joins_rows != 0:
+                    place, to = write_rows(p, results, to, place, useful)
+                elif not is_whole:
+                    write(results, to + column * p.output_element, useful, p.output_element)
+
+    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p, finished, held = parameters_at(parameters), 0, -1
+        scratch = p.scratch + thread * p.scratch_size
+        first_rows = scratch + 3 * DEPTHWISE_VECTORS * size
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        padding, fills = 0, p.row_splits > 1  # the padding of whole images is at the same places in all of them
+        if tile < p.tiles:
+            padding = (byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)
+            for column in range(most):
+                set_quad(scratch + 2 * DEPTHWISE_VECTORS * size + column * 4, 0)
+            for half in range(2):
+                _fill_bytes(first_rows + half * p.tile_size, p.tile_rows * p.pitch, padding)
+        while tile < p.tiles:
+            unit, last = p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles
+            split, rest = unit % p.row_splits, unit // p.row_splits
+            filter_number, plane = rest % p.filters, rest // p.filters
+            group, image = plane % p.groups, plane // p.groups
+            while unit < last:
+                number = (image * p.groups + group) * p.row_splits + split
+                if held != number:
+                    _gather_rows(p, image, group, split, padding, fills, first_rows + number % 2 * p.tile_size)
+                held = number
+                of_split, of_filter, of_group, of_image = split, filter_number, group, image
+                unit, split = unit + 1, split + 1
+                if split == p.row_splits:
+                    split, filter_number = 0, filter_number + 1
+                    if filter_number == p.filters:
+                        filter_number, group = 0, group + 1
+                        if group == p.groups:
+                            group, image = 0, image + 1
+                # What follows is copied ahead: vectors are loaded late enough after their bytes were stored.
+                if unit < last and (image * p.groups + group) * p.row_splits + split == number + 1:
+                    _gather_rows(p, image, group, split, padding, fills, first_rows + (number + 1) % 2 * p.tile_size)
+                    held = number + 1
+                channel = of_group * p.filters + of_filter
+                output = p.output + of_image * p.output_image + channel * p.output_channel
+                multiply_plane(p, first_rows + number % 2 * p.tile_size, scratch, of_split * p.rows, channel, output)
+            finished += 1
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+
+    return convolve
+
+
+_BYTES = ir.VectorType(ir.IntType(8), REGISTER)
+_OFFSET, _INSIDE = (WINDOW.fields[name][1] for name in ("offset", "inside")) if WINDOW.fields else (0, 0)
+_WINDOW = WINDOW.itemsize
+
+
+def _permuted(builder: Any, address: Any, window: int, order: Any) -> Any:
+    """The bytes of a window in an order."""
+    if window < REGISTER:
+        half = _load(builder, address, ir.VectorType(ir.IntType(8), window))
+        parts = [builder.shuffle_vector(half, half, ir.Constant(ir.VectorType(INDEX, REGISTER), [at % window for at in range(REGISTER)]))]
+    else:
+        parts = [_load(builder, builder.add(address, ADDRESS(at)), _BYTES) for at in range(0, window, REGISTER)]
+    operands = [parts[0], order, *parts[1:]]
+    name = "permvar" if len(parts) == 1 else "vpermi2var"
+    function = declared(builder.module, ir.FunctionType(_BYTES, [_BYTES] * len(operands)), f"llvm.x86.avx512.{name}.qi.512")
+    return builder.call(function, operands)
+
+
+def _load(builder: Any, address: Any, kind: Any) -> Any:
+    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1)
+
+
+@cache
+def plane_window_product(window: int, isa: ByteIsa) -> Any:
+    """The kernel `multiply(count, source, windows, step, quads, weights, padding, flip, sums)`, for 1 to `DEPTHWISE_VECTORS` vectors.
+
+    It sums the products of the quads of a plane at `source`, whose windows are `step` bytes apart from one vector to the next. `padding` is
+    repeated in the quads that it is in, and `flip` changes the bytes of the plane.
+
+    Args:
+        window: bytes of a window.
+        isa: the instruction set that it is compiled for.
+    """
+
+    @intrinsic
+    def multiply(count: Any, source: Any, windows: Any, step: Any, quads: Any, weights: Any, padding: Any, flip: Any, sums: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            count, source, windows, step, quads, weights, padding, flip, sums = arguments
+            pad, flips = (builder.bitcast(repeated_index(builder, value, isa.lanes), _BYTES) for value in (padding, flip))
+            for number in each_count(builder, count, DEPTHWISE_VECTORS):
+                loop = Loop(builder, [ADDRESS(0), windows, weights, *[all_of(isa, 0)] * number])
+                quad, place_of_window, factor, *totals = loop.values
+                signed = repeated_quad(builder, isa, factor)
+                for vector, total in enumerate(totals):
+                    at = builder.add(place_of_window, builder.mul(step, ADDRESS(vector)))
+                    place = builder.add(source, _load(builder, builder.add(at, ADDRESS(_OFFSET)), ADDRESS))
+                    inside = builder.bitcast(
+                        _load(builder, builder.add(at, ADDRESS(_INSIDE)), ADDRESS), ir.VectorType(ir.IntType(1), REGISTER)
+                    )
+                    found = builder.xor(_permuted(builder, place, window, _load(builder, at, _BYTES)), flips)
+                    unsigned = builder.bitcast(builder.select(inside, found, pad), integers(isa))
+                    totals[vector] = dot(builder, isa, total, unsigned, signed)
+                following = builder.add(quad, ADDRESS(1))
+                onward = [following, builder.add(place_of_window, ADDRESS(_WINDOW)), builder.add(factor, ADDRESS(4)), *totals]
+                loop.repeat_while(builder.icmp_signed("<", following, quads), onward)
+                for vector, total in enumerate(totals):
+                    store(builder, total, builder.add(sums, ADDRESS(vector * REGISTER)))
+
+        return types.void(*[types.int64] * 9), generate
+
+    return multiply
+
+
+def build_depthwise_planes(output: Output, window: int, isa: ByteIsa) -> TaskBody:
+    """Builds a thread's part of a convolution, to be compiled.
+
+    Args:
+        output: what becomes of the sums.
+        window: bytes of a window of a plane.
+        isa: the instruction set that it is compiled for.
+    """
+    lanes, element = isa.lanes, 1 if output is Output.BYTES else 4
+    multiply, finish = plane_window_product(window, isa), row_results(output, True, isa)
+    parameters_at = struct_view(DepthwisePlaneParameters)
+
+    @jit
+    def multiply_plane(p: DepthwisePlaneParameters, plane: Any, scratch: Any, channel: Any, padding: Any, target: Any) -> None:
+        """Computes all positions of a plane and a filter."""
+        sums, bytes_of = scratch, scratch + DEPTHWISE_VECTORS * REGISTER
+        of_row, uses_second = p.row_terms + channel * ROW_SIZE, integer_at(p.uses_second) != 0
+        second, step, windows, quads, flip = row_terms_at(of_row).second, p.quads * _WINDOW, p.windows, p.quads, p.input_flip
+        weights, ones, vectors, last = p.weights + channel * quads * 4, p.ones, p.vectors, p.positions - lanes
+        columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
+        for vector in range(0, vectors, DEPTHWISE_VECTORS):
+            count = min(DEPTHWISE_VECTORS, vectors - vector)
+            multiply(count, plane, windows + vector * step, step, quads, weights, padding, flip, sums)
+            if uses_second:
+                multiply(count, plane, windows + vector * step, step, quads, ones, padding, flip, bytes_of)
+            whole = count if (vector + count - 1) * lanes <= last else count - 1
+            if whole > 0:
+                finish(p, of_row, second, sums, columns, whole, 0, target + vector * lanes * element)
+            if whole < count:
+                of_last = (columns[0], columns[1] + whole * REGISTER if uses_second else columns[1], columns[2], columns[3])
+                finish(p, of_row, second, sums + whole * REGISTER, of_last, 1, 0, target + last * element)
+
+    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p, finished = parameters_at(parameters), 0
+        scratch = p.scratch + thread * p.scratch_size
+        copied = scratch + 2 * DEPTHWISE_VECTORS * REGISTER
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        padding, end = 0, p.input + p.input_size
+        if tile < p.tiles:
+            padding = ((byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)) * 0x01010101
+            for at in range(0, p.scratch_size - 2 * DEPTHWISE_VECTORS * REGISTER, 4):
+                set_quad(copied + at, 0)
+        while tile < p.tiles:
+            unit, last, filters, groups = p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles, p.filters, p.groups
+            filter_number, group, image = unit % filters, unit // filters % groups, unit // filters // groups
+            while unit < last:
+                plane, channel = p.input + image * p.input_image + group * p.input_channel, group * filters + filter_number
+                if plane + p.reach > end:  # its windows reach behind the last plane
+                    copy_bytes(plane, copied, p.plane, 0)
+                    plane = copied
+                multiply_plane(p, plane, scratch, channel, padding, p.output + image * p.output_image + channel * p.output_channel)
+                unit, filter_number = unit + 1, filter_number + 1
+                if filter_number == filters:
+                    filter_number, group = 0, group + 1
+                    if group == groups:
+                        group, image = 0, image + 1
             finished += 1
             tile = next_tile(parameters, tile, p.tiles, threads, epoch)
         wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)

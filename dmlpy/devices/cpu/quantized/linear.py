@@ -11,8 +11,7 @@ import numpy as np
 from dmlpy.devices.axes import merged
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.quantized.byte_isa import host_byte_isa
-from dmlpy.devices.cpu.quantized.products import is_signed
+from dmlpy.devices.cpu.quantized.products import host_byte_isa, is_signed
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers

@@ -24,7 +24,7 @@ from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_fo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
+    from dmlpy.devices.cpu.quantized.products import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _BYTE = ir.IntType(8)

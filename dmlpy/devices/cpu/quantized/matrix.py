@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.quantized.byte_isa import host_byte_isa
-from dmlpy.devices.cpu.quantized.parameters import ByteMatrixParameters, BytePackingParameters
+from dmlpy.devices.cpu.matrix.plan import matrix_strides
 from dmlpy.devices.cpu.quantized.products import (
     ALIGNMENT,
     FLIP,
     TERMS,
+    ResultParameters,
+    aligned,
+    host_byte_isa,
     is_signed,
     limits_of,
     output_of,
-    step_of,
+    term_addresses,
     term_arrays,
+    term_operands,
     terms_launch,
 )
-from dmlpy.devices.cpu.structs import FixedArray
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
 from dmlpy.devices.threads import available_threads
@@ -31,6 +34,60 @@ if TYPE_CHECKING:
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.operators.quantized.products import QuantizedProductDesc
+
+
+class ByteMatrixParameters(ResultParameters):
+    """The parameters of a product of matrices. A tile is a chunk of rows and a split of the panels, for an entry of the batch."""
+
+    rows: Count = field("rows of A")
+    terms: Count = field("columns of A")
+    quads: Count = field("quads of a row")
+    columns: Count = field("columns of B")
+    panels: Count = field("panels of columns")
+    row_chunks: Count = field("chunks of rows")
+    panel_splits: Count = field("splits of the panels")
+    chunk_rows: Count = field("rows of a chunk, at most")
+    batch: Count = field("entries along the inner dimension of the batch")
+    a: Address = field("A")
+    a_outer: Bytes = field("from an entry of A along the outer dimension of the batch to the next")
+    a_batch: Bytes = field("from an entry of A along the inner dimension to the next")
+    a_row: Bytes = field("from a row of A to the next")
+    a_column: Bytes = field("from a column of A to the next")
+    a_flip: Count = field("what makes the bytes of A signed")
+    b: Address = field("the packed panels")
+    b_outer: Bytes = field("from an entry of B along the outer dimension of the batch to the next")
+    b_batch: Bytes = field("from an entry of B along the inner dimension to the next")
+    b_panel: Bytes = field("from a panel to the next")
+    sums_outer: Bytes = field("from the columns' first terms of an entry along the outer dimension to the next")
+    sums_batch: Bytes = field("from the columns' first terms of an entry along the inner dimension to the next")
+    bias: Address = field("what is added to the results, float32; 0 for none")
+    bias_outer: Bytes = field("from an entry of the bias along the outer dimension of the batch to the next")
+    bias_batch: Bytes = field("from an entry of the bias along the inner dimension to the next")
+    bias_row: Bytes = field("from a row of the bias to the next")
+    bias_column: Bytes = field("from a column of the bias to the next")
+    output_outer: Bytes = field("from an entry of the output along the outer dimension of the batch to the next")
+    output_batch: Bytes = field("from an entry of the output along the inner dimension to the next")
+    output_row: Bytes = field("from a row of the output to the next")
+
+
+class BytePackingParameters(CountedParameters):
+    """The parameters of the packing of B. A tile is a panel of an entry of the batch."""
+
+    terms: Count = field("rows of B")
+    quads: Count = field("quads of a column")
+    columns: Count = field("columns of B")
+    panels: Count = field("panels of an entry")
+    batch: Count = field("entries along the inner dimension of the batch")
+    b: Address = field("B")
+    b_outer: Bytes = field("from an entry of B along the outer dimension of the batch to the next")
+    b_batch: Bytes = field("from an entry of B along the inner dimension to the next")
+    b_row: Bytes = field("from a row of B to the next")
+    b_column: Bytes = field("from a column of B to the next")
+    b_flip: Count = field("what makes the bytes of B unsigned")
+    packed: Address = field("the panels [entries, panels, quads, vectors, lanes]")
+    sums: Address = field("the sums of each column's bytes [entries, panels, vectors, lanes]")
+    offsets: Address = field("an int64 of 0")
+
 
 PRODUCT = Kernel("dmlpy.devices.cpu.quantized.matrix_kernels:build_product", 5)
 """The product: what becomes of the sums, and the instruction set."""
@@ -69,7 +126,7 @@ class ByteProductPlan(Plan):
         block, vectors = self._isa.block
         width = vectors * self._isa.lanes
         self._width, self._panels = width, ceil(columns / width)
-        strides = self._byte_strides(desc.b_tensor)[:2]
+        strides = matrix_strides(desc.b_tensor)[:2]
         self._broadcasts = tuple(step == 0 or size == 1 for size, step in zip(self._batch, strides, strict=True))
         self._entries = tuple(1 if once else size for size, once in zip(self._batch, self._broadcasts, strict=True))
         self._packed = Layout(
@@ -87,7 +144,7 @@ class ByteProductPlan(Plan):
         self._row_chunks = ceil(rows / self._chunk_rows)
         self._panel_splits = min(self._panels, ceil(wanted / self._row_chunks))
         self._terms_of = Layout(term_arrays(rows, self._panels * width), ALIGNMENT)
-        self._scratch_size = _aligned((block + 2) * width * 4 + self._chunk_rows * (8 + self._quads * 4))
+        self._scratch_size = aligned((block + 2) * width * 4 + self._chunk_rows * (8 + self._quads * 4))
         self.prepared_temporary_size = self._terms_of.size + self._threads * self._scratch_size
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 
@@ -111,7 +168,7 @@ class ByteProductPlan(Plan):
         return packing_of(self._desc, self.constants, self._packed)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        outer, inner, row, column = self._byte_strides(self._desc.b_tensor)
+        outer, inner, row, column = matrix_strides(self._desc.b_tensor)
         pointers, tiles = self._packed.pointers(persistent), prod(self._entries) * self._panels
         threads = max(1, min(available_threads(), self.persistent_size // _BYTES_OF_A_THREAD))
         parameters = BytePackingParameters.bound(
@@ -158,12 +215,9 @@ class ByteProductPlan(Plan):
             "right_signed": is_signed(self._desc.b_tensor),
             "right_shift": 128 if is_signed(self._desc.b_tensor) else 0,
             "output_signed": is_signed(self._tensors["output_tensor"]),
-            "row_terms": terms["rows"],
-            "column_second": terms["column second"],
-            "column_factor": terms["column factor"],
-            "column_scale": terms["column scale"],
+            **term_addresses(terms),
         }
-        names = {
+        places = {
             "left_zero": "a_zero_point_tensor",
             "right_zero": "b_zero_point_tensor",
             "left_scale": "a_scale_tensor",
@@ -171,10 +225,7 @@ class ByteProductPlan(Plan):
             "output_scale": "output_scale_tensor",
             "output_zero": "output_zero_point_tensor",
         }
-        for name, tensor in names.items():
-            if tensor in self._tensors:
-                values |= {name: tensors[tensor], f"{name}_step": step_of(self._tensors[tensor])}
-        return values
+        return values | term_operands(places, self._tensors, tensors)
 
     def _values(self, tensors: Pointers, packed: Mapping[str, int], terms: Mapping[str, int], scratch: int) -> dict[str, Any]:
         """The values of `ByteMatrixParameters`."""
@@ -183,11 +234,8 @@ class ByteProductPlan(Plan):
         steps = [0 if once else count for once, count in zip(self._broadcasts, of_entry, strict=True)]
         values: dict[str, Any] = {
             "tiles": prod(self._batch) * self._row_chunks * self._panel_splits,
-            "row_terms": terms["rows"],
+            **term_addresses(terms),
             "column_first": packed["sums"],
-            "column_second": terms["column second"],
-            "column_factor": terms["column factor"],
-            "column_scale": terms["column scale"],
             **limits_of(output.data_type),
             "scratch": scratch,
             "scratch_size": self._scratch_size,
@@ -211,17 +259,7 @@ class ByteProductPlan(Plan):
         }
         for name, place in (("a", "a_tensor"), ("bias", "bias_tensor"), ("output", "output_tensor")):
             if place in self._tensors:
-                outer, inner, row, column = self._byte_strides(self._tensors[place])
+                outer, inner, row, column = matrix_strides(self._tensors[place])
                 step = {"a": "a_column", "bias": "bias_column", "output": "output_element"}[name]
                 values |= {name: tensors[place], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row, step: column}
         return values
-
-    def _byte_strides(self, tensor: TensorDesc) -> tuple[int, int, int, int]:
-        """A tensor's strides in bytes, along two dimensions of the batch, the rows and the columns."""
-        missing, size = (0,) * (4 - len(tensor.sizes)), tensor.data_type.numpy.itemsize
-        outer, inner, row, column = (stride * size for stride in (*missing, *tensor.element_strides))
-        return outer, inner, row, column
-
-
-def _aligned(size: int) -> int:
-    return ceil(size / ALIGNMENT) * ALIGNMENT

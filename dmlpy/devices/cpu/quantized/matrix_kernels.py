@@ -15,13 +15,14 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     set_byte,
     set_quad,
 )
-from dmlpy.devices.cpu.quantized.parameters import ByteMatrixParameters, BytePackingParameters, Output
+from dmlpy.devices.cpu.quantized.matrix import ByteMatrixParameters, BytePackingParameters
+from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, run_writer
 from dmlpy.devices.cpu.simd import integer_at, set_integer, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.quantized.byte_isa import ByteIsa
+    from dmlpy.devices.cpu.quantized.products import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _NO_BIAS = -(1 << 31)

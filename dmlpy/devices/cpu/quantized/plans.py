@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.pooling.byte_plan import QuantizedAveragePoolingPlan
     from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
     from dmlpy.devices.cpu.quantized.linear import DynamicPlan, Element, ElementsPlan
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
-    from dmlpy.devices.cpu.quantized.pooling import QuantizedAveragePoolingPlan
     from dmlpy.devices.cpu.wide import WidePlan
 
 _BYTES = {DataType.UINT8, DataType.INT8}
@@ -71,7 +71,7 @@ def byte_convolution_plan(desc: QuantizedConvolvingDesc) -> ByteConvolutionPlan 
 @plan(QuantizedLinearAveragePoolingDesc)
 def average_pooling_plan(desc: QuantizedLinearAveragePoolingDesc) -> QuantizedAveragePoolingPlan | str:
     """The plan of an average pooling, or the reason why there is none."""
-    from dmlpy.devices.cpu.quantized.pooling import QuantizedAveragePoolingPlan
+    from dmlpy.devices.cpu.pooling.byte_plan import QuantizedAveragePoolingPlan
     from dmlpy.devices.cpu.quantized.products import MOST_TERMS
 
     if desc.input_tensor.dimension_count != 4:

@@ -9,9 +9,9 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.code import declared
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.pooling.byte_plan import LANES, BytePoolingParameters
 from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, quad_at, set_quad
-from dmlpy.devices.cpu.quantized.parameters import Output
-from dmlpy.devices.cpu.quantized.pooling import LANES, BytePoolingParameters
+from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import run_writer, set_double
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, repeated_index, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles

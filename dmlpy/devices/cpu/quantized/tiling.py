@@ -1,0 +1,529 @@
+"""The sizes of convolutions of bytes and their tiles: of channels, of rows of a channel, and of small planes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.quantized.products import ResultParameters, aligned, permutes_bytes
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.quantized.products import ByteIsa
+    from dmlpy.devices.cpu.structs import Parameters
+    from dmlpy.devices.numpy.convolution.geometry import Array
+    from dmlpy.operators.quantized.products import QuantizedConvolvingDesc
+
+CONVOLUTION = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_convolution", 5)
+"""The convolution: what becomes of the sums, and the instruction set."""
+DEPTHWISE = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_depthwise", 5)
+"""The convolution of groups of one channel: what becomes of the sums, the stride along rows, and the instruction set."""
+_TILE_BYTES = 1 << 17
+"""Bytes of an input tile, at most, if it has several rows: it stays in a processor's second cache."""
+_TILES_PER_THREAD = 4
+_DEPTHWISE_STRIDES = (1, 2)
+_ROW_POSITIONS = 480
+"""Positions of a row into which a pointwise convolution divides an image: whole blocks of vectors of all instruction sets."""
+
+
+@dataclass(frozen=True)
+class ByteGeometry:
+    """The sizes of a convolution in two dimensions, each of height and width.
+
+    Attributes:
+        batch: images.
+        groups: groups of channels.
+        channels: input channels of a group.
+        filters: output channels of a group.
+        spatial: sizes of the input.
+        out: sizes of the output.
+        taps: sizes of the window.
+        strides: steps from one position of the window to the next.
+        dilations: steps from one tap to the next.
+        starts: padding before the first element.
+        input_steps: bytes from an image of the input to the next, a channel, a row, an element.
+        output_steps: bytes from an image of the output to the next, a channel, a row, an element.
+        positions: positions of an image, if the last row of `out` may be shorter than the others; else 0.
+    """
+
+    batch: int
+    groups: int
+    channels: int
+    filters: int
+    spatial: tuple[int, int]
+    out: tuple[int, int]
+    taps: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    starts: tuple[int, int]
+    input_steps: tuple[int, int, int, int]
+    output_steps: tuple[int, int, int, int]
+    positions: int = 0
+
+    @classmethod
+    def of(cls, desc: QuantizedConvolvingDesc) -> ByteGeometry:
+        """The sizes of a checked desc. The image of a pointwise convolution is divided into rows of equal length, if it is contiguous."""
+        output = desc.tensors()["output_tensor"]
+        (batch, channels, *spatial), (_, filters, *out) = desc.input_tensor.sizes, output.sizes
+        count, groups = len(spatial), desc.group_count
+        strides, dilations, starts = (
+            _pair(array[-count:], missing) for array, missing in ((desc.strides, 1), (desc.dilations, 1), (desc.start_padding, 0))
+        )
+        whole, taps = _pair(out, 1), _pair(desc.filter_tensor.sizes[2:], 1)
+        found = cls(
+            batch=batch,
+            groups=groups,
+            channels=channels // groups,
+            filters=filters // groups,
+            spatial=_pair(spatial, 1),
+            out=whole,
+            taps=taps,
+            strides=strides,
+            dilations=dilations,
+            starts=starts,
+            input_steps=_steps(desc.input_tensor),
+            output_steps=_steps(output),
+        )
+        return found._divided() if taps == (1, 1) and strides == (1, 1) and whole == found.spatial and starts == (0, 0) else found
+
+    def _divided(self) -> ByteGeometry:
+        """The same with other rows, or this one if rows do not follow each other."""
+        (height, width), rows = self.out, []
+        for outer, channel, row, element in (self.input_steps, self.output_steps):
+            if height > 1 and row != width * element:
+                return self
+            rows.append((outer, channel, min(_ROW_POSITIONS, height * width) * element, element))
+        positions = height * width
+        size = ceil(positions / _ROW_POSITIONS), min(_ROW_POSITIONS, positions)
+        return ByteGeometry(
+            **{
+                **vars(self),
+                "spatial": size,
+                "out": size,
+                "positions": positions,
+                "input_steps": rows[0],
+                "output_steps": rows[1],
+            }
+        )
+
+    @property
+    def multiplications(self) -> int:
+        return self.batch * self.groups * self.filters * self.channels * prod(self.taps) * prod(self.out)
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether `DEPTHWISE` computes it."""
+        return self.channels == 1 and self.dilations[1] == 1 and self.strides[1] in _DEPTHWISE_STRIDES and prod(self.taps) > 1
+
+
+def _steps(tensor: TensorDesc) -> tuple[int, int, int, int]:
+    """The bytes from an image of a tensor to the next, a channel, a row, an element."""
+    image, channel, _, row, element = byte_strides(tensor)
+    return image, channel, row, element
+
+
+def _pair(values: Any, missing: int) -> tuple[int, int]:
+    first, second = [missing] * (2 - len(values)) + [*values]
+    return first, second
+
+
+class ByteWindowParameters(ResultParameters):
+    """What both kernels of convolutions need."""
+
+    row_splits: Count = field("splits of the rows of an image")
+    groups: Count = field("groups of the convolution")
+    filters: Count = field("filters of a group")
+    rows: Count = field("rows of positions of a tile")
+    out_height: Count = field("rows of positions of an image")
+    out_width: Count = field("positions of a row")
+    height: Count = field("rows of an image")
+    width: Count = field("columns of an image")
+    stride_y: Count = field("rows from a position of the window to the next below")
+    pad_y: Count = field("rows of padding above the image")
+    pad_x: Count = field("columns of padding left of the image")
+    input: Address = field("the image")
+    input_image: Bytes = field("from an image to the next")
+    input_channel: Bytes = field("from a channel to the next")
+    input_row: Bytes = field("from a row to the next")
+    input_element: Bytes = field("from an element of a row to the next")
+    input_flip: Count = field("what makes the input's bytes unsigned")
+    input_zero: Address = field("the zero point of the input, a byte; 0 for none")
+    weights: Address = field("the packed filters")
+    uses_second: Address = field("an integer: whether sums of the input's bytes are needed")
+    output_image: Bytes = field("from an image of the output to the next")
+    output_channel: Bytes = field("from a channel of the output to the next")
+    output_row: Bytes = field("from a row of positions to the next")
+
+
+class ByteConvolutionParameters(ByteWindowParameters):
+    """The parameters of a convolution. A tile is some rows of positions of an image and a group, for one split of the filters' blocks.
+
+    Filters are [groups, blocks, quads, taps, filters of a block, 4].
+    """
+
+    filter_splits: Count = field("splits of the blocks of filters")
+    blocks: Count = field("blocks of filters of a group")
+    channels: Count = field("input channels of a group")
+    quads: Count = field("quads of a group's channels")
+    taps: Count = field("taps of the window")
+    positions: Count = field("positions of an image if its last row may be shorter than the others, else 0")
+    stride_x: Count = field("columns from a position of the window to the next")
+    subplane_rows: Count = field("rows of a subplane")
+    pitch: Count = field("quads from a row of a subplane to the next")
+    plane: Bytes = field("from a quad of channels to the next")
+    input_tile: Bytes = field("the offset of the input tile in a thread's scratch")
+
+
+class DepthwiseByteParameters(ByteWindowParameters):
+    """The parameters of a convolution whose groups have one input channel. A tile is some units: rows of an image and a filter.
+
+    A thread has rows of two images, of which one is copied while the other is multiplied.
+
+    Filters are [groups, filters, rows of taps, quads, 4].
+    """
+
+    units: Count = field("units of all tiles")
+    tile_size: Bytes = field("the size of the rows of an image that a unit reads, with what vectors read behind them")
+    taps_y: Count = field("rows of taps of the window")
+    quads: Count = field("quads of a row of taps")
+    ones: Address = field("a filter of ones")
+    tile_rows: Count = field("rows of the image that a tile's windows read")
+    pitch: Bytes = field("from a row of the tile to the next")
+    row_step: Bytes = field("from a row of taps to the next")
+    joins_rows: Flag = field("whether the positions of all rows of a tile are computed as those of one row, `pitch` apart")
+
+
+class DepthwisePlaneParameters(ResultParameters):
+    """The parameters of a convolution of small planes that are read in place. A tile is some units: a plane and a filter.
+
+    Filters are as in `DepthwiseByteParameters`. A thread's scratch has the sums of vectors of positions, those of the input's bytes, and
+    room for a plane.
+    """
+
+    units: Count = field("units of all tiles")
+    groups: Count = field("planes of an image")
+    filters: Count = field("filters of a plane")
+    positions: Count = field("positions of a plane, at least a vector")
+    vectors: Count = field("vectors of positions, of which the last may begin within the one before")
+    quads: Count = field("quads of taps of a window")
+    windows: Address = field("the `WINDOW`s [vectors, quads]")
+    plane: Bytes = field("the size of a plane")
+    reach: Bytes = field("from the beginning of a plane to the end of its last window")
+    input: Address = field("the first plane")
+    input_size: Bytes = field("from the first byte of the first plane to the end of the last one")
+    input_image: Bytes = field("from an image to the next")
+    input_channel: Bytes = field("from a plane to the next")
+    input_flip: Count = field("what makes the input's bytes unsigned")
+    input_zero: Address = field("the zero point of the input, a byte; 0 for none")
+    weights: Address = field("the packed filters")
+    ones: Address = field("a filter of ones")
+    uses_second: Address = field("an integer: whether sums of the input's bytes are needed")
+    output_image: Bytes = field("from an image of the output to the next")
+    output_channel: Bytes = field("from a plane of the output to the next")
+
+
+def _common(geometry: ByteGeometry) -> dict[str, Any]:
+    """The values of `ByteWindowParameters` that the geometry gives."""
+    values: dict[str, Any] = {
+        "groups": geometry.groups,
+        "filters": geometry.filters,
+        "out_height": geometry.out[0],
+        "out_width": geometry.out[1],
+        "height": geometry.spatial[0],
+        "width": geometry.spatial[1],
+        "stride_y": geometry.strides[0],
+        "pad_y": geometry.starts[0],
+        "pad_x": geometry.starts[1],
+    }
+    for name, steps in (("input", geometry.input_steps), ("output", geometry.output_steps)):
+        values |= {f"{name}_{what}": step for what, step in zip(("image", "channel", "row", "element"), steps, strict=True)}
+    return values
+
+
+def _rows_of_tile(geometry: ByteGeometry, row_bytes: int, most_bytes: int, parts: int) -> int:
+    """Rows of positions of a tile: about equal parts of an image, as many as threads need."""
+    splits = max(ceil(geometry.out[0] / max(1, most_bytes // max(1, row_bytes))), min(geometry.out[0], parts))
+    return ceil(geometry.out[0] / splits)
+
+
+class ChannelTiling:
+    """The tiles of a convolution whose quads are channels.
+
+    Attributes:
+        tiles: how many there are.
+        weights: the sizes of the packed filters.
+        ones: the sizes of a packed filter of ones; none is needed.
+        scratch_size: bytes of a thread.
+    """
+
+    ones = (0,)
+
+    def __init__(self, geometry: ByteGeometry, threads: int, isa: ByteIsa) -> None:
+        block, vectors = isa.block
+        self._geometry, self._isa, self._quads = geometry, isa, ceil(geometry.channels / 4)
+        self._blocks = ceil(geometry.filters / block)
+        planes = geometry.batch * geometry.groups
+        wanted = ceil((_TILES_PER_THREAD * threads if threads > 1 else 1) / planes)
+        one = self._layout(1)
+        row_bytes = self._quads * prod(geometry.strides) * one.pitch * 4
+        rows = _rows_of_tile(geometry, row_bytes, _TILE_BYTES, wanted)
+        self._layout_of_tile, self._rows = self._layout(rows), rows
+        self._row_splits = ceil(geometry.out[0] / rows)
+        self._filter_splits = min(self._blocks, ceil(wanted / self._row_splits))
+        self.tiles = planes * self._row_splits * self._filter_splits
+        self.weights = (geometry.groups, self._blocks, self._quads, prod(geometry.taps), block, 4)
+        self._offsets = self._layout_of_tile.offsets()
+        self._input_tile = aligned((block + 2) * vectors * isa.lanes * 4)
+        self.scratch_size = aligned(self._input_tile + self._quads * self._layout_of_tile.plane + isa.lanes * 4 * (vectors + 1))
+
+    def _layout(self, rows: int) -> InputTileLayout:
+        geometry = self._geometry
+        return InputTileLayout(rows, geometry.out[1], geometry.taps, geometry.strides, geometry.dilations)
+
+    def describe(self) -> str:
+        block, vectors = self._isa.block
+        return f"sums in registers: {block} filters at {vectors} vectors of {self._isa.lanes} positions"
+
+    def pack(self, filters: Array, weights: Array, ones: Array) -> None:
+        """Packs filters [group, filter, channel, y, x] of signed bytes."""
+        groups, blocks, quads, taps, block, _ = weights.shape
+        padded = np.zeros((groups, blocks * block, quads * 4, taps), np.int8)
+        padded[:, : filters.shape[1], : filters.shape[2]] = filters.reshape(*filters.shape[:3], taps)
+        weights[...] = padded.reshape(groups, blocks, block, quads, 4, taps).transpose(0, 1, 3, 5, 2, 4)
+
+    def parameters(self, values: Mapping[str, Any], ones: int) -> Parameters:
+        """The parameters of the kernel, with the values of others."""
+        geometry, layout = self._geometry, self._layout_of_tile
+        return ByteConvolutionParameters.bound(
+            {
+                **_common(geometry),
+                "tiles": self.tiles,
+                "row_splits": self._row_splits,
+                "rows": self._rows,
+                "filter_splits": self._filter_splits,
+                "blocks": self._blocks,
+                "channels": geometry.channels,
+                "quads": self._quads,
+                "taps": prod(geometry.taps),
+                "positions": geometry.positions,
+                "stride_x": geometry.strides[1],
+                "subplane_rows": layout.subplane_rows,
+                "pitch": layout.pitch,
+                "plane": layout.plane,
+                "offsets": self._offsets,
+                "input_tile": self._input_tile,
+                **values,
+            }
+        )
+
+
+class RowTiling:
+    """The tiles of a convolution whose quads are taps of a row.
+
+    Attributes:
+        tiles: how many there are.
+        weights: the sizes of the packed filters.
+        ones: the sizes of a packed filter of ones.
+        scratch_size: bytes of a thread.
+    """
+
+    def __init__(self, geometry: ByteGeometry, threads: int, isa: ByteIsa) -> None:
+        self._geometry, self._isa, self._quads = geometry, isa, ceil(geometry.taps[1] / 4)
+        # The last quad of a row may reach into the next one: its weights there are 0.
+        self._pitch = (geometry.out[1] - 1) * geometry.strides[1] + geometry.taps[1]
+        planes = geometry.batch * geometry.groups * geometry.filters
+        wanted = ceil((_TILES_PER_THREAD * threads if threads > 1 else 1) / planes)
+        self._rows = _rows_of_tile(geometry, geometry.strides[0] * self._pitch, _TILE_BYTES // 4, wanted)
+        self._row_splits = ceil(geometry.out[0] / self._rows)
+        self._units = planes * self._row_splits
+        self.tiles = min(self._units, _TILES_PER_THREAD * threads) if threads > 1 else 1
+        self.ones = (geometry.taps[0], self._quads, 4)
+        self.weights = (geometry.groups, geometry.filters, *self.ones)
+        self._tile_rows = (self._rows - 1) * geometry.strides[0] + (geometry.taps[0] - 1) * geometry.dilations[0] + 1
+        lanes, width = isa.lanes, geometry.out[1]
+        joined, apart = ceil(((self._rows - 1) * self._pitch + width) / lanes), self._rows * ceil(width / lanes)
+        self._joins_rows = geometry.strides[0] == geometry.strides[1] and width < 2 * lanes and joined <= apart
+        size = isa.lanes * 4
+        # The last vectors read past the rows, by what their positions beyond a row would read.
+        beyond = size * (1 + geometry.strides[1] * DEPTHWISE_VECTORS)
+        self._tile_size = aligned(self._tile_rows * self._pitch + beyond)
+        self.scratch_size = aligned(3 * DEPTHWISE_VECTORS * size + 2 * self._tile_size)
+
+    def describe(self) -> str:
+        return f"groups of one channel: taps of a row are multiplied at once, for vectors of {self._isa.lanes} positions"
+
+    def pack(self, filters: Array, weights: Array, ones: Array) -> None:
+        """Packs filters [group, filter, 1, y, x] of signed bytes."""
+        weights[...], ones[...], taps = 0, 0, filters.shape[-1]
+        weights.reshape(*weights.shape[:3], -1)[..., :taps] = filters[:, :, 0]
+        ones.reshape(ones.shape[0], -1)[:, :taps] = 1
+
+    def parameters(self, values: Mapping[str, Any], ones: int) -> Parameters:
+        """The parameters of the kernel, with the values of others."""
+        geometry = self._geometry
+        return DepthwiseByteParameters.bound(
+            {
+                **_common(geometry),
+                "tiles": self.tiles,
+                "units": self._units,
+                "row_splits": self._row_splits,
+                "rows": self._rows,
+                "tile_size": self._tile_size,
+                "taps_y": geometry.taps[0],
+                "quads": self._quads,
+                "ones": ones,
+                "tile_rows": self._tile_rows,
+                "pitch": self._pitch,
+                "row_step": geometry.dilations[0] * self._pitch,
+                "joins_rows": self._joins_rows,
+                **values,
+            }
+        )
+
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+DEPTHWISE_PLANES = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_depthwise_planes", 5)
+"""The convolution of small planes: what becomes of the sums, the bytes of a window of a plane, and the instruction set."""
+DEPTHWISE_VECTORS = 4
+"""Vectors of positions whose sums are in registers at once."""
+REGISTER = 64
+"""Bytes of a register."""
+WINDOW = np.dtype([("order", np.uint8, REGISTER), ("offset", np.int64), ("inside", np.uint64), ("unused", np.uint8, REGISTER - 16)])
+"""The window of a vector and a quad: the place of each byte in it, the bytes from the plane to it, and which bytes are no padding."""
+_TABLE_BYTES = 1 << 15
+"""Bytes of all windows, at most: they stay in a core's first cache beside the planes."""
+_SIZES = (32, 64, 128)
+"""The sizes of windows that there are kernels for: half a register, one, or two."""
+_TILES_PER_THREAD = 4
+
+
+class PlaneTiling:
+    """The tiles of a convolution of small planes. A tile is some units: a plane and a filter.
+
+    Attributes:
+        tiles: how many there are.
+        ones: the sizes of a packed filter of ones.
+        weights: the sizes of the packed filters.
+        scratch_size: bytes of a thread.
+        window: bytes of a window, of `_SIZES`.
+
+    Args:
+        geometry: the sizes.
+        windows: the table [vectors, quads].
+        window: bytes of each window.
+        threads: the threads.
+    """
+
+    def __init__(self, geometry: ByteGeometry, windows: Array, window: int, threads: int) -> None:
+        self._geometry, self._windows, self.window = geometry, FixedArray(windows), window
+        self._units = geometry.batch * geometry.groups * geometry.filters
+        self.tiles = min(self._units, _TILES_PER_THREAD * threads) if threads > 1 else 1
+        self._taps = _quads_of(geometry)
+        self.ones = self._taps.shape
+        self.weights = (geometry.groups, geometry.filters, *self.ones)
+        self._reach = int(windows["offset"].max()) + window
+        self._plane = aligned(max(self._reach, prod(geometry.spatial)))
+        self.scratch_size = 2 * DEPTHWISE_VECTORS * REGISTER + self._plane
+
+    @classmethod
+    def of(cls, geometry: ByteGeometry, element: int, threads: int, isa: ByteIsa) -> PlaneTiling | None:
+        """The tiling of a depthwise convolution; None if its planes are too large or have gaps, or the processor lacks instructions.
+
+        Args:
+            geometry: the sizes.
+            element: bytes of an element of the output.
+            threads: the threads.
+            isa: the instruction set.
+        """
+        positions, (height, width) = prod(geometry.out), geometry.spatial
+        if geometry.channels > 1 or 4 * isa.lanes != REGISTER or not permutes_bytes() or positions < isa.lanes:
+            return None
+        is_packed = geometry.input_steps[3] == 1 and (height == 1 or geometry.input_steps[2] == width)
+        *_, row, step = geometry.output_steps
+        if not is_packed or step != element or (geometry.out[0] > 1 and row != geometry.out[1] * element):
+            return None
+        if ceil(positions / isa.lanes) * len(_quads_of(geometry)) * WINDOW.itemsize > _TABLE_BYTES:
+            return None
+        windows, longest = _windows_of(geometry, isa.lanes)
+        window = next((size for size in _SIZES if size >= longest), None)
+        return None if window is None else cls(geometry, windows, window, threads)
+
+    def describe(self) -> str:
+        return "groups of one channel: planes are read in place, and their bytes permuted for vectors of 16 positions"
+
+    def pack(self, filters: Array, weights: Array, ones: Array) -> None:
+        """Packs filters [group, filter, 1, y, x] of signed bytes."""
+        ones[...] = self._taps >= 0
+        weights[...] = filters.reshape(*filters.shape[:2], -1)[..., self._taps] * ones
+
+    def parameters(self, values: Mapping[str, Any], ones: int) -> Parameters:
+        """The parameters of the kernel, with the values of others."""
+        geometry, windows = self._geometry, self._windows.array
+        image, channel, *_ = geometry.input_steps
+        planes = (geometry.batch - 1) * image + (geometry.groups - 1) * channel
+        return DepthwisePlaneParameters.bound(
+            {
+                "tiles": self.tiles,
+                "units": self._units,
+                "groups": geometry.groups,
+                "filters": geometry.filters,
+                "positions": prod(geometry.out),
+                "vectors": windows.shape[0],
+                "quads": windows.shape[1],
+                "windows": self._windows,
+                "plane": prod(geometry.spatial),
+                "reach": self._reach,
+                "input_size": planes + prod(geometry.spatial),
+                "ones": ones,
+                "input_image": image,
+                "input_channel": channel,
+                "output_image": geometry.output_steps[0],
+                "output_channel": geometry.output_steps[1],
+                "output_element": geometry.output_steps[3],
+                **values,
+            }
+        )
+
+
+def _quads_of(geometry: ByteGeometry) -> Array:
+    """The numbers of the taps of each quad [quads, 4], -1 for none: of a row where that takes no more quads, else of all taps in order."""
+    rows, columns = geometry.taps
+    by_row = np.full((rows, ceil(columns / 4) * 4), -1)
+    by_row[:, :columns] = np.arange(rows * columns).reshape(rows, columns)
+    in_order = np.full(ceil(rows * columns / 4) * 4, -1)
+    in_order[: rows * columns] = np.arange(rows * columns)
+    return (by_row if by_row.size <= in_order.size else in_order).reshape(-1, 4)
+
+
+def _windows_of(geometry: ByteGeometry, lanes: int) -> tuple[Array, int]:
+    """The windows [vectors, quads], and the bytes of the longest.
+
+    The last vector ends with the last position, and may repeat some of the one before.
+    """
+    positions, (height, width), taps = prod(geometry.out), geometry.spatial, _quads_of(geometry)
+    starts = np.minimum(np.arange(0, positions, lanes), positions - lanes)
+    # By vector, quad, lane, and tap: the bytes of a register.
+    y, x = np.divmod(starts[:, None, None, None] + np.arange(lanes)[:, None], geometry.out[1])
+    tap_y, tap_x = np.divmod(taps[:, None], geometry.taps[1])
+    y = y * geometry.strides[0] - geometry.starts[0] + tap_y * geometry.dilations[0]
+    x = x * geometry.strides[1] - geometry.starts[1] + tap_x * geometry.dilations[1]
+    inside = (y >= 0) & (y < height) & (x >= 0) & (x < width) & (taps[:, None] >= 0)
+    places = np.where(inside, y * width + x, height * width)
+    inside, places = (array.reshape(len(starts), len(taps), REGISTER) for array in (inside, places))
+    memory = np.zeros((inside.shape[0] * inside.shape[1] + 1) * WINDOW.itemsize, np.uint8)
+    first = -memory.ctypes.data % REGISTER
+    found = memory[first : first + memory.size - WINDOW.itemsize].view(WINDOW).reshape(inside.shape[:2])
+    found["offset"] = np.where(inside.any(2), places.min(2), 0)
+    order = np.where(inside, places - found["offset"][..., None], 0)
+    found["order"] = order % _SIZES[-1]  # all are below it if there is a kernel for them
+    found["inside"] = (inside.astype(np.uint64) << np.arange(REGISTER, dtype=np.uint64)).sum(2, np.uint64)
+    return found, int(order.max()) + 1
