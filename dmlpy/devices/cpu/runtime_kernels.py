@@ -13,8 +13,7 @@ from typing import Any
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import allocated, declared, unpacked
-from dmlpy.devices.cpu.compiler.functions import ExternalFunction, intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import ExternalFunction, allocated, declared, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX
 
 SPINS = 4000

@@ -13,8 +13,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import declared
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import declared
-from dmlpy.devices.cpu.compiler.functions import intrinsic
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic
 from dmlpy.devices.cpu.isa import host_isa, scales_by_powers_of_two
 from dmlpy.devices.cpu.simd import FLOAT, INDEX, simd_of
 from dmlpy.devices.numpy.activation.formulas import HALF_TAIL, HALF_TAIL_OFFSET

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
-from dmlpy.devices.cpu.compiler.code import declared
+from dmlpy.devices.cpu.compiler.functions import declared
 from dmlpy.devices.cpu.compiler.types import Float, Integer, Type, Value, boolean, float64, int64, type_of_number
 
 if TYPE_CHECKING:

@@ -12,9 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler.arithmetic import Arithmetic, is_known, promoted
-from dmlpy.devices.cpu.compiler.code import declared
-from dmlpy.devices.cpu.compiler.functions import ExternalFunction, Function, Intrinsic
-from dmlpy.devices.cpu.compiler.sources import outer_names
+from dmlpy.devices.cpu.compiler.functions import ExternalFunction, Function, Intrinsic, declared, outer_names
 from dmlpy.devices.cpu.compiler.types import StructPointer, Type, UniTuple, Value, boolean, float32, float64, int64, type_of_field
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler.arithmetic import is_known, promoted
-from dmlpy.devices.cpu.compiler.code import allocated
 from dmlpy.devices.cpu.compiler.expressions import Expressions, KernelError
-from dmlpy.devices.cpu.compiler.sources import stores_of, syntax_of
+from dmlpy.devices.cpu.compiler.functions import allocated, stores_of, syntax_of
 from dmlpy.devices.cpu.compiler.types import Value, int64
 
 if TYPE_CHECKING:

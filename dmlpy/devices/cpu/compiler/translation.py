@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llvmlite import ir
 
-from dmlpy.devices.cpu.compiler.code import allocated
+from dmlpy.devices.cpu.compiler.functions import allocated
 from dmlpy.devices.cpu.compiler.statements import Body
 from dmlpy.devices.cpu.compiler.types import Value, int64
 

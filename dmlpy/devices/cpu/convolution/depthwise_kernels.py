@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import binding, ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import declared
-from dmlpy.devices.cpu.compiler.functions import intrinsic
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic
 from dmlpy.devices.cpu.convolution.depthwise import OperationName, RowBlockParameters, Window
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import IrLoadStore, ir_load_store_of

@@ -15,8 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import unpacked
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit, unpacked
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
 from dmlpy.devices.cpu.convolution.layout import PositionParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage, block_of

@@ -15,8 +15,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import declared, unpacked
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
 from dmlpy.devices.cpu.convolution.kernels import locate_tile
 from dmlpy.devices.cpu.convolution.layout import ChannelParameters

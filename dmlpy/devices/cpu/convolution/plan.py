@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,11 @@ from dmlpy.description.arrays import array_at
 from dmlpy.devices.cpu.convolution.depthwise import DepthwiseTiling
 from dmlpy.devices.cpu.convolution.layout import Phase, split_into_phases
 from dmlpy.devices.cpu.convolution.tiling import ChannelTiling, PositionTiling
-from dmlpy.devices.cpu.convolution.unpadded import ForWeights, convolve_unpadded, is_finite, reads_padding
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
-from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
+from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, Index, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
 from dmlpy.devices.threads import available_threads
@@ -74,7 +74,7 @@ class ConvolutionPlan(Plan):
         ]
         packed.append(("coefficients", (geometry.groups, 3, geometry.filters), COMPUTE))
         # Zeros in the padding of a transposed convolution stand for elements that do not exist.
-        self._checks_weights = geometry.backward and any(reads_padding(phase, geometry) for phase in self._phases)
+        self._checks_weights = geometry.backward and any(_reads_padding(phase, geometry) for phase in self._phases)
         if self._checks_weights:
             packed.append(("finite", (1,), np.dtype(np.bool_)))
         self._packed = Layout(packed, _ALIGNMENT)
@@ -138,7 +138,7 @@ class ConvolutionPlan(Plan):
             for phase, target in zip(self._phases, weights, strict=True):
                 _pack(phase, filters, target)
             if self._checks_weights:
-                packed["finite"][0] = all(map(is_finite, weights))
+                packed["finite"][0] = all(map(_is_finite, weights))
             with np.errstate(all="ignore"):
                 self._set_coefficients(packed["coefficients"], tensors_of_channels)
 
@@ -188,10 +188,10 @@ class ConvolutionPlan(Plan):
             packed = self._packed.arrays_at(address)
             for number, phase in enumerate(self._phases):
                 weights, coefficients = packed[f"weights {number}"], packed["coefficients"]
-                convolve_unpadded(self._geometry, phase, self._tensors, tensors, weights, coefficients, self._low, self._high)
+                _convolve_unpadded(self._geometry, phase, self._tensors, tensors, weights, coefficients, self._low, self._high)
 
         finite = array_at(self._packed.pointers(address)["finite"], (1,), np.dtype(np.bool_), (1,))
-        return ForWeights(finite, in_order(phases), compute_unpadded)
+        return _ForWeights(finite, in_order(phases), compute_unpadded)
 
 
 def _pack(phase: Phase, filters: Array, packed: Array) -> None:
@@ -226,3 +226,87 @@ def choose_tiling(geometry: Geometry, phase: Phase, tensors: Mapping[str, Tensor
         return by_positions
     by_channels = ChannelTiling(geometry, phase, tensors, threads, isa)
     return by_channels if by_channels.cost < by_positions.cost else by_positions
+
+
+def _reads_padding(phase: Phase, geometry: Geometry) -> bool:
+    """Whether a window of the phase reads padding."""
+    along = zip(phase.starts, phase.out, phase.strides, phase.window, phase.dilations, geometry.spatial, strict=True)
+    return not phase.is_empty and any(
+        start > 0 or (out - 1) * stride + (taps - 1) * dilation - start >= size for start, out, stride, taps, dilation, size in along
+    )
+
+
+def _is_finite(weights: Array) -> bool:
+    """Whether all of them are finite."""
+    return bool(np.isfinite(weights.max()) and np.isfinite(weights.min()))
+
+
+class _ForWeights:
+    """A launch that depends on the packed weights, which may change between launches.
+
+    Args:
+        finite: an array of one element: whether all weights are finite.
+        usual: the launch if they are.
+        other: the launch if they are not.
+    """
+
+    def __init__(self, finite: Array, usual: Launch, other: Launch) -> None:
+        self._finite, self._usual, self._other = finite, usual, other
+
+    def __call__(self, stream: int) -> None:
+        (self._usual if self._finite[0] else self._other)(stream)
+
+
+def _convolve_unpadded(
+    geometry: Geometry,
+    phase: Phase,
+    tensors: Mapping[str, TensorDesc],
+    pointers: Pointers,
+    weights: Array,
+    coefficients: Array,
+    low: float,
+    high: float,
+) -> None:
+    """Computes a phase of a transposed convolution in NumPy, tap by tap: only elements of the image are multiplied, never its padding.
+
+    The compiled kernels also multiply zeros around the image, for input elements that do not exist. That changes a result only if a weight
+    is infinite or NaN, since its product with 0 is NaN. Such weights are rare, so this form need not be fast.
+
+    Args:
+        geometry: the convolution.
+        phase: the phase.
+        tensors: the descs by name.
+        pointers: their addresses.
+        weights: the packed weights [group, block, channel, tap, filter of the block]; taps along the depth may count as channels.
+        coefficients: centre, factor and bias, [group, 3, filter].
+        low: the lower bound of the results.
+        high: the upper one.
+    """
+    x, y = (tensor_array(tensors[name], pointers[name], geometry.groups) for name in ("input_tensor", "output_tensor"))
+    along = zip(phase.output_start, phase.output_strides, phase.out, strict=True)
+    places: Index = (..., *(slice(first, first + (count - 1) * step + 1, step) for first, step, count in along))
+    results = y[places]
+    taps = list(product(*map(range, phase.window)))
+    groups, blocks, *_, block = weights.shape
+    by_tap = weights.reshape(groups, blocks, -1, max(1, len(taps)), block).transpose(3, 0, 2, 1, 4)
+    by_tap = by_tap.reshape(*by_tap.shape[:3], blocks * block)[..., : geometry.filters]
+    sums = np.zeros(results.shape, COMPUTE)
+    with np.errstate(all="ignore"):
+        for tap, own in zip(taps, by_tap, strict=False):  # an empty phase has weights, which are 0, and no taps
+            positions, elements = _inside(phase, geometry, tap)
+            sums[positions] += np.einsum("gcf,bgczyx->bgfzyx", own, x[elements].astype(COMPUTE))
+        centre, factor, bias = (coefficients[np.newaxis, :, row, :, np.newaxis, np.newaxis, np.newaxis] for row in range(3))
+        np.copyto(results, np.clip((sums - centre) * factor + bias, COMPUTE.type(low), COMPUTE.type(high)), casting="same_kind")
+
+
+def _inside(phase: Phase, geometry: Geometry, tap: Sequence[int]) -> tuple[Index, Index]:
+    """The positions of the window at which a tap is an element of the image, and these elements, along each dimension."""
+    positions, elements = [], []
+    along = zip(phase.starts, phase.out, phase.strides, phase.dilations, geometry.spatial, tap, strict=True)
+    for start, out, stride, dilation, size, own in along:
+        begin = own * dilation - start
+        first = min(out, max(0, -(begin // stride)))
+        last = max(first, min(out, -((begin - size) // stride)))
+        positions.append(slice(first, last))
+        elements.append(slice(begin + first * stride, begin + (last - 1) * stride + 1, stride) if last > first else slice(0, 0))
+    return (..., *positions), (..., *elements)

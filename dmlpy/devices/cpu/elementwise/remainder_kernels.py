@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from dmlpy.devices.cpu.compiler.code import declared
+from dmlpy.devices.cpu.compiler.functions import declared
 from dmlpy.devices.cpu.simd import ADDRESS, Loop
 
 if TYPE_CHECKING:

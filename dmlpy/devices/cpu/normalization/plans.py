@@ -10,8 +10,7 @@ from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.normalization.batch import NormalizationDesc, NormalizationGradDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.normalization.packed import PackedPlan
-    from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan, CompiledGradientPlan, EntryLayout
+    from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan, CompiledGradientPlan, EntryLayout, PackedPlan
     from dmlpy.devices.cpu.reduction.plan import CompiledLPNormalizationPlan, CompiledMeanVariancePlan
     from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc, FusedBatchNormGradV3Desc
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
@@ -55,7 +54,7 @@ def mean_variance_plan(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | Pac
     found = _plan_in_place(desc)
     if not isinstance(found, str) or len({tensor.data_type for tensor in desc.tensors().values()}) > 1:
         return found
-    from dmlpy.devices.cpu.normalization.packed import PackedPlan, packed_desc
+    from dmlpy.devices.cpu.normalization.plan import PackedPlan, packed_desc
 
     for copies_output in (False, True):
         packed = packed_desc(desc, _axes_of(desc), copies_output)

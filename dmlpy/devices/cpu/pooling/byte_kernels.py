@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import declared
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.pooling.byte_plan import LANES, BytePoolingParameters
 from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, quad_at, set_quad
 from dmlpy.devices.cpu.quantized.products import Output

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import allocated, declared
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import allocated, declared, intrinsic, jit
 from dmlpy.devices.cpu.quantized.products import Dot
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_count, repeated_index
 

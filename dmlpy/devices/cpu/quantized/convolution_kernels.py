@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import declared
-from dmlpy.devices.cpu.compiler.functions import called, intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import called, declared, intrinsic, jit
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     all_of,
     byte_at,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import allocated, declared, unpacked
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import allocated, declared, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, copy_bytes, integers, load, quad_at, set_byte, set_quad, store
 from dmlpy.devices.cpu.quantized.products import Output, RowTerms, TermParameters
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_count, float_at, repeated_index, set_float, set_integer, simd_of, struct_view

@@ -8,8 +8,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.code import declared
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.pooling.kernels import maximum_of
