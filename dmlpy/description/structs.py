@@ -460,6 +460,13 @@ class Struct(BaseModel, metaclass=StructType):
         # Unpickled by the constructor: pickles hold members only, which are validated as any caller's.
         return _construct, (type(self), self._members())
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any = None) -> Self:
+        # As of a tuple of numbers: what it holds never changes, and what it remembers beside its members may not be copied.
+        return self
+
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copies as pydantic does, but the constructor validates the updates and may raise `DescError`."""
         return self.replace(**update) if update else super().model_copy(deep=deep)

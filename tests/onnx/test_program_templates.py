@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -436,6 +438,20 @@ def test_a_device_finds_places_once_for_all_sizes(monkeypatch: pytest.MonkeyPatc
         for name, array in right.items():
             assert_close(found[name], array, np.float32)
         searched.clear()
+
+
+def test_copies_of_what_knows_other_sizes() -> None:
+    """A graph never changes, and a compiled model may be shared: a copy is the object itself, with what is known of other sizes."""
+    templates, (_, inputs), _ = prepared(CASES["Softmax"].model())
+    programs = [templates.program(inputs(a=a, b=b)) for a, b in SIZES[:6]]
+    graph = next(graph for program in programs if program is not None for graph in program.graphs if graph.template is not None)
+    for copied in (copy.copy(graph), copy.deepcopy([graph])[0], graph.model_copy(), graph.model_copy(deep=True)):
+        assert copied is graph
+    loaded = pickle.loads(pickle.dumps(graph))
+    assert loaded == graph
+    assert loaded.template is None
+    compiled = onnx.load(CASES["Softmax"].model()).compile("numpy")
+    assert copy.copy(compiled) is copy.deepcopy({"model": compiled})["model"] is compiled
 
 
 def test_an_lstm_of_a_new_length_solves_no_size_patterns(monkeypatch: pytest.MonkeyPatch) -> None:

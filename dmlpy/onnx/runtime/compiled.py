@@ -353,5 +353,11 @@ class CompiledModel:
                 why = "; ".join(problem.headline() for problem in record.problems)
                 log_once(FALLBACKS, lambda: f"{model.name}: node {record.name!r} ({record.op_type}) runs on the host: {why}")  # noqa: B023
 
+    def __copy__(self) -> CompiledModel:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledModel:
+        return self
+
     def __repr__(self) -> str:
         return f"<ONNX model {self.model.name} compiled for {self.device.name} at feature level {self.feature_level}>"
