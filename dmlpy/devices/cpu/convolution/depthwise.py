@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.isa import storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Float32, UnitParameters, field
 from dmlpy.devices.plan import PlanPart
 
 if TYPE_CHECKING:
@@ -50,13 +50,12 @@ class Window:
         return -(-self.height // self.new_rows) - 1
 
 
-class RowBlockParameters(CountedParameters):
-    """What the kernel of row blocks reads. The elements of a row are contiguous; a tile is some of the row blocks.
+class RowBlockParameters(UnitParameters):
+    """What the kernel of row blocks reads. The elements of a row are contiguous; units are the row blocks of all planes.
 
     A convolution's result is clip((sum - first) * second + third, low, high), with a channel's three `coefficients`.
     """
 
-    row_blocks: Count = field("row blocks of all planes")
     row_blocks_per_plane: Count = field("row blocks of a plane")
     channels: Count = field("planes of an image")
     height: Count = field("rows of the input's planes")
@@ -173,7 +172,7 @@ class RowBlocks(PlanPart):
         planes, (source, target) = self._planes, (byte_strides(self._tensors[name]) for name in ("input_tensor", "output_tensor"))
         return {
             "tiles": self.tiles,
-            "row_blocks": self._total,
+            "units": self._total,
             "row_blocks_per_plane": self._per_plane,
             "channels": planes.channels,
             **dict(zip(("height", "width"), planes.spatial, strict=True)),

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import binding, ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import declared, intrinsic
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.convolution.depthwise import OperationName, RowBlockParameters, Window
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import IrLoadStore, ir_load_store_of
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, field_at, maximum, prefetch, repeated_index, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, field_at, maximum, prefetch, repeated_index, simd_of
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -182,14 +182,15 @@ def window_columns(window: Window, stored: Storage, isa: Isa) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             _generate(builder, window, stored, isa, arguments)
 
-        return types.void(*[types.int64] * 7), generate
+        return types.void(parameters, *[types.int64] * 6), generate
 
     return compute
 
 
 def _generate(b: Any, window: Window, stored: Storage, isa: Isa, arguments: Sequence[Any]) -> None:
     """Generates `compute`. It begins above the first row of results, with the first row that its windows read."""
-    parameters, source, output, channel, first_row, rows, column = arguments
+    pointer, source, output, channel, first_row, rows, column = arguments
+    parameters = b.ptrtoint(pointer, ADDRESS)
     simd, load_store = simd_of(isa), ir_load_store_of(stored, isa)
 
     def field(name: str) -> Any:
@@ -310,23 +311,17 @@ def build_row_blocks(window: Window, stored: Storage, isa: Isa) -> TaskBody:
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    compute, lanes, parameters_at = window_columns(window, stored, isa), isa.lanes, struct_view(RowBlockParameters)
+    compute, lanes = window_columns(window, stored, isa), isa.lanes
 
-    def compute_row_blocks(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        state, finished = parameters, 0
-        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for block in range(p.row_blocks * tile // p.tiles, p.row_blocks * (tile + 1) // p.tiles):
-                plane, first_row = block // p.row_blocks_per_plane, block % p.row_blocks_per_plane * p.rows
-                image, channel = plane // p.channels, plane % p.channels
-                source = p.input + image * p.input_image + channel * p.input_channel
-                output = p.output + image * p.output_image + channel * p.output_channel
-                rows = min(p.rows, p.out_height - first_row)
-                for column in range(0, p.out_width, lanes):
-                    compute(parameters, source, output, channel, first_row, rows, column)
-            finished += 1
-            tile = next_tile(state, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
+    @jit
+    def compute_row_blocks(p: RowBlockParameters, first_block: Any, last_block: Any, own: Any) -> None:
+        for block in range(first_block, last_block):
+            plane, first_row = block // p.row_blocks_per_plane, block % p.row_blocks_per_plane * p.rows
+            image, channel = plane // p.channels, plane % p.channels
+            source = p.input + image * p.input_image + channel * p.input_channel
+            output = p.output + image * p.output_image + channel * p.output_channel
+            rows = min(p.rows, p.out_height - first_row)
+            for column in range(0, p.out_width, lanes):
+                compute(p, source, output, channel, first_row, rows, column)
 
-    return compute_row_blocks
+    return share_units(RowBlockParameters, compute_row_blocks)

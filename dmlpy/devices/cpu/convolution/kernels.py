@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit, unpacked
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
-from dmlpy.devices.cpu.convolution.layout import PositionParameters
+from dmlpy.devices.cpu.convolution.layout import ConvolutionParameters, PositionParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage, block_of
 from dmlpy.devices.cpu.load_store import spread_writer
 from dmlpy.devices.cpu.product_kernels import tile_product, tile_sums
-from dmlpy.devices.cpu.simd import ADDRESS, each_count, float_at, lanes_below, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import ADDRESS, each_count, float_at, lanes_below, simd_of
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @jit
-def locate_tile(p: PositionParameters, tile: Any) -> Any:
+def locate_tile(p: ConvolutionParameters, tile: Any) -> Any:
     """The split of the filters, the image tile, its first row and row count, the group, the slice, and the start of input and output.
 
     The input is that of the image and the group, the output that of the image tile's first row.
@@ -43,6 +43,19 @@ def locate_tile(p: PositionParameters, tile: Any) -> Any:
     source = p.input + image * p.input_image + group * p.input_group
     output = p.output + image * p.output_image + z * p.output_slice + first_row * p.output_row + group * p.filters * p.output_channel
     return filter_split, image_tile, first_row, min(p.rows, p.out_height - first_row), group, z, source, output
+
+
+@jit
+def locate_input(p: ConvolutionParameters, source: Any, z: Any, first_row: Any, first_copied: Any, copied: Any, input_tile: Any) -> Any:
+    """The address of what a tile's first position reads: in the input, or in the input tile, which is copied unless it has been.
+
+    `source` is the input of the image and the group, and `first_copied` the first row that is copied, in rows of positions.
+    """
+    if p.copies == 0:
+        return source + z * p.slice_step + first_row * p.row_step
+    if not copied:
+        call_gather(p.gather, (p.gather_parameters, input_tile, source, z * p.stride_z - p.pad_z, first_copied))
+    return input_tile
 
 
 @cache
@@ -164,9 +177,65 @@ def build_convolution(single: bool, stored: Storage, direct: bool, isa: Isa) -> 
             positions apart as a vector has lanes.
         isa: the instruction set that it is compiled for.
     """
-    filters, most = (1, 8) if single else block_of(isa)
-    simd, multiply = simd_of(isa), tile_product(filters, most, isa)
-    multiply_with_epilogue = product_with_epilogue(filters, most, isa)
+    (filters, most), lanes = (1, 8) if single else block_of(isa), isa.lanes
+    compute_block = _product_from_registers(filters, most, isa) if direct else _product_by_scratch(filters, most, stored, isa)
+
+    @jit
+    def begin(p: PositionParameters, thread: Any) -> Any:
+        """The scratch, and the image tile whose input is there: none."""
+        return own_scratch(p, thread), -1
+
+    @jit
+    def convolve(p: PositionParameters, tile: Any, own: Any) -> Any:
+        sums, gathered = own
+        filter_split, image_tile, first_row, rows, group, z, source, output = locate_tile(p, tile)
+        source = locate_input(p, source, z, first_row, first_row, image_tile == gathered, sums + p.input_tile)
+        positions = min((rows - 1) * p.pitch + p.out_width, p.positions - first_row * p.pitch)
+        first_block, last_block = p.blocks * filter_split // p.filter_splits, p.blocks * (filter_split + 1) // p.filter_splits
+        block_size = p.channels * p.taps * filters * FLOAT_BYTES
+        weights = p.weights + group * p.blocks * block_size
+        total = (positions + lanes - 1) // lanes
+        groups = (total + most - 1) // most
+        for number in range(groups):
+            start = total * number // groups
+            count = total * (number + 1) // groups - start
+            # Vectors must not reach past the input: the last ones may overlap those before them, or begin in the previous tile.
+            first = min(start * lanes, p.positions - first_row * p.pitch - count * lanes)
+            useful = min(count * lanes, positions - first)
+            column, of_row = first % p.pitch, output + first // p.pitch * p.output_row
+            for block in range(first_block, last_block):
+                factors = p.channels, p.plane, p.taps, p.offsets, source + first * FLOAT_BYTES, weights + block * block_size
+                channel = block * filters
+                coefficients = p.coefficients + (3 * group * p.filters + channel) * FLOAT_BYTES
+                compute_block(
+                    p, count, factors, column, useful, coefficients, p.filters - channel, of_row + channel * p.output_channel, sums
+                )
+        return sums, image_tile
+
+    return share_tiles(PositionParameters, convolve, begin)
+
+
+def _product_from_registers(filters: int, most: int, isa: Isa) -> Any:
+    """compute_block(p, count, factors, column, useful, coefficients, left, target, sums): a block of filters for some vectors of positions.
+
+    `factors` are those of `product_with_epilogue`. The first of `useful` positions is a row's `column`, and `target` its result of the
+    first of the `left` filters.
+    """
+    multiply = product_with_epilogue(filters, most, isa)
+
+    @jit
+    def compute_block(
+        p: PositionParameters, count: Any, factors: Any, column: Any, useful: Any, coefficients: Any, left: Any, target: Any, sums: Any
+    ) -> None:
+        rows, steps = (column, p.out_width, p.pitch, useful), (target, p.output_row, p.output_channel)
+        multiply(count, factors, rows, (coefficients, p.filters * FLOAT_BYTES, left), p.low, p.high, steps)
+
+    return compute_block
+
+
+def _product_by_scratch(filters: int, most: int, stored: Storage, isa: Isa) -> Any:
+    """The `compute_block` of `_product_from_registers` for any output: `sums` is scratch for sums, and for a vector behind them."""
+    multiply, simd = tile_product(filters, most, isa), simd_of(isa)
     write = spread_writer(stored, isa)
     load, all_of, subtract, multiply_add = simd.load, simd.all_of, simd.subtract, simd.multiply_add
     at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
@@ -193,67 +262,14 @@ def build_convolution(single: bool, stored: Storage, direct: bool, isa: Isa) -> 
             output += p.output_row
             column = 0
 
-    parameters_at = struct_view(PositionParameters)
+    @jit
+    def compute_block(
+        p: PositionParameters, count: Any, factors: Any, column: Any, useful: Any, coefficients: Any, left: Any, target: Any, sums: Any
+    ) -> None:
+        multiply(count, *factors, sums)
+        vector = sums + filters * most * size
+        for number in range(min(filters, left)):
+            own, output = coefficients + number * FLOAT_BYTES, target + number * p.output_channel
+            apply_epilogue(p, sums + number * most * size, own, output, column, useful, vector)
 
-    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        sums = p.scratch + thread * p.scratch_size
-        input_tile = sums + p.input_tile
-        state, finished = parameters, 0
-        gathered = -1
-        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            filter_split, image_tile, first_row, rows, group, z, source, output = locate_tile(p, tile)
-            if p.copies != 0:
-                if gathered != image_tile:
-                    call_gather(p.gather, (p.gather_parameters, input_tile, source, z * p.stride_z - p.pad_z, first_row))
-                    gathered = image_tile
-                source = input_tile
-            else:
-                source += z * p.slice_step + first_row * p.row_step
-            positions = min((rows - 1) * p.pitch + p.out_width, p.positions - first_row * p.pitch)
-            first_block, last_block = p.blocks * filter_split // p.filter_splits, p.blocks * (filter_split + 1) // p.filter_splits
-            block_size = p.channels * p.taps * filters * FLOAT_BYTES
-            weights = p.weights + group * p.blocks * block_size
-            total = (positions + lanes - 1) // lanes
-            groups = (total + most - 1) // most
-            for number in range(groups):
-                begin = total * number // groups
-                count = total * (number + 1) // groups - begin
-                # Vectors must not reach past the input: the last ones may overlap those before them, or begin in the previous tile.
-                first = min(begin * lanes, p.positions - first_row * p.pitch - count * lanes)
-                useful = min(count * lanes, positions - first)
-                column, of_row = first % p.pitch, output + first // p.pitch * p.output_row
-                for block in range(first_block, last_block):
-                    factors = p.channels, p.plane, p.taps, p.offsets, source + first * FLOAT_BYTES, weights + block * block_size
-                    channel = block * filters
-                    coefficients = p.coefficients + (3 * group * p.filters + channel) * FLOAT_BYTES
-                    target, left = of_row + channel * p.output_channel, p.filters - channel
-                    if direct:
-                        multiply_with_epilogue(
-                            count,
-                            factors,
-                            (column, p.out_width, p.pitch, useful),
-                            (coefficients, p.filters * FLOAT_BYTES, left),
-                            p.low,
-                            p.high,
-                            (target, p.output_row, p.output_channel),
-                        )
-                    else:
-                        multiply(count, *factors, sums)
-                        for number_in_block in range(min(filters, left)):
-                            own, vector = coefficients + number_in_block * FLOAT_BYTES, sums + filters * most * size
-                            apply_epilogue(
-                                p,
-                                sums + number_in_block * most * size,
-                                own,
-                                target + number_in_block * p.output_channel,
-                                column,
-                                useful,
-                                vector,
-                            )
-            finished += 1
-            tile = next_tile(state, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
-
-    return convolve
+    return compute_block

@@ -16,15 +16,14 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
-from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
-from dmlpy.devices.cpu.convolution.kernels import locate_tile
+from dmlpy.devices.cpu.convolution.kernels import locate_input, locate_tile
 from dmlpy.devices.cpu.convolution.layout import ChannelParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.recurrent.packing_kernels import turned
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_below, each_count, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_below, each_count, simd_of
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -164,11 +163,43 @@ def build_convolution(stored: Storage, isa: Isa) -> TaskBody:
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store, lanes, zero = simd_of(isa), load_store_of(stored, isa), isa.lanes, np.float32(0.0)
-    load, load_some, store, all_of = simd.load, simd.load_some, simd.store, simd.all_of
-    subtract, multiply_add, at_most, at_least = simd.subtract, simd.multiply_add, simd.at_most, simd.at_least
-    apply_epilogue, write, write_spread = tile_epilogue(isa), load_store.store, spread_writer(stored, isa)
-    size, element = simd.size, load_store.size
+    simd, lanes, zero = simd_of(isa), isa.lanes, np.float32(0.0)
+    store, all_of, size = simd.store, simd.all_of, simd.size
+    accumulate, write_vectors = _accumulation(size), _vector_writer(stored, isa)
+
+    @jit
+    def begin(p: ChannelParameters, thread: Any) -> Any:
+        """The scratch, which begins with zeros, and the image tile whose input is there: none."""
+        scratch = own_scratch(p, thread)
+        for vector in range(p.vectors):
+            store(scratch + vector * size, all_of(zero))
+        return scratch, -1
+
+    @jit
+    def convolve(p: ChannelParameters, tile: Any, own: Any) -> Any:
+        scratch, gathered = own
+        filter_split, image_tile, first_row, rows, group, z, source, output = locate_tile(p, tile)
+        source = locate_input(p, source, z, first_row, first_row * p.stride_y, image_tile == gathered, scratch + p.input_tile)
+        positions = min(rows * p.columns, p.positions - first_row * p.columns)
+        for block in range(p.blocks * filter_split // p.filter_splits, p.blocks * (filter_split + 1) // p.filter_splits):
+            weights = p.weights + (group * p.blocks + block) * p.terms * p.vectors * size
+            accumulate(p, source, weights, first_row, rows, scratch)
+            for row in range(0, rows, p.run_rows):
+                count = min(p.run_rows * p.columns, positions - row * p.columns)
+                for vector in range(p.vectors):
+                    channel = (block * p.vectors + vector) * lanes
+                    if channel < p.filters:
+                        sums = scratch + p.sums + (row * p.columns * p.vectors + vector) * size
+                        coefficients = p.coefficients + (3 * group * p.filters + channel) * FLOAT_BYTES
+                        target = output + channel * p.output_channel + row * p.output_row
+                        write_vectors(p, sums, count, min(lanes, p.filters - channel), coefficients, target, scratch + p.epilogue_tile)
+        return scratch, image_tile
+
+    return share_tiles(ChannelParameters, convolve, begin)
+
+
+def _accumulation(size: int) -> Any:
+    """accumulate(p, source, weights, first_row, rows, scratch): the sums of a block of filters; a vector has `size` bytes."""
 
     @jit
     def accumulate(p: ChannelParameters, source: Any, weights: Any, first_row: Any, rows: Any, scratch: Any) -> None:
@@ -195,6 +226,17 @@ def build_convolution(stored: Storage, isa: Isa) -> TaskBody:
             weights += terms * row_size
             source += p.chunk_step
 
+    return accumulate
+
+
+def _vector_writer(stored: Storage, isa: Isa) -> Any:
+    """write_vectors(p, sums, count, filters, coefficients, output, tile): the results of a vector of filters."""
+    simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
+    load, load_some, all_of = simd.load, simd.load_some, simd.all_of
+    subtract, multiply_add, at_most, at_least = simd.subtract, simd.multiply_add, simd.at_most, simd.at_least
+    apply_epilogue, write, write_spread = tile_epilogue(isa), load_store.store, spread_writer(stored, isa)
+    size, element = simd.size, load_store.size
+
     @jit
     def write_vectors(p: ChannelParameters, sums: Any, count: Any, filters: Any, coefficients: Any, output: Any, tile: Any) -> None:
         """Applies the epilogue to a vector of filters for `count` evenly spaced positions of the output; `tile` is scratch."""
@@ -218,46 +260,4 @@ def build_convolution(stored: Storage, isa: Isa) -> TaskBody:
                         of_filter, vector = target + number * p.output_channel, tile + lanes * size
                         write_spread(of_filter, load(tile + number * size), positions, p.output_element, vector)
 
-    parameters_at = struct_view(ChannelParameters)
-
-    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        scratch, state, finished, gathered = p.scratch + thread * p.scratch_size, parameters, 0, -1
-        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
-        if tile < p.tiles:
-            for vector in range(p.vectors):
-                store(scratch + vector * size, all_of(zero))
-        while tile < p.tiles:
-            filter_split, image_tile, first_row, rows, group, z, source, output = locate_tile(p, tile)
-            if p.copies != 0:
-                if gathered != image_tile:
-                    call_gather(
-                        p.gather, (p.gather_parameters, scratch + p.input_tile, source, z * p.stride_z - p.pad_z, first_row * p.stride_y)
-                    )
-                    gathered = image_tile
-                source = scratch + p.input_tile
-            else:
-                source += z * p.slice_step + first_row * p.row_step
-            positions = min(rows * p.columns, p.positions - first_row * p.columns)
-            for block in range(p.blocks * filter_split // p.filter_splits, p.blocks * (filter_split + 1) // p.filter_splits):
-                weights = p.weights + (group * p.blocks + block) * p.terms * p.vectors * size
-                accumulate(p, source, weights, first_row, rows, scratch)
-                for row in range(0, rows, p.run_rows):
-                    count = min(p.run_rows * p.columns, positions - row * p.columns)
-                    for vector in range(p.vectors):
-                        channel = (block * p.vectors + vector) * lanes
-                        if channel < p.filters:
-                            write_vectors(
-                                p,
-                                scratch + p.sums + (row * p.columns * p.vectors + vector) * size,
-                                count,
-                                min(lanes, p.filters - channel),
-                                p.coefficients + (3 * group * p.filters + channel) * FLOAT_BYTES,
-                                output + channel * p.output_channel + row * p.output_row,
-                                scratch + p.epilogue_tile,
-                            )
-            finished += 1
-            tile = next_tile(state, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
-
-    return convolve
+    return write_vectors

@@ -17,7 +17,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.normalization.plan import BLOCK_ROWS, CHUNK_ROWS, BatchNormalizationParameters, CoefficientParameters, EntryLayout
 from dmlpy.devices.cpu.simd import float_at, set_float, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE
 
 if TYPE_CHECKING:
@@ -47,28 +47,22 @@ def build_results(layout: EntryLayout, gradient: bool, stored: Storage, isa: Isa
 
 def _for_each_chunk(layout: EntryLayout, chunk: Any) -> TaskBody:
     """Calls chunk(p, outer, group, first, last, number, scratch) for each chunk: a part of a plane, or of the rows."""
-    parameters_at = struct_view(BatchNormalizationParameters)
     planes = layout == "planes"
 
-    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        scratch, finished = p.scratch + thread * p.scratch_size, 0
+    @jit
+    def run_tile(p: BatchNormalizationParameters, tile: Any, scratch: Any) -> Any:
         count = p.outer * p.groups * p.chunks if planes else p.chunks
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for number in range(count * tile // p.tiles, count * (tile + 1) // p.tiles):
-                if planes:
-                    plane, part = number // p.chunks, number % p.chunks
-                    first, last = p.inner * part // p.chunks, p.inner * (part + 1) // p.chunks
-                    chunk(p, plane // p.groups, plane % p.groups, first, last, number, scratch)
-                else:
-                    first = number * CHUNK_ROWS
-                    chunk(p, 0, 0, first, min(p.outer, first + CHUNK_ROWS), number, scratch)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+        for number in range(count * tile // p.tiles, count * (tile + 1) // p.tiles):
+            if planes:
+                plane, part = number // p.chunks, number % p.chunks
+                first, last = p.inner * part // p.chunks, p.inner * (part + 1) // p.chunks
+                chunk(p, plane // p.groups, plane % p.groups, first, last, number, scratch)
+            else:
+                first = number * CHUNK_ROWS
+                chunk(p, 0, 0, first, min(p.outer, first + CHUNK_ROWS), number, scratch)
+        return scratch
 
-    return run_tiles
+    return share_tiles(BatchNormalizationParameters, run_tile, own_scratch)
 
 
 def _plane_sums(gradient: bool, stored: Storage, isa: Isa) -> Any:
