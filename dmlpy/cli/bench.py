@@ -9,43 +9,50 @@ import typer
 
 from dmlpy.cli.output import flag, report_errors, show, tell, warn
 
+NameArguments = Annotated[
+    list[str] | None, typer.Argument(metavar="OPERATOR", help="With --operators: names; default: all.", show_default=False)
+]
+ShapesOption = Annotated[
+    list[str] | None, typer.Option("--shape", metavar="GLOB", help="Shapes to measure, by key; repeatable.", show_default=False)
+]
+DtypesOption = Annotated[
+    list[str] | None, typer.Option("--dtype", help="float32, float16, or int8 for operators; default: all of a shape's.")
+]
+PythonsOption = Annotated[
+    list[str] | None, typer.Option("--python", metavar="NAME=PATH", help="The Python that a library is installed for; repeatable.")
+]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option("--threads", min=0, help="CPU threads per library; 0: all cores; default: 0, or 1 for operators.", show_default=False),
+]
+ReferencesOption = Annotated[
+    Path | None,
+    typer.Option("--references", dir_okay=False, help="Reference results precomputed by dmlpy.bench.references.", show_default=False),
+]
+PictureOption = Annotated[
+    Path | None, typer.Option("--picture", dir_okay=False, help="SVG file to draw the saved record to.", show_default=False)
+]
+
 
 def bench(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="OPERATOR", help="With --operators: names; default: all.", show_default=False),
-    ] = None,
+    names: NameArguments = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a usable GPU, else cpu.")] = None,
-    shapes: Annotated[
-        list[str] | None, typer.Option("--shape", metavar="GLOB", help="Shapes to measure, by key; repeatable.", show_default=False)
-    ] = None,
-    dtypes: Annotated[
-        list[str] | None, typer.Option("--dtype", help="float32, float16, or int8 for operators; default: all of a shape's.")
-    ] = None,
+    shapes: ShapesOption = None,
+    dtypes: DtypesOption = None,
     passes: Annotated[list[str] | None, typer.Option("--pass", help="forward or training; default: all of a shape's.")] = None,
     peers: Annotated[list[str] | None, typer.Option("--peer", metavar="NAME", help="Only these other libraries; repeatable.")] = None,
     no_peers: Annotated[bool, flag("--no-peers", help="Measure only dmlpy.")] = False,
-    pythons: Annotated[
-        list[str] | None, typer.Option("--python", metavar="NAME=PATH", help="The Python that a library is installed for; repeatable.")
-    ] = None,
+    pythons: PythonsOption = None,
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of rounds per library.")] = 15,
-    threads: Annotated[
-        int | None,
-        typer.Option("--threads", min=0, help="CPU threads per library; 0: all cores; default: 0, or 1 for operators.", show_default=False),
-    ] = None,
+    threads: ThreadsOption = None,
     limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Timeout per library, in seconds.")] = 300,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="Start no new case after this many seconds.")] = None,
-    references: Annotated[
-        Path | None,
-        typer.Option("--references", dir_okay=False, help="Reference results precomputed by dmlpy.bench.references.", show_default=False),
-    ] = None,
+    references: ReferencesOption = None,
     slope: Annotated[bool, flag("--slope", help="Also measure the time per additional step, from twice as many steps.")] = False,
     load: Annotated[int, typer.Option("--load", min=0, help="Number of CPU-bound background processes.")] = 0,
     save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="File to write the record to.", show_default=False)] = None,
     add: Annotated[bool, flag("--add", help="Keep the other runs of the existing record.")] = False,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", dir_okay=False, help="SVG file to draw the saved record to.", show_default=False)
-    ] = None,
+    picture: PictureOption = None,
     operators: Annotated[bool, flag("--operators", help="Measure single operators: all, or the named ones.")] = False,
     list_shapes: Annotated[bool, flag("--list", help="List the cases without measuring.")] = False,
 ) -> None:
@@ -63,12 +70,7 @@ def bench(
     if operators and (shapes or passes or slope or picture is not None):
         raise typer.BadParameter("--operators has no shapes, passes, slopes and pictures: leave the others out")
     chosen = command.CommandOptions(
-        device,
-        shapes or (),
-        dtypes or (),
-        passes or (),
-        None if no_peers else peers or (),
-        pythons or (),
+        *(device, shapes or (), dtypes or (), passes or (), None if no_peers else peers or (), pythons or ()),
         rounds=rounds,
         threads=threads,
         limit_s=limit,

@@ -133,6 +133,37 @@ JsonOption = Annotated[bool, flag("--json", help="Print JSON.")]
 InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of the model's data files.")]
 
 
+MillisecondsOption = Annotated[
+    float | None, typer.Option("--milliseconds_to_run", "-t", min=0, help="Run each dispatch for this long; overrides -i.")
+]
+IntervalOption = Annotated[
+    float, typer.Option("--dispatch_interval", "-I", min=0, help="Minimum milliseconds between starts of iterations.")
+]
+VerbosityOption = Annotated[
+    int, typer.Option("--timing_verbosity", "-v", min=0, max=2, help="0: one line, 1: statistics, 2: every iteration.")
+]
+GpuSamplesOption = Annotated[
+    int, typer.Option("--max_gpu_time_measurements", min=0, help="Maximum number of GPU timings; 0 disables GPU timing.")
+]
+RunLevelOption = Annotated[str, typer.Option("--dml_feature_level", "--feature-level", metavar="LEVEL", help="Highest feature level.")]
+FreeNamesOption = Annotated[
+    list[str] | None,
+    typer.Option("--onnx_free_dim_name_override", "-f", metavar="NAME:SIZE", help="ONNX models: size of a named dimension; repeatable."),
+]
+FreeDenotationsOption = Annotated[
+    list[str] | None,
+    typer.Option("--onnx_free_dim_denotation_override", "-F", metavar="DENOTATION:SIZE", help="The same by denotation, like DATA_BATCH:3."),
+]
+ShapesOption = Annotated[
+    list[str] | None,
+    typer.Option("--binding_shape", "-b", metavar="NAME:SIZES", help="ONNX models: the shape of an input or output, like x:2,3."),
+]
+BarriersOption = Annotated[Barriers, typer.Option("--post_dispatch_barriers", help="Accepted and ignored: streams order the work.")]
+QueueOption = Annotated[
+    str | None, typer.Option("--queue_type", "-q", metavar="TYPE", help="Ignored: there are no Direct3D queues.", show_default=False)
+]
+
+
 @app.command(cls=RunCommand)
 def run(
     model: ModelFile = None,
@@ -143,54 +174,23 @@ def run(
     show_dependencies: Annotated[bool, flag("--show_dependencies", "-S", help="List versions and stop.")] = False,
     iterations: Annotated[int, typer.Option("--dispatch_iterations", "-i", min=1, help="Iterations of each dispatch command.")] = 1,
     repeat: Annotated[int, typer.Option("--dispatch_repeat", "-r", min=1, help="Dispatches in each iteration.")] = 1,
-    milliseconds: Annotated[
-        float | None,
-        typer.Option("--milliseconds_to_run", "-t", min=0, help="Run each dispatch for this long; overrides -i."),
-    ] = None,
-    interval: Annotated[
-        float,
-        typer.Option("--dispatch_interval", "-I", min=0, help="Minimum milliseconds between starts of iterations."),
-    ] = 0,
+    milliseconds: MillisecondsOption = None,
+    interval: IntervalOption = 0,
     warmup: Annotated[int, typer.Option("--warmup_samples", "-w", min=0, help="Warm-up iterations, reported separately.")] = 1,
-    verbosity: Annotated[
-        int,
-        typer.Option("--timing_verbosity", "-v", min=0, max=2, help="0: one line, 1: statistics, 2: every iteration."),
-    ] = 0,
-    max_gpu_samples: Annotated[
-        int,
-        typer.Option("--max_gpu_time_measurements", min=0, help="Maximum number of GPU timings; 0 disables GPU timing."),
-    ] = 8192,
+    verbosity: VerbosityOption = 0,
+    max_gpu_samples: GpuSamplesOption = 8192,
     debug: Annotated[bool, flag("--debug", "-d", help="Check each dispatch for NaN and for bytes written out of bounds.")] = False,
     input_path: InputOption = None,
     output_path: Annotated[Path | None, typer.Option("--output_path", file_okay=False, help="Folder for output files.")] = None,
     print_commands: Annotated[bool, flag("--print_commands", help="Show the start and end of each command.")] = False,
     profile: ProfileOption = False,
     trace: TraceOption = None,
-    feature_level: Annotated[
-        str, typer.Option("--dml_feature_level", "--feature-level", metavar="LEVEL", help="Highest feature level.")
-    ] = "6_4",
-    free_names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--onnx_free_dim_name_override", "-f", metavar="NAME:SIZE", help="ONNX models: size of a named dimension; repeatable."
-        ),
-    ] = None,
-    free_denotations: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--onnx_free_dim_denotation_override", "-F", metavar="DENOTATION:SIZE", help="The same by denotation, like DATA_BATCH:3."
-        ),
-    ] = None,
-    shapes: Annotated[
-        list[str] | None,
-        typer.Option("--binding_shape", "-b", metavar="NAME:SIZES", help="ONNX models: the shape of an input or output, like x:2,3."),
-    ] = None,
-    barriers: Annotated[
-        Barriers, typer.Option("--post_dispatch_barriers", help="Accepted and ignored: streams order the work.")
-    ] = Barriers.UAV,
-    queue_type: Annotated[
-        str | None, typer.Option("--queue_type", "-q", metavar="TYPE", help="Ignored: there are no Direct3D queues.", show_default=False)
-    ] = None,
+    feature_level: RunLevelOption = "6_4",
+    free_names: FreeNamesOption = None,
+    free_denotations: FreeDenotationsOption = None,
+    shapes: ShapesOption = None,
+    barriers: BarriersOption = Barriers.UAV,
+    queue_type: QueueOption = None,
 ) -> None:
     """Run a DxDispatch model: upload its resources, compile its operators, then its commands in order."""
     with report_errors():
@@ -199,29 +199,20 @@ def run(
         path = model or model_option
         if path is None or (model and model_option):
             raise typer.BadParameter("give one model file: dmlpy run MODEL.json")
-        if device is not None and adapter:
-            raise typer.BadParameter("--adapter and --device say the same thing: give one of them")
         from dmlpy.dxdispatch import Folders, RunOptions, load
         from dmlpy.dxdispatch import run as run_model
         from dmlpy.validation.checking import parse_level
 
         if queue_type is not None:
             warn(f"warning: --queue_type {queue_type} is ignored: command queues belong to Direct3D")
-        level = parse_level(feature_level)
-        found = dmlpy.device(device) if not adapter else _adapter(adapter)
+        level, found = parse_level(feature_level), _device(device, adapter)
         onnx_options = _onnx_options(free_names or [], free_denotations or [], shapes or [])
         loaded = load(path, Folders.of(path, input_path, output_path), level, onnx_options)
         for warning in loaded.warnings:
             warn("\n".join(f"{warning.severity}: {text}" for text in warning.sentences(str(path))))
         typer.echo(f"Running on '{found.describe()['name']}'")
         options = RunOptions(
-            iterations,
-            repeat,
-            milliseconds,
-            interval,
-            warmup,
-            verbosity,
-            max_gpu_samples,
+            *(iterations, repeat, milliseconds, interval, warmup, verbosity, max_gpu_samples),
             debug=debug,
             print_commands=print_commands,
             profile=profile or trace is not None,
@@ -254,14 +245,18 @@ def _onnx_options(free_names: list[str], free_denotations: list[str], shapes: li
     return OnnxOptions(names, denotations, parse_shapes("--binding_shape", shapes))
 
 
-def _adapter(part: str) -> Device:
-    """The first device whose name contains a text; GPUs before the processor."""
+def _device(name: str | None, adapter: str) -> Device:
+    """The device of a name, or the first one whose own name contains the text of `adapter`; GPUs before the processor."""
+    if name is not None and adapter:
+        raise typer.BadParameter("--adapter and --device say the same thing: give one of them")
+    if not adapter:
+        return dmlpy.device(name)
     devices = sorted(dmlpy.list_devices(), key=lambda item: item.memory_kind != "cuda")
     names = {item: item.describe()["name"] for item in devices}
     for item, name in names.items():
-        if part.lower() in name.lower():
+        if adapter.lower() in name.lower():
             return item
-    raise dmlpy.DeviceError(f"no device's name contains {part!r}; there are {', '.join(map(repr, names.values()))}")
+    raise dmlpy.DeviceError(f"no device's name contains {adapter!r}; there are {', '.join(map(repr, names.values()))}")
 
 
 @app.command()
