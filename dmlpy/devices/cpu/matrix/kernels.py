@@ -16,7 +16,7 @@ from dmlpy.devices.cpu.matrix.plan import PairParameters, PanelPackingParameters
 from dmlpy.devices.cpu.recurrent.packing_kernels import transposed_tile
 from dmlpy.devices.cpu.reduction.kernels import horizontal_sum
 from dmlpy.devices.cpu.simd import INDEX, float_at, set_float, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -60,31 +60,46 @@ def build_packing(stored: Storage, isa: Isa) -> TaskBody:
     """
     lanes, size, element = isa.lanes, simd_of(isa).size, load_store_of(stored, isa).size
     copy, transpose = panel_copy(VECTORS, stored, isa), transposed_tile(isa, stored=stored)
-    parameters_at = struct_view(PanelPackingParameters)
     row_size = VECTORS * size
 
-    def pack(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            entry, first = tile // p.panels, tile % p.panels * VECTORS * lanes
-            outer, inner = entry // p.batch, entry % p.batch
-            source = p.b + outer * p.b_outer + inner * p.b_batch
-            target = p.packed + outer * p.packed_outer + inner * p.packed_batch + tile % p.panels * p.panel_size
-            columns = min(VECTORS * lanes, p.columns - first)
-            if p.transposed == 0:
-                copy(source + first * element, p.b_row, p.terms, columns, target)
-            else:
-                source += first * p.b_row
-                for term in range(0, p.terms, lanes):
-                    for vector in range(VECTORS):
-                        at, to = source + vector * lanes * p.b_row + term * element, target + term * row_size + vector * size
-                        transpose(at, p.b_row, columns - vector * lanes, min(lanes, p.terms - term), to, row_size)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def pack(p: PanelPackingParameters, tile: Any, own: Any) -> Any:
+        entry, first = tile // p.panels, tile % p.panels * VECTORS * lanes
+        outer, inner = entry // p.batch, entry % p.batch
+        source = p.b + outer * p.b_outer + inner * p.b_batch
+        target = p.packed + outer * p.packed_outer + inner * p.packed_batch + tile % p.panels * p.panel_size
+        columns = min(VECTORS * lanes, p.columns - first)
+        if p.transposed == 0:
+            copy(source + first * element, p.b_row, p.terms, columns, target)
+        else:
+            source += first * p.b_row
+            for term in range(0, p.terms, lanes):
+                for vector in range(VECTORS):
+                    at, to = source + vector * lanes * p.b_row + term * element, target + term * row_size + vector * size
+                    transpose(at, p.b_row, columns - vector * lanes, min(lanes, p.terms - term), to, row_size)
+        return own
 
-    return pack
+    return share_tiles(PanelPackingParameters, pack)
+
+
+@cache
+def _result_writer(stored: Storage, isa: Isa) -> Any:
+    """The kernel `write(p, sums, c, output, left)`, which writes the results of a vector of sums, or of its first ones.
+
+    The parameters are those of either product; `c` is the address of what is added, 0 for nothing.
+    """
+    simd, load_store = simd_of(isa), load_store_of(stored, isa)
+    read, write, one, all_of, scaled = load_store.load, load_store.store, load_store.load_one, simd.all_of, simd.multiply
+    multiply_add, at_most, at_least = simd.multiply_add, simd.at_most, simd.at_least
+
+    @jit
+    def write_vector(p: Any, sums: Any, c: Any, output: Any, left: Any) -> None:
+        value = scaled(all_of(p.alpha), sums)
+        if c != 0:
+            value = multiply_add(all_of(p.beta), all_of(one(c)) if p.c_column == 0 else read(c, left), value)
+        write(output, at_least(at_most(value, all_of(p.high)), all_of(p.low)), left)
+
+    return write_vector
 
 
 def build_product(stored: Storage, pairs: bool, isa: Isa) -> TaskBody:
@@ -95,68 +110,57 @@ def build_product(stored: Storage, pairs: bool, isa: Isa) -> TaskBody:
         pairs: whether terms of A and B are pairs of BFLOAT16, with the size of a FLOAT32, whatever the tensors have.
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store = simd_of(isa), load_store_of(stored, isa)
-    read, write, element, one, copy = load_store.load, load_store.store, load_store.size, load_store.load_one, row_copy(stored, isa)
-    load, store, all_of, multiply_add = simd.load, simd.store, simd.all_of, simd.multiply_add
-    at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
-    multiply, scaled, most = simd.product_in_place(VECTORS, add_pairs if pairs else None), simd.multiply, isa.columns(VECTORS)
-    width, row_size = VECTORS * lanes, VECTORS * size
+    simd, write_vector, copy = simd_of(isa), _result_writer(stored, isa), row_copy(stored, isa)
+    load, store, all_of, lanes, size, element = simd.load, simd.store, simd.all_of, isa.lanes, simd.size, load_store_of(stored, isa).size
+    multiply, most = simd.product_in_place(VECTORS, add_pairs if pairs else None), isa.columns(VECTORS)
+    width, row_size, copies = VECTORS * lanes, VECTORS * size, stored != "float32" and not pairs
 
     @jit
-    def write_row(p: Any, sums: Any, c: Any, output: Any, count: Any) -> None:
-        """Writes `count` columns of a row of sums to the output."""
-        for column in range(0, count, lanes):
-            left = count - column
-            value = scaled(all_of(p.alpha), load(sums + column * FLOAT_BYTES))
-            if c != 0:
-                at = c + column * p.c_column
-                added = all_of(one(at)) if p.c_column == 0 else read(at, left)
-                value = multiply_add(all_of(p.beta), added, value)
-            value = at_least(at_most(value, all_of(p.high)), all_of(p.low))
-            write(output + column * element, value, left)
+    def write_rows(p: ProductParameters, sums: Any, c: Any, output: Any, rows: Any, columns: Any) -> None:
+        """Writes the results of some rows of a panel."""
+        for row in range(rows):
+            for column in range(0, columns, lanes):
+                added = c + row * p.c_row + column * p.c_column if p.c != 0 else 0
+                at = sums + row * row_size + column * FLOAT_BYTES
+                write_vector(p, load(at), added, output + row * p.output_row + column * element, columns - column)
 
-    parameters_at = struct_view(ProductParameters)
+    @jit
+    def begin(p: ProductParameters, thread: Any) -> Any:
+        """Returns the thread's scratch, which begins with a row of zeros."""
+        zeros = own_scratch(p, thread)
+        for vector in range(VECTORS):
+            store(zeros + vector * size, all_of(_ZERO))
+        return zeros
 
-    def product(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        zeros, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
+    @jit
+    def multiply_tile(p: ProductParameters, tile: Any, zeros: Any) -> Any:
         sums, floats = zeros + row_size, zeros + (1 + most) * row_size
-        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
-        if tile < p.tiles:
-            for vector in range(VECTORS):
-                store(zeros + vector * size, all_of(_ZERO))
-        while tile < p.tiles:
-            row_split, rest = tile % p.row_splits, tile // p.row_splits
-            panel_split, entry = rest % p.panel_splits, rest // p.panel_splits
-            outer, inner = entry // p.batch, entry % p.batch
-            a = p.a + outer * p.a_outer + inner * p.a_batch
-            b = p.b + outer * p.b_outer + inner * p.b_batch
-            c = p.c + outer * p.c_outer + inner * p.c_batch
-            output = p.output + outer * p.output_outer + inner * p.output_batch
-            # Splits of rows begin at whole groups, so a row's sum does not depend on the number of threads.
-            groups = (p.rows + most - 1) // most
-            first_group, last_group = groups * row_split // p.row_splits, groups * (row_split + 1) // p.row_splits
-            for panel in range(p.panels * panel_split // p.panel_splits, p.panels * (panel_split + 1) // p.panel_splits):
-                first_column = panel * width
-                columns = min(width, p.columns - first_column)
-                for group in range(first_group, last_group):
-                    first_row = p.rows * group // groups
-                    rows = p.rows * (group + 1) // groups - first_row
-                    factors, factor_row = a + first_row * p.a_row, p.a_row
-                    if stored != "float32" and not pairs:
-                        for row in range(rows):
-                            copy(factors + row * factor_row, floats + row * p.terms * FLOAT_BYTES, p.terms)
-                        factors, factor_row = floats, p.terms * FLOAT_BYTES
-                    multiply(rows, b + panel * p.panel_size, p.panel_row, p.terms, factors, factor_row, zeros, 0, sums)
-                    for row in range(first_row, first_row + rows):
-                        added = c + row * p.c_row + first_column * p.c_column if p.c != 0 else 0
-                        target = output + row * p.output_row + first_column * element
-                        write_row(p, sums + (row - first_row) * row_size, added, target, columns)
-            finished += 1
-            tile = next_tile(state, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
+        row_split, rest = tile % p.row_splits, tile // p.row_splits
+        panel_split, entry = rest % p.panel_splits, rest // p.panel_splits
+        outer, inner = entry // p.batch, entry % p.batch
+        a = p.a + outer * p.a_outer + inner * p.a_batch
+        b = p.b + outer * p.b_outer + inner * p.b_batch
+        c = p.c + outer * p.c_outer + inner * p.c_batch
+        output = p.output + outer * p.output_outer + inner * p.output_batch
+        # Splits of rows begin at whole groups, so a row's sum does not depend on the number of threads.
+        groups = (p.rows + most - 1) // most
+        first_group, last_group = groups * row_split // p.row_splits, groups * (row_split + 1) // p.row_splits
+        for panel in range(p.panels * panel_split // p.panel_splits, p.panels * (panel_split + 1) // p.panel_splits):
+            column = panel * width
+            for group in range(first_group, last_group):
+                row = p.rows * group // groups
+                rows = p.rows * (group + 1) // groups - row
+                factors, factor_row = a + row * p.a_row, p.a_row
+                if copies:
+                    for number in range(rows):
+                        copy(factors + number * factor_row, floats + number * p.terms * FLOAT_BYTES, p.terms)
+                    factors, factor_row = floats, p.terms * FLOAT_BYTES
+                multiply(rows, b + panel * p.panel_size, p.panel_row, p.terms, factors, factor_row, zeros, 0, sums)
+                added, to = c + row * p.c_row + column * p.c_column, output + row * p.output_row + column * element
+                write_rows(p, sums, added, to, rows, min(width, p.columns - column))
+        return zeros
 
-    return product
+    return share_tiles(ProductParameters, multiply_tile, begin)
 
 
 def add_pairs(builder: Any, x: Any, y: Any, z: Any) -> Any:
@@ -203,37 +207,32 @@ def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
     simd, load_store, pairs, lanes = simd_of(isa), load_store_of(stored, isa), _pairs(isa), isa.lanes
     read, write, size = load_store.load, load_store_of("float32", isa).store, load_store.size
     all_of, even, odd = simd.all_of, simd.every_second(), simd.every_second(1)
-    parameters_at = struct_view(PairParameters)
 
     @jit
     def vector_at(address: Any, count: Any) -> Any:
         """The next floats of a row, with zeros behind its end."""
         return read(address, count) if count > 0 else all_of(0.0)
 
-    def convert(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
-        finished, rows = 0, p.entries * p.rows
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for number in range(rows * tile // p.tiles, rows * (tile + 1) // p.tiles):
-                entry, row = number // p.rows, number % p.rows
-                source = p.source + entry // p.batch * p.source_outer + entry % p.batch * p.source_inner + row * p.source_row
-                target = p.target + number * p.columns * FLOAT_BYTES
-                for column in range(0, p.columns, lanes):
-                    left = p.columns - column
-                    if p.second == 0:  # pairs of a row
-                        at, count = source + 2 * column * size, p.terms - 2 * column
-                        low, high = vector_at(at, count), vector_at(at + lanes * size, count - lanes)
-                        write(target + column * FLOAT_BYTES, pairs(even(low, high), odd(low, high)), left)
-                    else:  # pairs of neighbouring rows
-                        at = source + column * size
-                        high = vector_at(at + p.second, left if 2 * row + 1 < p.terms else 0)
-                        write(target + column * FLOAT_BYTES, pairs(vector_at(at, left), high), left)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def convert(p: PairParameters, tile: Any, own: Any) -> Any:
+        rows = p.entries * p.rows
+        for number in range(rows * tile // p.tiles, rows * (tile + 1) // p.tiles):
+            entry, row = number // p.rows, number % p.rows
+            source = p.source + entry // p.batch * p.source_outer + entry % p.batch * p.source_inner + row * p.source_row
+            target = p.target + number * p.columns * FLOAT_BYTES
+            for column in range(0, p.columns, lanes):
+                left = p.columns - column
+                if p.second == 0:  # pairs of a row
+                    at, count = source + 2 * column * size, p.terms - 2 * column
+                    low, high = vector_at(at, count), vector_at(at + lanes * size, count - lanes)
+                    write(target + column * FLOAT_BYTES, pairs(even(low, high), odd(low, high)), left)
+                else:  # pairs of neighbouring rows
+                    at = source + column * size
+                    high = vector_at(at + p.second, left if 2 * row + 1 < p.terms else 0)
+                    write(target + column * FLOAT_BYTES, pairs(vector_at(at, left), high), left)
+        return own
 
-    return convert
+    return share_tiles(PairParameters, convert)
 
 
 def build_small_product(isa: Isa) -> TaskBody:
@@ -242,18 +241,8 @@ def build_small_product(isa: Isa) -> TaskBody:
     Args:
         isa: the instruction set that it is compiled for.
     """
-    simd, load_store, sum_of = simd_of(isa), load_store_of("float32", isa), horizontal_sum(isa)
-    all_of, multiply_add, scaled, at_most, at_least = simd.all_of, simd.multiply_add, simd.multiply, simd.at_most, simd.at_least
-    read, write, lanes = load_store.load, load_store.store, isa.lanes
-    parameters_at = struct_view(SmallProductParameters)
-
-    @jit
-    def write_vector(p: SmallProductParameters, sums: Any, c: Any, output: Any, left: Any) -> None:
-        """Writes the results of a vector of sums, or of its first ones."""
-        value = scaled(all_of(p.alpha), sums)
-        if c != 0:
-            value = multiply_add(all_of(p.beta), all_of(float_at(c)) if p.c_column == 0 else read(c, left), value)
-        write(output, at_least(at_most(value, all_of(p.high)), all_of(p.low)), left)
+    simd, read, sum_of, write_vector = simd_of(isa), load_store_of("float32", isa).load, horizontal_sum(isa), _result_writer("float32", isa)
+    all_of, multiply_add, lanes, parameters_at = simd.all_of, simd.multiply_add, isa.lanes, struct_view(SmallProductParameters)
 
     @jit
     def by_columns(p: SmallProductParameters, a: Any, b: Any, c: Any, output: Any) -> None:

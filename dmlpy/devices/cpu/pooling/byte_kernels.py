@@ -12,8 +12,8 @@ from dmlpy.devices.cpu.pooling.byte_plan import LANES, BytePoolingParameters
 from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, quad_at, set_quad
 from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import run_writer, set_double
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, repeated_index, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, repeated_index
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -74,72 +74,70 @@ def _write_means(
     return types.void(*[integer] * 4, *[double] * 6, integer), generate
 
 
+@jit
+def _signed(value: Any, flip: Any) -> Any:
+    """A byte as a number, signed if `flip` is 128."""
+    return (value ^ flip) - flip
+
+
+@jit
+def _sum_columns(p: BytePoolingParameters, source: Any, top: Any, sums: Any) -> None:
+    """Sums the columns of the rows that windows from `top` on have. A signed byte counts 128 more."""
+    width, element, flip = p.width, p.input_element, p.input_flip
+    whole = width // _BYTES * _BYTES if element == 1 else 0
+    for column in range(width):
+        set_quad(sums + 4 * column, 0)
+    for tap in range(p.window_y):
+        row = top + tap * p.dilation_y
+        if 0 <= row < p.height:
+            at = source + row * p.input_row
+            for column in range(0, whole, _BYTES):
+                _add_bytes(at + column, flip, sums + 4 * column)
+            for column in range(whole, width):
+                place = sums + 4 * column
+                set_quad(place, quad_at(place) + (byte_at(at + column * element) ^ flip))
+
+
+@jit
+def _sum_windows(p: BytePoolingParameters, columns: Any, sums: Any) -> None:
+    stride, dilation, width = p.stride_x, p.dilation_x, p.width
+    for x in range(p.out_width):
+        left, total = x * stride - p.pad_x, 0
+        first = (dilation - 1 - left) // dilation if left < 0 else 0
+        last = min(p.window_x, (width - left + dilation - 1) // dilation)
+        for tap in range(first, last):
+            total += quad_at(columns + 4 * (left + tap * dilation))
+        set_double(sums + 8 * x, float(total))
+
+
 def build_means() -> TaskBody:
     """Builds a thread's part of a pooling, to be compiled."""
-    parameters_at, write = struct_view(BytePoolingParameters), run_writer(Output.BYTES)
-
-    @jit
-    def signed(value: Any, flip: Any) -> Any:
-        """A byte as a number, signed if `flip` is 128."""
-        return (value ^ flip) - flip
-
-    @jit
-    def sum_columns(p: BytePoolingParameters, source: Any, top: Any, sums: Any) -> None:
-        """Sums the columns of the rows that windows from `top` on have. A signed byte counts 128 more."""
-        width, element, flip = p.width, p.input_element, p.input_flip
-        whole = width // _BYTES * _BYTES if element == 1 else 0
-        for column in range(width):
-            set_quad(sums + 4 * column, 0)
-        for tap in range(p.window_y):
-            row = top + tap * p.dilation_y
-            if 0 <= row < p.height:
-                at = source + row * p.input_row
-                for column in range(0, whole, _BYTES):
-                    _add_bytes(at + column, flip, sums + 4 * column)
-                for column in range(whole, width):
-                    place = sums + 4 * column
-                    set_quad(place, quad_at(place) + (byte_at(at + column * element) ^ flip))
-
-    @jit
-    def sum_windows(p: BytePoolingParameters, columns: Any, sums: Any) -> None:
-        stride, dilation, width = p.stride_x, p.dilation_x, p.width
-        for x in range(p.out_width):
-            left, total = x * stride - p.pad_x, 0
-            first = (dilation - 1 - left) // dilation if left < 0 else 0
-            last = min(p.window_x, (width - left + dilation - 1) // dilation)
-            for tap in range(first, last):
-                total += quad_at(columns + 4 * (left + tap * dilation))
-            set_double(sums + 8 * x, float(total))
+    write = run_writer(Output.BYTES)
 
     @jit
     def pool(p: BytePoolingParameters, plane: Any, columns: Any, sums: Any, results: Any) -> None:
         image, channel = plane // p.channels, plane % p.channels
         source = p.input + image * p.input_image + channel * p.input_channel
         output = p.output + image * p.output_image + channel * p.output_channel
-        zero = float(signed(byte_at(p.input_zero + channel * p.input_zero_step), p.input_flip) + p.input_flip)
-        shift = float(signed(byte_at(p.output_zero + channel * p.output_zero_step), p.output_flip))
+        zero = float(_signed(byte_at(p.input_zero + channel * p.input_zero_step), p.input_flip) + p.input_flip)
+        shift = float(_signed(byte_at(p.output_zero + channel * p.output_zero_step), p.output_flip))
         scale = float(float_at(p.input_scale + channel * p.input_scale_step))
         other = float(float_at(p.output_scale + channel * p.output_scale_step))
         low, high, divisors, counts, width = float(p.low), float(p.high), p.column_divisors, p.column_counts, p.out_width
         for y in range(p.out_height):
-            sum_columns(p, source, y * p.stride_y - p.pad_y, columns)
-            sum_windows(p, columns, sums)
+            _sum_columns(p, source, y * p.stride_y - p.pad_y, columns)
+            _sum_windows(p, columns, sums)
             for x in range(0, width, LANES):
                 at, row = 8 * x, p.row_counts + 16 * y
                 _write_means(sums + at, divisors + at, counts + at, row, zero, scale, other, shift, low, high, results + x)
             write(results, output + y * p.output_row, width, p.output_element)
 
-    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        columns = p.scratch + thread * p.scratch_size
+    @jit
+    def run(p: BytePoolingParameters, tile: Any, columns: Any) -> Any:
         sums = columns + p.column_sums
         results = sums + (p.out_width + LANES - 1) // LANES * LANES * 8
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for plane in range(p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles):
-                pool(p, plane, columns, sums, results)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+        for plane in range(p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles):
+            pool(p, plane, columns, sums, results)
+        return columns
 
-    return run_tiles
+    return share_tiles(BytePoolingParameters, run, own_scratch)

@@ -35,11 +35,12 @@ from dmlpy.devices.cpu.quantized.tiling import (
     REGISTER,
     WINDOW,
     ByteConvolutionParameters,
+    ByteWindowParameters,
     DepthwiseByteParameters,
     DepthwisePlaneParameters,
 )
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_count, integer_at, repeated_index, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_count, integer_at, repeated_index
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.products import ByteIsa
@@ -86,6 +87,44 @@ def _gather_quads(p: ByteConvolutionParameters, source: Any, first_row: Any, pad
                     to += p.pitch * 4
 
 
+def _part_product(output: Output, isa: ByteIsa) -> Any:
+    """The kernel `multiply_part` of `build_convolution`."""
+    (block, vectors), lanes, size = isa.block, isa.lanes, isa.lanes * 4
+    width, element = vectors * lanes, 1 if output is Output.BYTES else 4
+    multiply, add, finish, write_rows = (
+        quad_product(block, vectors, True, isa),
+        byte_sums(vectors, isa),
+        row_results(output, True, isa),
+        row_writer(output),
+    )
+
+    @jit
+    def multiply_part(p: ByteConvolutionParameters, scratch: Any, part: Any, position: Any, filters: Any, weights: Any, y: Any) -> None:
+        """Computes some vectors of positions, from a position on, of a block's filters, given the first and how many there are.
+
+        `part` has how many vectors and how many of their positions there are.
+        """
+        count, useful = part
+        results, bytes_of = scratch + block * width * 4, scratch + (block + 1) * width * 4
+        source, column = scratch + p.input_tile + position * 4, position % p.pitch
+        of_row, uses_second = y + position // p.pitch * p.output_row, integer_at(p.uses_second) != 0
+        multiply(count, p.quads, p.plane, p.taps, p.offsets, source, weights, 0, scratch)
+        if uses_second:
+            add(count, p.quads, p.plane, p.taps, p.offsets, source, bytes_of)
+        columns = p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale
+        # All vectors are in one row, and are written whole.
+        is_whole = useful == count * lanes and column + useful <= p.out_width and p.output_element == element
+        for each in range(filters[1]):
+            row_terms = p.row_terms + (filters[0] + each) * ROW_SIZE
+            to = of_row + each * p.output_channel
+            place = to + column * element if is_whole else results
+            finish(p, row_terms, row_terms_at(row_terms).second, scratch + each * vectors * size, columns, count, 0, place)
+            if not is_whole:
+                write_rows(p, results, to, column, useful)
+
+    return multiply_part
+
+
 def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
@@ -93,71 +132,50 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
         output: what becomes of the sums.
         isa: the instruction set that it is compiled for.
     """
-    block, vectors = isa.block
-    width, size, lanes = vectors * isa.lanes, isa.lanes * 4, isa.lanes
-    multiply, add, finish = quad_product(block, vectors, True, isa), byte_sums(vectors, isa), row_results(output, True, isa)
-    write_rows, element = row_writer(output), 1 if output is Output.BYTES else 4
-    parameters_at = struct_view(ByteConvolutionParameters)
+    (block, vectors), lanes, multiply_part = isa.block, isa.lanes, _part_product(output, isa)
+    width = vectors * lanes
 
-    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished, gathered = parameters_at(parameters), 0, -1
-        sums = p.scratch + thread * p.scratch_size
-        results, bytes_of = sums + block * width * 4, sums + (block + 1) * width * 4
-        input_tile = sums + p.input_tile
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        padding = 0
-        if tile < p.tiles:
-            padding = (byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)
-            padding *= 0x01010101
-            for column in range(width):
-                set_quad(bytes_of + column * 4, 0)
-        while tile < p.tiles:
-            filter_split, image_tile = tile % p.filter_splits, tile // p.filter_splits
-            first_row, rest = image_tile % p.row_splits * p.rows, image_tile // p.row_splits
-            group, image, rows = rest % p.groups, rest // p.groups, min(p.rows, p.out_height - first_row)
-            if gathered != image_tile:
-                gathered = image_tile
-                _gather_quads(p, p.input + image * p.input_image + group * p.channels * p.input_channel, first_row, padding, input_tile)
-            y = p.output + image * p.output_image + group * p.filters * p.output_channel + first_row * p.output_row
-            positions = (rows - 1) * p.pitch + p.out_width
-            if p.positions != 0:
-                positions = min(positions, p.positions - first_row * p.out_width)
-            total = (positions + lanes - 1) // lanes
-            parts = (total + vectors - 1) // vectors
-            block_size = p.quads * p.taps * block * 4
-            terms = p.column_first, p.column_second, p.column_factor, p.column_scale
-            with_sums = p.column_first, bytes_of, p.column_factor, p.column_scale
-            for number in range(p.blocks * filter_split // p.filter_splits, p.blocks * (filter_split + 1) // p.filter_splits):
-                weights = p.weights + (group * p.blocks + number) * block_size
-                filters = min(block, p.filters - number * block)
-                for part in range(parts):
-                    begin = total * part // parts
-                    count = total * (part + 1) // parts - begin
-                    # The last vectors overlap those before them, so that they are whole.
-                    position = min(begin * lanes, max(0, positions - count * lanes))
-                    source, count_here = input_tile + position * 4, min(count * lanes, positions - position)
-                    of_row, column = y + position // p.pitch * p.output_row, position % p.pitch
-                    # All vectors are in one row, and are written whole.
-                    is_whole = count_here == count * lanes and column + count_here <= p.out_width and p.output_element == element
-                    multiply(count, p.quads, p.plane, p.taps, p.offsets, source, weights, 0, sums)
-                    uses_second = integer_at(p.uses_second) != 0
-                    if uses_second:
-                        add(count, p.quads, p.plane, p.taps, p.offsets, source, bytes_of)
-                    for each in range(filters):
-                        channel = number * block + each
-                        row_terms = p.row_terms + (group * p.filters + channel) * ROW_SIZE
-                        second = row_terms_at(row_terms).second
-                        columns = with_sums if uses_second else terms
-                        to = of_row + channel * p.output_channel
-                        place = to + column * element if is_whole else results
-                        finish(p, row_terms, second, sums + each * vectors * size, columns, count, 0, place)
-                        if not is_whole:
-                            write_rows(p, results, to, column, count_here)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def begin(p: ByteConvolutionParameters, thread: Any) -> Any:
+        """Returns the thread's scratch, a quad of padding, and that no input tile is in the scratch."""
+        sums = own_scratch(p, thread)
+        for column in range(width):
+            set_quad(sums + ((block + 1) * width + column) * 4, 0)
+        return sums, _quad_of_padding(p), -1
 
-    return convolve
+    @jit
+    def convolve(p: ByteConvolutionParameters, tile: Any, own: Any) -> Any:
+        scratch, padding, gathered = own
+        filter_split, image_tile = tile % p.filter_splits, tile // p.filter_splits
+        first_row, rest = image_tile % p.row_splits * p.rows, image_tile // p.row_splits
+        group, image, rows = rest % p.groups, rest // p.groups, min(p.rows, p.out_height - first_row)
+        if gathered != image_tile:
+            source = p.input + image * p.input_image + group * p.channels * p.input_channel
+            _gather_quads(p, source, first_row, padding, scratch + p.input_tile)
+        positions = (rows - 1) * p.pitch + p.out_width
+        if p.positions != 0:
+            positions = min(positions, p.positions - first_row * p.out_width)
+        total = (positions + lanes - 1) // lanes
+        parts, block_size = (total + vectors - 1) // vectors, p.quads * p.taps * block * 4
+        for number in range(p.blocks * filter_split // p.filter_splits, p.blocks * (filter_split + 1) // p.filter_splits):
+            weights = p.weights + (group * p.blocks + number) * block_size
+            filters = group * p.filters + number * block, min(block, p.filters - number * block)
+            y = p.output + image * p.output_image + filters[0] * p.output_channel + first_row * p.output_row
+            for part in range(parts):
+                begin_of = total * part // parts
+                count = total * (part + 1) // parts - begin_of
+                # The last vectors overlap those before them, so that they are whole.
+                position = min(begin_of * lanes, max(0, positions - count * lanes))
+                multiply_part(p, scratch, (count, min(count * lanes, positions - position)), position, filters, weights, y)
+        return scratch, padding, image_tile
+
+    return share_tiles(ByteConvolutionParameters, convolve, begin)
+
+
+@jit
+def _quad_of_padding(p: ByteWindowParameters | DepthwisePlaneParameters) -> Any:
+    """The input's zero point as an unsigned byte, four times."""
+    return ((byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)) * 0x01010101
 
 
 @cache
@@ -238,18 +256,12 @@ def _gather_rows(p: DepthwiseByteParameters, image: Any, group: Any, split: Any,
     _copy_rows(p, p.input + image * p.input_image + group * p.input_channel, split * p.rows, target)
 
 
-def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
-    """Builds a thread's part of a convolution, to be compiled.
-
-    Args:
-        output: what becomes of the sums.
-        stride: columns from a position of the window to the next.
-        isa: the instruction set that it is compiled for.
-    """
+def _plane_product(output: Output, stride: int, isa: ByteIsa) -> Any:
+    """The kernel `multiply_plane` of `build_depthwise`."""
     lanes, size = isa.lanes, isa.lanes * 4
     multiply, finish = row_window_product(stride, isa), row_results(output, True, isa)
     write, write_rows, element = run_writer(output), row_writer(output), 1 if output is Output.BYTES else 4
-    parameters_at, most = struct_view(DepthwiseByteParameters), DEPTHWISE_VECTORS * lanes
+    most = DEPTHWISE_VECTORS * lanes
 
     @jit
     def multiply_plane(p: DepthwiseByteParameters, rows_of_tile: Any, scratch: Any, first_row: Any, channel: Any, output: Any) -> None:
@@ -278,48 +290,65 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
                 elif not is_whole:
                     write(results, to + column * p.output_element, useful, p.output_element)
 
-    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished, held = parameters_at(parameters), 0, -1
-        scratch = p.scratch + thread * p.scratch_size
-        first_rows = scratch + 3 * DEPTHWISE_VECTORS * size
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        padding, fills = 0, p.row_splits > 1  # the padding of whole images is at the same places in all of them
-        if tile < p.tiles:
-            padding = (byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)
-            for column in range(most):
-                set_quad(scratch + 2 * DEPTHWISE_VECTORS * size + column * 4, 0)
-            for half in range(2):
-                _fill_bytes(first_rows + half * p.tile_size, p.tile_rows * p.pitch, padding)
-        while tile < p.tiles:
-            unit, last = p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles
-            split, rest = unit % p.row_splits, unit // p.row_splits
-            filter_number, plane = rest % p.filters, rest // p.filters
-            group, image = plane % p.groups, plane // p.groups
-            while unit < last:
-                number = (image * p.groups + group) * p.row_splits + split
-                if held != number:
-                    _gather_rows(p, image, group, split, padding, fills, first_rows + number % 2 * p.tile_size)
-                held = number
-                of_split, of_filter, of_group, of_image = split, filter_number, group, image
-                unit, split = unit + 1, split + 1
-                if split == p.row_splits:
-                    split, filter_number = 0, filter_number + 1
-                    if filter_number == p.filters:
-                        filter_number, group = 0, group + 1
-                        if group == p.groups:
-                            group, image = 0, image + 1
-                # What follows is copied ahead: vectors are loaded late enough after their bytes were stored.
-                if unit < last and (image * p.groups + group) * p.row_splits + split == number + 1:
-                    _gather_rows(p, image, group, split, padding, fills, first_rows + (number + 1) % 2 * p.tile_size)
-                    held = number + 1
-                channel = of_group * p.filters + of_filter
-                output = p.output + of_image * p.output_image + channel * p.output_channel
-                multiply_plane(p, first_rows + number % 2 * p.tile_size, scratch, of_split * p.rows, channel, output)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    return multiply_plane
 
-    return convolve
+
+def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
+    """Builds a thread's part of a convolution, to be compiled.
+
+    Args:
+        output: what becomes of the sums.
+        stride: columns from a position of the window to the next.
+        isa: the instruction set that it is compiled for.
+    """
+    size, most, multiply_plane = isa.lanes * 4, DEPTHWISE_VECTORS * isa.lanes, _plane_product(output, stride, isa)
+
+    @jit
+    def begin(p: DepthwiseByteParameters, thread: Any) -> Any:
+        """Returns the thread's scratch, with padding in the rows of two images, and that it has rows of none."""
+        scratch, padding = own_scratch(p, thread), _quad_of_padding(p) & 255
+        for column in range(most):
+            set_quad(scratch + 2 * DEPTHWISE_VECTORS * size + column * 4, 0)
+        for half in range(2):
+            _fill_bytes(scratch + 3 * DEPTHWISE_VECTORS * size + half * p.tile_size, p.tile_rows * p.pitch, padding)
+        return scratch, padding, -1
+
+    @jit
+    def convolve(p: DepthwiseByteParameters, unit: Any, last: Any, own: Any) -> Any:
+        """Computes some units; returns the number of the rows of an image that were copied last."""
+        scratch, padding, held = own
+        first_rows, fills = scratch + 3 * DEPTHWISE_VECTORS * size, p.row_splits > 1  # whole images have padding at the same places
+        split, rest = unit % p.row_splits, unit // p.row_splits
+        filter_number, plane = rest % p.filters, rest // p.filters
+        group, image = plane % p.groups, plane // p.groups
+        while unit < last:
+            number = (image * p.groups + group) * p.row_splits + split
+            if held != number:
+                _gather_rows(p, image, group, split, padding, fills, first_rows + number % 2 * p.tile_size)
+            held = number
+            of_split, of_filter, of_group, of_image = split, filter_number, group, image
+            unit, split = unit + 1, split + 1
+            if split == p.row_splits:
+                split, filter_number = 0, filter_number + 1
+                if filter_number == p.filters:
+                    filter_number, group = 0, group + 1
+                    if group == p.groups:
+                        group, image = 0, image + 1
+            # What follows is copied ahead: vectors are loaded late enough after their bytes were stored.
+            if unit < last and (image * p.groups + group) * p.row_splits + split == number + 1:
+                _gather_rows(p, image, group, split, padding, fills, first_rows + (number + 1) % 2 * p.tile_size)
+                held = number + 1
+            channel = of_group * p.filters + of_filter
+            output = p.output + of_image * p.output_image + channel * p.output_channel
+            multiply_plane(p, first_rows + number % 2 * p.tile_size, scratch, of_split * p.rows, channel, output)
+        return held
+
+    @jit
+    def run(p: DepthwiseByteParameters, tile: Any, own: Any) -> Any:
+        held = convolve(p, p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles, own)
+        return own[0], own[1], held
+
+    return share_tiles(DepthwiseByteParameters, run, begin)
 
 
 _BYTES = ir.VectorType(ir.IntType(8), REGISTER)
@@ -395,7 +424,6 @@ def build_depthwise_planes(output: Output, window: int, isa: ByteIsa) -> TaskBod
     """
     lanes, element = isa.lanes, 1 if output is Output.BYTES else 4
     multiply, finish = plane_window_product(window, isa), row_results(output, True, isa)
-    parameters_at = struct_view(DepthwisePlaneParameters)
 
     @jit
     def multiply_plane(p: DepthwisePlaneParameters, plane: Any, scratch: Any, channel: Any, padding: Any, target: Any) -> None:
@@ -417,32 +445,31 @@ def build_depthwise_planes(output: Output, window: int, isa: ByteIsa) -> TaskBod
                 of_last = (columns[0], columns[1] + whole * REGISTER if uses_second else columns[1], columns[2], columns[3])
                 finish(p, of_row, second, sums + whole * REGISTER, of_last, 1, 0, target + last * element)
 
-    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        scratch = p.scratch + thread * p.scratch_size
-        copied = scratch + 2 * DEPTHWISE_VECTORS * REGISTER
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        padding, end = 0, p.input + p.input_size
-        if tile < p.tiles:
-            padding = ((byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)) * 0x01010101
-            for at in range(0, p.scratch_size - 2 * DEPTHWISE_VECTORS * REGISTER, 4):
-                set_quad(copied + at, 0)
-        while tile < p.tiles:
-            unit, last, filters, groups = p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles, p.filters, p.groups
-            filter_number, group, image = unit % filters, unit // filters % groups, unit // filters // groups
-            while unit < last:
-                plane, channel = p.input + image * p.input_image + group * p.input_channel, group * filters + filter_number
-                if plane + p.reach > end:  # its windows reach behind the last plane
-                    copy_bytes(plane, copied, p.plane, 0)
-                    plane = copied
-                multiply_plane(p, plane, scratch, channel, padding, p.output + image * p.output_image + channel * p.output_channel)
-                unit, filter_number = unit + 1, filter_number + 1
-                if filter_number == filters:
-                    filter_number, group = 0, group + 1
-                    if group == groups:
-                        group, image = 0, image + 1
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def begin(p: DepthwisePlaneParameters, thread: Any) -> Any:
+        """Returns the thread's scratch, with zeros where a plane is copied to, and a quad of padding."""
+        scratch = own_scratch(p, thread)
+        for at in range(2 * DEPTHWISE_VECTORS * REGISTER, p.scratch_size, 4):
+            set_quad(scratch + at, 0)
+        return scratch, _quad_of_padding(p)
 
-    return convolve
+    @jit
+    def convolve(p: DepthwisePlaneParameters, tile: Any, own: Any) -> Any:
+        (scratch, padding), end, filters, groups = own, p.input + p.input_size, p.filters, p.groups
+        unit, last = p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles
+        copied = scratch + 2 * DEPTHWISE_VECTORS * REGISTER
+        filter_number, group, image = unit % filters, unit // filters % groups, unit // filters // groups
+        while unit < last:
+            plane, channel = p.input + image * p.input_image + group * p.input_channel, group * filters + filter_number
+            if plane + p.reach > end:  # its windows reach behind the last plane
+                copy_bytes(plane, copied, p.plane, 0)
+                plane = copied
+            multiply_plane(p, plane, scratch, channel, padding, p.output + image * p.output_image + channel * p.output_channel)
+            unit, filter_number = unit + 1, filter_number + 1
+            if filter_number == filters:
+                filter_number, group = 0, group + 1
+                if group == groups:
+                    group, image = 0, image + 1
+        return own
+
+    return share_tiles(DepthwisePlaneParameters, convolve, begin)

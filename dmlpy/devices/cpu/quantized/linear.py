@@ -12,7 +12,7 @@ from dmlpy.devices.axes import merged
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.products import host_byte_isa, is_signed
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -31,14 +31,13 @@ class Element(StrEnum):
     ADD = "add"
 
 
-class ElementsParameters(CountedParameters):
+class ElementsParameters(UnitParameters):
     """The parameters of an element-wise operator. A run is the elements along the innermost axis, and is divided into pieces.
 
-    Tensors are the output, both operands, their scales and that of the output, their zero points and that of the output. Of one operand
-    the first scale and zero point count, also where they are the output's.
+    Units are the pieces of all runs. Tensors are the output, both operands, their scales and that of the output, their zero points and that
+    of the output. Of one operand the first scale and zero point count, also where they are the output's.
     """
 
-    units: Count = field("pieces of all runs")
     pieces: Count = field("pieces of a run")
     piece: Count = field("elements of a piece")
     count: Count = field("elements of a run")

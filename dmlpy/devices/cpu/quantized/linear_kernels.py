@@ -18,7 +18,7 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import set_byte
 from dmlpy.devices.cpu.quantized.linear import DynamicParameters, Element, ElementsParameters
 from dmlpy.devices.cpu.quantized.result_kernels import LARGEST_FACTOR, LEAST_FACTOR, TIE_MARGIN
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, float_at, integer_at, repeated_index, set_float, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -301,8 +301,7 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
         operation: what it computes.
         isa: the instruction set that it is compiled for.
     """
-    lanes, parameters_at = isa.lanes, struct_view(ElementsParameters)
-    of_run, of_many, of_one = _run(operation, lanes), _step(operation, lanes), _step(operation, 1)
+    lanes, of_run, of_many, of_one = isa.lanes, _run(operation, isa.lanes), _step(operation, isa.lanes), _step(operation, 1)
     result = FLOAT_BYTES if operation is Element.DEQUANTIZE else 1
     element = FLOAT_BYTES if operation is Element.QUANTIZE else 1
 
@@ -316,8 +315,8 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
             rest //= size
         return at
 
-    def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
+    @jit
+    def run(p: ElementsParameters, first_unit: Any, last_unit: Any, own: Any) -> None:
         inner = p.inner
         steps = (
             integer_at(inner + 24), integer_at(inner + 48), integer_at(inner + 32),
@@ -329,32 +328,27 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
         for at in range(3):
             together &= integer_at(inner + 24 + 8 * at) in (0, 4) and integer_at(inner + 48 + 8 * at) in (0, 1)
         is_run = together and (steps[0] | steps[1] | steps[2] | steps[3] | steps[4] | steps[5]) == 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            for unit in range(p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles):
-                run, first = unit // p.pieces, unit % p.pieces * p.piece
-                count = min(p.piece, p.count - first)
-                target, x, y = place(p, 0, run, first), place(p, 1, run, first), place(p, 2, run, first)
-                scales = place(p, 3, run, first), place(p, 4, run, first), place(p, 5, run, first)
-                zeros = place(p, 6, run, first), place(p, 7, run, first), place(p, 8, run, first)
-                at = 0
-                if is_run and count >= lanes:
-                    of_run(target, x, y, count // lanes, scales, zeros, flips, limits)
-                    at = count // lanes * lanes
-                while at < count:
-                    width = lanes if together and at + lanes <= count else 1
-                    own = scales[0] + at * steps[0], scales[1] + at * steps[2], scales[2] + at * steps[4]
-                    none = zeros[0] + at * steps[1], zeros[1] + at * steps[3], zeros[2] + at * steps[5]
-                    if width > 1:
-                        of_many(target + at * to, x + at * of_x, y + at * of_y, own, none, steps, flips, limits)
-                    else:
-                        of_one(target + at * to, x + at * of_x, y + at * of_y, own, none, steps, flips, limits)
-                    at += width
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+        for unit in range(first_unit, last_unit):
+            number, first = unit // p.pieces, unit % p.pieces * p.piece
+            count = min(p.piece, p.count - first)
+            target, x, y = place(p, 0, number, first), place(p, 1, number, first), place(p, 2, number, first)
+            scales = place(p, 3, number, first), place(p, 4, number, first), place(p, 5, number, first)
+            zeros = place(p, 6, number, first), place(p, 7, number, first), place(p, 8, number, first)
+            at = 0
+            if is_run and count >= lanes:
+                of_run(target, x, y, count // lanes, scales, zeros, flips, limits)
+                at = count // lanes * lanes
+            while at < count:
+                width = lanes if together and at + lanes <= count else 1
+                own_scales = scales[0] + at * steps[0], scales[1] + at * steps[2], scales[2] + at * steps[4]
+                own_zeros = zeros[0] + at * steps[1], zeros[1] + at * steps[3], zeros[2] + at * steps[5]
+                if width > 1:
+                    of_many(target + at * to, x + at * of_x, y + at * of_y, own_scales, own_zeros, steps, flips, limits)
+                else:
+                    of_one(target + at * to, x + at * of_x, y + at * of_y, own_scales, own_zeros, steps, flips, limits)
+                at += width
 
-    return compute
+    return share_units(ElementsParameters, run)
 
 
 @cache

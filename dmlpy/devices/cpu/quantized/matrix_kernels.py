@@ -18,8 +18,8 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
 from dmlpy.devices.cpu.quantized.matrix import ByteMatrixParameters, BytePackingParameters
 from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, run_writer
-from dmlpy.devices.cpu.simd import integer_at, set_integer, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+from dmlpy.devices.cpu.simd import integer_at, set_integer
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.products import ByteIsa
@@ -37,26 +37,22 @@ def build_packing(isa: ByteIsa) -> TaskBody:
     """
     vectors = isa.block[1]
     width, size = vectors * isa.lanes, isa.lanes * 4
-    interleave, add, parameters_at = row_interleaving(), byte_sums(vectors, isa), struct_view(BytePackingParameters)
+    interleave, add = row_interleaving(), byte_sums(vectors, isa)
 
-    def pack(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        while tile < p.tiles:
-            entry, first = tile // p.panels, tile % p.panels * width
-            source = p.b + entry // p.batch * p.b_outer + entry % p.batch * p.b_batch + first * p.b_column
-            panel, columns = p.packed + tile * p.quads * vectors * size, min(width, p.columns - first)
-            for quad in range(p.quads):
-                to, rows = panel + quad * vectors * size, min(4, p.terms - quad * 4)
-                interleave(source + quad * 4 * p.b_row, p.b_row, rows, p.b_column, columns, p.b_flip, to)
-                for column in range(columns, width):
-                    set_quad(to + column * 4, 0)
-            add(vectors, p.quads, vectors * size, 1, p.offsets, panel, p.sums + tile * vectors * size)
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+    @jit
+    def pack(p: BytePackingParameters, tile: Any, own: Any) -> Any:
+        entry, first = tile // p.panels, tile % p.panels * width
+        source = p.b + entry // p.batch * p.b_outer + entry % p.batch * p.b_batch + first * p.b_column
+        panel, columns = p.packed + tile * p.quads * vectors * size, min(width, p.columns - first)
+        for quad in range(p.quads):
+            to, rows = panel + quad * vectors * size, min(4, p.terms - quad * 4)
+            interleave(source + quad * 4 * p.b_row, p.b_row, rows, p.b_column, columns, p.b_flip, to)
+            for column in range(columns, width):
+                set_quad(to + column * 4, 0)
+        add(vectors, p.quads, vectors * size, 1, p.offsets, panel, p.sums + tile * vectors * size)
+        return own
 
-    return pack
+    return share_tiles(BytePackingParameters, pack)
 
 
 @jit
@@ -76,6 +72,27 @@ def _copy_row(p: ByteMatrixParameters, source: Any, target: Any) -> Any:
     return total
 
 
+def _row_writer(output: Output, isa: ByteIsa) -> Any:
+    """The kernel `write_row` of `build_product`."""
+    (block, vectors), lanes = isa.block, isa.lanes
+    width, finish, write, has_bias = vectors * lanes, row_results(output, False, isa), run_writer(output), output is Output.FLOAT32
+
+    @jit
+    def write_row(
+        p: ByteMatrixParameters, row: Any, second: Any, total: Any, terms: Any, column: Any, scratch: Any, bias: Any, output: Any
+    ) -> None:
+        """Writes the results of a row and a panel."""
+        columns, results, biases = min(width, p.columns - column), scratch + block * width * 4, scratch + (block + 1) * width * 4
+        if has_bias and p.bias != 0:
+            at = bias + row * p.bias_row + column * p.bias_column
+            for number in range(columns):
+                set_quad(biases + number * 4, quad_at(at + number * p.bias_column))
+        finish(p, p.row_terms + row * ROW_SIZE, second, total, terms, (columns + lanes - 1) // lanes, biases, results)
+        write(results, output + row * p.output_row + column * p.output_element, columns, p.output_element)
+
+    return write_row
+
+
 def build_product(output: Output, isa: ByteIsa) -> TaskBody:
     """Builds a thread's part of a product, to be compiled.
 
@@ -85,66 +102,55 @@ def build_product(output: Output, isa: ByteIsa) -> TaskBody:
     """
     block, vectors = isa.block
     width, size, lanes = vectors * isa.lanes, isa.lanes * 4, isa.lanes
-    multiply, single, finish, write = (
-        quad_product(block, vectors, False, isa),
-        quad_product(1, vectors, False, isa),
-        row_results(output, False, isa),
-        run_writer(output),
-    )
-    has_bias = output is Output.FLOAT32
-    parameters_at = struct_view(ByteMatrixParameters)
+    multiply, single = quad_product(block, vectors, False, isa), quad_product(1, vectors, False, isa)
+    write_row = _row_writer(output, isa)
 
-    def product(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        sums = p.scratch + thread * p.scratch_size
-        results, biases = sums + block * width * 4, sums + (block + 1) * width * 4
-        seconds = sums + (block + 2) * width * 4
+    @jit
+    def begin(p: ByteMatrixParameters, thread: Any) -> Any:
+        """Returns the thread's scratch and that no chunk of rows is in it."""
+        sums = own_scratch(p, thread)
+        for column in range(width):
+            set_quad(sums + ((block + 1) * width + column) * 4, _NO_BIAS)
+        return sums, -1
+
+    @jit
+    def copy_rows(p: ByteMatrixParameters, a: Any, first_row: Any, rows: Any, seconds: Any, target: Any) -> None:
+        """Copies rows of A, and writes their second terms."""
+        for row in range(rows):
+            total = _copy_row(p, a + row * p.a_row, target + row * p.quads * 4)
+            r = row_terms_at(p.row_terms + (first_row + row) * ROW_SIZE)
+            set_integer(seconds + row * 8, r.second - total)
+
+    @jit
+    def multiply_tile(p: ByteMatrixParameters, tile: Any, own: Any) -> Any:
+        sums, seconds = own[0], own[0] + (block + 2) * width * 4
         rows_of_a, pitch = seconds + p.chunk_rows * 8, p.quads * 4
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
-        packed = -1
-        if tile < p.tiles:
-            for column in range(width):
-                set_quad(biases + column * 4, _NO_BIAS)
-        while tile < p.tiles:
-            panel_split, chunk = tile % p.panel_splits, tile // p.panel_splits
-            entry, first_row = chunk // p.row_chunks, chunk % p.row_chunks * p.chunk_rows
-            outer, inner, rows = entry // p.batch, entry % p.batch, min(p.chunk_rows, p.rows - first_row)
-            if packed != chunk:
-                packed, a = chunk, p.a + outer * p.a_outer + inner * p.a_batch + first_row * p.a_row
-                for row in range(rows):
-                    total = _copy_row(p, a + row * p.a_row, rows_of_a + row * pitch)
-                    r = row_terms_at(p.row_terms + (first_row + row) * ROW_SIZE)
-                    set_integer(seconds + row * 8, r.second - total)
-            b, of_columns = p.b + outer * p.b_outer + inner * p.b_batch, p.column_first + outer * p.sums_outer + inner * p.sums_batch
-            y = p.output + outer * p.output_outer + inner * p.output_batch
-            bias = p.bias + outer * p.bias_outer + inner * p.bias_batch
-            for panel in range(p.panels * panel_split // p.panel_splits, p.panels * (panel_split + 1) // p.panel_splits):
-                column = panel * width
-                columns = min(width, p.columns - column)
-                count = (columns + lanes - 1) // lanes
-                terms = of_columns + column * 4, p.column_second + column * 4, p.column_factor + column * 4, p.column_scale + column * 8
-                row = 0
-                while row < rows:
-                    left = rows - row
-                    matrix, of_panel = rows_of_a + row * pitch, b + panel * p.b_panel
-                    if left >= block:
-                        multiply(count, p.quads, vectors * size, 1, p.offsets, of_panel, matrix, pitch, sums)
-                        left = block
-                    else:
-                        single(count, p.quads, vectors * size, 1, p.offsets, of_panel, matrix, pitch, sums)
-                        left = 1
-                    for each in range(row, row + left):
-                        place = first_row + each
-                        if has_bias and p.bias != 0:
-                            at = bias + place * p.bias_row + column * p.bias_column
-                            for number in range(columns):
-                                set_quad(biases + number * 4, quad_at(at + number * p.bias_column))
-                        of_row, second = p.row_terms + place * ROW_SIZE, integer_at(seconds + each * 8)
-                        finish(p, of_row, second, sums + (each - row) * vectors * size, terms, count, biases, results)
-                        write(results, y + place * p.output_row + column * p.output_element, columns, p.output_element)
-                    row += left
-            finished += 1
-            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+        panel_split, chunk = tile % p.panel_splits, tile // p.panel_splits
+        entry, first_row = chunk // p.row_chunks, chunk % p.row_chunks * p.chunk_rows
+        outer, inner, rows = entry // p.batch, entry % p.batch, min(p.chunk_rows, p.rows - first_row)
+        if own[1] != chunk:
+            copy_rows(p, p.a + outer * p.a_outer + inner * p.a_batch + first_row * p.a_row, first_row, rows, seconds, rows_of_a)
+        b, of_columns = p.b + outer * p.b_outer + inner * p.b_batch, p.column_first + outer * p.sums_outer + inner * p.sums_batch
+        y = p.output + outer * p.output_outer + inner * p.output_batch
+        bias = p.bias + outer * p.bias_outer + inner * p.bias_batch
+        for panel in range(p.panels * panel_split // p.panel_splits, p.panels * (panel_split + 1) // p.panel_splits):
+            column = panel * width
+            count = (min(width, p.columns - column) + lanes - 1) // lanes
+            terms = of_columns + column * 4, p.column_second + column * 4, p.column_factor + column * 4, p.column_scale + column * 8
+            row = 0
+            while row < rows:
+                left = rows - row
+                matrix, of_panel = rows_of_a + row * pitch, b + panel * p.b_panel
+                if left >= block:
+                    multiply(count, p.quads, vectors * size, 1, p.offsets, of_panel, matrix, pitch, sums)
+                    left = block
+                else:
+                    single(count, p.quads, vectors * size, 1, p.offsets, of_panel, matrix, pitch, sums)
+                    left = 1
+                for each in range(row, row + left):
+                    total, second = sums + (each - row) * vectors * size, integer_at(seconds + each * 8)
+                    write_row(p, first_row + each, second, total, terms, column, sums, bias, y)
+                row += left
+        return sums, chunk
 
-    return product
+    return share_tiles(ByteMatrixParameters, multiply_tile, begin)
