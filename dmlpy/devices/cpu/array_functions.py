@@ -9,8 +9,7 @@ import numpy as np
 from dmlpy.description.arrays import address_of
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.isa import host_isa
-from dmlpy.devices.cpu.movement.elements import Elements
-from dmlpy.devices.cpu.movement.plan import CONVERSIONS, Copy, CopyPlan
+from dmlpy.devices.cpu.movement.plan import CONVERSIONS, Copy, CopyPlan, Elements
 from dmlpy.devices.numpy.array_functions import WholePlan
 from dmlpy.devices.numpy.plans import COMPUTE
 

@@ -91,7 +91,7 @@ class CpuDevice(NumpyDevice):
         return BatchedLaunches(launches)
 
     def repetition(self, turn: Turn) -> Repetition | None:
-        from dmlpy.devices.cpu.repetition import compiled_repetition
+        from dmlpy.devices.cpu.launches import compiled_repetition
 
         return None if why_no_kernels() is not None else compiled_repetition(turn)
 

@@ -217,7 +217,7 @@ class StagedParameters(KernelStruct):
 
 
 class ConcurrentParameters(StagedParameters):
-    """The parameters of `thread_pool_kernels.build_concurrent_task`."""
+    """The parameters of `launch_kernels.build_concurrent_task`."""
 
     tasks: Count = field("how many tasks run at the same time")
     entries: Address = field("two integers for each: the addresses of its function and of the function's parameters")

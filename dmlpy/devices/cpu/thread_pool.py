@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.plan import PlanPart
 from dmlpy.devices.threads import Helper
 
 if TYPE_CHECKING:
@@ -155,6 +156,31 @@ _pool = ThreadPool()
 def shared_pool() -> ThreadPool:
     """The thread pool of this process."""
     return _pool
+
+
+_TILES_PER_THREAD = 4
+"""A thread that the system suspends, or that wakes late, leaves so many parts of its work to the others."""
+
+
+class WorkShares(PlanPart):
+    """How threads share the units of a launch.
+
+    Attributes:
+        units: the units.
+        threads: the threads, of which each has one at least.
+        values: the parameters `tiles` and `units` of `structs.UnitParameters`.
+
+    Args:
+        most: the most threads.
+    """
+
+    def __init__(self, units: int, most: int) -> None:
+        self.units, self.threads = units, max(1, min(most, units))
+        tiles = min(units, _TILES_PER_THREAD * self.threads) if self.threads > 1 else 1
+        self.values = {"tiles": tiles, "units": units}
+
+    def __str__(self) -> str:
+        return f"{self.threads} thread{'s' * (self.threads > 1)}"
 
 
 class TaskLaunch:

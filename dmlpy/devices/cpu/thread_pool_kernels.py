@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.runtime_kernels import add_integer, exchange_integer, indirect_call, nanoseconds, wait_between
 from dmlpy.devices.cpu.simd import integer_at, set_integer, struct_view
-from dmlpy.devices.cpu.structs import ConcurrentParameters
 from dmlpy.devices.cpu.thread_pool import ACTIVE_WORKERS, CURRENT_STAGE, EPOCH, TILE_STATE_SIZE, TILE_STATES
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ _TICKET_BITS = 32
 _MOST = (1 << _TICKET_BITS - 1) - 1
 """The largest epoch in a ticket, and the most tiles."""
 
-_call_acquire, _call_body = indirect_call(6), indirect_call(5)
+_call_acquire = indirect_call(6)
 
 
 # Stages
@@ -294,93 +293,3 @@ def wait_for_all_tiles(state: Any, finished: Any, tiles: Any, thread: Any, threa
         while integer_at(state + 8) < tiles:
             looks += 1
             wait_between(looks)
-
-
-# Task bodies
-
-
-def build_fused_launch() -> TaskBody:
-    """The body of a fused launch, to be compiled.
-
-    Its parameters are the number of tasks and the address of two integers for each: the addresses of its function and of the function's
-    parameters. The function is task(parameters, thread, threads, sync, stage): a thread's part of some stages, the first of which has the
-    number after this one; it returns the number of the last stage.
-    """
-
-    def launch(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        if not enter(sync, thread, threads, epoch):
-            return
-        stage, entry = epoch, integer_at(parameters + 8)
-        for _ in range(integer_at(parameters)):
-            stage = _call_body(integer_at(entry), (integer_at(entry + 8), thread, threads, sync, stage))
-            entry += 16
-        leave(sync, thread, threads)
-
-    return launch
-
-
-def build_concurrent_task() -> Callable[..., int]:
-    """The task of a fused launch that runs others at the same time, each on one thread, as tiles of one stage, to be compiled.
-
-    Each is begun by one thread only, since it may write where it reads, and nobody computes it again.
-    """
-    parameters_at = struct_view(ConcurrentParameters)
-
-    def concurrent(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any) -> Any:
-        p, stage = parameters_at(parameters), stage + 1
-        for turn in range(p.tasks):
-            task = (thread + turn) % p.tasks
-            if threads == 1 or _begins(sync, stage, task):
-                _call_body(integer_at(p.entries + 16 * task), (integer_at(p.entries + 16 * task + 8), 0, 1, 0, 0))
-                publish(sync, threads, stage, task)
-        if threads > 1:
-            acquire(p, sync, thread, threads, stage, p.tasks, NOTHING)  # which waits for the others
-        return stage
-
-    return concurrent
-
-
-@jit
-def _begins(sync: Any, stage: Any, tile: Any) -> Any:
-    """Whether this thread, and no other one, begins a tile."""
-    if integer_at(sync + CURRENT_STAGE) > stage:
-        return False
-    state = sync + TILE_STATES + TILE_STATE_SIZE * tile
-    found = integer_at(state)
-    return found < stage and exchange_integer(state, found, stage) == found
-
-
-def build_batched_launch() -> TaskBody:
-    """The body of a batched launch, to be compiled.
-
-    Its parameters are the number of launches and the address of three integers for each: the addresses of its body and of the body's
-    parameters, and the most threads that it uses.
-    """
-
-    def batch(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        entry = integer_at(parameters + 8)
-        for place in range(integer_at(parameters)):
-            body, given, most = integer_at(entry), integer_at(entry + 8), min(threads, integer_at(entry + 16))
-            if most == 1:
-                if thread == 0:
-                    _call_body(body, (given, 0, 1, 0, 0))
-            elif thread < most:
-                _call_body(body, (given, thread, most, sync, epoch + place))
-            entry += 24
-
-    return batch
-
-
-def build_relocation() -> Callable[..., None]:
-    """Writes the addresses of memory into the parameters of launches, to be compiled.
-
-    Its parameters are the number of words, the address of three integers for each (its address, the number of the memory, and the bytes
-    from the memory's first one), and that of the first address of each memory.
-    """
-
-    def relocate(count: Any, words: Any, memories: Any) -> None:
-        for place in range(count):
-            entry = words + 24 * place
-            set_integer(integer_at(entry), integer_at(memories + 8 * integer_at(entry + 8)) + integer_at(entry + 16))
-
-    return relocate

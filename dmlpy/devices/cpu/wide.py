@@ -14,8 +14,7 @@ from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 from dmlpy.devices.cpu.elementwise.program import Program, why_function_untranslated
 from dmlpy.devices.cpu.isa import refusal_of
-from dmlpy.devices.cpu.movement.elements import Elements
-from dmlpy.devices.cpu.movement.plan import CONVERSIONS, Copy, CopyPlan
+from dmlpy.devices.cpu.movement.plan import CONVERSIONS, Copy, CopyPlan, Elements
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.plan import Layout, Plan, in_order
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc

@@ -13,12 +13,13 @@ import dmlpy as dml
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.device import CpuDevice
-from dmlpy.devices.cpu.elementwise import contiguous_plan
-from dmlpy.devices.cpu.elementwise.contiguous_plan import _FUNCTIONS, COMPARISONS, ContiguousPlan, Function
+from dmlpy.devices.cpu.elementwise import integer_plan
+from dmlpy.devices.cpu.elementwise.integer_plan import _ONLY_SMALL, COMPARISONS, ContiguousPlan, Function
+from dmlpy.devices.cpu.elementwise.integer_plan import FUNCTIONS as EVERY_FUNCTION
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.layout_runs import run
 
-FUNCTIONS = {resolve_name(name): row for name, row in _FUNCTIONS.items()}
+FUNCTIONS = {resolve_name(name): row for name, row in EVERY_FUNCTION.items() if row[0] not in _ONLY_SMALL}
 SIZES = (3, 1367)
 """An odd number of elements, more than 2,048."""
 EVERY = ("UINT8", "INT8", "UINT16", "INT16", "UINT32", "INT32", "UINT64", "INT64", "FLOAT16", "FLOAT32")
@@ -58,9 +59,9 @@ def test_functions(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (output,) = desc.output_slots()
     with np.errstate(all="ignore"):
         wanted = run(desc, given)[output.place]
-    monkeypatch.setattr(contiguous_plan, "_BYTES_OF_A_THREAD", 1)
+    monkeypatch.setattr(integer_plan, "_BYTES_OF_A_THREAD", 1)
     for threads in (1, 2):
-        monkeypatch.setattr(contiguous_plan, "available_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(integer_plan, "available_threads", lambda threads=threads: threads)
         assert isinstance(compiled_plan(desc), ContiguousPlan)
         np.testing.assert_array_equal(run(desc, given, CpuDevice())[output.place], wanted, err_msg=f"{own}, {threads} thread(s)")
 

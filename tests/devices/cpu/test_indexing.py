@@ -13,7 +13,7 @@ from tests.support.layout_runs import failures_in_layouts, random_values, run
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.indexing import plan
-from dmlpy.devices.cpu.movement import reversal
+from dmlpy.devices.cpu.movement import plan as movement_plan
 from dmlpy.devices.cpu.plans import compiled_plan
 
 SIZES = (3, 5, 7)
@@ -79,7 +79,7 @@ def test_as_the_definition(make: Any, types: tuple[str, str], axis: int, monkeyp
     data_type, index_type = types
     if make is _reversed:
         index_type = {"INT32": "UINT32", "INT64": "UINT64"}.get(index_type, index_type)
-    for module in (plan, reversal):
+    for module in (plan, movement_plan):
         monkeypatch.setattr(module, "available_threads", lambda: 2)
         monkeypatch.setattr(module, "_BYTES_OF_A_THREAD", 1)
     rng, desc = np.random.default_rng(axis), make(data_type, index_type, axis)

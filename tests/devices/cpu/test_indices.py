@@ -12,7 +12,7 @@ import dmlpy as dml
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.reduction import index_plan
+from dmlpy.devices.cpu.reduction import plan as reduction_plan
 from tests.support.compiled_plans import run_on
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0], np.float32)
@@ -31,7 +31,7 @@ def test_indices_of_extremes(kind: Any, direction: str, output: str, monkeypatch
             desc = kind(input_tensor=dml.TensorDesc.of(given), output_tensor=reduced, axes=axes, axis_direction=direction)
             expected = dml.reference(desc, {"input_tensor": given}).output_tensor
             for threads in (1, 2):
-                found = run_on(threads, index_plan, desc, {"input_tensor": given}, monkeypatch)
+                found = run_on(threads, reduction_plan, desc, {"input_tensor": given}, monkeypatch)
                 np.testing.assert_array_equal(found, expected, err_msg=f"{sizes} {axes}")
 
 

@@ -14,7 +14,6 @@ from tests.support.tolerance import assert_close
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.pooling import index_plan
 from dmlpy.devices.cpu.pooling import plan as pooling_plan
 from tests.support.compiled_plans import run_on
 
@@ -136,8 +135,8 @@ def test_bytes(name: str, data_type: str) -> None:
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if name != "windows along their rows"])
 def test_indices_and_gradients(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """NumPy's bits, in every layout, of equal elements, NaN and windows in the padding."""
-    monkeypatch.setattr(index_plan, "available_threads", lambda: 2)
-    monkeypatch.setattr(index_plan, "_WORK_OF_A_THREAD", 1)
+    monkeypatch.setattr(pooling_plan, "available_threads", lambda: 2)
+    monkeypatch.setattr(pooling_plan, "_WORK_OF_A_THREAD", 1)
     sizes, window, strides, starts, ends, dilations = CASES[name]
     rng = np.random.default_rng(6)
     x = rng.integers(-9, 9, sizes).astype(data_type.lower())
@@ -155,7 +154,7 @@ def test_indices_and_gradients(name: str, data_type: str, monkeypatch: pytest.Mo
     incoming = rng.normal(size=forward.output_tensor.sizes).astype(x.dtype)
     for desc, given in ((forward, {"input_tensor": x}), (gradient, {"input_tensor": x, "input_gradient_tensor": incoming})):
         for laid_out in layouts(desc):
-            assert isinstance(compiled_plan(laid_out), index_plan.IndexedPoolingPlan)
+            assert isinstance(compiled_plan(laid_out), pooling_plan.IndexedPoolingPlan)
             found, expected = (run(laid_out, given, device) for device in ("cpu", "numpy"))
             for place, array in expected.items():
                 np.testing.assert_array_equal(found[place], array)

@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.resampling import plan
-from dmlpy.devices.cpu.resampling.value_scale import ValueScalePlan
+from dmlpy.devices.cpu.resampling.plan import ValueScalePlan
 
 GRADIENTS = (dml.ResampleGradDesc, dml.ResampleGrad1Desc)
 LINEAR, NEAREST = "LINEAR", "NEAREST_NEIGHBOR"

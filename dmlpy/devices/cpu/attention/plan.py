@@ -11,8 +11,7 @@ from dmlpy.description.enums import DataType, MatrixTransform
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 from dmlpy.devices.cpu.elementwise.program import Code, Program
-from dmlpy.devices.cpu.movement.elements import Elements
-from dmlpy.devices.cpu.movement.plan import CONVERSIONS, COPIES, Copy, CopyPlan
+from dmlpy.devices.cpu.movement.plan import CONVERSIONS, COPIES, Copy, CopyPlan, Elements
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, arrays_of, in_order
 from dmlpy.operators.activation import ActivationSoftmax1Desc

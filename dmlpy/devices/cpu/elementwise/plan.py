@@ -1,14 +1,15 @@
-"""The plan of an element-wise program: its blocks, its registers, and the parameters of its kernel."""
+"""The plan of element-wise programs: the blocks of their tensors, and the operands of their instructions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.description.sized_arrays import SizedArray
-from dmlpy.devices.cpu.elementwise.blocks import Blocks
+from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.elementwise.program import (
     ALIGNMENT,
     BLOCK,
@@ -25,7 +26,7 @@ from dmlpy.devices.cpu.elementwise.program import (
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import FixedArray
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 
@@ -36,6 +37,73 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.elementwise.program import Program
     from dmlpy.devices.cpu.jit import Function
 
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of some tensors.
+
+    Attributes:
+        rows: elements of a block along the outer of its two axes.
+        columns: along the inner one.
+        row: the strides along the rows, in elements, of each tensor.
+        column: along the columns.
+        splits_rows: whether the rows are split, not the columns.
+        split_size: the elements along the axis that is split.
+        sizes: the blocks along each axis, the innermost first.
+        strides: from one block to the next, in elements, of each tensor [tensor][axis].
+    """
+
+    rows: int
+    columns: int
+    row: tuple[int, ...]
+    column: tuple[int, ...]
+    splits_rows: bool
+    split_size: int
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], strides: Sequence[Sequence[int]], lanes: int, most: int, shortest: int = 1) -> Blocks:
+        """The blocks of tensors, the output first.
+
+        Args:
+            sizes: entries along each dimension.
+            strides: for each tensor, the elements from one entry to the next along each dimension.
+            lanes: elements of a vector: columns that are split are whole vectors.
+            most: elements of a block, at most.
+            shortest: rows of a block, at least, if an axis has so many: a shorter axis next to the columns is passed over.
+        """
+        none = (0,) * len(strides)
+        *outer, inner = merged(sizes, strides) or (Axis(1, none),)
+        splits_rows = bool(outer) and inner.size <= most // 2
+        if splits_rows:
+            across, columns = outer.pop(_rows_of(outer, shortest)), inner.size
+            pieces = -(-across.size // (most // columns))
+            rows = -(-across.size // pieces)
+            pieces, length, split = -(-across.size // rows), rows, across
+        else:
+            across, rows = Axis(1, none), 1
+            pieces = -(-inner.size // most)
+            columns = min(inner.size, -(-inner.size // (pieces * lanes)) * lanes)
+            pieces, length, split = -(-inner.size // columns), columns, inner
+        axes = [Axis(pieces, tuple(stride * length for stride in split.strides)), *reversed(outer)]
+        along = tuple(tuple(axis.strides[tensor] for axis in axes) for tensor in range(len(strides)))
+        return cls(rows, columns, across.strides, inner.strides, splits_rows, split.size, tuple(axis.size for axis in axes), along)
+
+    def is_contiguous(self, tensor: int) -> bool:
+        """Whether the elements of a block are contiguous."""
+        return (self.columns == 1 or self.column[tensor] == 1) and (self.rows == 1 or self.row[tensor] == self.columns)
+
+    def is_invariant(self, tensor: int) -> bool:
+        """Whether all blocks have the same elements."""
+        return not any(stride for size, stride in zip(self.sizes, self.strides[tensor], strict=True) if size > 1)
+
+
+def _rows_of(axes: Sequence[Axis], shortest: int) -> int:
+    """The index of the axis of rows: the innermost of so many entries, or else the longest."""
+    return max(range(len(axes)), key=lambda at: (min(axes[at].size, shortest), at))
+
+
 INTERPRETER = Kernel("dmlpy.devices.cpu.elementwise.kernels:build_interpreter", 5)
 """The interpreter of programs: the type of tensors that are not of FLOAT32, and the instruction set."""
 
@@ -45,8 +113,6 @@ _WORK_OF_A_THREAD = 1 << 18
 """Additions that are worth waking another thread for."""
 _EXPENSIVE_COST = 8
 """Additions in the time of a long instruction."""
-_TILES_PER_THREAD = 4
-"""Tiles for each thread."""
 
 
 class ElementwisePlan(PlanWithoutConstants):
@@ -82,12 +148,10 @@ class ElementwisePlan(PlanWithoutConstants):
         instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks, of_others).instructions()
         self._instructions = FixedArray(instructions)
         work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
-        blocks = prod(self._blocks.sizes)
-        self._threads = max(1, min(available_threads(), work // _WORK_OF_A_THREAD, blocks))
-        self._tiles = min(blocks, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1
+        self._shares = WorkShares(prod(self._blocks.sizes), min(available_threads(), work // _WORK_OF_A_THREAD))
         self._register_size = _align(self._blocks.rows * self._blocks.columns * FLOAT_BYTES)
         self._scratch_size = _align((len(descs) + self._used) * 8) + self._used * self._register_size
-        self.temporary_size = self._threads * self._scratch_size
+        self.temporary_size = self._shares.threads * self._scratch_size
 
     def _kernel(self) -> Function:
         return INTERPRETER(self._storage, self._isa)
@@ -96,17 +160,15 @@ class ElementwisePlan(PlanWithoutConstants):
         self._kernel()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         block = self._blocks.rows * self._blocks.columns
         steps = f"{self._length} instruction{'s' * (self._length > 1)}"
-        return f"compiled by LLVM, float32 arithmetic on {threads}; {steps} on {self._count} elements in blocks of {block}"
+        return f"compiled by LLVM, float32 arithmetic on {self._shares}; {steps} on {self._count} elements in blocks of {block}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         blocks = self._blocks
         bases = [tensors[name] for name in self._names]
         values: Mapping[str, Any] = {
-            "tiles": self._tiles,
-            "units": prod(blocks.sizes),
+            **self._shares.values,
             "axes": len(blocks.sizes),
             "sizes": self._sizes,
             "strides": self._strides,
@@ -124,7 +186,7 @@ class ElementwisePlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        return TaskLaunch.of(self._kernel(), ProgramParameters.bound(values), self._threads)
+        return TaskLaunch.of(self._kernel(), ProgramParameters.bound(values), self._shares.threads)
 
 
 def _align(size: int) -> int:

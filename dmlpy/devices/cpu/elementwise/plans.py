@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType, IsInfinityMode
-from dmlpy.devices.cpu.elementwise.contiguous_plan import BITS, contiguous_plan
-from dmlpy.devices.cpu.elementwise.names import LOGIC
-from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, why_untranslated
-from dmlpy.devices.cpu.elementwise.small_plan import LOGICAL, small_plan
+from dmlpy.devices.cpu.elementwise.integer_plan import LOGICAL, integer_plan
+from dmlpy.devices.cpu.elementwise.program import LOGIC, OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.cpu.elementwise.contiguous_plan import ContiguousPlan
+    from dmlpy.devices.cpu.elementwise.integer_plan import ContiguousPlan, SmallPlan
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
-    from dmlpy.devices.cpu.elementwise.small_plan import SmallPlan
     from dmlpy.devices.cpu.movement.plan import ClassesPlan, CopyPlan
     from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
     from dmlpy.operators.elementwise.logic import ElementWiseIsInfinityDesc, ElementWiseIsNaNDesc
@@ -32,7 +29,7 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | SmallPl
         return copy_plan(desc, "identity_copies")
     reason = why_untranslated(desc)
     if reason is not None:
-        return small_plan(desc) or contiguous_plan(desc) or reason
+        return integer_plan(desc) or reason
     (output,) = (slot for slot in desc.output_slots() if slot.tensor is not None)
     assert output.tensor is not None  # it was just found
     inputs = [(slot.place, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
@@ -41,7 +38,7 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | SmallPl
     return ElementwisePlan(program, inputs, (output.place, output.tensor))
 
 
-plan(*OPERATORS, *LOGICAL, *BITS, derived=False)(elementwise_plan)
+plan(*OPERATORS, *LOGICAL, derived=False)(elementwise_plan)
 
 
 @plan(f"{LOGIC}IsNaNDesc", f"{LOGIC}IsInfinityDesc")

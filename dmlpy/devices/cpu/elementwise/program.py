@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.attachments import name_of
 from dmlpy.description.enums import DataType, RoundingMode
-from dmlpy.devices.cpu.elementwise.names import ACTIVATION, ARITHMETIC, MATH, RANGES
 from dmlpy.devices.cpu.isa import refusal_of
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, KernelStruct, UnitParameters, field
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
+
+ACTIVATION = "dmlpy.operators.activation:Activation"
+ARITHMETIC = "dmlpy.operators.elementwise.arithmetic:ElementWise"
+LOGIC = "dmlpy.operators.elementwise.logic:ElementWise"
+MATH = "dmlpy.operators.elementwise.math:ElementWise"
+RANGES = "dmlpy.operators.elementwise.ranges:ElementWise"
+"""What the names of element-wise operators' classes begin with. Tables have these names, as `Attachments` takes them, in place of classes:
+the plan of an operator then imports no other one."""
 
 
 class Code(IntEnum):

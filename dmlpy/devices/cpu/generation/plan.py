@@ -10,7 +10,7 @@ import numpy as np
 from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Float64, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 
@@ -27,8 +27,6 @@ SEQUENCE = Kernel("dmlpy.devices.cpu.generation.kernels:build_sequence", 5)
 
 _BYTES_OF_A_THREAD = 1 << 18
 """Bytes that are worth waking another thread for."""
-_TILES_PER_THREAD = 4
-"""Tiles for each thread."""
 
 
 class BandsParameters(UnitParameters):
@@ -61,19 +59,17 @@ class BandsPlan(PlanWithoutConstants):
         self._rows, self._element, self._has_input = prod(batch) * self._height, output.data_type.numpy.itemsize, has_input
         self._values, self._bands = FixedArray(np.array([value, 0], output.data_type.numpy)), FixedArray(np.array(bands, np.int64))
         moved = self._rows * self._width * self._element
-        self._threads = max(1, min(available_threads(), moved // _BYTES_OF_A_THREAD, self._rows))
+        self._shares = WorkShares(self._rows, min(available_threads(), moved // _BYTES_OF_A_THREAD))
 
     def load(self) -> None:
         BANDS()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by LLVM on {threads}; {self._rows} rows of {self._width} elements"
+        return f"compiled by LLVM on {self._shares}; {self._rows} rows of {self._width} elements"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = {
-            "tiles": min(self._rows, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "units": self._rows,
+            **self._shares.values,
             "height": self._height,
             "width": self._width,
             "element": self._element,
@@ -83,7 +79,7 @@ class BandsPlan(PlanWithoutConstants):
             "count": len(self._bands.array),
             "bands": self._bands,
         }
-        return TaskLaunch.of(BANDS(), BandsParameters.bound(values), self._threads)
+        return TaskLaunch.of(BANDS(), BandsParameters.bound(values), self._shares.threads)
 
 
 class SequenceParameters(UnitParameters):
@@ -108,23 +104,21 @@ class SequencePlan(PlanWithoutConstants):
 
     def __init__(self, output: TensorDesc, start: float, delta: float) -> None:
         self._elements, self._values = output.element_count, {"start": start, "delta": delta}
-        self._storage, self._vectors = storage_of(output.data_type), -(-output.element_count // host_isa().lanes)
+        self._storage, vectors = storage_of(output.data_type), -(-output.element_count // host_isa().lanes)
         moved = self._elements * output.data_type.numpy.itemsize
-        self._threads = max(1, min(available_threads(), moved // _BYTES_OF_A_THREAD, self._vectors))
+        self._shares = WorkShares(vectors, min(available_threads(), moved // _BYTES_OF_A_THREAD))
 
     def load(self) -> None:
         SEQUENCE(self._storage, host_isa())
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by LLVM, float64 arithmetic on {threads}; {self._elements} elements"
+        return f"compiled by LLVM, float64 arithmetic on {self._shares}; {self._elements} elements"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = {
-            "tiles": min(self._vectors, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
+            **self._shares.values,
             "elements": self._elements,
-            "units": self._vectors,
             "output": tensors["output_tensor"],
             **self._values,
         }
-        return TaskLaunch.of(SEQUENCE(self._storage, host_isa()), SequenceParameters.bound(values), self._threads)
+        return TaskLaunch.of(SEQUENCE(self._storage, host_isa()), SequenceParameters.bound(values), self._shares.threads)

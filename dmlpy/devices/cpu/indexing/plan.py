@@ -1,15 +1,16 @@
-"""The plans of gathers, scatters and ONE_HOT on packed tensors, and the parameters of their kernels."""
+"""The plans of gathers, scatters and ONE_HOT on packed tensors, of NONZERO_COORDINATES, and the parameters of their kernels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.movement.elements import Elements
-from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan, Elements
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, UnitParameters, field
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.devices.threads import available_threads
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.jit import Function
+    from dmlpy.operators.indexing import NonzeroCoordinatesDesc
+
 
 BLOCKS = Kernel("dmlpy.devices.cpu.indexing.kernels:build_blocks", 5)
 """Gathers or scatters of blocks of contiguous elements: whether it scatters."""
@@ -28,8 +31,6 @@ ONE_HOT = Kernel("dmlpy.devices.cpu.indexing.kernels:build_one_hot", 5)
 
 _BYTES_OF_A_THREAD = 1 << 18
 """Bytes that are worth waking another thread for."""
-_TILES_PER_THREAD = 4
-"""Tiles for each thread."""
 
 
 class IndexingParameters(UnitParameters):
@@ -96,7 +97,8 @@ class IndexingPlan(PlanWithoutConstants):
         self._index_bytes, self._signed = kind.itemsize, kind.kind == "i"
         output = tensors["output_tensor"]
         moved = output.element_count * output.data_type.numpy.itemsize
-        self._threads = 1 if units.ordered else max(1, min(available_threads(), moved // _BYTES_OF_A_THREAD, units.count))
+        most = 1 if units.ordered else min(available_threads(), moved // _BYTES_OF_A_THREAD)
+        self._shares = WorkShares(units.count, most)
         self._copy = None
         if filled is not None:
             kind, shape = output.data_type.numpy, (output.element_count,)
@@ -113,14 +115,12 @@ class IndexingPlan(PlanWithoutConstants):
             self._copy.load()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by LLVM on {threads}; {self._units.count} units{' after a copy' * (self._copy is not None)}"
+        return f"compiled by LLVM on {self._shares}; {self._units.count} units{' after a copy' * (self._copy is not None)}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         units = self._units
         values: dict[str, Any] = {
-            "tiles": min(units.count, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "units": units.count,
+            **self._shares.values,
             "indices": tensors[units.indices],
             "index_bytes": self._index_bytes,
             "signed": self._signed,
@@ -129,5 +129,65 @@ class IndexingPlan(PlanWithoutConstants):
             "sizes": self._sizes,
             **units.values,
         }
-        launch = TaskLaunch.of(self._kernel(), IndexingParameters.bound(values), self._threads)
+        launch = TaskLaunch.of(self._kernel(), IndexingParameters.bound(values), self._shares.threads)
         return launch if self._copy is None else in_order([self._copy.bind(tensors, 0, None), launch])
+
+
+NONZERO = Kernel("dmlpy.devices.cpu.indexing.kernels:build_nonzero", 5)
+"""The coordinates of the elements that are not zero: the bytes of an element."""
+_WORD = 4
+
+
+class NonzeroParameters(CountedParameters):
+    """The parameters of the kernel. Dimensions are those of the coordinates; the input's others have one entry each."""
+
+    dimensions: Count = field("dimensions")
+    rows: Count = field("entries of all dimensions but the last")
+    columns: Count = field("entries of the last one")
+    sizes: Address = field("the sizes, int64 [dimensions]")
+    strides: Address = field("the bytes from an entry of the input to the next, int64 [dimensions]")
+    column: Bytes = field("the same along the last dimension")
+    mask: Count = field("the bits of an element that are not all 0 unless it is zero: all but a float's sign")
+    x: Address = field("the input")
+    count: Address = field("how many elements are not zero, a word")
+    coordinates: Address = field("their coordinates, words [elements, dimensions]")
+    size: Bytes = field("the size of all coordinates")
+    indices: Address = field("the entry along each dimension, int64 [dimensions]")
+
+
+class NonzeroPlan(PlanWithoutConstants):
+    """One pass over the elements, on one thread.
+
+    Args:
+        desc: a checked desc with packed outputs.
+    """
+
+    def __init__(self, desc: NonzeroCoordinatesDesc) -> None:
+        assert desc.output_coordinates_tensor is not None  # guaranteed by the check
+        x, (*_, rows, dimensions) = desc.input_tensor, desc.output_coordinates_tensor.sizes
+        dtype = x.data_type.numpy
+        self._width, self._elements, self.temporary_size = dtype.itemsize, rows, 8 * dimensions
+        sizes, strides = (np.array(values[len(x.sizes) - dimensions :], np.int64) for values in (x.sizes, x.element_strides))
+        bits = 8 * dtype.itemsize
+        self._values: dict[str, Any] = {
+            "tiles": 1,
+            "dimensions": dimensions,
+            "rows": rows // int(sizes[-1]),
+            "columns": int(sizes[-1]),
+            "sizes": FixedArray(sizes),
+            "strides": FixedArray(strides * dtype.itemsize),
+            "column": int(strides[-1]) * dtype.itemsize,
+            "mask": -1 if bits == 64 and dtype.kind != "f" else (1 << bits - (dtype.kind == "f")) - 1,
+            "size": rows * dimensions * _WORD,
+        }
+
+    def load(self) -> None:
+        NONZERO(self._width)
+
+    def describe(self) -> str:
+        return f"compiled by LLVM on 1 thread; {self._elements} elements"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        places = {"x": "input_tensor", "count": "output_count_tensor", "coordinates": "output_coordinates_tensor"}
+        values = self._values | {name: tensors[place] for name, place in places.items()} | {"indices": temporary}
+        return TaskLaunch.of(NONZERO(self._width), NonzeroParameters.bound(values), 1)

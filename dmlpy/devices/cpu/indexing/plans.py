@@ -19,8 +19,7 @@ from dmlpy.operators.indexing import (
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.cpu.indexing.nonzero_plan import NonzeroPlan
-    from dmlpy.devices.cpu.indexing.plan import IndexingPlan
+    from dmlpy.devices.cpu.indexing.plan import IndexingPlan, NonzeroPlan
 
 
 def _refusal(desc: OperatorDesc) -> str | None:
@@ -112,7 +111,7 @@ def one_hot_plan(desc: OneHotDesc) -> IndexingPlan | str:
 @plan(NonzeroCoordinatesDesc)
 def nonzero_plan(desc: NonzeroCoordinatesDesc) -> NonzeroPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.indexing.nonzero_plan import NonzeroPlan
+    from dmlpy.devices.cpu.indexing.plan import NonzeroPlan
 
     outputs = [slot.tensor for slot in desc.output_slots()]
     if not all(tensor is not None and tensor.is_packed for tensor in outputs):

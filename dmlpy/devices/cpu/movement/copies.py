@@ -7,8 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DepthSpaceOrder, PaddingMode
-from dmlpy.devices.cpu.movement.elements import Elements
-from dmlpy.devices.cpu.movement.plan import Copy
+from dmlpy.devices.cpu.movement.plan import Copy, Elements
 from dmlpy.operators.movement.blocks import DepthToSpace1Desc, SpaceToDepth1Desc, SpaceToDepthBaseDesc
 from dmlpy.operators.movement.slicing import Padding1Desc
 from dmlpy.reference.conversion import of_float, of_scalar

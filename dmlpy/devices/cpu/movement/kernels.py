@@ -1,16 +1,17 @@
-"""The compiled copies: blocks of rows and columns between strided tensors, of elements of any width or converted."""
+"""The compiled movement of elements: copies of blocks between strided tensors, conversions, tests for NaN and infinities, reversals."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import bfloat16_of, floats_of_bfloat16
-from dmlpy.devices.cpu.movement.plan import CopiesParameters, EncodedCopy
+from dmlpy.devices.cpu.movement.plan import NEGATIVE, NOT_A_NUMBER, POSITIVE, CopiesParameters, EncodedCopy, ReversalParameters
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, integer_at, lanes_below, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     _Convert = Callable[[Any, Any, int], Any]
     """Converts the bits of elements: converted(builder, bits, lanes)."""
+    from dmlpy.devices.cpu.isa import Isa
+
 
 _STRIP = 32
 """Columns of a transposed block that are copied row by row, so that the cache lines of the source are read once."""
@@ -355,3 +358,195 @@ def _halves_of(builder: Any, bits: Any, lanes: int) -> Any:
     sign = builder.and_(builder.lshr(bits, all_of(16)), all_of(0x8000))
     kept = builder.trunc(builder.or_(builder.or_(sign, all_of(0x7C00)), payload), short)
     return builder.select(builder.fcmp_unordered("uno", value, value), kept, rounded)
+
+
+_FLOATS = {2: ir.HalfType(), 4: ir.FloatType(), 8: ir.DoubleType()}
+
+
+def build_casts(source: str, target: str, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a conversion, to be compiled.
+
+    Args:
+        source: NumPy's name of the elements' type.
+        target: that of the results' type.
+        isa: the instruction set that it is compiled for.
+    """
+    of, to_type, lanes = np.dtype(source), np.dtype(target), isa.lanes
+    of_size, to_size = of.itemsize, to_type.itemsize
+    convert_vector, convert_one = (_cast(of, to_type, count) for count in (lanes, 1))
+
+    @jit
+    def convert_block(
+        p: Any, to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any
+    ) -> None:
+        if columns == 1:  # rows are then vectors
+            to_column, of_column, rows, columns = to_row, of_row, 1, rows
+        whole = columns // lanes * lanes if to_column == to_size and of_column == of_size else 0
+        for row in range(rows):
+            into, out_of = to + row * to_row, source + row * of_row
+            for at in range(0, whole, lanes):
+                convert_vector(into + at * to_size, out_of + at * of_size)
+            for at in range(whole, columns):
+                convert_one(into + at * to_column, out_of + at * of_column)
+
+    return for_each_block(convert_block)
+
+
+def _cast(source: np.dtype[Any], target: np.dtype[Any], lanes: int) -> Any:
+    """The intrinsic `convert(target, source)`."""
+
+    def kind(dtype: np.dtype[Any]) -> Any:
+        return ir.VectorType(_FLOATS[dtype.itemsize] if dtype.kind == "f" else ir.IntType(8 * dtype.itemsize), lanes)
+
+    @intrinsic
+    def convert(to: Any, of: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            place, address = arguments
+            value = builder.load(builder.inttoptr(address, kind(source).as_pointer()), align=source.itemsize)
+            found = _converted(builder, value, source, target, kind(target))
+            builder.store(found, builder.inttoptr(place, found.type.as_pointer()), align=target.itemsize)
+
+        return types.void(types.int64, types.int64), generate
+
+    return convert
+
+
+def _converted(builder: Any, value: Any, source: np.dtype[Any], target: np.dtype[Any], kind: Any) -> Any:
+    """A vector of another type."""
+    floats = ir.VectorType(ir.FloatType(), kind.count)
+    if source.kind == "f":
+        value = builder.fpext(value, floats) if source.itemsize == 2 else value
+        return _truncated(builder, value, target, kind)
+    if target.kind == "f":
+        # As in NumPy, FLOAT16 is rounded from FLOAT32.
+        to = floats if target.itemsize == 2 else kind
+        whole = (builder.sitofp if source.kind == "i" else builder.uitofp)(value, to)
+        return builder.fptrunc(whole, kind) if target.itemsize == 2 else whole
+    if source.itemsize >= target.itemsize:
+        return value if source.itemsize == target.itemsize else builder.trunc(value, kind)
+    return (builder.sext if source.kind == "i" else builder.zext)(value, kind)
+
+
+def _truncated(builder: Any, value: Any, target: np.dtype[Any], kind: Any) -> Any:
+    """Floats as integers; LLVM's saturating conversion is one element after the other."""
+    floating, limits = np.dtype(np.float32 if value.type.element == ir.FloatType() else np.float64), np.iinfo(target)
+
+    def number(of: Any) -> Any:
+        return ir.Constant(value.type, [float(of)] * kind.count)
+
+    beyond = float(limits.max) + 1.0  # a power of two, as the largest integer need not be a float
+    most = np.nextafter(floating.type(beyond), floating.type(0))
+    held = builder.select(builder.fcmp_ordered("<", value, number(limits.min)), number(limits.min), value)
+    held = builder.select(builder.fcmp_ordered(">", held, number(most)), number(most), held)
+    held = builder.select(builder.fcmp_unordered("uno", value, value), number(0.0), held)
+    short = target.itemsize < 4
+    wide = ir.VectorType(ir.IntType(32), kind.count) if short else kind
+    whole = (builder.fptoui if target.kind == "u" and not short else builder.fptosi)(held, wide)
+    whole = builder.trunc(whole, kind) if short else whole
+    return builder.select(builder.fcmp_ordered(">=", value, number(beyond)), ir.Constant(kind, [int(limits.max)] * kind.count), whole)
+
+
+def build_classes(halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a test, to be compiled.
+
+    Args:
+        halves: whether elements are of FLOAT16.
+        isa: the instruction set that it is compiled for.
+    """
+    size, lanes = FLOAT_BYTES // 2 if halves else FLOAT_BYTES, isa.lanes
+    classify_vector, classify_one = _classification(halves, lanes), _classification(halves, 1)
+
+    @jit
+    def classify_block(
+        p: Any, to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any
+    ) -> None:
+        if columns == 1:  # rows are then vectors
+            to_column, of_column, rows, columns = to_row, of_row, 1, rows
+        classes = p.classes
+        whole = columns // lanes * lanes if to_column == 1 and of_column == size else 0
+        for row in range(rows):
+            into, out_of = to + row * to_row, source + row * of_row
+            for at in range(0, whole, lanes):
+                classify_vector(into + at, out_of + at * size, classes)
+            for at in range(whole, columns):
+                classify_one(into + at * to_column, out_of + at * of_column, classes)
+
+    return for_each_block(classify_block)
+
+
+def _classification(halves: bool, lanes: int) -> Any:
+    """The intrinsic `classify(target, source, classes)`: a byte for each lane."""
+    size = FLOAT_BYTES // 2 if halves else FLOAT_BYTES
+    kind, truths = ir.VectorType(ir.IntType(8 * size), lanes), ir.VectorType(ir.IntType(8), lanes)
+    infinity, sign = (0x7C00, 0x8000) if halves else (0x7F800000, 0x80000000)
+
+    @intrinsic
+    def classify(target: Any, source: Any, classes: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            target, source, classes = arguments
+
+            def all_of(value: int) -> Any:
+                return ir.Constant(kind, [value] * lanes)
+
+            def where(asked: int, found: Any) -> Any:
+                """The lanes found, if their class is asked for."""
+                chosen = builder.icmp_signed("!=", builder.and_(classes, ADDRESS(asked)), ADDRESS(0))
+                none = ir.Constant(found.type, [0] * lanes)
+                first = builder.insert_element(none, chosen, INDEX(0))
+                return builder.and_(found, builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes)))
+
+            bits = builder.load(builder.inttoptr(source, kind.as_pointer()), align=size)
+            magnitude = builder.and_(bits, all_of(sign - 1))
+            found = where(NOT_A_NUMBER, builder.icmp_unsigned(">", magnitude, all_of(infinity)))
+            found = builder.or_(found, where(POSITIVE, builder.icmp_unsigned("==", bits, all_of(infinity))))
+            found = builder.or_(found, where(NEGATIVE, builder.icmp_unsigned("==", bits, all_of(infinity | sign))))
+            builder.store(builder.zext(found, truths), builder.inttoptr(target, truths.as_pointer()), align=1)
+
+        return types.void(*[types.int64] * 3), generate
+
+    return classify
+
+
+_WORD_BYTES, _WORD = 4, 0xFFFFFFFF
+
+
+def build_reversal() -> TaskBody:
+    """Builds a thread's part of a reversal, to be compiled."""
+    copy = block_copy()
+
+    @jit
+    def length_at(p: ReversalParameters, address: Any) -> Any:
+        length = word_at(address) & _WORD if p.length_bytes == _WORD_BYTES else long_at(address)
+        return p.size if length < 0 else min(length, p.size)  # lengths are unsigned
+
+    @jit
+    def reverse(p: ReversalParameters, output: Any, source: Any, lengths: Any) -> None:
+        column = 0
+        while column < p.columns:
+            length, last = length_at(p, lengths + column * p.length_step), column + 1
+            if p.length_step == 0:
+                last = p.columns
+            while last < p.columns and length_at(p, lengths + last * p.length_step) == length:
+                last += 1
+            to, of, run = output + column * p.width, source + column * p.width, (last - column) * p.width
+            for place in range(length):
+                copy(to + place * p.output_step, of + (length - 1 - place) * p.input_step, run)
+            for place in range(length, p.size):
+                copy(to + place * p.output_step, of + place * p.input_step, run)
+            column = last
+
+    @jit
+    def run(p: ReversalParameters, first: Any, last: Any, own: Any) -> None:
+        for group in range(first, last):
+            rest, output, source, lengths = group, p.output, p.input, p.lengths
+            for axis in range(p.axes):
+                row = p.table + 32 * axis
+                size = long_at(row)
+                index = rest % size
+                rest //= size
+                output += index * long_at(row + 8)
+                source += index * long_at(row + 16)
+                lengths += index * long_at(row + 24)
+            reverse(p, output, source, lengths)
+
+    return share_units(ReversalParameters, run)

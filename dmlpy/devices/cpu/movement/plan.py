@@ -1,26 +1,115 @@
-"""The plan of copies between tensors: their blocks, and the parameters of their kernels."""
+"""The plans of movement: strided elements, copies of their blocks, conversions and reversals, and the parameters of their kernels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.elementwise.blocks import Blocks
+from dmlpy.description.symbolic_sizes import slice_indices
+from dmlpy.devices.axes import Axis, merged
+from dmlpy.devices.cpu.elementwise.plan import Blocks
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, KernelStruct, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+    from types import EllipsisType
+
+    from dmlpy.description.tensors import TensorDesc
+
+    Index = int | slice | EllipsisType | None
+    from collections.abc import Mapping
 
     from dmlpy.devices.cpu.jit import Function
-    from dmlpy.devices.cpu.movement.elements import Elements
+    from dmlpy.operators.movement.copy import ReverseSubsequencesDesc
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Some of the elements of a tensor, or a constant that is repeated.
+
+    Attributes:
+        base: the place of the tensor, or the constant.
+        dtype: the type of the elements.
+        shape: how many there are along each axis.
+        strides: the bytes from one to the next; 0 repeats an element.
+        offset: the bytes from the tensor's first element to theirs.
+    """
+
+    base: str | FixedArray
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @classmethod
+    def of(cls, place: str, tensor: TensorDesc) -> Elements:
+        """All elements of a tensor."""
+        kind = tensor.data_type.numpy
+        return cls(place, kind, tensor.sizes, tuple([step * kind.itemsize for step in tensor.element_strides]))
+
+    @classmethod
+    def repeating(cls, value: Any, dtype: np.dtype[Any], shape: Sequence[int]) -> Elements:
+        """A number that is repeated."""
+        return cls(FixedArray(np.array(value, dtype)), dtype, tuple(shape), (0,) * len(shape))
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return prod(self.shape)
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Elements:
+        indices = list(index) if isinstance(index, tuple) else [index]
+        left = len(self.shape) - sum(each is not None and each is not ... for each in indices)
+        at = indices.index(...) if ... in indices else len(indices)
+        indices[at : at + 1] = [slice(None)] * left
+        rows = iter(zip(self.shape, self.strides, strict=True))
+        shape, strides, offset = list[int](), list[int](), self.offset
+        for each in indices:
+            if each is None:
+                shape.append(1)
+                strides.append(0)
+                continue
+            size, stride = next(rows)
+            if isinstance(each, slice):
+                if each == slice(None):
+                    shape.append(size)
+                    strides.append(stride)
+                    continue
+                first, last, step = slice_indices(each, size)
+                count = max(-((first - last) // step), 0)
+                offset += first * stride if count else 0
+                shape.append(count)
+                strides.append(stride * step)
+            else:
+                offset += each * stride  # type: ignore[operator]  # `...` was replaced
+        return replace(self, shape=tuple(shape), strides=tuple(strides), offset=offset)
+
+    def transpose(self, *axes: int) -> Elements:
+        """The elements with their axes in another order."""
+        return replace(self, shape=tuple([self.shape[axis] for axis in axes]), strides=tuple([self.strides[axis] for axis in axes]))
+
+    def repeated(self, shape: Sequence[int]) -> Elements:
+        """The elements, repeated to these sizes along axes of size 1 and outer ones, as by `numpy.broadcast_to`."""
+        missing = len(shape) - len(self.shape)
+        rows = zip(shape[missing:], self.shape, self.strides, strict=True)
+        strides = [0 if own == 1 and size != 1 else stride for size, own, stride in rows]
+        return replace(self, shape=tuple(shape), strides=(*(0,) * missing, *strides))
+
+    def split_axis(self, axis: int, sizes: Sequence[int]) -> Elements:
+        """The elements with an axis divided into several, whose product is its size."""
+        step, shape, strides = self.strides[axis], list(self.shape), list(self.strides)
+        shape[axis : axis + 1] = sizes
+        strides[axis : axis + 1] = [step * prod(sizes[at + 1 :]) for at in range(len(sizes))]
+        return replace(self, shape=tuple(shape), strides=tuple(strides))
+
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -28,9 +117,9 @@ COPIES = Kernel("dmlpy.devices.cpu.movement.kernels:build_copies", 5)
 """Copies of elements as they are: the instruction set."""
 CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_conversions", 5)
 """Conversions between FLOAT16 and FLOAT32: the instruction set."""
-CLASSES = Kernel("dmlpy.devices.cpu.movement.class_kernels:build_classes", 5)
+CLASSES = Kernel("dmlpy.devices.cpu.movement.kernels:build_classes", 5)
 """Which elements are not finite: whether of FLOAT16, and the instruction set."""
-CASTS = Kernel("dmlpy.devices.cpu.movement.cast_kernels:build_casts", 5)
+CASTS = Kernel("dmlpy.devices.cpu.movement.kernels:build_casts", 5)
 """Conversions between other types: the names of NumPy's types of source and target, and the instruction set."""
 BFLOAT16_CONVERSIONS = Kernel("dmlpy.devices.cpu.movement.kernels:build_bfloat16_conversions", 5)
 """Conversions between BFLOAT16 and FLOAT32: the instruction set."""
@@ -44,8 +133,8 @@ _SHORTEST = 8
 """Rows of a block, at least, where there is a choice."""
 _BYTES_OF_A_THREAD = 1 << 20
 """Bytes that are worth waking another thread for."""
-_TILES_PER_THREAD = 4
-"""Tiles for each thread."""
+_REVERSED_COST = 4
+"""Bytes that are copied in the time of one that is reversed."""
 
 
 class CopiesParameters(UnitParameters):
@@ -129,7 +218,8 @@ class CopyPlan(PlanWithoutConstants):
         self._table, self._axes = FixedArray.of_rows(rows), FixedArray.of_rows(axes)
         ordered = _overlaps(made)
         work = self._elements * self._width
-        self._threads = 1 if ordered else max(1, min(available_threads(), work // _BYTES_OF_A_THREAD, self._blocks))
+        most = 1 if ordered else min(available_threads(), work // _BYTES_OF_A_THREAD)
+        self._shares = WorkShares(self._blocks, most)
         self._bases = [(part.base, part.offset) for copy in made for part in (copy.target, copy.source)]
         """Of each copy's target and source the constant or the place of the tensor, and the bytes from there to the first element."""
 
@@ -140,9 +230,8 @@ class CopyPlan(PlanWithoutConstants):
         self._kernel()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         count = f"{len(self._bases) // 2} cop{'ies' if len(self._bases) > 2 else 'y'}"
-        return f"compiled by LLVM on {threads}; {count}, {self._elements} elements {self._what()}"
+        return f"compiled by LLVM on {self._shares}; {count}, {self._elements} elements {self._what()}"
 
     def _what(self) -> str:
         return "converted" if self._kind is not COPIES else f"of {self._width} byte{'s' * (self._width > 1)}"
@@ -153,16 +242,15 @@ class CopyPlan(PlanWithoutConstants):
     def bind_addresses(self, bases: Sequence[int] | Array) -> Launch:
         """Binds the addresses of each copy's first target and source; those of an array are read by each launch."""
         values: Mapping[str, Any] = {
-            "tiles": min(self._blocks, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
+            **self._shares.values,
             "width": self._width,
-            "units": self._blocks,
             "copies": len(self._bases) // 2,
             "classes": self._classes,
             "table": self._table,
             "axes": self._axes,
             "bases": bases,
         }
-        return TaskLaunch.of(self._kernel(), CopiesParameters.bound(values), self._threads, self._bases)
+        return TaskLaunch.of(self._kernel(), CopiesParameters.bound(values), self._shares.threads, self._bases)
 
 
 class ClassesPlan(CopyPlan):
@@ -217,3 +305,81 @@ def _overlaps(copies: Sequence[Copy]) -> bool:
 def _blocks_of(copy: Copy) -> Blocks:
     strides = [[step // part.dtype.itemsize for step in part.strides] for part in (copy.target, copy.source)]
     return Blocks.of(copy.target.shape, strides, host_isa().lanes, _BLOCK, _SHORTEST)
+
+
+REVERSAL = Kernel("dmlpy.devices.cpu.movement.kernels:build_reversal", 5)
+"""The reversal of the first elements of sequences."""
+
+_PLACES = ("output_tensor", "input_tensor", "sequence_lengths_tensor")
+
+
+class ReversalParameters(UnitParameters):
+    """The parameters of the kernel. A tile is some of the groups: sequences whose elements lie side by side."""
+
+    axes: Count = field("axes of the groups")
+    table: Address = field(
+        "the axes, innermost first, int64 [axes, 4]: groups, and the bytes from one to the next in output, input and lengths"
+    )
+    columns: Count = field("sequences of a group")
+    length_step: Bytes = field("from the length of a group's sequence to the next")
+    length_bytes: Bytes = field("the size of a length: 4 or 8")
+    size: Count = field("elements of a sequence")
+    width: Bytes = field("the size of an element")
+    output: Address = field("the output")
+    output_step: Bytes = field("from an element of a sequence of the output to the next")
+    input: Address = field("the input")
+    input_step: Bytes = field("from an element of a sequence of the input to the next")
+    lengths: Address = field("the lengths")
+
+
+class ReversalPlan(PlanWithoutConstants):
+    """A reversal of the first elements of sequences, of any width.
+
+    Args:
+        desc: a checked desc of elements of whole bytes.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, desc: ReverseSubsequencesDesc) -> None:
+        tensors = [desc.tensors()[place] for place in _PLACES]
+        self._width, self._length_bytes = tensors[0].data_type.numpy.itemsize, tensors[2].data_type.numpy.itemsize
+        self._size, self._steps = tensors[0].sizes[desc.axis], [tensor.element_strides[desc.axis] * self._width for tensor in tensors[:2]]
+        sizes, *strides = (
+            [value for axis, value in enumerate(values) if axis != desc.axis]
+            for values in (tensors[0].sizes, *(tensor.element_strides for tensor in tensors))
+        )
+        axes = list(merged(sizes, strides))
+        none = Axis(1, (1, 1, 0))
+        inner = axes.pop() if axes and axes[-1].strides[:2] == (1, 1) else none
+        self._columns, self._length_step = inner.size, inner.strides[2] * self._length_bytes
+        widths = self._width, self._width, self._length_bytes
+        table = [(axis.size, *(step * width for step, width in zip(axis.strides, widths, strict=True))) for axis in reversed(axes)]
+        self._table, self._axes, self._groups = FixedArray(np.array(table, np.int64)), len(axes), prod(axis.size for axis in axes)
+        moved = tensors[0].element_count * self._width
+        self._shares = WorkShares(self._groups, min(available_threads(), _REVERSED_COST * moved // _BYTES_OF_A_THREAD))
+
+    def load(self) -> None:
+        REVERSAL()
+
+    def describe(self) -> str:
+        return f"compiled by LLVM on {self._shares}; {self._groups} group(s) of {self._columns} sequence(s) of {self._size} elements"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        output, source, lengths = (tensors[place] for place in _PLACES)
+        values: dict[str, Any] = {
+            **self._shares.values,
+            "axes": self._axes,
+            "table": self._table,
+            "columns": self._columns,
+            "length_step": self._length_step,
+            "length_bytes": self._length_bytes,
+            "size": self._size,
+            "width": self._width,
+            "output": output,
+            "output_step": self._steps[0],
+            "input": source,
+            "input_step": self._steps[1],
+            "lengths": lengths,
+        }
+        return TaskLaunch.of(REVERSAL(), ReversalParameters.bound(values), self._shares.threads)

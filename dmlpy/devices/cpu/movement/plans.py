@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.elementwise.small_plan import SmallPlan
-    from dmlpy.devices.cpu.movement.plan import CopyPlan
-    from dmlpy.devices.cpu.movement.reversal import ReversalPlan
+    from dmlpy.devices.cpu.elementwise.integer_plan import ContiguousPlan, SmallPlan
+    from dmlpy.devices.cpu.movement.plan import CopyPlan, ReversalPlan
     from dmlpy.operators.movement.blocks import DepthToSpaceBaseDesc, SpaceToDepthBaseDesc, UnfoldDesc
 
 _BLOCKS = "dmlpy.operators.movement.blocks"
@@ -48,8 +47,8 @@ def copy_plan(desc: OperatorDesc, maker: str, *, count: int = 1) -> CopyPlan | s
 
 
 @plan(CastDesc)
-def cast_plan(desc: CastDesc) -> CopyPlan | SmallPlan | str:
-    from dmlpy.devices.cpu.elementwise.small_plan import small_plan
+def cast_plan(desc: CastDesc) -> CopyPlan | SmallPlan | ContiguousPlan | str:
+    from dmlpy.devices.cpu.elementwise.integer_plan import integer_plan
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.movement import copies
     from dmlpy.devices.cpu.movement.plan import CONVERSIONS, CopyPlan
@@ -58,7 +57,7 @@ def cast_plan(desc: CastDesc) -> CopyPlan | SmallPlan | str:
     if len(types) == 1:
         return copy_plan(desc, "identity_copies")
     if types != _CONVERTED:
-        return small_plan(desc) or _cast_plan(desc)
+        return integer_plan(desc) or _cast_plan(desc)
     return refusal_of(types) or CopyPlan(copies.identity_copies(desc), CONVERSIONS)
 
 
@@ -93,7 +92,7 @@ def join_plan(desc: JoinDesc) -> CopyPlan | str:
 
 @plan(ReverseSubsequencesDesc)
 def reversal_plan(desc: ReverseSubsequencesDesc) -> ReversalPlan | str:
-    from dmlpy.devices.cpu.movement.reversal import ReversalPlan
+    from dmlpy.devices.cpu.movement.plan import ReversalPlan
 
     return "compiled reversals move whole bytes" if desc.input_tensor.data_type.bits == 4 else ReversalPlan(desc)
 

@@ -14,8 +14,7 @@ import numpy as np
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cpu.isa import host_isa, refusal_of, storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
-from dmlpy.devices.cpu.movement.elements import Elements
-from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan
+from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan, Elements
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.normalization import forward, gradient

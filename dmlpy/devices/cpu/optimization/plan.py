@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.elementwise.program import NARROW, Code, Program
 from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Float32, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of, in_order
 from dmlpy.devices.threads import available_threads
 from dmlpy.reference.optimization import corrected_rate
@@ -32,7 +32,6 @@ ADAM = Kernel("dmlpy.devices.cpu.optimization.kernels:build_adam", 5)
 """A step of Adam on contiguous tensors: the type of these, and the instruction set."""
 _WORK_OF_A_THREAD = 1 << 16
 """Elements that are worth waking another thread for."""
-_TILES_PER_THREAD = 4
 
 
 class AdamParameters(UnitParameters):
@@ -107,10 +106,9 @@ class _ContiguousPlan(PlanWithoutConstants):
 
     def __init__(self, desc: AdamOptimizerDesc, stored: Storage, count: int) -> None:
         self._choices, self._count = (stored, host_isa()), count
-        self._threads = max(1, min(available_threads(), count // _WORK_OF_A_THREAD))
+        self._shares = WorkShares(count, min(available_threads(), count // _WORK_OF_A_THREAD))
         self._values = {
-            "tiles": _TILES_PER_THREAD * self._threads if self._threads > 1 else 1,
-            "units": count,
+            **self._shares.values,
             "beta1": desc.beta1,
             "rest1": 1 - desc.beta1,
             "beta2": desc.beta2,
@@ -122,13 +120,12 @@ class _ContiguousPlan(PlanWithoutConstants):
         ADAM(*self._choices)
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by LLVM, float32 arithmetic on {threads}; {self._count} contiguous elements"
+        return f"compiled by LLVM, float32 arithmetic on {self._shares}; {self._count} contiguous elements"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         names = ("x", "first", "second", "gradient", "rate", "y", "new_first", "new_second")
         addresses = {name: tensors[place] for name, place in zip(names, (*_INPUTS, _RATE, *_OUTPUTS), strict=True)}
-        return TaskLaunch.of(ADAM(*self._choices), AdamParameters.bound({**self._values, **addresses}), self._threads)
+        return TaskLaunch.of(ADAM(*self._choices), AdamParameters.bound({**self._values, **addresses}), self._shares.threads)
 
 
 def _program(desc: AdamOptimizerDesc, inputs: list[TensorDesc], is_narrow: bool) -> Program:

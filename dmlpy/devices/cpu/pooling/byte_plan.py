@@ -11,7 +11,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.pooling.index_plan import WindowParameters
+from dmlpy.devices.cpu.pooling.plan import WindowParameters
 from dmlpy.devices.cpu.quantized.linear import Element, ElementsPlan
 from dmlpy.devices.cpu.quantized.products import aligned, is_signed
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, field

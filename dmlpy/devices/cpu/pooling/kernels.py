@@ -1,21 +1,33 @@
-"""The compiled max and average pooling: vectors of positions, or of a window's elements if there are few positions."""
+"""The compiled poolings: max and average, with indices and their gradient, and of regions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from llvmlite import ir
 
+from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
-from dmlpy.devices.cpu.pooling.plan import PoolingParameters
-from dmlpy.devices.cpu.simd import float_at, integer_at, maximum, simd_of
+from dmlpy.devices.cpu.movement.kernels import long_at, set_long, word_at
+from dmlpy.devices.cpu.pooling.plan import IndexedPoolingParameters, PoolingParameters
+from dmlpy.devices.cpu.pooling.region_plan import SAMPLE_BYTES, RegionParameters
+from dmlpy.devices.cpu.simd import float_at, integer_at, maximum, set_float, simd_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.thread_pool import TaskBody
+
+
+_WORD_BYTES, _WORD = 4, 0xFFFFFFFF
+_LOWEST, _ZERO, _ONE = np.float32(-np.inf), np.float32(0.0), np.float32(1.0)
+_FARTHEST = float(1 << 31)
+"""Coordinates beyond it lie outside every image."""
+_OUTSIDE = -1
 
 
 def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) -> TaskBody:
@@ -26,52 +38,8 @@ def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) ->
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    simd, gather, lanes = simd_of(isa), input_tile_gather(stored, isa), isa.lanes
-    load_store, write = load_store_of(stored, isa), spread_writer(stored, isa)
-    read, one, set_one, element_size = load_store.load, load_store.load_one, load_store.store_one, load_store.size
-    load, store, all_of, multiply, divide = simd.load, simd.store, simd.all_of, simd.multiply, simd.divide
-    averages = kind == "average"
-    identity = np.float32(0.0 if averages else -np.inf)
-    combine = simd.add if averages else maximum_of(isa)
-
-    @jit
-    def combine_scalars(a: Any, b: Any) -> Any:
-        if averages:
-            return a + b
-        return b if b > a or b != b else a  # NaN wins
-
-    @jit
-    def pool_positions(p: PoolingParameters, input_tile: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
-        for row in range(rows):
-            begin = input_tile + row * p.pitch * FLOAT_BYTES
-            for column in range(0, p.out_width, lanes):
-                at = begin + column * FLOAT_BYTES
-                value = load(at + integer_at(p.offsets))
-                for tap in range(1, p.taps):
-                    value = combine(value, load(at + integer_at(p.offsets + 8 * tap)))
-                if averages:
-                    height = all_of(float_at(p.row_counts + (first_row + row) * FLOAT_BYTES))
-                    value = divide(value, multiply(height, load(p.column_counts + column * FLOAT_BYTES)))
-                target = output + row * p.output_row + column * p.output_element
-                write(target, value, p.out_width - column, p.output_element, vector)
-
-    @jit
-    def pool_within_window(p: PoolingParameters, source: Any, y: Any, x: Any, scratch: Any) -> Any:
-        """The result of a window, by vectors of its rows' elements."""
-        top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
-        low, high = max(0, left), min(p.width, left + p.window_x)
-        whole = low + max(0, high - low) // lanes * lanes
-        vector_result, scalar_result = all_of(identity), identity
-        for row in range(max(0, top), min(p.height, top + p.window_y)):
-            at = source + row * p.input_row
-            for column in range(low, whole, lanes):
-                vector_result = combine(vector_result, read(at + column * element_size, lanes))
-            for column in range(whole, high):
-                scalar_result = combine_scalars(scalar_result, one(at + column * element_size))
-        store(scratch, vector_result)
-        for lane in range(lanes):
-            scalar_result = combine_scalars(scalar_result, float_at(scratch + lane * FLOAT_BYTES))
-        return scalar_result
+    gather, set_one, averages = input_tile_gather(stored, isa), load_store_of(stored, isa).store_one, kind == "average"
+    pool_positions, pool_within_window = _positions(averages, stored, isa), _within_window(averages, stored, isa)
 
     @jit
     def pool(p: PoolingParameters, first: Any, last: Any, scratch: Any) -> None:
@@ -96,6 +64,62 @@ def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) ->
     return share_units(PoolingParameters, pool, own_scratch)
 
 
+def _positions(averages: bool, stored: Storage, isa: Isa) -> Any:
+    """The kernel of rows of positions, by vectors of these."""
+    simd, lanes, write = simd_of(isa), isa.lanes, spread_writer(stored, isa)
+    load, all_of, multiply, divide = simd.load, simd.all_of, simd.multiply, simd.divide
+    combine = simd.add if averages else maximum_of(isa)
+
+    @jit
+    def pool_positions(p: PoolingParameters, input_tile: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
+        for row in range(rows):
+            begin = input_tile + row * p.pitch * FLOAT_BYTES
+            for column in range(0, p.out_width, lanes):
+                at = begin + column * FLOAT_BYTES
+                value = load(at + integer_at(p.offsets))
+                for tap in range(1, p.taps):
+                    value = combine(value, load(at + integer_at(p.offsets + 8 * tap)))
+                if averages:
+                    height = all_of(float_at(p.row_counts + (first_row + row) * FLOAT_BYTES))
+                    value = divide(value, multiply(height, load(p.column_counts + column * FLOAT_BYTES)))
+                target = output + row * p.output_row + column * p.output_element
+                write(target, value, p.out_width - column, p.output_element, vector)
+
+    return pool_positions
+
+
+def _within_window(averages: bool, stored: Storage, isa: Isa) -> Any:
+    """The kernel of a window, by vectors of its rows' elements."""
+    simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
+    read, one, element_size, store, all_of = load_store.load, load_store.load_one, load_store.size, simd.store, simd.all_of
+    identity, combine = (_ZERO, simd.add) if averages else (_LOWEST, maximum_of(isa))
+
+    @jit
+    def combine_scalars(a: Any, b: Any) -> Any:
+        if averages:
+            return a + b
+        return b if b > a or b != b else a  # NaN wins
+
+    @jit
+    def pool_within_window(p: PoolingParameters, source: Any, y: Any, x: Any, scratch: Any) -> Any:
+        top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
+        low, high = max(0, left), min(p.width, left + p.window_x)
+        whole = low + max(0, high - low) // lanes * lanes
+        vector_result, scalar_result = all_of(identity), identity
+        for row in range(max(0, top), min(p.height, top + p.window_y)):
+            at = source + row * p.input_row
+            for column in range(low, whole, lanes):
+                vector_result = combine(vector_result, read(at + column * element_size, lanes))
+            for column in range(whole, high):
+                scalar_result = combine_scalars(scalar_result, one(at + column * element_size))
+        store(scratch, vector_result)
+        for lane in range(lanes):
+            scalar_result = combine_scalars(scalar_result, float_at(scratch + lane * FLOAT_BYTES))
+        return scalar_result
+
+    return pool_within_window
+
+
 def maximum_of(isa: Isa) -> Any:
     """The kernel of two vectors that returns the larger number of each lane, or NaN if there is one."""
     kind = simd_of(isa).kind
@@ -105,3 +129,293 @@ def maximum_of(isa: Isa) -> Any:
         return kind(kind, kind), lambda builder, arguments: maximum(builder, *arguments)
 
     return larger
+
+
+# With indices
+
+
+def _set_index(bits: int) -> Any:
+    """The intrinsic `set_index(address, value)`, which stores the low bits of an index."""
+    kind = ir.IntType(bits)
+
+    @intrinsic
+    def set_index(address: Any, value: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            address, value = arguments
+            value = value if bits == value.type.width else builder.trunc(value, kind)
+            builder.store(value, builder.inttoptr(address, kind.as_pointer()), align=bits // 8)
+
+        return types.void(types.int64, types.int64), generate
+
+    return set_index
+
+
+def _largest_of_window(stored: Storage, isa: Isa) -> Any:
+    """The kernel `find(p, source, y, x)`: the largest element of the window at a position, and its number in the plane or -1.
+
+    NaN counts as larger than any number; of equal elements it is the first.
+    """
+    one = load_store_of(stored, isa).load_one
+
+    @jit
+    def find(p: IndexedPoolingParameters, source: Any, y: Any, x: Any) -> Any:
+        top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
+        first = (-left + p.dilation_x - 1) // p.dilation_x if left < 0 else 0
+        last = min(p.window_x, (p.width - left + p.dilation_x - 1) // p.dilation_x)
+        largest, number = _LOWEST, -1
+        for tap_y in range(p.window_y):
+            row = top + tap_y * p.dilation_y
+            if 0 <= row < p.height and first < last:
+                of_row, step = source + row * p.input_row + left * p.input_element, p.dilation_x * p.input_element
+                numbers, tap_step = row * p.width + left, p.dilation_x
+                if number < 0:  # so that infinities and NaN have a number, too
+                    largest, number = one(of_row + first * step), numbers + first * tap_step
+                for tap_x in range(first, last):
+                    value = one(of_row + tap_x * step)
+                    # Without a branch, which would depend on the values.
+                    is_larger = (value > largest) | ((value != value) & (largest == largest))
+                    largest = value if is_larger else largest
+                    number = numbers + tap_x * tap_step if is_larger else number
+        return largest, number
+
+    return find
+
+
+def _for_each_plane(run: Any) -> TaskBody:
+    """Calls run(p, plane, the address of its input, of its positions, and of its part of the other tensor, scratch) for each plane."""
+
+    @jit
+    def pool(p: IndexedPoolingParameters, first: Any, last: Any, scratch: Any) -> None:
+        for plane in range(first, last):
+            image, channel = plane // p.channels, plane % p.channels
+            source = p.input + image * p.input_image + channel * p.input_channel
+            pooled = p.pooled + image * p.pooled_image + channel * p.pooled_channel
+            run(p, plane, source, pooled, p.other + image * p.other_image + channel * p.other_channel, scratch)
+
+    return share_units(IndexedPoolingParameters, pool, own_scratch)
+
+
+def build_indexed_pooling(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a pooling, to be compiled.
+
+    Args:
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
+    find, set_one, set_word, set_long = (
+        _largest_of_window(stored, isa),
+        load_store_of(stored, isa).store_one,
+        _set_index(32),
+        _set_index(64),
+    )
+
+    @jit
+    def pool_plane(p: IndexedPoolingParameters, plane: Any, source: Any, pooled: Any, indices: Any, scratch: Any) -> None:
+        for y in range(p.out_height):
+            for x in range(p.out_width):
+                value, number = find(p, source, y, x)
+                set_one(pooled + y * p.pooled_row + x * p.pooled_element, value)
+                index = number + plane * p.height * p.width if number >= 0 else 0
+                to = indices + y * p.other_row + x * p.other_element
+                if p.index_bytes == _WORD_BYTES:
+                    set_word(to, index)
+                else:
+                    set_long(to, index)
+
+    return _for_each_plane(pool_plane)
+
+
+def build_pooling_gradient(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of the gradient of a pooling, to be compiled. The arguments are those of `build_indexed_pooling`."""
+    find, load_store = _largest_of_window(stored, isa), load_store_of(stored, isa)
+    one, set_one = load_store.load_one, load_store.store_one
+
+    @jit
+    def spread_plane(p: IndexedPoolingParameters, plane: Any, source: Any, pooled: Any, target: Any, sums: Any) -> None:
+        for number in range(p.height * p.width):
+            set_float(sums + number * FLOAT_BYTES, _ZERO)
+        for y in range(p.out_height):
+            for x in range(p.out_width):
+                number = find(p, source, y, x)[1]
+                if number >= 0:
+                    at = sums + number * FLOAT_BYTES
+                    set_float(at, float_at(at) + one(pooled + y * p.pooled_row + x * p.pooled_element))
+        for y in range(p.height):
+            for x in range(p.width):
+                set_one(target + y * p.other_row + x * p.other_element, float_at(sums + (y * p.width + x) * FLOAT_BYTES))
+
+    return _for_each_plane(spread_plane)
+
+
+# Regions
+
+
+def _for_each_region(run: Any) -> TaskBody:
+    """Calls run(p, region, scratch) for each region."""
+
+    @jit
+    def pool(p: RegionParameters, first: Any, last: Any, scratch: Any) -> None:
+        for region in range(first, last):
+            run(p, region, scratch)
+
+    return share_units(RegionParameters, pool, own_scratch)
+
+
+@jit
+def _sample_count(p: RegionParameters, extent: Any, outputs: Any) -> Any:
+    """Samples of an output element along an axis: one for each pixel, within the bounds."""
+    pixels = abs(extent) / np.float64(outputs)
+    if pixels != pixels:
+        return p.least
+    if pixels >= np.float64(p.most):
+        return p.most
+    whole = int(pixels)
+    return min(max(whole + 1 if np.float64(whole) < pixels else whole, p.least), p.most)
+
+
+@jit
+def _place_samples(p: RegionParameters, table: Any, start: Any, end: Any, per_output: Any, outputs: Any, size: Any, step: Any) -> Any:
+    """Writes the samples along an axis, those outside of the image with `_OUTSIDE`; returns whether all are inside."""
+    count, extent, all_inside, none = outputs * per_output, end - start, True, np.float64(0.0)
+    shift, divisor = p.output_offset, np.float64(count)
+    if p.aligned != 0:  # the only sample is in the middle
+        shift, divisor = (np.float64(0.0) if count > 1 else np.float64(-0.5)), np.float64(max(count - 1, 1))
+    for number in range(count):
+        # The product comes first: of whole numbers it is exact, which the rounding to a nearest pixel needs.
+        place, at = (np.float64(number) - shift) * extent / divisor + start - p.input_offset, table + number * SAMPLE_BYTES
+        if place >= -1.0 and place <= np.float64(size):
+            lower, share = 0, none
+            if p.nearest != 0:
+                lower = int(place - 0.5)
+                if np.float64(lower) < place - 0.5:
+                    lower += 1
+                lower = min(max(lower, 0), size - 1)
+            elif place > 0.0:
+                lower = min(int(place), size - 1)
+                share = place - np.float64(lower) if lower < size - 1 else none
+            set_long(at, lower * step)
+            set_long(at + 8, (min(lower + 1, size - 1) if p.nearest == 0 else lower) * step)
+            set_float(at + 16, np.float32(share))
+        else:
+            all_inside = False
+            set_long(at, _OUTSIDE)
+    return all_inside
+
+
+def build_samples(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of means or maxima of samples, to be compiled.
+
+    Args:
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
+    load_store = load_store_of(stored, isa)
+    one, set_one, size = load_store.load_one, load_store.store_one, load_store.size
+
+    @jit
+    def sample(source: Any, row: Any, column: Any) -> Any:
+        left, right, across = long_at(column), long_at(column + 8), float_at(column + 16)
+        upper, lower, down = source + long_at(row), source + long_at(row + 8), float_at(row + 16)
+        above = one(upper + left) * (_ONE - across) + one(upper + right) * across
+        below = one(lower + left) * (_ONE - across) + one(lower + right) * across
+        return above * (_ONE - down) + below * down
+
+    @jit
+    def reduce(largest: Any, outside: Any, inside: Any, source: Any, row: Any, rows: Any, column: Any, columns: Any) -> Any:
+        """Of an output element's samples."""
+        total, others = _LOWEST if largest != 0 else _ZERO, 0
+        for y in range(rows):
+            at, of_row = row + y * SAMPLE_BYTES, _ZERO
+            for x in range(columns):
+                place = column + x * SAMPLE_BYTES
+                if not inside and (long_at(at) < 0 or long_at(place) < 0):
+                    others += 1
+                    continue
+                value = sample(source, at, place)
+                if largest == 0:
+                    of_row += value
+                elif value > total or value != value:
+                    total = value
+            if largest == 0:
+                total += of_row
+        if largest != 0:
+            return outside if others > 0 and outside > total else total
+        if others > 0:
+            total += np.float32(others) * outside
+        return total / np.float32(np.float64(rows) * np.float64(columns))
+
+    @jit
+    def run(p: RegionParameters, region: Any, scratch: Any) -> None:
+        at, largest, outside = p.corners + 4 * region * size, p.largest, p.outside
+        left, right = np.float64(one(at)) * p.scale_x, np.float64(one(at + 2 * size)) * p.scale_x
+        top, bottom = np.float64(one(at + size)) * p.scale_y, np.float64(one(at + 3 * size)) * p.scale_y
+        rows, columns = _sample_count(p, bottom - top, p.out_height), _sample_count(p, right - left, p.out_width)
+        table = scratch + p.row_samples
+        inside = _place_samples(p, scratch, top, bottom, rows, p.out_height, p.height, p.input_row)
+        inside = _place_samples(p, table, left, right, columns, p.out_width, p.width, p.input_element) and inside
+        image = word_at(p.batches + 4 * region) & _WORD if p.batch_bytes == _WORD_BYTES else long_at(p.batches + 8 * region)
+        image = p.images - 1 if image < 0 else min(image, p.images - 1)  # numbers are unsigned
+        height, width, element = p.out_height, p.out_width, p.output_element
+        for channel in range(p.channels):
+            source = p.input + image * p.input_image + channel * p.input_channel
+            output = p.output + region * p.output_region + channel * p.output_channel
+            for y in range(height):
+                row, to = scratch + y * rows * SAMPLE_BYTES, output + y * p.output_row
+                for x in range(width):
+                    value = reduce(largest, outside, inside, source, row, rows, table + x * columns * SAMPLE_BYTES, columns)
+                    set_one(to + x * element, value)
+
+    return _for_each_region(run)
+
+
+@jit
+def _whole(x: Any) -> Any:
+    """The nearest integer, halves away from 0; NaN is 0."""
+    near = np.float64(x)
+    if near != near:
+        return 0
+    magnitude = min(abs(near), _FARTHEST)
+    nearest = int(magnitude + 0.5)
+    return -nearest if near < 0.0 else nearest
+
+
+@jit
+def _bounds(part: Any, first: Any, extent: Any, count: Any, size: Any) -> Any:
+    """The first pixel of a part of a region along an axis and the one behind its last, within the image."""
+    start, end = first + part * extent // count, first + ((part + 1) * extent + count - 1) // count
+    return min(max(start, 0), size), min(max(end, 0), size)
+
+
+def build_maxima(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of maxima of parts, to be compiled. The arguments are those of `build_samples`."""
+    load_store = load_store_of(stored, isa)
+    one, set_one, size = load_store.load_one, load_store.store_one, load_store.size
+
+    @jit
+    def largest(source: Any, top: Any, bottom: Any, row: Any, left: Any, right: Any, element: Any) -> Any:
+        found = _LOWEST
+        for y in range(top, bottom):
+            for x in range(left, right):
+                value = one(source + y * row + x * element)
+                if value > found or value != value:
+                    found = value
+        return found if top < bottom and left < right else _ZERO
+
+    @jit
+    def run(p: RegionParameters, region: Any, scratch: Any) -> None:
+        at, scale = p.corners + 5 * region * size, np.float32(p.scale_x)
+        image = min(max(_whole(one(at)), 0), p.images - 1)
+        left, top = _whole(one(at + size) * scale), _whole(one(at + 2 * size) * scale)
+        across, down = max(_whole(one(at + 3 * size) * scale) - left + 1, 1), max(_whole(one(at + 4 * size) * scale) - top + 1, 1)
+        for y in range(p.out_height):
+            first_row, last_row = _bounds(y, top, down, p.out_height, p.height)
+            for x in range(p.out_width):
+                first, last = _bounds(x, left, across, p.out_width, p.width)
+                source, row, element = p.input + image * p.input_image, p.input_row, p.input_element
+                output = p.output + region * p.output_region + y * p.output_row + x * p.output_element
+                to_channel, of_channel = p.output_channel, p.input_channel
+                for channel in range(p.channels):
+                    value = largest(source + channel * of_channel, first_row, last_row, row, first, last, element)
+                    set_one(output + channel * to_channel, value)
+
+    return _for_each_region(run)

@@ -11,8 +11,7 @@ from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingD
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.indexing.plan import IndexingPlan
     from dmlpy.devices.cpu.pooling.byte_plan import BytePoolingPlan
-    from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingPlan
-    from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
+    from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan, RowBlockPoolingPlan
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
     from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPoolingGradDesc, MaxUnpoolingDesc
     from dmlpy.operators.pooling.roi import ForwardRegionsDesc, ROIPoolingDesc
@@ -52,7 +51,7 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
 def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> IndexedPoolingPlan | str:
     """The plan of a checked desc with indices, or of the gradient, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
-    from dmlpy.devices.cpu.pooling.index_plan import IndexedPoolingPlan
+    from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan
 
     types = {tensor.data_type for place, tensor in desc.tensors().items() if place != "output_indices_tensor"}
     if not have_one_storage(types):

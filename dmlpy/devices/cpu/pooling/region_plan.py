@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.roi import PlacedRegionsDesc, ROIPoolingDesc
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from dmlpy.operators.pooling.roi import ForwardRegionsDesc
     from dmlpy.reference.registry import Array
 
-REGION_SAMPLES = Kernel("dmlpy.devices.cpu.pooling.region_kernels:build_samples", 5)
+REGION_SAMPLES = Kernel("dmlpy.devices.cpu.pooling.kernels:build_samples", 5)
 """Means or maxima of samples of regions: the type of tensors, and the instruction set."""
-REGION_MAXIMA = Kernel("dmlpy.devices.cpu.pooling.region_kernels:build_maxima", 5)
+REGION_MAXIMA = Kernel("dmlpy.devices.cpu.pooling.kernels:build_maxima", 5)
 """Maxima of parts of regions: the type of tensors, and the instruction set."""
 
 MOST_SAMPLES = 1 << 10
@@ -33,8 +33,6 @@ SAMPLE_BYTES = 24
 """The size of a sample along an axis: the bytes to the pixels before and after it, and how much the latter counts."""
 _WORK_OF_A_THREAD = 1 << 15
 """Samples of all output elements that are worth waking another thread for."""
-_TILES_PER_THREAD = 4
-"""Tiles for each thread."""
 
 
 class RegionParameters(UnitParameters):
@@ -102,8 +100,8 @@ class RegionsPlan(PlanWithoutConstants):
             self._values["row_samples"], self._scratch_size = tables[0], sum(tables)
             per_output = self._values["least"] ** 2
         work = desc.output_tensor.element_count * per_output
-        self._threads = max(1, min(available_threads(), work // _WORK_OF_A_THREAD, regions))
-        self.temporary_size = self._threads * self._scratch_size
+        self._shares = WorkShares(regions, min(available_threads(), work // _WORK_OF_A_THREAD))
+        self.temporary_size = self._shares.threads * self._scratch_size
 
     def _kernel(self) -> Any:
         return (REGION_SAMPLES if self._samples else REGION_MAXIMA)(self._storage, host_isa())
@@ -112,13 +110,11 @@ class RegionsPlan(PlanWithoutConstants):
         self._kernel()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by LLVM, float32 arithmetic on {threads}; {self._regions} region(s), one after the other"
+        return f"compiled by LLVM, float32 arithmetic on {self._shares}; {self._regions} region(s), one after the other"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = {
-            "tiles": min(self._regions, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "units": self._regions,
+            **self._shares.values,
             **self._values,
             "corners": tensors["roi_tensor"],
             "scratch": temporary if self._scratch_size else 0,
@@ -132,7 +128,7 @@ class RegionsPlan(PlanWithoutConstants):
             image, channel, _, row, element = byte_strides(self._tensors[place])
             values |= {name: tensors[place], f"{name}_{outermost}": image, f"{name}_channel": channel, f"{name}_row": row}
             values[f"{name}_element"] = element
-        compiled = TaskLaunch.of(self._kernel(), RegionParameters.bound(values), self._threads)
+        compiled = TaskLaunch.of(self._kernel(), RegionParameters.bound(values), self._shares.threads)
         if self._has_few_samples or isinstance(self._desc, ROIPoolingDesc):
             return compiled
         whole, name = ConvertingPlan(self._desc).bind(tensors, 0, None), "roi_tensor"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.launches import HostCall, Work
     from dmlpy.operators.recurrent.layer import RecurrentGeometry
 
-CONCURRENT_TASK = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_concurrent_task", 5, returns=True)
+CONCURRENT_TASK = Kernel("dmlpy.devices.cpu.launch_kernels:build_concurrent_task", 5, returns=True)
 """The task that runs time loops at the same time, each on one thread."""
 
 _NEVER_NS = 1 << 62

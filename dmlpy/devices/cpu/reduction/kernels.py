@@ -1,11 +1,10 @@
-"""The compiled functions of groups: softmax of rows or columns, and mean-variance normalization of rows.
+"""The compiled functions of groups: reductions to one element, its index, running sums and products, and hardmax.
 
 A thread reads a group several times while it is in a cache. Sums do not depend on the number of threads: one thread has the whole group.
 """
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +12,23 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
-from dmlpy.devices.cpu.simd import INDEX, lanes_below, simd_of
+from dmlpy.devices.cpu.pooling.kernels import maximum_of
+from dmlpy.devices.cpu.quantized.byte_product_kernels import set_quad
+from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, IndexReductionParameters, Layout
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, lanes_below, set_float, set_integer, simd_of
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
 
 
 @cache
@@ -71,25 +75,6 @@ def _horizontal(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
         return types.float32(simd.kind), generate
 
     return reduce_lanes
-
-
-_ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
-
-
-def build_softmax(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of a softmax or its logarithm, to be compiled.
-
-    Args:
-        layout: the layout of the entries.
-        stored: the type of the tensors' elements.
-        isa: the instruction set that it is compiled for.
-    """
-    return for_each_unit(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa), layout, stored, isa)
-
-
-def build_normalization(stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of a mean-variance normalization of rows, to be compiled. The arguments are those of `build_softmax`."""
-    return for_each_unit(_normalized_row(stored, isa), "rows", stored, isa)
 
 
 def for_each_unit(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
@@ -157,140 +142,186 @@ def _through_floats(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> Any
     return run_row if layout == "rows" else run_columns
 
 
-def _softmax_row(isa: Isa) -> Any:
-    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp", isa)
-    add, subtract, multiply, all_of, at_least = simd.add, simd.subtract, simd.multiply, simd.all_of, simd.at_least
-    read, write, load, lanes = load_store.load, load_store.store, simd.load, isa.lanes
-    select_first, sum_of, largest_of = lane_selector(isa), horizontal_sum(isa), horizontal_maximum(isa)
+def for_each_unit_in_place(unit: Any, stored: Storage, isa: Isa) -> TaskBody:
+    """Calls unit(p, x, y, left) for each unit, on the tensors as they are; the arguments are those of `for_each_unit`."""
+    vector, lanes = isa.lanes * load_store_of(stored, isa).size, isa.lanes
 
     @jit
-    def unit(
-        p: GroupParameters,
-        x: Any,
-        x_outer: Any,
-        x_entry: Any,
-        y: Any,
-        y_outer: Any,
-        y_entry: Any,
-        group: Any,
-        group1: Any,
-        left: Any,
-    ) -> None:
-        size = p.entry_size
-        whole, rest = size // lanes * lanes, size % lanes
-        largest = all_of(_LOWEST)
-        for outer in range(p.outer_size):
-            row = x + outer * x_outer
-            for at in range(0, whole, lanes):
-                largest = at_least(load(row + at * FLOAT_BYTES), largest)
-            if rest > 0:
-                value = select_first(rest, read(row + whole * FLOAT_BYTES, rest), all_of(_LOWEST))
-                largest = at_least(value, largest)
-        # A NaN that the maximum missed makes the sum NaN, and so do differences of infinities.
-        limit, total = all_of(largest_of(largest)), 0.0
-        for outer in range(p.outer_size):
-            row, to = x + outer * x_outer, y + outer * y_outer
-            for first in range(0, size, CHUNK):
-                partial = all_of(_ZERO)
-                for at in range(first, min(size, first + CHUNK), lanes):
-                    position, left = at * FLOAT_BYTES, size - at
-                    power = exp(subtract(read(row + position, left), limit))
-                    if p.log == 0:
-                        write(to + position, power, left)
-                    partial = add(partial, power if left >= lanes else select_first(left, power, all_of(_ZERO)))
-                total += np.float64(sum_of(partial))
-        factor, log_total = all_of(np.float32(1.0 / total)), all_of(np.float32(math.log(total)))
-        for outer in range(p.outer_size):
-            row, to = x + outer * x_outer, y + outer * y_outer
-            for at in range(0, size, lanes):
-                position, left = at * FLOAT_BYTES, size - at
-                if p.log == 0:
-                    write(to + position, multiply(read(to + position, left), factor), left)
-                else:
-                    write(to + position, subtract(subtract(read(row + position, left), limit), log_total), left)
+    def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
+        for number in range(first, last):
+            group, group1, column = number // p.columns // p.group_size, number // p.columns % p.group_size, number % p.columns
+            x = p.x + group * p.x_group + group1 * p.x_group1 + column * vector
+            y = p.y + group * p.y_group + group1 * p.y_group1 + column * vector
+            unit(p, x, y, p.inner - column * lanes)
 
-    return unit
+    return share_units(GroupParameters, run_units)
 
 
-def _softmax_columns(isa: Isa) -> Any:
-    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp", isa)
-    add, subtract, divide, all_of, at_least = simd.add, simd.subtract, simd.divide, simd.all_of, simd.at_least
-    read, write, lanes, lane_of, with_lane = load_store.load, load_store.store, isa.lanes, simd.lane, simd.with_lane
+def build_reduction(layout: Layout, extreme: bool, stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a reduction, to be compiled.
+
+    Args:
+        layout: the layout of the entries.
+        extreme: whether it is the largest or smallest entry, else a sum.
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
+    if layout == "rows":
+        unit = _largest_of_row(stored, isa) if extreme else _sum_of_row(stored, isa)
+    else:
+        unit = _reduced_columns(extreme, stored, isa)
+    return for_each_unit_in_place(unit, stored, isa)
+
+
+def _term(isa: Isa) -> Any:
+    """What is summed of an entry: itself, its magnitude or its square."""
+    multiply, magnitude = simd_of(isa).multiply, function_of("magnitude", isa)
 
     @jit
-    def unit(
-        p: GroupParameters,
-        x: Any,
-        x_outer: Any,
-        x_entry: Any,
-        y: Any,
-        y_outer: Any,
-        y_entry: Any,
-        group: Any,
-        group1: Any,
-        left: Any,
-    ) -> None:
-        limit, total = all_of(_LOWEST), all_of(_ZERO)
-        for outer in range(p.outer_size):
-            for at in range(p.entry_size):
-                limit = at_least(read(x + outer * x_outer + at * x_entry, left), limit)
-        for outer in range(p.outer_size):
-            for first in range(0, p.entry_size, CHUNK_ROWS):
-                partial = all_of(_ZERO)
-                for at in range(first, min(p.entry_size, first + CHUNK_ROWS)):
-                    power = exp(subtract(read(x + outer * x_outer + at * x_entry, left), limit))
-                    if p.log == 0:
-                        write(y + outer * y_outer + at * y_entry, power, left)
-                    partial = add(partial, power)
-                total = add(total, partial)
-        if p.log != 0:
-            for lane in range(lanes):
-                total = with_lane(total, lane, np.float32(math.log(lane_of(total, lane))))
-        for outer in range(p.outer_size):
-            for at in range(p.entry_size):
-                to = y + outer * y_outer + at * y_entry
-                if p.log == 0:
-                    write(to, divide(read(to, left), total), left)
-                else:
-                    value = read(x + outer * x_outer + at * x_entry, left)
-                    write(to, subtract(subtract(value, limit), total), left)
+    def term(p: GroupParameters, value: Any) -> Any:
+        if p.squares != 0:
+            return multiply(value, value)
+        return magnitude(value) if p.magnitudes != 0 else value
 
-    return unit
+    return term
 
 
-def _normalized_row(stored: Storage, isa: Isa) -> Any:
-    """The unit of a row; `stored` is the type of scale and bias."""
-    simd, load_store, operands = simd_of(isa), load_store_of("float32", isa), load_store_of(stored, isa)
-    read_operand, operand_at, operand_size = operands.load, operands.load_one, operands.size
-    add, subtract, multiply, all_of = simd.add, simd.subtract, simd.multiply, simd.all_of
-    multiply_add, at_least, read, write, lanes = simd.multiply_add, simd.at_least, load_store.load, load_store.store, isa.lanes
+def _sum_of_row(stored: Storage, isa: Isa) -> Any:
+    simd, load_store, term = simd_of(isa), load_store_of(stored, isa), _term(isa)
+    add, all_of, read, set_one, size, lanes = simd.add, simd.all_of, load_store.load, load_store.store_one, load_store.size, isa.lanes
     select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
 
     @jit
-    def moments(p: GroupParameters, x: Any, x_outer: Any, centre: Any) -> Any:
-        """The sums of x - centre and of its square."""
-        size, first_sum, second_sum, centres = p.entry_size, 0.0, 0.0, all_of(centre)
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        total = 0.0
         for outer in range(p.outer_size):
-            row = x + outer * x_outer
-            for first in range(0, size, CHUNK):
-                a0, a1, b0, b1 = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
-                last = min(size, first + CHUNK)
-                whole = first + (last - first) // (2 * lanes) * (2 * lanes)
-                for at in range(first, whole, 2 * lanes):
-                    v0 = subtract(read(row + at * FLOAT_BYTES, lanes), centres)
-                    v1 = subtract(read(row + (at + lanes) * FLOAT_BYTES, lanes), centres)
-                    a0, a1, b0, b1 = add(a0, v0), add(a1, v1), multiply_add(v0, v0, b0), multiply_add(v1, v1, b1)
+            row = x + outer * p.x_outer
+            for first in range(0, p.entry_size, CHUNK):
+                a, b, c, d = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
+                last = min(p.entry_size, first + CHUNK)
+                whole = first + (last - first) // (4 * lanes) * (4 * lanes)
+                for at in range(first, whole, 4 * lanes):
+                    place = row + at * size
+                    a, b = add(a, term(p, read(place, lanes))), add(b, term(p, read(place + lanes * size, lanes)))
+                    place += 2 * lanes * size
+                    c, d = add(c, term(p, read(place, lanes))), add(d, term(p, read(place + lanes * size, lanes)))
                 for at in range(whole, last, lanes):
-                    value = select_first(last - at, subtract(read(row + at * FLOAT_BYTES, last - at), centres), all_of(_ZERO))
-                    a0, b0 = add(a0, value), multiply_add(value, value, b0)
-                first_sum += np.float64(sum_of(add(a0, a1)))
-                second_sum += np.float64(sum_of(add(b0, b1)))
-        return first_sum, second_sum
+                    a = add(a, select_first(last - at, term(p, read(row + at * size, last - at)), all_of(_ZERO)))
+                total += np.float64(sum_of(add(add(a, b), add(c, d))))
+        set_one(y, np.float32(total * p.factor))
+
+    return unit
+
+
+def _largest_of_row(stored: Storage, isa: Isa) -> Any:
+    """Entries are multiplied by 1 or, for the smallest, by -1, and so is the result. A NaN wins."""
+    simd, load_store = simd_of(isa), load_store_of(stored, isa)
+    multiply, all_of, larger, lane = simd.multiply, simd.all_of, maximum_of(isa), simd.lane
+    read, set_one, size, lanes, select_first = load_store.load, load_store.store_one, load_store.size, isa.lanes, lane_selector(isa)
 
     @jit
-    def values(address: Any, step: Any, at: Any, left: Any) -> Any:
-        """A vector of a tensor whose entries are contiguous or, with a step of 0, are one."""
-        return all_of(operand_at(address)) if step == 0 else read_operand(address + at * operand_size, left)
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        sign, a, b = all_of(np.float32(p.factor)), all_of(_LOWEST), all_of(_LOWEST)
+        for outer in range(p.outer_size):
+            row = x + outer * p.x_outer
+            whole = p.entry_size // (2 * lanes) * (2 * lanes)
+            for at in range(0, whole, 2 * lanes):
+                a = larger(a, multiply(read(row + at * size, lanes), sign))
+                b = larger(b, multiply(read(row + (at + lanes) * size, lanes), sign))
+            for at in range(whole, p.entry_size, lanes):
+                value = multiply(read(row + at * size, p.entry_size - at), sign)
+                a = larger(a, select_first(p.entry_size - at, value, all_of(_LOWEST)))
+        a = larger(a, b)
+        found = lane(a, 0)
+        for number in range(1, lanes):
+            value = lane(a, number)
+            if value > found or value != value:
+                found = value
+        set_one(y, np.float32(found * np.float32(p.factor)))
+
+    return unit
+
+
+def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
+    simd, load_store, term, larger = simd_of(isa), load_store_of(stored, isa), _term(isa), maximum_of(isa)
+    add, multiply, all_of, read, write = simd.add, simd.multiply, simd.all_of, load_store.load, load_store.store
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        factor = all_of(np.float32(p.factor))
+        total = all_of(_LOWEST if extreme else _ZERO)
+        for outer in range(p.outer_size):
+            column = x + outer * p.x_outer
+            for first in range(0, p.entry_size, CHUNK_ROWS):
+                partial = all_of(_LOWEST if extreme else _ZERO)
+                for at in range(first, min(p.entry_size, first + CHUNK_ROWS)):
+                    value = read(column + at * p.x_entry, left)
+                    partial = larger(partial, multiply(value, factor)) if extreme else add(partial, term(p, value))
+                total = larger(total, partial) if extreme else add(total, partial)
+        write(y, multiply(total, factor), left)
+
+    return unit
+
+
+def build_running_sum(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of running sums, to be compiled.
+
+    Args:
+        layout: the layout of the entries, which have one axis.
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
+    simd, load_store = simd_of(isa), load_store_of("float32", isa)
+    add, all_of, read, write = simd.add, simd.all_of, load_store.load, load_store.store
+    # The first entry stays as it is, -0 too.
+    before, nothing = np.float32(0.0), np.float32(-0.0)
+
+    @jit
+    def sum_row(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
+        total = before if p.exclusive != 0 else nothing
+        for number in range(p.entry_size):
+            at = (p.entry_size - 1 - number if p.backward != 0 else number) * FLOAT_BYTES
+            following = total + float_at(x + at)
+            set_float(y + at, total if p.exclusive != 0 else following)
+            total = following
+
+    @jit
+    def sum_columns(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
+        total = all_of(before if p.exclusive != 0 else nothing)
+        for number in range(p.entry_size):
+            at = p.entry_size - 1 - number if p.backward != 0 else number
+            following = add(total, read(x + at * x_entry, left))
+            write(y + at * y_entry, total if p.exclusive != 0 else following, left)
+            total = following
+
+    return for_each_unit(sum_row if layout == "rows" else sum_columns, layout, stored, isa)
+
+
+def build_running_product(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of running products, in double precision, to be compiled. The arguments are those of `build_running_sum`."""
+    lanes = isa.lanes if layout == "columns" else 1
 
     @jit
     def unit(
@@ -305,30 +336,145 @@ def _normalized_row(stored: Storage, isa: Isa) -> Any:
         group1: Any,
         left: Any,
     ) -> None:
-        scale = p.scale + group * p.scale_group + group1 * p.scale_group1
-        bias = p.bias + group * p.bias_group + group1 * p.bias_group1
-        mean, rest, factor = _ZERO, 0.0, 1.0
-        if p.centres != 0:
-            mean = np.float32(moments(p, x, x_outer, _ZERO)[0] / p.count)
-        first, second = moments(p, x, x_outer, mean)
-        if p.centres != 0:
-            rest = first / p.count  # the rounding error of the mean, which matters for entries far from 0
-        if p.scales != 0:
-            factor = 1.0 / math.sqrt(max(second / p.count - rest * rest, 0.0) + p.epsilon)
-            if second != second:  # `max` passes over NaN
-                factor = second
-        centres, factors, offsets = all_of(mean), all_of(np.float32(factor)), all_of(np.float32(-rest * factor))
-        low = all_of(p.low)
-        for outer in range(p.outer_size):
-            row, to = x + outer * x_outer, y + outer * y_outer
-            row_scale, row_bias = scale + outer * p.scale_outer, bias + outer * p.bias_outer
-            for at in range(0, p.entry_size, lanes):
-                position, left = at * FLOAT_BYTES, p.entry_size - at
-                value = multiply_add(subtract(read(row + position, left), centres), factors, offsets)
-                if p.scale != 0:
-                    value = multiply(value, values(row_scale, p.scale_entry, at, left))
-                if p.bias != 0:
-                    value = add(value, values(row_bias, p.bias_entry, at, left))
-                write(to + position, at_least(value, low), left)
+        for lane in range(min(lanes, left)):
+            total = 1.0
+            for number in range(p.entry_size):
+                at = p.entry_size - 1 - number if p.backward != 0 else number
+                following = total * np.float64(float_at(x + lane * FLOAT_BYTES + at * x_entry))
+                set_float(y + lane * FLOAT_BYTES + at * y_entry, np.float32(total if p.exclusive != 0 else following))
+                total = following
 
-    return unit
+    return for_each_unit(unit, layout, stored, isa)
+
+
+def build_hardmax(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a hardmax of rows, to be compiled. The arguments are those of `build_running_sum`."""
+    simd, load_store, maximum, lanes = simd_of(isa), load_store_of(stored, isa), maximum_of(isa), isa.lanes
+    read, write, set_one, size = load_store.load, load_store.store, load_store.store_one, load_store.size
+    all_of, lane_of, select_first, first_of = simd.all_of, simd.lane, lane_selector(isa), _first_winner(isa)
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        count, a, b = p.entry_size, all_of(_LOWEST), all_of(_LOWEST)
+        whole = count // (2 * lanes) * (2 * lanes)
+        for at in range(0, whole, 2 * lanes):
+            a, b = maximum(a, read(x + at * size, lanes)), maximum(b, read(x + (at + lanes) * size, lanes))
+        for at in range(whole, count, lanes):
+            a = maximum(a, select_first(count - at, read(x + at * size, count - at), all_of(_LOWEST)))
+        a = maximum(a, b)
+        limit = lane_of(a, 0)
+        for lane in range(1, lanes):
+            value = lane_of(a, lane)
+            if value > limit or value != value:
+                limit = value
+        winner = 0
+        while winner < count:
+            lane = first_of(read(x + winner * size, count - winner), all_of(limit))
+            winner += lane
+            if lane < lanes:
+                break
+        for at in range(0, count, lanes):
+            write(y + at * size, all_of(_ZERO), count - at)
+        set_one(y + winner * size, np.float32(1.0))
+
+    return for_each_unit_in_place(unit, stored, isa)
+
+
+def _first_winner(isa: Isa) -> Any:
+    """The intrinsic `first(x, limit)`: the first lane that is the limit or NaN, or the number of lanes if there is none."""
+    bits, kind = ir.IntType(isa.lanes), simd_of(isa).kind
+
+    @intrinsic
+    def first(x: Any, limit: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            x, limit = arguments
+            wins = builder.or_(builder.fcmp_ordered("==", x, limit), builder.fcmp_unordered("uno", x, x))
+            function = declared(builder.module, ir.FunctionType(bits, [bits, ir.IntType(1)]), f"llvm.cttz.i{isa.lanes}")
+            found = builder.call(function, [builder.bitcast(wins, bits), ir.IntType(1)(0)])
+            return builder.zext(found, ADDRESS)
+
+        return types.int64(kind, kind), generate
+
+    return first
+
+
+_EIGHT = 8
+
+
+def build_index_reduction(isa: Isa) -> TaskBody:
+    """Builds a thread's part of the indices of extremes, to be compiled.
+
+    A NaN is ignored. The index of a row of nothing else is that of the element that would count first.
+
+    Args:
+        isa: the instruction set that it is compiled for.
+    """
+    simd, lanes = simd_of(isa), isa.lanes
+    load, multiply, all_of, at_least = simd.load_some, simd.multiply, simd.all_of, simd.at_least
+    select_first, largest_of, equal_lanes = lane_selector(isa), horizontal_maximum(isa), _equal_lanes(isa)
+
+    @jit
+    def index_of(p: IndexReductionParameters, row: Any) -> Any:
+        sign, lowest = all_of(p.sign), all_of(_LOWEST)
+        best = lowest
+        for at in range(0, p.entries, lanes):
+            found = multiply(sign, load(row + at * FLOAT_BYTES, p.entries - at))
+            best = at_least(best, select_first(p.entries - at, found, lowest))  # a NaN is not above it
+        largest, vectors = all_of(largest_of(best)), (p.entries + lanes - 1) // lanes
+        for vector in range(vectors):
+            at = (vectors - 1 - vector if p.backward != 0 else vector) * lanes
+            equal = equal_lanes(multiply(sign, load(row + at * FLOAT_BYTES, p.entries - at)), largest, p.entries - at)
+            if equal != 0:
+                return at + (_last_bit(equal) if p.backward != 0 else _first_bit(equal))
+        return p.entries - 1 if p.backward != 0 else 0
+
+    @jit
+    def run(p: IndexReductionParameters, first: Any, last: Any, own: Any) -> None:
+        for number in range(first, last):
+            outer, inner = number // p.row_size, number % p.row_size
+            index = index_of(p, p.x + outer * p.x_row + inner * p.x_row1)
+            target = p.y + outer * p.y_row + inner * p.y_row1
+            if p.y_width == _EIGHT:
+                set_integer(target, index)
+            else:
+                set_quad(target, index)
+
+    return share_units(IndexReductionParameters, run)
+
+
+def _equal_lanes(isa: Isa) -> Any:
+    """The kernel `equal_lanes(x, y, count)`: an integer with a bit for each of the first `count` lanes that are equal."""
+    kind, lanes = simd_of(isa).kind, isa.lanes
+
+    @intrinsic
+    def equal_lanes(x: Any, y: Any, count: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            x, y, count = arguments
+            equal = builder.and_(builder.fcmp_ordered("==", x, y), lanes_below(builder, count, lanes))
+            return builder.zext(builder.bitcast(equal, ir.IntType(lanes)), ADDRESS)
+
+        return types.int64(kind, kind, types.int64), generate
+
+    return equal_lanes
+
+
+def _zeros(builder: Any, name: str, bits: Any) -> Any:
+    """The zeros at one end of an integer that is not 0."""
+    kind = ir.FunctionType(ADDRESS, [ADDRESS, ir.IntType(1)])
+    return builder.call(declared(builder.module, kind, f"llvm.{name}.i64"), [bits, ir.IntType(1)(1)])
+
+
+@intrinsic
+def _first_bit(bits: Any) -> Any:
+    """The number of the lowest bit that is set."""
+    return types.int64(types.int64), lambda builder, arguments: _zeros(builder, "cttz", arguments[0])
+
+
+@intrinsic
+def _last_bit(bits: Any) -> Any:
+    """The number of the highest bit that is set."""
+
+    def generate(builder: Any, arguments: Any) -> Any:
+        return builder.sub(ADDRESS(63), _zeros(builder, "ctlz", arguments[0]))
+
+    return types.int64(types.int64), generate

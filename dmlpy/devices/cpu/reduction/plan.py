@@ -1,4 +1,4 @@
-"""The compiled plans of functions of groups: the layout of their entries, and the parameters of their kernels."""
+"""The plans of functions of groups, of ARGMIN and of ARGMAX: the layout of entries, and the parameters of their kernels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from dmlpy.description.enums import ReduceFunction
+from dmlpy.description.enums import AxisDirection, DataType, ReduceFunction
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, have_one_storage, host_isa, refusal_of, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.jit import Function
     from dmlpy.operators.activation import ActivationDesc
+    from dmlpy.operators.reduction import IndexReductionDesc
 
 
 Layout = Literal["rows", "columns"]
@@ -82,27 +83,25 @@ class GroupParameters(UnitParameters):
     low: Float32 = field("the lower bound of a normalization's results")
 
 
-SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_softmax", 5)
+SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.softmax_kernels:build_softmax", 5)
 """Softmax and its logarithm: the layout of the entries, the type of tensors, and the instruction set."""
-NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_normalization", 5)
+NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.softmax_kernels:build_normalization", 5)
 """Mean-variance normalization: the type of tensors, and the instruction set."""
 
-REDUCTION = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_reduction", 5)
+REDUCTION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_reduction", 5)
 """Sums and extremes: the layout of the entries, whether of extremes, the type of tensors, and the instruction set."""
 
-LP_NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.norm_kernels:build_lp_normalization", 5)
+LP_NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.softmax_kernels:build_lp_normalization", 5)
 """Rows divided by their norms: the type of tensors, and the instruction set."""
-HARDMAX = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_hardmax", 5)
+HARDMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_hardmax", 5)
 """Hardmax of rows: the type of tensors, and the instruction set."""
-RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_running_sum", 5)
+RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_sum", 5)
 """Running sums: the layout of the entries, the type of tensors, and the instruction set."""
-RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.sum_kernels:build_running_product", 5)
+RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_product", 5)
 """Running products; the choices are those of running sums."""
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
-_TILES_PER_THREAD = 4
-"""Tiles for each thread."""
 _ALIGNMENT = 64
 _NAMES = {"x": "input_tensor", "y": "output_tensor", "scale": "scale_tensor", "bias": "bias_tensor"}
 _ONE = Axis(1, (0,) * len(TENSORS))
@@ -177,14 +176,13 @@ class _GroupsPlan(PlanWithoutConstants):
         columns = -(-groups.inner.size // host_isa().lanes)
         self._units, self._count = element_count(groups.groups) * columns, element_count(groups.groups) * groups.inner.size
         self._entries = element_count(groups.entries)
-        self._threads = max(1, min(available_threads(), self._count * self._entries // _WORK_OF_A_THREAD, self._units))
+        self._shares = WorkShares(self._units, min(available_threads(), self._count * self._entries // _WORK_OF_A_THREAD))
         vector, (outer, entry) = host_isa().lanes * FLOAT_BYTES, groups.entries
         vectors = outer.size * (-(-entry.size // host_isa().lanes) if groups.layout == "rows" else entry.size)
         self._scratch_size = -(-vectors * vector // _ALIGNMENT) * _ALIGNMENT if self._stages and groups.stored != "float32" else 0
-        self.temporary_size = self._threads * self._scratch_size
+        self.temporary_size = self._shares.threads * self._scratch_size
         self._numbers = {
-            "tiles": min(self._units, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "units": self._units,
+            **self._shares.values,
             "columns": columns,
             "inner": groups.inner.size,
             "group_size": groups.groups[1].size,
@@ -208,14 +206,13 @@ class _GroupsPlan(PlanWithoutConstants):
         self._kernel()
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by LLVM, float32 arithmetic on {threads}; {self._count} {self._layout} of {self._entries} entries"
+        return f"compiled by LLVM, float32 arithmetic on {self._shares}; {self._count} {self._layout} of {self._entries} entries"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         scratch = temporary if self._scratch_size else 0
         addresses = {name: tensors[place] for name, place in self._names.items()}
         values: Mapping[str, Any] = {**self._numbers, **self._settings(), **addresses, "scratch": scratch}
-        return TaskLaunch.of(self._kernel(), GroupParameters.bound(values), self._threads)
+        return TaskLaunch.of(self._kernel(), GroupParameters.bound(values), self._shares.threads)
 
 
 class CompiledSoftmaxPlan(_GroupsPlan):
@@ -340,3 +337,84 @@ class CompiledLPNormalizationPlan(_GroupsPlan):
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values
+
+
+INDEX_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_index_reduction", 5)
+"""The indices of largest or smallest elements of rows: the instruction set."""
+
+
+class IndexReductionParameters(UnitParameters):
+    """The parameters of the indices of extremes. A tile is some of the rows, which have two axes."""
+
+    row_size: Count = field("rows along the inner of their two axes")
+    entries: Count = field("elements of a row")
+    x: Address = field("the input, whose rows are contiguous")
+    x_row: Bytes = field("from a row of the input to the next along the outer axis of rows")
+    x_row1: Bytes = field("from a row of the input to the next along the inner axis")
+    y: Address = field("the output")
+    y_row: Bytes = field("from an index to the next along the outer axis of rows")
+    y_row1: Bytes = field("from an index to the next along the inner axis")
+    y_width: Bytes = field("bytes of an index, 4 or 8")
+    backward: Flag = field("whether the last of equal elements counts")
+    sign: Float32 = field("1 for the largest element, -1 for the smallest")
+
+
+class IndexReductionPlan(PlanWithoutConstants):
+    """ARGMIN or ARGMAX along one dimension.
+
+    Args:
+        desc: a checked desc.
+        axes: two axes of rows, then that of their elements.
+        sign: 1 for the largest element, -1 for the smallest.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, desc: IndexReductionDesc, axes: tuple[Axis, Axis, Axis], sign: int) -> None:
+        assert desc.output_tensor is not None  # guaranteed by the check
+        outer, inner, entry = axes
+        width = desc.output_tensor.data_type.numpy.itemsize
+        self._rows, self._entries = outer.size * inner.size, entry.size
+        self._values = {
+            "row_size": inner.size,
+            "entries": entry.size,
+            "x_row": outer.strides[0] * FLOAT_BYTES,
+            "x_row1": inner.strides[0] * FLOAT_BYTES,
+            "y_row": outer.strides[1] * width,
+            "y_row1": inner.strides[1] * width,
+            "y_width": width,
+            "backward": desc.axis_direction is AxisDirection.DECREASING,
+            "sign": sign,
+        }
+        self._shares = WorkShares(self._rows, min(available_threads(), self._rows * self._entries // _WORK_OF_A_THREAD))
+
+    def load(self) -> None:
+        INDEX_REDUCTION(host_isa())
+
+    def describe(self) -> str:
+        return f"compiled by LLVM on {self._shares}; {self._rows} row(s) of {self._entries} elements"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        values: Mapping[str, Any] = {
+            **self._shares.values,
+            **self._values,
+            "x": tensors["input_tensor"],
+            "y": tensors["output_tensor"],
+        }
+        return TaskLaunch.of(INDEX_REDUCTION(host_isa()), IndexReductionParameters.bound(values), self._shares.threads)
+
+
+def axes_of(desc: IndexReductionDesc) -> tuple[Axis, Axis, Axis] | str:
+    """The two axes of a checked desc's rows and that of their elements, or why the kernel does not read them."""
+    x, y = desc.input_tensor, desc.output_tensor
+    assert y is not None  # guaranteed by the check
+    if x.data_type is not DataType.FLOAT32:
+        return "a compiled index of an extreme is that of FLOAT32"
+    if sum(x.sizes[axis] > 1 for axis in desc.axes) > 1:
+        return "a compiled index of an extreme is that along one dimension"
+    axes = merged(x.sizes, [x.element_strides, repeated(y.sizes, y.element_strides)], set(desc.axes))
+    entries, rows = [axis for axis in axes if axis.reduced], [axis for axis in axes if not axis.reduced]
+    if len(rows) > 2 or any(axis.strides[0] != 1 for axis in entries):
+        return "a compiled index of an extreme needs rows of contiguous elements, along two axes at most"
+    outer, inner = (_ONE, _ONE, *rows)[-2:]
+    return outer, inner, entries[0] if entries else _ONE

@@ -9,8 +9,7 @@ from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeProductDesc, CumulativeSummationDesc, ReduceDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.reduction.index_plan import IndexReductionPlan
-    from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, CompiledRunningPlan
+    from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, CompiledRunningPlan, IndexReductionPlan
 
 _SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.SUM_SQUARE}
 _EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
@@ -43,7 +42,7 @@ def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> Compi
 @plan(ArgminDesc, ArgmaxDesc)
 def index_plan(desc: ArgminDesc | ArgmaxDesc) -> IndexReductionPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.reduction.index_plan import IndexReductionPlan, axes_of
+    from dmlpy.devices.cpu.reduction.plan import IndexReductionPlan, axes_of
 
     axes = axes_of(desc)
     return axes if isinstance(axes, str) else IndexReductionPlan(desc, axes, 1 if isinstance(desc, ArgmaxDesc) else -1)

@@ -1,4 +1,4 @@
-"""The plan of resamplings and their gradients: passes along the axes of a plane, and the parameters of their kernel."""
+"""The plans of resamplings and of VALUE_SCALE_2D, and the parameters of their kernel."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.value_structs import ScaleBias
+from dmlpy.devices.cpu.elementwise.plans import elementwise_plan
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, KernelStruct, UnitParameters, field
-from dmlpy.devices.cpu.thread_pool import TaskLaunch
-from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.plan import Launch, Plan, PlanWithoutConstants, Pointers, in_order
 from dmlpy.devices.threads import available_threads
+from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 from dmlpy.reference.resampling import Pass, passes
 from dmlpy.reference.taps import MOST_TURNS
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.operators.resampling import ValueScale2DDesc
+
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -30,8 +35,6 @@ RESAMPLING = Kernel("dmlpy.devices.cpu.resampling.kernels:build_resampling", 5)
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 17
 """Taps that are worth waking another thread for."""
-_TILES_PER_THREAD = 4
-"""Tiles for each thread."""
 
 
 class ResamplingParameters(UnitParameters):
@@ -127,10 +130,10 @@ class ResamplingPlan(PlanWithoutConstants):
         self._places, self._planes, self._isa = (source[0], target[0]), planes, host_isa()
         self._storage, self._element = storage_of(source[1].data_type), source[1].data_type.numpy.itemsize
         taps = planes.count * sum(outer * inner * own.taps.inputs.size for outer, inner, _, own in planes.passes)
-        self._threads = max(1, min(available_threads(), taps // _WORK_OF_A_THREAD, planes.count))
+        self._shares = WorkShares(planes.count, min(available_threads(), taps // _WORK_OF_A_THREAD))
         row, plane = (_aligned(count * FLOAT_BYTES) for count in (max(own[2] for own in planes.passes), max(planes.sizes[1:-1], default=0)))
         self._scratch_size = row + min(2, len(planes.passes) - 1) * plane
-        self.temporary_size = self._threads * self._scratch_size
+        self.temporary_size = self._shares.threads * self._scratch_size
         self._arrays: list[FixedArray] = []
         table = np.zeros(len(planes.passes), EncodedPass.dtype)
         for number, (outer, inner, size, own) in enumerate(planes.passes):
@@ -146,15 +149,13 @@ class ResamplingPlan(PlanWithoutConstants):
         RESAMPLING(self._storage, self._isa)
 
     def describe(self) -> str:
-        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         axes = ", ".join(str(own.axis) for _, _, _, own in self._planes.passes)
-        return f"compiled by LLVM, float32 arithmetic on {threads}; {self._planes.count} plane(s), axis by axis: {axes}"
+        return f"compiled by LLVM, float32 arithmetic on {self._shares}; {self._planes.count} plane(s), axis by axis: {axes}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         planes, size = self._planes, self._element
         values: dict[str, Any] = {
-            "tiles": min(planes.count, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
-            "units": planes.count,
+            **self._shares.values,
             "input": tensors[self._places[0]],
             "input_plane": planes.sizes[0] * size,
             "output": tensors[self._places[1]],
@@ -164,7 +165,7 @@ class ResamplingPlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        return TaskLaunch.of(RESAMPLING(self._storage, self._isa), ResamplingParameters.bound(values), self._threads, self._arrays)
+        return TaskLaunch.of(RESAMPLING(self._storage, self._isa), ResamplingParameters.bound(values), self._shares.threads, self._arrays)
 
 
 def _aligned(size: int) -> int:
@@ -187,3 +188,56 @@ def resampling_plan(desc: Any) -> ResamplingPlan | str:
     (source,), (target,) = ([(slot.place, slot.tensor) for slot in slots] for slots in (desc.input_slots(), desc.output_slots()))
     planes = Planes.of(source[1], target[1], passes(desc))
     return planes if isinstance(planes, str) else ResamplingPlan(source, target, planes)
+
+
+_PLACES = ("input_tensor", "output_tensor")
+
+
+class ValueScalePlan(PlanWithoutConstants):
+    """A plan for each channel.
+
+    Args:
+        desc: a checked desc.
+        channels: the plans of its channels' identities.
+    """
+
+    def __init__(self, desc: ValueScale2DDesc, channels: list[Plan]) -> None:
+        tensors = desc.tensors()
+        self._channels = channels
+        self._steps = {place: tensors[place].element_strides[1] * tensors[place].data_type.numpy.itemsize for place in _PLACES}
+        self.temporary_size = max(plan.temporary_size for plan in channels)
+
+    def load(self) -> None:
+        self._channels[0].load()
+
+    def describe(self) -> str:
+        each = "" if len(self._channels) == 1 else ", a program for each channel"
+        return self._channels[0].describe() + each
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        work = []
+        for number, channel in enumerate(self._channels):
+            own = {place: tensors[place] + number * step for place, step in self._steps.items()}
+            work.append(channel.bind(own, temporary, None))
+        return in_order(work)
+
+
+def value_scale_plan(desc: ValueScale2DDesc) -> ValueScalePlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    assert desc.output_tensor is not None  # guaranteed by the check
+    x, y = (_channel(tensor) for tensor in (desc.input_tensor, desc.output_tensor))
+    channels: list[Plan] = []
+    for bias in desc.bias:
+        found = elementwise_plan(
+            ElementWiseIdentityDesc(input_tensor=x, output_tensor=y, scale_bias=ScaleBias(scale=desc.scale, bias=bias))
+        )
+        if isinstance(found, str):
+            return found
+        channels.append(found)
+    return ValueScalePlan(desc, channels)
+
+
+def _channel(tensor: TensorDesc) -> TensorDesc:
+    """The first channel of images."""
+    batch, _, height, width = tensor.sizes
+    return tensor.replace(sizes=(batch, 1, height, width), strides=tensor.element_strides)

@@ -11,8 +11,7 @@ from dmlpy.operators.resampling import ForwardResampleDesc, ResampleGradientDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.movement.plan import CopyPlan
-    from dmlpy.devices.cpu.resampling.plan import ResamplingPlan
-    from dmlpy.devices.cpu.resampling.value_scale import ValueScalePlan
+    from dmlpy.devices.cpu.resampling.plan import ResamplingPlan, ValueScalePlan
 
 
 @plan(Upsample2DDesc)
@@ -38,6 +37,6 @@ def resampling_plan(desc: Any) -> ResamplingPlan | str:
 @plan(ValueScale2DDesc)
 def scale_values_plan(desc: ValueScale2DDesc) -> ValueScalePlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.resampling.value_scale import value_scale_plan
+    from dmlpy.devices.cpu.resampling.plan import value_scale_plan
 
     return value_scale_plan(desc)

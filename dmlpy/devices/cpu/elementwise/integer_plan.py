@@ -1,0 +1,260 @@
+"""The compiled plans of functions of integers, comparisons and truth values: on small tensors, and on large contiguous ones.
+
+NumPy takes microseconds to begin such a function of a small tensor, as the conditions and counters of loops are, and ends the batch of
+launches around it. Large tensors are contiguous in the same order, in which a kernel computes vectors of their elements.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.attachments import name_of
+from dmlpy.description.enums import DataType
+from dmlpy.devices.axes import Axis, merged
+from dmlpy.devices.cpu.elementwise.program import ACTIVATION, ARITHMETIC, LOGIC, MATH
+from dmlpy.devices.cpu.isa import host_isa, refusal_of
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, KernelStruct, UnitParameters, field
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.threads import available_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+
+SMALL = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_small", 5)
+"""The functions of small tensors, by a loop over elements one by one."""
+CONTIGUOUS = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_contiguous", 5)
+"""A function of contiguous elements: the `Function`, the names of NumPy's types of operands and results, and the instruction set."""
+
+_MOST_OF_SMALL = 256
+"""More elements take longer one by one than NumPy takes in all."""
+_FEWEST = 1 << 11
+"""The elements that are worth a kernel of their own."""
+_BYTES_OF_A_THREAD = 1 << 18
+"""Bytes of results that are worth waking another thread for."""
+
+
+class Function(StrEnum):
+    """The functions. Small tensors have those up to SELECT, whose places are their codes; contiguous ones have all but a few."""
+
+    CONVERT = "convert"
+    ADD = "add"
+    SUBTRACT = "subtract"
+    MULTIPLY = "multiply"
+    MIN = "min"
+    MAX = "max"
+    EQUAL = "equal"
+    LESS = "less"
+    LESS_OR_EQUAL = "less or equal"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    NOT = "not"
+    SELECT = "select"
+    BIT_AND = "bit and"
+    BIT_OR = "bit or"
+    BIT_XOR = "bit xor"
+    BIT_NOT = "bit not"
+    SHIFT_LEFT = "shift left"
+    SHIFT_RIGHT = "shift right"
+    ABS = "abs"
+    NEGATE = "negate"
+    SIGN = "sign"
+    RELU = "relu"
+    RELU_GRADIENT = "relu gradient"
+
+
+CODES = {function: code for code, function in enumerate(tuple(Function)[: tuple(Function).index(Function.SELECT) + 1])}
+"""The functions of small tensors, and their codes in the kernel."""
+COMPARISONS = frozenset({Function.EQUAL, Function.LESS, Function.LESS_OR_EQUAL})
+_ONLY_SMALL = frozenset({Function.CONVERT, Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.SELECT})
+_X, _AB, _BA = ("input_tensor",), ("a_tensor", "b_tensor"), ("b_tensor", "a_tensor")
+FUNCTIONS: dict[str, tuple[Function, tuple[str, ...]]] = {
+    "dmlpy.operators.movement.copy:CastDesc": (Function.CONVERT, _X),
+    f"{ARITHMETIC}AddDesc": (Function.ADD, _AB),
+    f"{ARITHMETIC}SubtractDesc": (Function.SUBTRACT, _AB),
+    f"{ARITHMETIC}MultiplyDesc": (Function.MULTIPLY, _AB),
+    f"{ARITHMETIC}MinDesc": (Function.MIN, _AB),
+    f"{ARITHMETIC}MaxDesc": (Function.MAX, _AB),
+    f"{LOGIC}LogicalEqualsDesc": (Function.EQUAL, _AB),
+    f"{LOGIC}LogicalLessThanDesc": (Function.LESS, _AB),
+    f"{LOGIC}LogicalGreaterThanDesc": (Function.LESS, _BA),
+    f"{LOGIC}LogicalLessThanOrEqualDesc": (Function.LESS_OR_EQUAL, _AB),
+    f"{LOGIC}LogicalGreaterThanOrEqualDesc": (Function.LESS_OR_EQUAL, _BA),
+    f"{LOGIC}LogicalAndDesc": (Function.AND, _AB),
+    f"{LOGIC}LogicalOrDesc": (Function.OR, _AB),
+    f"{LOGIC}LogicalXorDesc": (Function.XOR, _AB),
+    f"{LOGIC}LogicalNotDesc": (Function.NOT, _X),
+    f"{LOGIC}IfDesc": (Function.SELECT, (*_AB, "condition_tensor")),
+    f"{LOGIC}BitAndDesc": (Function.BIT_AND, _AB),
+    f"{LOGIC}BitOrDesc": (Function.BIT_OR, _AB),
+    f"{LOGIC}BitXorDesc": (Function.BIT_XOR, _AB),
+    f"{LOGIC}BitNotDesc": (Function.BIT_NOT, _X),
+    f"{LOGIC}BitShiftLeftDesc": (Function.SHIFT_LEFT, _AB),
+    f"{LOGIC}BitShiftRightDesc": (Function.SHIFT_RIGHT, _AB),
+    f"{MATH}AbsDesc": (Function.ABS, _X),
+    f"{MATH}NegateDesc": (Function.NEGATE, _X),
+    f"{MATH}SignDesc": (Function.SIGN, _X),
+    f"{ACTIVATION}ReluDesc": (Function.RELU, _X),
+    f"{ACTIVATION}ReluGradDesc": (Function.RELU_GRADIENT, ("input_tensor", "input_gradient_tensor")),
+}
+"""The functions by the names of their classes, each with the inputs in the kernels' order."""
+
+LOGICAL = tuple(name for name in FUNCTIONS if name.startswith(LOGIC))
+"""The classes that have no other compiled form."""
+
+
+class Kind(IntEnum):
+    """The types of elements in the kernel."""
+
+    INT8 = 0
+    UINT8 = 1
+    INT32 = 2
+    UINT32 = 3
+    INT64 = 4
+    FLOAT32 = 5
+
+
+_ONE = Axis(1, (0,) * 4)
+
+
+class SmallParameters(KernelStruct):
+    """The parameters of the functions. An input that a function does not have is not read."""
+
+    function: Count = field("the code of the `Function`")
+    rows: Count = field("elements along the outer of two axes")
+    columns: Count = field("elements along the inner one")
+    y: Address = field("the output")
+    y_row: Bytes = field("from a row of the output to the next")
+    y_column: Bytes = field("from a column of the output to the next")
+    y_kind: Count = field("the `Kind` of the output")
+    a: Address = field("the first input")
+    a_row: Bytes = field("from a row of the first input to the next")
+    a_column: Bytes = field("from a column of the first input to the next")
+    a_kind: Count = field("the `Kind` of the first input")
+    b: Address = field("the second input")
+    b_row: Bytes = field("from a row of the second input to the next")
+    b_column: Bytes = field("from a column of the second input to the next")
+    b_kind: Count = field("the `Kind` of the second input")
+    c: Address = field("the condition")
+    c_row: Bytes = field("from a row of the condition to the next")
+    c_column: Bytes = field("from a column of the condition to the next")
+    c_kind: Count = field("the `Kind` of the condition")
+
+
+class SmallPlan(PlanWithoutConstants):
+    """A function of a small tensor's elements, one by one.
+
+    Args:
+        function: the function.
+        places: the output, and the inputs in the kernel's order.
+        kinds: their types.
+        axes: two axes of their elements.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, function: Function, places: tuple[str, ...], kinds: tuple[Kind, ...], axes: tuple[Axis, Axis]) -> None:
+        self._function, self._places, self._kinds = function, places, kinds
+        self._elements = axes[0].size * axes[1].size
+        self._values = {"function": CODES[function], "rows": axes[0].size, "columns": axes[1].size}
+        for at, (name, kind) in enumerate(zip("yabc", kinds, strict=False)):
+            size = DataType[kind.name].numpy.itemsize
+            row, column = (axis.strides[at] * size for axis in axes)
+            self._values |= {f"{name}_row": row, f"{name}_column": column, f"{name}_kind": kind}
+
+    def load(self) -> None:
+        SMALL()
+
+    def describe(self) -> str:
+        return f"compiled by LLVM, {self._kinds[1].name} on 1 thread; {self._elements} element(s)"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        values: Mapping[str, Any] = self._values | {name: tensors[place] for name, place in zip("yabc", self._places, strict=False)}
+        return TaskLaunch.of(SMALL(), SmallParameters.bound(values), 1)
+
+
+class ContiguousParameters(UnitParameters):
+    """The parameters of the functions. A tile is some of the elements."""
+
+    y: Address = field("the output")
+    a: Address = field("the first input")
+    b: Address = field("the second input, if the function has two")
+
+
+class ContiguousPlan(PlanWithoutConstants):
+    """A function of contiguous elements.
+
+    Args:
+        function: the function.
+        places: the output, and the inputs in the kernel's order.
+        tensors: their descs.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, function: Function, places: Sequence[str], tensors: Sequence[TensorDesc]) -> None:
+        output, operand, *_ = tensors
+        self._places, self._count = places, output.element_count
+        self._choices = function, operand.data_type.numpy.name, output.data_type.numpy.name, host_isa()
+        moved = self._count * output.data_type.numpy.itemsize
+        self._shares = WorkShares(self._count, min(available_threads(), moved // _BYTES_OF_A_THREAD))
+
+    def load(self) -> None:
+        CONTIGUOUS(*self._choices)
+
+    def describe(self) -> str:
+        return f"compiled by LLVM, {self._choices[1]} on {self._shares}; {self._count} contiguous elements"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        values: Mapping[str, Any] = {
+            **self._shares.values,
+            **{name: tensors[place] for name, place in zip("yab", self._places, strict=False)},
+        }
+        return TaskLaunch.of(CONTIGUOUS(*self._choices), ContiguousParameters.bound(values), self._shares.threads)
+
+
+def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | None:
+    """The plan of a checked desc, or None."""
+    function, inputs = FUNCTIONS.get(name_of(type(desc)), (None, ()))
+    if function is None:
+        return None
+    tensors = desc.tensors()
+    places = ("output_gradient_tensor" if function is Function.RELU_GRADIENT else "output_tensor", *inputs)
+    descs = [tensors[place] for place in places]
+    axes = merged(descs[0].sizes, [each.element_strides for each in descs])
+    if _is_small(function, descs) and len(axes) <= 2:
+        outer, inner = (_ONE, _ONE, *axes)[-2:]
+        return SmallPlan(function, places, tuple(Kind[each.data_type.name] for each in descs), (outer, inner))
+    if getattr(desc, "scale_bias", None) is None and _is_large(function, descs) and len(axes) == 1 and set(axes[0].strides) == {1}:
+        return ContiguousPlan(function, places, descs)
+    return None
+
+
+def _is_small(function: Function, descs: Sequence[TensorDesc]) -> bool:
+    """Whether a function's output and inputs are few elements, of types that the kernel of small tensors has."""
+    if (
+        function not in CODES
+        or descs[0].element_count > _MOST_OF_SMALL
+        or any(each.data_type.name not in Kind.__members__ for each in descs)
+    ):
+        return False
+    has_floats = any(each.data_type is DataType.FLOAT32 for each in descs[1:])
+    return not has_floats or function in COMPARISONS or function is Function.SELECT
+
+
+def _is_large(function: Function, descs: Sequence[TensorDesc]) -> bool:
+    """Whether a function's output and inputs are many elements, of types that the kernel of contiguous ones has."""
+    if function in _ONLY_SMALL or descs[0].element_count < _FEWEST:
+        return False
+    output, *inputs = (each.data_type for each in descs)
+    if any(each.bits < 8 or each is DataType.BFLOAT16 for each in (output, *inputs)) or len(set(inputs)) > 1:
+        return False
+    if inputs[0].numpy.kind == "f":
+        return function in COMPARISONS and inputs[0] in (DataType.FLOAT16, DataType.FLOAT32) and refusal_of({inputs[0]}) is None
+    return function in COMPARISONS or output is inputs[0]

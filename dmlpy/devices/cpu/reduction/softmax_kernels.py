@@ -1,0 +1,278 @@
+"""The compiled softmax of rows or columns, and the normalizations of rows by mean and variance or by their norms."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
+from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
+from dmlpy.devices.cpu.reduction.kernels import for_each_unit, for_each_unit_in_place, horizontal_maximum, horizontal_sum, lane_selector
+from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, simd_of
+from dmlpy.devices.cpu.simd_math import function_of
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Isa, Storage
+    from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
+
+
+def build_softmax(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a softmax or its logarithm, to be compiled.
+
+    Args:
+        layout: the layout of the entries.
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
+    return for_each_unit(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa), layout, stored, isa)
+
+
+def build_normalization(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a mean-variance normalization of rows, to be compiled. The arguments are those of `build_softmax`."""
+    return for_each_unit(_normalized_row(stored, isa), "rows", stored, isa)
+
+
+def _softmax_row(isa: Isa) -> Any:
+    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp", isa)
+    add, subtract, multiply, all_of, at_least = simd.add, simd.subtract, simd.multiply, simd.all_of, simd.at_least
+    read, write, load, lanes = load_store.load, load_store.store, simd.load, isa.lanes
+    select_first, sum_of, largest_of = lane_selector(isa), horizontal_sum(isa), horizontal_maximum(isa)
+
+    @jit
+    def unit(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
+        size = p.entry_size
+        whole, rest = size // lanes * lanes, size % lanes
+        largest = all_of(_LOWEST)
+        for outer in range(p.outer_size):
+            row = x + outer * x_outer
+            for at in range(0, whole, lanes):
+                largest = at_least(load(row + at * FLOAT_BYTES), largest)
+            if rest > 0:
+                value = select_first(rest, read(row + whole * FLOAT_BYTES, rest), all_of(_LOWEST))
+                largest = at_least(value, largest)
+        # A NaN that the maximum missed makes the sum NaN, and so do differences of infinities.
+        limit, total = all_of(largest_of(largest)), 0.0
+        for outer in range(p.outer_size):
+            row, to = x + outer * x_outer, y + outer * y_outer
+            for first in range(0, size, CHUNK):
+                partial = all_of(_ZERO)
+                for at in range(first, min(size, first + CHUNK), lanes):
+                    position, left = at * FLOAT_BYTES, size - at
+                    power = exp(subtract(read(row + position, left), limit))
+                    if p.log == 0:
+                        write(to + position, power, left)
+                    partial = add(partial, power if left >= lanes else select_first(left, power, all_of(_ZERO)))
+                total += np.float64(sum_of(partial))
+        factor, log_total = all_of(np.float32(1.0 / total)), all_of(np.float32(math.log(total)))
+        for outer in range(p.outer_size):
+            row, to = x + outer * x_outer, y + outer * y_outer
+            for at in range(0, size, lanes):
+                position, left = at * FLOAT_BYTES, size - at
+                if p.log == 0:
+                    write(to + position, multiply(read(to + position, left), factor), left)
+                else:
+                    write(to + position, subtract(subtract(read(row + position, left), limit), log_total), left)
+
+    return unit
+
+
+def _softmax_columns(isa: Isa) -> Any:
+    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp", isa)
+    add, subtract, divide, all_of, at_least = simd.add, simd.subtract, simd.divide, simd.all_of, simd.at_least
+    read, write, lanes, lane_of, with_lane = load_store.load, load_store.store, isa.lanes, simd.lane, simd.with_lane
+
+    @jit
+    def unit(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
+        limit, total = all_of(_LOWEST), all_of(_ZERO)
+        for outer in range(p.outer_size):
+            for at in range(p.entry_size):
+                limit = at_least(read(x + outer * x_outer + at * x_entry, left), limit)
+        for outer in range(p.outer_size):
+            for first in range(0, p.entry_size, CHUNK_ROWS):
+                partial = all_of(_ZERO)
+                for at in range(first, min(p.entry_size, first + CHUNK_ROWS)):
+                    power = exp(subtract(read(x + outer * x_outer + at * x_entry, left), limit))
+                    if p.log == 0:
+                        write(y + outer * y_outer + at * y_entry, power, left)
+                    partial = add(partial, power)
+                total = add(total, partial)
+        if p.log != 0:
+            for lane in range(lanes):
+                total = with_lane(total, lane, np.float32(math.log(lane_of(total, lane))))
+        for outer in range(p.outer_size):
+            for at in range(p.entry_size):
+                to = y + outer * y_outer + at * y_entry
+                if p.log == 0:
+                    write(to, divide(read(to, left), total), left)
+                else:
+                    value = read(x + outer * x_outer + at * x_entry, left)
+                    write(to, subtract(subtract(value, limit), total), left)
+
+    return unit
+
+
+def _normalized_row(stored: Storage, isa: Isa) -> Any:
+    """The unit of a row; `stored` is the type of scale and bias."""
+    simd, load_store, operands = simd_of(isa), load_store_of("float32", isa), load_store_of(stored, isa)
+    read_operand, operand_at, operand_size = operands.load, operands.load_one, operands.size
+    add, subtract, multiply, all_of = simd.add, simd.subtract, simd.multiply, simd.all_of
+    multiply_add, at_least, read, write, lanes = simd.multiply_add, simd.at_least, load_store.load, load_store.store, isa.lanes
+    select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
+
+    @jit
+    def moments(p: GroupParameters, x: Any, x_outer: Any, centre: Any) -> Any:
+        """The sums of x - centre and of its square."""
+        size, first_sum, second_sum, centres = p.entry_size, 0.0, 0.0, all_of(centre)
+        for outer in range(p.outer_size):
+            row = x + outer * x_outer
+            for first in range(0, size, CHUNK):
+                a0, a1, b0, b1 = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
+                last = min(size, first + CHUNK)
+                whole = first + (last - first) // (2 * lanes) * (2 * lanes)
+                for at in range(first, whole, 2 * lanes):
+                    v0 = subtract(read(row + at * FLOAT_BYTES, lanes), centres)
+                    v1 = subtract(read(row + (at + lanes) * FLOAT_BYTES, lanes), centres)
+                    a0, a1, b0, b1 = add(a0, v0), add(a1, v1), multiply_add(v0, v0, b0), multiply_add(v1, v1, b1)
+                for at in range(whole, last, lanes):
+                    value = select_first(last - at, subtract(read(row + at * FLOAT_BYTES, last - at), centres), all_of(_ZERO))
+                    a0, b0 = add(a0, value), multiply_add(value, value, b0)
+                first_sum += np.float64(sum_of(add(a0, a1)))
+                second_sum += np.float64(sum_of(add(b0, b1)))
+        return first_sum, second_sum
+
+    @jit
+    def values(address: Any, step: Any, at: Any, left: Any) -> Any:
+        """A vector of a tensor whose entries are contiguous or, with a step of 0, are one."""
+        return all_of(operand_at(address)) if step == 0 else read_operand(address + at * operand_size, left)
+
+    @jit
+    def unit(
+        p: GroupParameters,
+        x: Any,
+        x_outer: Any,
+        x_entry: Any,
+        y: Any,
+        y_outer: Any,
+        y_entry: Any,
+        group: Any,
+        group1: Any,
+        left: Any,
+    ) -> None:
+        scale = p.scale + group * p.scale_group + group1 * p.scale_group1
+        bias = p.bias + group * p.bias_group + group1 * p.bias_group1
+        mean, rest, factor = _ZERO, 0.0, 1.0
+        if p.centres != 0:
+            mean = np.float32(moments(p, x, x_outer, _ZERO)[0] / p.count)
+        first, second = moments(p, x, x_outer, mean)
+        if p.centres != 0:
+            rest = first / p.count  # the rounding error of the mean, which matters for entries far from 0
+        if p.scales != 0:
+            factor = 1.0 / math.sqrt(max(second / p.count - rest * rest, 0.0) + p.epsilon)
+            if second != second:  # `max` passes over NaN
+                factor = second
+        centres, factors, offsets = all_of(mean), all_of(np.float32(factor)), all_of(np.float32(-rest * factor))
+        low = all_of(p.low)
+        for outer in range(p.outer_size):
+            row, to = x + outer * x_outer, y + outer * y_outer
+            row_scale, row_bias = scale + outer * p.scale_outer, bias + outer * p.bias_outer
+            for at in range(0, p.entry_size, lanes):
+                position, left = at * FLOAT_BYTES, p.entry_size - at
+                value = multiply_add(subtract(read(row + position, left), centres), factors, offsets)
+                if p.scale != 0:
+                    value = multiply(value, values(row_scale, p.scale_entry, at, left))
+                if p.bias != 0:
+                    value = add(value, values(row_bias, p.bias_entry, at, left))
+                write(to + position, at_least(value, low), left)
+
+    return unit
+
+
+def build_lp_normalization(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a normalization, to be compiled.
+
+    Args:
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
+    simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
+    read, write, one, size = load_store.load, load_store.store, load_store.load_one, load_store.size
+    divide, all_of = simd.divide, simd.all_of
+    sum_of_squares, sum_of_magnitudes = (_sum(magnitudes, stored, isa) for magnitudes in (False, True))
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        count, magnitudes = p.entry_size, p.magnitudes
+        whole, total = count // lanes * lanes, 0.0
+        if whole > 0:
+            total = sum_of_magnitudes(x, whole) if magnitudes != 0 else sum_of_squares(x, whole)
+        for at in range(whole, count):
+            value = abs(np.float64(one(x + at * size)))
+            total += value if magnitudes != 0 else value * value
+        norm = np.float32(total if magnitudes != 0 else math.sqrt(total))
+        least = np.float32(p.epsilon)
+        divisor = all_of(least if norm < least else norm)  # NaN stays NaN
+        for at in range(0, count, lanes):
+            write(y + at * size, divide(read(x + at * size, count - at), divisor), count - at)
+
+    return for_each_unit_in_place(unit, stored, isa)
+
+
+def _sum(magnitudes: bool, stored: Storage, isa: Isa) -> Any:
+    """The intrinsic `add_up(address, count)`: the sum of magnitudes or squares of whole vectors, at least one, in double precision."""
+    access, lanes = ir_load_store_of(stored, isa), isa.lanes
+    double = ir.DoubleType()
+    doubles = ir.VectorType(double, lanes)
+
+    @intrinsic
+    def add_up(address: Any, count: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            address, count = arguments
+            zeros = ir.Constant(doubles, [0.0] * lanes)
+            loop = Loop(builder, [ADDRESS(0), zeros])
+            at, total = loop.values
+            value = builder.fpext(access.load(builder, builder.add(address, builder.mul(at, ADDRESS(access.size)))), doubles)
+            if magnitudes:
+                negative = builder.fcmp_ordered("<", value, zeros)
+                value = builder.select(negative, builder.fneg(value), value)
+            else:
+                value = builder.fmul(value, value)
+            total, following = builder.fadd(total, value), builder.add(at, ADDRESS(lanes))
+            loop.repeat_while(builder.icmp_signed("<", following, count), [following, total])
+            found = builder.extract_element(total, INDEX(0))
+            for lane in range(1, lanes):
+                found = builder.fadd(found, builder.extract_element(total, INDEX(lane)))
+            return found
+
+        return types.float64(types.int64, types.int64), generate
+
+    return add_up
