@@ -343,6 +343,25 @@ def build_interpreter(stored: Storage, isa: Isa) -> TaskBody:
     return _interpreter(ir_load_store_of(stored, isa), load_store_of(stored, isa), isa)
 
 
+@jit
+def _place_block(p: ProgramParameters, table: Any, block: Any) -> Any:
+    """Writes the addresses of a block of all tensors into a table, and returns its number along the axis that blocks divide."""
+    for tensor in range(p.tensors):
+        set_integer(table + 8 * tensor, integer_at(p.bases + 8 * tensor))
+    rest, split = block, 0
+    for axis in range(p.axes):
+        size = integer_at(p.sizes + 8 * axis)
+        index = rest % size
+        rest //= size
+        if axis == 0:
+            split = index
+        if index > 0:
+            for tensor in range(p.tensors):
+                at = table + 8 * tensor
+                set_integer(at, integer_at(at) + index * integer_at(p.strides + 8 * (tensor * p.axes + axis)))
+    return split
+
+
 def _interpreter(vectors: IrLoadStore | None, elements: LoadStore | None, isa: Isa) -> TaskBody:
     """A thread's part of a program.
 
@@ -379,27 +398,9 @@ def _interpreter(vectors: IrLoadStore | None, elements: LoadStore | None, isa: I
         return table
 
     @jit
-    def place(p: ProgramParameters, table: Any, block: Any) -> Any:
-        """Writes the addresses of a block of all tensors into a table, and returns its number along the axis that blocks divide."""
-        for tensor in range(p.tensors):
-            set_integer(table + 8 * tensor, integer_at(p.bases + 8 * tensor))
-        rest, split = block, 0
-        for axis in range(p.axes):
-            size = integer_at(p.sizes + 8 * axis)
-            index = rest % size
-            rest //= size
-            if axis == 0:
-                split = index
-            if index > 0:
-                for tensor in range(p.tensors):
-                    at = table + 8 * tensor
-                    set_integer(at, integer_at(at) + index * integer_at(p.strides + 8 * (tensor * p.axes + axis)))
-        return split
-
-    @jit
     def run_blocks(p: ProgramParameters, first: Any, last: Any, table: Any) -> None:
         for block in range(first, last):
-            split, rows, columns = place(p, table, block), p.rows, p.columns
+            split, rows, columns = _place_block(p, table, block), p.rows, p.columns
             if p.splits_rows != 0:
                 rows = min(rows, p.split_size - split * rows)
             else:

@@ -302,15 +302,9 @@ def _place_samples(p: RegionParameters, table: Any, start: Any, end: Any, per_ou
     return all_inside
 
 
-def build_samples(stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of means or maxima of samples, to be compiled.
-
-    Args:
-        stored: the type of the tensors' elements.
-        isa: the instruction set that it is compiled for.
-    """
-    load_store = load_store_of(stored, isa)
-    one, set_one, size = load_store.load_one, load_store.store_one, load_store.size
+def _reduction_of_samples(stored: Storage, isa: Isa) -> Any:
+    """The kernel `reduce(largest, outside, inside, source, row, rows, column, columns)` of an output element's samples."""
+    one = load_store_of(stored, isa).load_one
 
     @jit
     def sample(source: Any, row: Any, column: Any) -> Any:
@@ -322,7 +316,6 @@ def build_samples(stored: Storage, isa: Isa) -> TaskBody:
 
     @jit
     def reduce(largest: Any, outside: Any, inside: Any, source: Any, row: Any, rows: Any, column: Any, columns: Any) -> Any:
-        """Of an output element's samples."""
         total, others = _LOWEST if largest != 0 else _ZERO, 0
         for y in range(rows):
             at, of_row = row + y * SAMPLE_BYTES, _ZERO
@@ -343,6 +336,19 @@ def build_samples(stored: Storage, isa: Isa) -> TaskBody:
         if others > 0:
             total += np.float32(others) * outside
         return total / np.float32(np.float64(rows) * np.float64(columns))
+
+    return reduce
+
+
+def build_samples(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of means or maxima of samples, to be compiled.
+
+    Args:
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
+    load_store, reduce = load_store_of(stored, isa), _reduction_of_samples(stored, isa)
+    one, set_one, size = load_store.load_one, load_store.store_one, load_store.size
 
     @jit
     def run(p: RegionParameters, region: Any, scratch: Any) -> None:

@@ -141,17 +141,14 @@ def _softmax_columns(isa: Isa) -> Any:
     return unit
 
 
-def _normalized_row(stored: Storage, isa: Isa) -> Any:
-    """The unit of a row; `stored` is the type of scale and bias."""
-    simd, load_store, operands = simd_of(isa), load_store_of("float32", isa), load_store_of(stored, isa)
-    read_operand, operand_at, operand_size = operands.load, operands.load_one, operands.size
-    add, subtract, multiply, all_of = simd.add, simd.subtract, simd.multiply, simd.all_of
-    multiply_add, at_least, read, write, lanes = simd.multiply_add, simd.at_least, load_store.load, load_store.store, isa.lanes
+def _moments(isa: Isa) -> Any:
+    """The kernel `moments(p, x, x_outer, centre)`: the sums of x - centre and of its square over a row's entries."""
+    simd, read, lanes = simd_of(isa), load_store_of("float32", isa).load, isa.lanes
+    add, subtract, multiply_add, all_of = simd.add, simd.subtract, simd.multiply_add, simd.all_of
     select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
 
     @jit
     def moments(p: GroupParameters, x: Any, x_outer: Any, centre: Any) -> Any:
-        """The sums of x - centre and of its square."""
         size, first_sum, second_sum, centres = p.entry_size, 0.0, 0.0, all_of(centre)
         for outer in range(p.outer_size):
             row = x + outer * x_outer
@@ -169,6 +166,16 @@ def _normalized_row(stored: Storage, isa: Isa) -> Any:
                 first_sum += np.float64(sum_of(add(a0, a1)))
                 second_sum += np.float64(sum_of(add(b0, b1)))
         return first_sum, second_sum
+
+    return moments
+
+
+def _normalized_row(stored: Storage, isa: Isa) -> Any:
+    """The unit of a row; `stored` is the type of scale and bias."""
+    simd, load_store, operands = simd_of(isa), load_store_of("float32", isa), load_store_of(stored, isa)
+    read_operand, operand_at, operand_size = operands.load, operands.load_one, operands.size
+    add, subtract, multiply, all_of, moments = simd.add, simd.subtract, simd.multiply, simd.all_of, _moments(isa)
+    multiply_add, at_least, read, write, lanes = simd.multiply_add, simd.at_least, load_store.load, load_store.store, isa.lanes
 
     @jit
     def values(address: Any, step: Any, at: Any, left: Any) -> Any:

@@ -65,15 +65,9 @@ def _gathered_term(isa: Isa) -> Any:
     return add_term
 
 
-def build_resampling(stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of a resampling, to be compiled.
-
-    Args:
-        stored: the type of the tensors' elements.
-        isa: the instruction set that it is compiled for.
-    """
-    simd, lanes, floats, own = simd_of(isa), isa.lanes, load_store_of("float32", isa), load_store_of(stored, isa)
-    add, multiply, all_of, add_term, copy_row = simd.add, simd.multiply, simd.all_of, _gathered_term(isa), row_copy(stored, isa)
+def _accesses(stored: Storage, isa: Isa) -> tuple[Any, Any]:
+    """The kernels that load and store the elements of a tensor or, as FLOAT32, those of scratch."""
+    floats, own = load_store_of("float32", isa), load_store_of(stored, isa)
     read_float, write_float, read_own, write_own, own_size = floats.load, floats.store, own.load, own.store, own.size
 
     @jit
@@ -86,6 +80,19 @@ def build_resampling(stored: Storage, isa: Isa) -> TaskBody:
             write_own(address + at * own_size, value, left)
         else:
             write_float(address + at * FLOAT_BYTES, value, left)
+
+    return read, write
+
+
+def build_resampling(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a resampling, to be compiled.
+
+    Args:
+        stored: the type of the tensors' elements.
+        isa: the instruction set that it is compiled for.
+    """
+    simd, lanes, own_size, (read, write) = simd_of(isa), isa.lanes, load_store_of(stored, isa).size, _accesses(stored, isa)
+    add, multiply, all_of, add_term, copy_row = simd.add, simd.multiply, simd.all_of, _gathered_term(isa), row_copy(stored, isa)
 
     @jit
     def weigh_elements(e: EncodedPass, reads_own: Any, source: Any, writes_own: Any, target: Any, row: Any) -> None:
