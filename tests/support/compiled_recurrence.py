@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.cpu.recurrent import plan as layer
+from dmlpy.devices.cpu.recurrent import schedule
 from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
 from dmlpy.devices.cpu.recurrent.parameters import ReserveRows, saves_argument
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
@@ -42,6 +42,6 @@ backward = partial(backward_by, plans=CPU)
 
 def share_among(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes plans share the steps of any layer among so many threads."""
-    monkeypatch.setattr(layer, "_STEP_WORK", 1)
-    monkeypatch.setattr(layer, "_DIRECTION_WORK", 1)
-    monkeypatch.setattr(layer, "available_threads", lambda: threads)
+    monkeypatch.setattr(schedule, "_STEP_WORK", 1)
+    monkeypatch.setattr(schedule, "_DIRECTION_WORK", 1)
+    monkeypatch.setattr(schedule, "available_threads", lambda: threads)

@@ -26,6 +26,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 from dmlpy.devices.cpu import jit
 from dmlpy.devices.cpu.isa import Isa, host_isa, isa_of
 from dmlpy.devices.cpu.recurrent import plan as plans
+from dmlpy.devices.cpu.recurrent import schedule
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
 from dmlpy.devices.cpu.thread_pool import ThreadPool
 
@@ -85,8 +86,8 @@ def test_random_descs(seed: int) -> None:
 
 @pytest.mark.parametrize(("cell", "flags"), EVERY_LAYER)
 def test_sizes_chunks_and_threads(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "_STEP_WORK", 1)
-    monkeypatch.setattr(plans, "_DIRECTION_WORK", 1)
+    monkeypatch.setattr(schedule, "_STEP_WORK", 1)
+    monkeypatch.setattr(schedule, "_DIRECTION_WORK", 1)
     for (t, b, i, h), direction, dtype in [
         ((5, 1, 3, 48), "FORWARD", np.float32),
         ((140, 1, 2, 33), "BACKWARD", np.float32),
@@ -99,7 +100,7 @@ def test_sizes_chunks_and_threads(cell: str, flags: dict[str, Any], monkeypatch:
         expected = exact(run.desc, run.arrays)
         found = []
         for threads in (1, 2, 3):
-            monkeypatch.setattr(plans, "available_threads", lambda threads=threads: threads)
+            monkeypatch.setattr(schedule, "available_threads", lambda threads=threads: threads)
             run.launch(RecurrentPlan(run.desc))
             run.check(expected, f"{threads} threads: ")
             found.append([placed.elements.copy() for placed in run.outputs.values()])
@@ -209,9 +210,9 @@ def test_a_bound_launch_reads_its_tensors_anew() -> None:
 
 
 def test_launches_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "_STEP_WORK", 1)
-    monkeypatch.setattr(plans, "_DIRECTION_WORK", 1)
-    monkeypatch.setattr(plans, "available_threads", lambda: 2)
+    monkeypatch.setattr(schedule, "_STEP_WORK", 1)
+    monkeypatch.setattr(schedule, "_DIRECTION_WORK", 1)
+    monkeypatch.setattr(schedule, "available_threads", lambda: 2)
     run = build("LSTM", np.random.default_rng(8), t=20, b=4, h=40, direction="BIDIRECTIONAL")
     check_threads_share(run, RecurrentPlan(run.desc), exact(run.desc, run.arrays))
 
@@ -237,9 +238,9 @@ def test_workers_do_not_wait_for_a_thread_that_was_interrupted() -> None:
 
 
 def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "_STEP_WORK", 1)
-    monkeypatch.setattr(plans, "_DIRECTION_WORK", 1)
-    monkeypatch.setattr(plans, "available_threads", lambda: 3)
+    monkeypatch.setattr(schedule, "_STEP_WORK", 1)
+    monkeypatch.setattr(schedule, "_DIRECTION_WORK", 1)
+    monkeypatch.setattr(schedule, "available_threads", lambda: 3)
     late: list[Any] = []
     monkeypatch.setattr(
         "dmlpy.devices.cpu.thread_pool._Worker.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work))
@@ -267,8 +268,8 @@ def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("delay", [0.0, 1e-4, 1e-2])
 def test_both_directions_where_a_thread_wakes_up_late(delay: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller's thread then time loops in both; the late one finds nothing left to do."""
-    monkeypatch.setattr(plans, "_DIRECTION_WORK", 1)
-    monkeypatch.setattr(plans, "available_threads", lambda: 2)
+    monkeypatch.setattr(schedule, "_DIRECTION_WORK", 1)
+    monkeypatch.setattr(schedule, "available_threads", lambda: 2)
     late: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
     monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Worker.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
     monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Worker.avoid", lambda self, processor: True)
@@ -288,16 +289,16 @@ def test_both_directions_where_a_thread_wakes_up_late(delay: float, monkeypatch:
 @pytest.mark.parametrize(("steps", "threads"), [(1, 1), (100, 2)])
 def test_a_thread_is_woken_where_there_is_enough_to_do(steps: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step at a time of an LSTM with 128 units is over before another thread is awake."""
-    monkeypatch.setattr(plans, "available_threads", lambda: 2)
+    monkeypatch.setattr(schedule, "available_threads", lambda: 2)
     run = build("LSTM", np.random.default_rng(3), t=steps, b=1, i=40, h=128)
     assert f"{threads} thread(s)" in RecurrentPlan(run.desc).describe()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not let a thread choose its processors")
 def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "_STEP_WORK", 1)
-    monkeypatch.setattr(plans, "_DIRECTION_WORK", 1)
-    monkeypatch.setattr(plans, "available_threads", lambda: 2)
+    monkeypatch.setattr(schedule, "_STEP_WORK", 1)
+    monkeypatch.setattr(schedule, "_DIRECTION_WORK", 1)
+    monkeypatch.setattr(schedule, "available_threads", lambda: 2)
     monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._pool", ThreadPool())
     started: list[Any] = []
     monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Worker._serve", lambda self: started.append(self._work.get()))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu.recurrent.rows import BLANK, REPEATS, ActiveRows, in_place
+from dmlpy.devices.cpu.recurrent.packing import ActiveRows, in_place
+from dmlpy.devices.cpu.recurrent.parameters import BLANK, REPEATS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -36,9 +36,9 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 from dmlpy.devices.cpu import jit, launches
 from dmlpy.devices.cpu.recurrent import gradient_plan
 from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
+from dmlpy.devices.cpu.recurrent.packing import ActiveRows
 from dmlpy.devices.cpu.recurrent.parameters import ReserveRows
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from dmlpy.devices.cpu.recurrent.rows import ActiveRows
 from tests.support.compiled_recurrence import CPU, backward, share_among
 
 Array = np.ndarray[Any, np.dtype[Any]]

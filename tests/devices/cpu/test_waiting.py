@@ -17,7 +17,7 @@ from tests.support.stalled_worker import HELD_S, MOST_S, StalledWorker
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import launches
-from dmlpy.devices.cpu.recurrent import plan as layer
+from dmlpy.devices.cpu.recurrent import schedule
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
 from dmlpy.devices.cpu.thread_pool import ThreadPool
 from tests.support.concurrent_launch import CONCURRENT_LAUNCH
@@ -25,9 +25,9 @@ from tests.support.concurrent_launch import CONCURRENT_LAUNCH
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer, "_STEP_WORK", 1)
-    monkeypatch.setattr(layer, "_DIRECTION_WORK", 1)
-    monkeypatch.setattr(layer, "available_threads", lambda: 2)
+    monkeypatch.setattr(schedule, "_STEP_WORK", 1)
+    monkeypatch.setattr(schedule, "_DIRECTION_WORK", 1)
+    monkeypatch.setattr(schedule, "available_threads", lambda: 2)
 
 
 @pytest.mark.each_value

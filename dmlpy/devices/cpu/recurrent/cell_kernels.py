@@ -26,6 +26,7 @@ from dmlpy.devices.cpu.recurrent.parameters import (
     LINEAR,
     OF_A_ROLE,
     PARAMETRIC_SOFTPLUS,
+    REPEATS,
     SCALED_ELU,
     SCALED_TANH,
     SHRINK,
@@ -33,7 +34,6 @@ from dmlpy.devices.cpu.recurrent.parameters import (
     SOFTSIGN,
     THRESHOLDED,
 )
-from dmlpy.devices.cpu.recurrent.rows import REPEATS
 from dmlpy.devices.cpu.simd import float_at, integer_at, simd_of
 from dmlpy.devices.cpu.simd_math import Formula, function_of, switched_function
 

@@ -18,8 +18,18 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel
 from dmlpy.devices.cpu.launches import FUSED_LAUNCH, Task
 from dmlpy.devices.cpu.matrix.blocked import VECTORS, load_products, scratch_bytes
-from dmlpy.devices.cpu.recurrent.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
-from dmlpy.devices.cpu.recurrent.packing import PACKING, GateColumns, PackedMatrix, bind_packing, is_packable
+from dmlpy.devices.cpu.recurrent.gradient_products import GATES_PADDING, BlockRows, GateColumns, RowProducts, product_shapes
+from dmlpy.devices.cpu.recurrent.packing import (
+    ADDRESSES,
+    CLEARING,
+    PACKING,
+    ROWS,
+    ActiveRows,
+    PackedMatrix,
+    bind_packing,
+    is_packable,
+    selects,
+)
 from dmlpy.devices.cpu.recurrent.parameters import (
     RESERVE_LAYOUT,
     GradientParameters,
@@ -29,19 +39,16 @@ from dmlpy.devices.cpu.recurrent.parameters import (
     count_gradient_stages,
     names_of,
 )
-from dmlpy.devices.cpu.recurrent.plan import (
+from dmlpy.devices.cpu.recurrent.schedule import (
+    CONCURRENT_TASK,
     are_concurrent,
+    concurrent_task,
     described_options,
     described_order,
     has_second_stage,
     make_launch,
-    step_threads,
-)
-from dmlpy.devices.cpu.recurrent.rows import ADDRESSES, CLEARING, ROWS, ActiveRows, selects
-from dmlpy.devices.cpu.recurrent.schedule import (
-    CONCURRENT_TASK,
-    concurrent_task,
     recurrence_steal_timeout,
+    step_threads,
     tile_groups,
     tile_size,
 )

@@ -7,26 +7,87 @@ processors that the next time loop needs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, RowMultipliers, padded_columns
-from dmlpy.devices.cpu.recurrent.rows import RowGather, Rows, copied, has_rows, in_place, matrix_of
+from dmlpy.devices.cpu.recurrent.packing import RowGather, Rows, copied, has_rows, in_place, matrix_of
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.launches import HostCall, Task
-    from dmlpy.devices.cpu.recurrent.packing import GateColumns
+    from dmlpy.devices.cpu.recurrent.packing import ActiveRows
     from dmlpy.devices.cpu.recurrent.parameters import ReserveRows
-    from dmlpy.devices.cpu.recurrent.rows import ActiveRows
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+    from dmlpy.operators.recurrent.layer import RecurrentCell
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
 _PEEPHOLES = (0, 1, 2)
 GATES_PADDING = 16
 """Floats between the rows of the gates' gradients: rows at a distance of a power of two share few cache sets."""
+
+
+Gates = tuple[int, tuple[int, ...]]
+"""The first block of H columns, and the gates of these blocks."""
+
+
+class GateRange(NamedTuple):
+    """Gates that enter one product.
+
+    Attributes:
+        columns: theirs among the gates' gradients.
+        rows: theirs in the product's result, or in W.
+        first: the number of the first one among those that multiply the same operand.
+    """
+
+    columns: slice
+    rows: slice
+    first: int
+
+
+@dataclass(frozen=True)
+class GateColumns:
+    """The gates' gradients in a row: their gates, and the columns that enter the products.
+
+    Attributes:
+        hidden: H.
+        gates: blocks of H columns.
+        of_input: the first block that multiplies x and W, and the gates of these blocks.
+        of_state: the first block that multiplies h[t-1] and R, and the gates of these blocks.
+    """
+
+    hidden: int
+    gates: int
+    of_input: Gates
+    of_state: Gates
+
+    @classmethod
+    def of(cls, cell: RecurrentCell, hidden: int) -> GateColumns:
+        """The columns of a cell: in the descs' order, but with q = r * da_h before z, r, h where the reset gate comes last."""
+        if cell.resets_last:
+            return cls(hidden, 4, (1, (0, 1, 2)), (0, (2, 0, 1)))
+        gates = tuple(range(cell.gates))
+        return cls(hidden, cell.gates, (0, gates), (0, gates))
+
+    def parts(self, gates: Gates, *, each: bool, last: bool = False) -> list[GateRange]:
+        """The parts of some gates.
+
+        Args:
+            gates: `of_input` or `of_state`.
+            each: whether each gate has its own part, as with dropout.
+            last: whether the last gate has its own part, because it multiplies another operand.
+        """
+        (first, which), hidden = gates, self.hidden
+        count = len(which)
+        bounds = range(count + 1) if each else [0, count - 1, count] if last else [0, count]
+        return [
+            GateRange(slice((first + begin) * hidden, (first + end) * hidden), slice(begin * hidden, end * hidden), begin)
+            for begin, end in pairwise(bounds)
+        ]
 
 
 class BlockRows(NamedTuple):

@@ -15,8 +15,7 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
-from dmlpy.devices.cpu.recurrent.parameters import PackedMatrixParameters, PackingParameters
-from dmlpy.devices.cpu.recurrent.rows import BLANK, REPEATS
+from dmlpy.devices.cpu.recurrent.parameters import BLANK, REPEATS, PackedMatrixParameters, PackingParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, integer_at, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
@@ -167,7 +166,7 @@ def build_rows() -> Callable[..., None]:
 
     It is find(steps, batch, backward, lengths, taken, counts, order, bases, rows), addresses of int64 but for the first three: `lengths`
     [B], 0 where all are T; `taken` [T, B], whether the mask lets a sample take a step, 0 without a mask: there the skips are written;
-    `counts` is room for [B]. The others are `rows.ActiveRows`'s.
+    `counts` is room for [B]. The others are `packing.ActiveRows`'s.
     """
 
     def find(steps: Any, batch: Any, backward: Any, lengths: Any, taken: Any, counts: Any, order: Any, bases: Any, rows: Any) -> None:
@@ -213,7 +212,7 @@ def build_clearing(isa: Isa) -> Callable[..., None]:
     """Writes zeros to the rows of samples that do not take a step, to be compiled.
 
     It is clear(batch, order, bases, skips, time, steps, start, step, sample, columns): `order`, `bases` and `skips`, or 0, are the
-    addresses of `rows.ActiveRows`'s, `time` is the first of the steps, and `start` the address of its rows of floats.
+    addresses of `packing.ActiveRows`'s, `time` is the first of the steps, and `start` the address of its rows of floats.
 
     Args:
         isa: the instruction set that it is compiled for.

@@ -67,6 +67,9 @@ def constants_of(activations: tuple[ActivationDesc, ...]) -> np.ndarray[Any, np.
     return found.reshape(-1)
 
 
+REPEATS, BLANK = 1, 2
+"""The output of a sample that skips a step: the previous output, or zeros. 0 marks samples that take the step."""
+
 STATES = 3
 """Buffers for h that steps use in turn. With two, a step overwrites data that other cores have just read: measured a sixth slower."""
 
@@ -94,7 +97,7 @@ class TimeLoopParameters(StagedParameters):
     second_stage: Address = field("the second stage of a step, if it has one")
     order: Address = field("the sample of each row [batch]")
     bases: Address = field("rows before each step [T + 1]: step t has bases[t + 1] - bases[t]")
-    skips: Address = field("where steps are masked, what each sample does at a step [T, batch]: see `rows.ActiveRows`")
+    skips: Address = field("where steps are masked, what each sample does at a step [T, batch]: see `packing.ActiveRows`")
     couple: Flag = field("whether the forget gate is 1 less the input gate")
     peephole: Address = field("packed peepholes [blocks, 3, lanes]")
     recurrence: Address = field("packed R")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,8 +11,8 @@ import numpy as np
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import ACQUIRE, GATE_PRODUCTS, Kernel
-from dmlpy.devices.cpu.launches import FUSED_LAUNCH, Task, fuse_launches
-from dmlpy.devices.cpu.recurrent.packing import PACKING, Constants
+from dmlpy.devices.cpu.launches import FUSED_LAUNCH, Task
+from dmlpy.devices.cpu.recurrent.packing import PACKING, ROWS, ActiveRows, Constants, has_rows, selects
 from dmlpy.devices.cpu.recurrent.parameters import (
     RESERVE_LAYOUT,
     STATES,
@@ -24,29 +23,33 @@ from dmlpy.devices.cpu.recurrent.parameters import (
     count_stages,
     names_of,
 )
-from dmlpy.devices.cpu.recurrent.rows import ROWS, ActiveRows, has_rows, selects
 from dmlpy.devices.cpu.recurrent.schedule import (
     CONCURRENT_TASK,
     Copy,
     Direction,
     Span,
+    are_concurrent,
     copy,
+    described_options,
+    described_order,
+    has_second_stage,
+    make_launch,
     recurrence_steal_timeout,
     schedule_concurrently,
     schedule_in_turn,
+    step_threads,
     tile_groups,
     tile_size,
 )
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of, packing_of
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.launches import HostCall, Work
     from dmlpy.operators.recurrent.gradient import ReserveDesc
-    from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc, RecurrentGeometry
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 TIME_LOOP = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_time_loop", 5, returns=True)
 """The time loop of all cells, which calls the stages of one."""
@@ -62,66 +65,9 @@ PROJECTION = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_projection", 7)
 _ALIGNMENT = 64
 _CHUNK_ROWS = 128
 """Rows of the input that share a product: enough that the weights are rarely read from memory, few enough to stay in a core's cache."""
-_STEP_WORK = 1 << 15
-"""Multiplications of a step's recurrent product that justify a thread despite the barriers. Two threads need twice as many: an
-LSTM of 128 units and one sample, whose weights are 256 KB. Below, two threads were measured to gain nothing or to be slower."""
-_DIRECTION_WORK = 1 << 21
-"""Multiplications of a direction that are worth waking a thread for: some tens of microseconds."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
-
-
-def step_threads(sizes: RecurrentGeometry, blocks: int) -> int:
-    """The number of threads that share the steps of a layer with this many blocks of units."""
-    if multiplications(sizes) < _DIRECTION_WORK:
-        return 1
-    recurrent = sizes.gates * sizes.hidden_size * sizes.state_size * sizes.batch_size
-    return max(1, min(available_threads(), blocks, recurrent // _STEP_WORK))
-
-
-def are_concurrent(sizes: RecurrentGeometry, threads: int) -> bool:
-    """Returns whether both directions run at once, on a thread each: they never wait for each other.
-
-    Args:
-        sizes: the sizes of the layer.
-        threads: those that share a step otherwise.
-    """
-    return sizes.num_directions == 2 <= available_threads() and threads <= 2 and multiplications(sizes) >= _DIRECTION_WORK
-
-
-def described_order(threads: int, *, concurrent: bool) -> str:
-    """The words of a plan's description for how its time loops run."""
-    return "both at once, on a thread each" if concurrent else f"one after the other; {threads} thread(s)"
-
-
-def has_second_stage(cell: RecurrentCell) -> bool:
-    """Returns whether a step has a second stage, whose product reads the results of all units in the first one."""
-    return cell.resets_first or cell.projection
-
-
-def multiplications(sizes: RecurrentGeometry) -> int:
-    """The multiplications of a direction, over all steps."""
-    return sizes.gates * sizes.hidden_size * sizes.batch_size * (sizes.state_size + sizes.input_size) * sizes.seq_length
-
-
-def described_options(cell: RecurrentCell, sizes: RecurrentGeometry, tensors: Collection[str]) -> list[str]:
-    """Lines of a plan's description about dropout and the projection, by the names of the tensors that are present."""
-    dropped = [name for name, tensor in (("x", "input_dropout_tensor"), ("h", "state_dropout_tensor")) if tensor in tensors]
-    lines = [f"dropout of {' and '.join(dropped)}: the gates' products one after the other"] if dropped else []
-    return [*lines, f"projection: {sizes.state_size} entries of h, a second product in each step"] if cell.projection else lines
-
-
-def make_launch(work: Sequence[Work], *, ignores: bool = False) -> Launch:
-    """Work as one launch, which can ignore NumPy's warnings of overflow and invalid values."""
-    calls = fuse_launches(work)
-
-    def launch(stream: int) -> None:
-        with np.errstate(all="ignore") if ignores else nullcontext():
-            for call in calls:
-                call()
-
-    return launch
 
 
 class RecurrentPlan(Plan):

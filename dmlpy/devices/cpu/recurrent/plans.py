@@ -10,11 +10,11 @@ from dmlpy.operators.recurrent.layer import RecurrentDesc
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.recurrent.block_cell import StepGradientPlan, StepPlan
     from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
-    from dmlpy.devices.cpu.recurrent.network import CompiledNetworkPlan
     from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
+    from dmlpy.devices.numpy.recurrent.cudnn import LayerPlan, NetworkPlan
     from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
     from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
-    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc, ReserveDesc
 
 
 @plan(RecurrentDesc)
@@ -34,11 +34,18 @@ def gradient_plan(desc: RecurrentGradDesc) -> GradientPlan:
 
 
 @plan("dmlpy.operators.recurrent.cudnn:CudnnRNNDesc")
-def network_plan(desc: CudnnRNNDesc) -> CompiledNetworkPlan:
-    """The plan for a checked desc of a stacked network or its gradient."""
-    from dmlpy.devices.cpu.recurrent.network import CompiledNetworkPlan
+def network_plan(desc: CudnnRNNDesc) -> NetworkPlan:
+    """The plan for a checked desc of a stacked network or its gradient: NumPy's, with compiled plans of the layers."""
+    from dmlpy.devices.cpu.recurrent.parameters import RESERVE_LAYOUT
+    from dmlpy.devices.numpy.recurrent.cudnn import NetworkPlan
 
-    return CompiledNetworkPlan(desc)
+    return NetworkPlan(desc, _layer_plan, "LLVM", RESERVE_LAYOUT)
+
+
+def _layer_plan(desc: ReserveDesc) -> LayerPlan:
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+    return gradient_plan(desc) if isinstance(desc, RecurrentGradDesc) else recurrent_plan(desc)
 
 
 @plan("dmlpy.operators.recurrent.block_cell:GRUBlockCellDesc")

@@ -1,10 +1,11 @@
-"""How the work of a recurrent layer is arranged: the tiles of its steps, and its directions, one after the other or both at once.
+"""How the work of a recurrent layer is arranged: its threads, the tiles of its steps, and its directions, in turn or both at once.
 
-A tile is some blocks of units for some samples.
+A tile is some blocks of units for some samples. Both passes use these rules.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -14,21 +15,29 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.jit import ACQUIRE, Kernel
-from dmlpy.devices.cpu.launches import Task, steal_timeout_of
+from dmlpy.devices.cpu.launches import Task, fuse_launches, steal_timeout_of
 from dmlpy.devices.cpu.structs import ConcurrentParameters
+from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.cpu.launches import HostCall, Work
-    from dmlpy.operators.recurrent.layer import RecurrentGeometry
+    from dmlpy.devices.plan import Launch
+    from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentGeometry
 
 CONCURRENT_TASK = Kernel("dmlpy.devices.cpu.launch_kernels:build_concurrent_task", 5, returns=True)
 """The task that runs time loops at the same time, each on one thread."""
 
 _NEVER_NS = 1 << 62
 """The steal timeout of what nobody computes again: 146 years."""
+
+_STEP_WORK = 1 << 15
+"""Multiplications of a step's recurrent product that justify a thread despite the barriers. Two threads need twice as many: an
+LSTM of 128 units and one sample, whose weights are 256 KB. Below, two threads were measured to gain nothing or to be slower."""
+_DIRECTION_WORK = 1 << 21
+"""Multiplications of a direction that are worth waking a thread for: some tens of microseconds."""
 
 _TILE = 1 << 16
 """Multiplications of a tile, at least, unless the threads would have too few: half a microsecond or more."""
@@ -42,6 +51,58 @@ _TILES = 8
 Array = np.ndarray[Any, np.dtype[Any]]
 Copy = tuple[Array, Array | float]
 """The target and the source of a copy."""
+
+
+def step_threads(sizes: RecurrentGeometry, blocks: int) -> int:
+    """The number of threads that share the steps of a layer with this many blocks of units."""
+    if multiplications(sizes) < _DIRECTION_WORK:
+        return 1
+    recurrent = sizes.gates * sizes.hidden_size * sizes.state_size * sizes.batch_size
+    return max(1, min(available_threads(), blocks, recurrent // _STEP_WORK))
+
+
+def are_concurrent(sizes: RecurrentGeometry, threads: int) -> bool:
+    """Returns whether both directions run at once, on a thread each: they never wait for each other.
+
+    Args:
+        sizes: the sizes of the layer.
+        threads: those that share a step otherwise.
+    """
+    return sizes.num_directions == 2 <= available_threads() and threads <= 2 and multiplications(sizes) >= _DIRECTION_WORK
+
+
+def described_order(threads: int, *, concurrent: bool) -> str:
+    """The words of a plan's description for how its time loops run."""
+    return "both at once, on a thread each" if concurrent else f"one after the other; {threads} thread(s)"
+
+
+def has_second_stage(cell: RecurrentCell) -> bool:
+    """Returns whether a step has a second stage, whose product reads the results of all units in the first one."""
+    return cell.resets_first or cell.projection
+
+
+def multiplications(sizes: RecurrentGeometry) -> int:
+    """The multiplications of a direction, over all steps."""
+    return sizes.gates * sizes.hidden_size * sizes.batch_size * (sizes.state_size + sizes.input_size) * sizes.seq_length
+
+
+def described_options(cell: RecurrentCell, sizes: RecurrentGeometry, tensors: Collection[str]) -> list[str]:
+    """Lines of a plan's description about dropout and the projection, by the names of the tensors that are present."""
+    dropped = [name for name, tensor in (("x", "input_dropout_tensor"), ("h", "state_dropout_tensor")) if tensor in tensors]
+    lines = [f"dropout of {' and '.join(dropped)}: the gates' products one after the other"] if dropped else []
+    return [*lines, f"projection: {sizes.state_size} entries of h, a second product in each step"] if cell.projection else lines
+
+
+def make_launch(work: Sequence[Work], *, ignores: bool = False) -> Launch:
+    """Work as one launch, which can ignore NumPy's warnings of overflow and invalid values."""
+    calls = fuse_launches(work)
+
+    def launch(stream: int) -> None:
+        with np.errstate(all="ignore") if ignores else nullcontext():
+            for call in calls:
+                call()
+
+    return launch
 
 
 @dataclass(frozen=True)

@@ -50,20 +50,24 @@ class LayerPlan(Protocol):
 class NetworkPlan(PlanWithoutConstants):
     """A network of stacked layers, or its gradient, on the host.
 
-    Attributes:
-        library: the argument for making the layers' plans.
-
     Args:
         desc: a checked desc.
+        layer_plan: makes the plan of a layer.
+        library: the name of what runs it.
+        reserve_layout: that of the layers' plans.
     """
 
-    library = "NumPy"
-
-    def __init__(self, desc: CudnnRNNDesc) -> None:
-        self._desc = desc
+    def __init__(
+        self,
+        desc: CudnnRNNDesc,
+        layer_plan: Callable[[ReserveDesc], LayerPlan] = DefinitionPlan,
+        library: str = "NumPy",
+        reserve_layout: str = PlanWithoutConstants.reserve_layout,
+    ) -> None:
+        self._desc, self._library, self.reserve_layout = desc, library, reserve_layout
         self._tensors = desc.tensors()
         self._stack = stack_of(desc)
-        self._plans = [self._layer_plan(layer.desc) for layer in self._stack.layers]
+        self._plans = [layer_plan(layer.desc) for layer in self._stack.layers]
         shared = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in self._stack.scratch.items()]
         masked = max((layer.mask.place.tensor.element_count for layer in self._stack.layers if layer.mask is not None), default=0)
         if masked:
@@ -73,8 +77,12 @@ class NetworkPlan(PlanWithoutConstants):
         self._layouts = [self._layer_layout(layer, plan) for layer, plan in zip(self._stack.layers, self._plans, strict=True)]
         self.temporary_size = self._shared.size + max((layout.size for layout in self._layouts), default=0)
 
+    def load(self) -> None:
+        for plan in self._plans:
+            plan.load()
+
     def describe(self) -> str:
-        lines = [f"{self.library}, {COMPUTE} arithmetic; {len(self._plans)} layer(s), one after the other, in the same scratch"]
+        lines = [f"{self._library}, {COMPUTE} arithmetic; {len(self._plans)} layer(s), one after the other, in the same scratch"]
         for layer, work in zip(self._stack.layers, self._plans, strict=True):
             lines.append(f"layer {layer.number}:")
             lines += [f"    {line}" for line in (*layer.describe(), *work.describe().splitlines())]
@@ -98,9 +106,6 @@ class NetworkPlan(PlanWithoutConstants):
         return launch
 
     # memory
-
-    def _layer_plan(self, desc: ReserveDesc) -> LayerPlan:
-        return DefinitionPlan(desc)
 
     def _layer_layout(self, layer: StackLayer, plan: LayerPlan) -> Layout:
         own = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in layer.scratch.items()]
