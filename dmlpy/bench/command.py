@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import dmlpy as dml
 from dmlpy.bench import tables, worth
-from dmlpy.bench.libraries import GPU_PEERS, OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
+from dmlpy.bench.libraries import GPU_PEERS, OF_OPERATORS, OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
 from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.operators import report
 from dmlpy.bench.operators.shape import LargeShape, OperatorShape
@@ -44,6 +44,7 @@ class CommandOptions:
         seconds: after which no new case is started; None for no limit.
         operators: names of single operators to measure instead of shapes, empty for all; None for shapes, and on a GPU for both.
         references: the file of precomputed results.
+        scales: the multiples of their usual size at which single operators are measured.
     """
 
     device: str | None = None
@@ -61,6 +62,7 @@ class CommandOptions:
     seconds: float | None = None
     operators: Sequence[str] | None = None
     references: Path | None = None
+    scales: Sequence[float] = (1,)
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ def _operators(options: CommandOptions, place: Place) -> list[OperatorShape | La
     if options.operators is None and (place.memory_kind == "cpu" or options.shapes or options.passes or options.slope):
         return []
     try:
-        return select_operators(options.operators or (), _types(options), place.memory_kind)
+        return select_operators(options.operators or (), _types(options), place.memory_kind, options.scales)
     except ValueError as error:
         raise DmlError(str(error)) from error
 
@@ -217,7 +219,7 @@ def _pythons(texts: Sequence[str]) -> Mapping[str, str]:
         name, equals, path = text.partition("=")
         if not equals or not path:
             raise DmlError(f"--python is {text!r}, expected NAME=PATH: the interpreter that a library is installed for")
-        found[_check_name(name, [peer.name for peer in PEERS])] = path
+        found[_check_name(name, [peer.name for peer in (*PEERS, *OF_OPERATORS)])] = path
     return found
 
 

@@ -31,6 +31,9 @@ COMMANDS = {
     "cpu-load": "--device cpu --load 2 ",
     "cuda": "--device cuda ",
     "operators": "--operators --device cpu ",
+    "operators-float16": "--operators --device cpu --dtype float16 --scale 0.25 --scale 1 --scale 4 ",
+    "operators-int8": "--operators --device cpu --dtype int8 --scale 0.25 --scale 1 --scale 4 ",
+    "operators-sizes": "--operators --device cpu --scale 0.25 --scale 4 ",
 }
 """The options of the command that makes a record, by the record's name."""
 EXPLAINED = (

@@ -32,6 +32,8 @@ NAMES = {
     "torch": "PyTorch",
     "torch-native": "PyTorch without cuDNN",
     "cupy": "plain CuPy",
+    "openvino": "OpenVINO",
+    "jax": "JAX",
 }
 """The libraries' names in headings; others appear under their given name."""
 

@@ -54,6 +54,12 @@ def bench(
     add: Annotated[bool, flag("--add", help="Keep the other runs of the existing record.")] = False,
     picture: PictureOption = None,
     operators: Annotated[bool, flag("--operators", help="Measure single operators: all, or the named ones.")] = False,
+    scales: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--scale", help="With --operators: sizes, as multiples of the usual one; repeatable.", min=0.01, max=100, show_default=False
+        ),
+    ] = None,
     list_shapes: Annotated[bool, flag("--list", help="List the cases without measuring.")] = False,
 ) -> None:
     """Measure layers of known models, and on a GPU or with --operators single operators; compare with other installed libraries."""
@@ -67,6 +73,8 @@ def bench(
         raise typer.BadParameter("--add is about the record that --save writes: give both")
     if names and not operators:
         raise typer.BadParameter(_why_no_name(names[0]))
+    if scales and not operators:
+        raise typer.BadParameter("--scale is about single operators: give --operators too")
     if operators and (shapes or passes or slope or picture is not None):
         raise typer.BadParameter("--operators has no shapes, passes, slopes and pictures: leave the others out")
     chosen = command.CommandOptions(
@@ -80,6 +88,7 @@ def bench(
         seconds=seconds,
         operators=(names or ()) if operators else None,
         references=references,
+        scales=scales or (1,),
     )
     with report_errors():
         if list_shapes:

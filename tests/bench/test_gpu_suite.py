@@ -484,7 +484,7 @@ def test_the_page_s_command_measures_layers_and_operators(null: CudaDevice, monk
     monkeypatch.setattr(command, "OPERATORS_OWN", gpu_suite.own())
     monkeypatch.setattr(command, "GPU_PEERS", ())
     monkeypatch.setattr(command, "select", lambda patterns, kind: [SHAPES["lstm-128-b1-t1"]])
-    monkeypatch.setattr(command, "select_operators", lambda names, dtypes, kind: [large_shape("GEMM:SQUARE")])
+    monkeypatch.setattr(command, "select_operators", lambda names, dtypes, kind, scales: [large_shape("GEMM:SQUARE")])
     status, out, err = bench("--device", "cuda", "--seconds", 300, "--save", file, "--rounds", 1)
     record = Record.load(file)
     assert status == 1, "nothing is right there"

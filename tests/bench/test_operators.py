@@ -222,15 +222,17 @@ def bench(*arguments: Any) -> tuple[int, str, str]:
 
 def test_the_command_measures_named_operators_on_one_thread(tmp_path: Path) -> None:
     file = tmp_path / "operators.json"
-    status, out, err = bench("--operators", "abs", "NEGATE", "--device", "numpy", "--no-peers", "--rounds", 2, "--save", file)
+    sizes = "--scale", 1, "--scale", 0.25
+    status, out, err = bench("--operators", "abs", *sizes, "--device", "numpy", "--no-peers", "--rounds", 2, "--save", file)
     assert status == 0, err
     assert "2 cases on" in err
     found = json.loads(file.read_text())
-    assert [run["shape"] for run in found["runs"]] == ["ELEMENT_WISE_ABS", "ELEMENT_WISE_NEGATE"]
+    assert [run["shape"] for run in found["runs"]] == ["ELEMENT_WISE_ABS", "ELEMENT_WISE_ABS@0.25"]
     assert found["host"]["threads"] == 1
     assert all(run["relative_error"] == 0 and run["rounds"] == 2 for run in found["runs"])
     assert "tensor" in out
     assert "FLOAT32 8×32×32×32" in out
+    assert "FLOAT32 2×32×32×32" in out
 
 
 def test_the_command_lists_operators_with_their_equivalents() -> None:
@@ -248,7 +250,8 @@ def test_the_command_lists_operators_with_their_equivalents() -> None:
         (["--operators", "ADDD"], 1, "'ADDD' is no operator of DirectML's"),
         (["--operators", "--shape", "lstm*"], 2, "leave the others out"),
         (["--operators", "--pass", "training"], 2, "leave the others out"),
-        (["--operators", "--peer", "cupy"], 1, "'cupy' is none of onnxruntime, torch"),
+        (["--operators", "--peer", "cupy"], 1, "'cupy' is none of onnxruntime, torch, openvino, jax"),
+        (["--scale", "4"], 2, "give --operators too"),
     ],
 )
 def test_what_cannot_be_measured_is_reported(arguments: list[str], status: int, message: str) -> None:
@@ -266,7 +269,7 @@ def test_one_thread_is_the_default() -> None:
 
 
 def test_the_peers_are_those_of_shapes_without_their_limits() -> None:
-    assert [own.name for own in OPERATORS_PEERS] == ["onnxruntime", "torch"]
+    assert [own.name for own in OPERATORS_PEERS] == ["onnxruntime", "torch", "openvino", "jax"]
     assert not any("forward only" in own.help for own in OPERATORS_PEERS)
 
 

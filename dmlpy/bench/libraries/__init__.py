@@ -221,14 +221,34 @@ PEERS = (
 
 EVERY_WORK = ("Recurrent", "BatchNorm", "OperatorShape", "LargeShape")
 OPERATORS_OWN = Peer("dmlpy", "dmlpy.bench.operators.libraries:DmlpyOperators", OWN.help, works=EVERY_WORK)
-OPERATORS_PEERS = tuple(
-    Peer(peer.name, f"dmlpy.bench.operators.libraries:{target}", peer.help.replace(", forward only", ""), works=works)
-    for name, target, works in (
-        ("onnxruntime", "OnnxRuntimeOperators", ("Recurrent", "OperatorShape")),
-        ("torch", "TorchOperators", EVERY_WORK),
-    )
-    for peer in PEERS
-    if peer.name == name
+OF_OPERATORS = (
+    Peer(
+        "openvino",
+        "dmlpy.bench.libraries.openvino:OpenVino",
+        "OpenVINO (pip install onnx openvino)",
+        kinds=("cpu",),
+        works=("OperatorShape",),
+    ),
+    Peer(
+        "jax",
+        "dmlpy.bench.libraries.jax:Jax",
+        "JAX (pip install 'jax[cpu]')",
+        kinds=("cpu",),
+        works=("OperatorShape",),
+    ),
+)
+"""The libraries that are compared with in single operators on the CPU alone."""
+OPERATORS_PEERS = (
+    *(
+        Peer(peer.name, f"dmlpy.bench.operators.libraries:{target}", peer.help.replace(", forward only", ""), works=works)
+        for name, target, works in (
+            ("onnxruntime", "OnnxRuntimeOperators", ("Recurrent", "OperatorShape")),
+            ("torch", "TorchOperators", EVERY_WORK),
+        )
+        for peer in PEERS
+        if peer.name == name
+    ),
+    *OF_OPERATORS,
 )
 """The same for `--operators`. Their processes are reused for all cases, and measure layers, too."""
 GPU_PEERS = (*OPERATORS_PEERS, *(peer for peer in PEERS if peer.name not in {own.name for own in OPERATORS_PEERS}))

@@ -19,6 +19,8 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.inspection.operator_records.record import once
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dmlpy.bench.work import Array, Work
 
 NO_EQUIVALENT = "no equivalent"
@@ -91,32 +93,66 @@ class OnnxRuntimeOperators(_OperatorLibrary, OnnxRuntime):
         return _OnnxRunner(self, work)
 
 
+class OnnxEquivalent:
+    """A case's nodes as an ONNX model.
+
+    Attributes:
+        model: the model.
+        operators: the operators of its nodes.
+        arrays: its inputs.
+        made: the names of its outputs.
+
+    Args:
+        onnx: the module.
+        work: the work.
+    """
+
+    def __init__(self, onnx: Any, work: OperatorWork) -> None:
+        self._work, case = work, work.operator_case
+        nodes = [onnx.parser.parse_node(line) for line in case.onnx.splitlines()]
+        self._names = {place.replace("[", "").replace("]", ""): place for place in work.placed() | dict.fromkeys(output_places(work))}
+        placed = {name: once(work.placed()[place]) for name, place in self._names.items() if place in work.placed()}
+        given = {name: value[1](placed[value[0]]) if isinstance(value, tuple) else value for name, value in case.given.items()}
+        if work.case.dtype == "FLOAT16":  # numbers beside the tensors have their type
+            given = {
+                name: array.astype(np.float16) if array.dtype == np.float32 and not array.ndim else array for name, array in given.items()
+            }
+        used = {name for node in nodes for name in node.input}
+        constants = {name: array for name, array in given.items() if not isinstance(case.given[name], tuple) and name not in case.fed}
+        inputs = {name: array for name, array in (placed | given).items() if name in used and name not in constants}
+        self.arrays = {
+            name: np.ascontiguousarray(array).reshape(array.shape) for name, array in inputs.items()
+        }  # it makes vectors of scalars
+        self.operators = [node.op_type for node in nodes]
+        self.made = [name for node in nodes for name in node.output if name in self._names]
+        helper = onnx.helper
+        infos = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(own.dtype), own.shape) for name, own in self.arrays.items()
+        ]
+        initializers = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+        outputs = [helper.make_empty_tensor_value_info(name) for name in self.made]
+        graph = helper.make_graph(nodes, "operator", infos, outputs, initializers)
+        versions = [helper.make_opsetid("", case.opset), helper.make_opsetid(MICROSOFT, 1)]
+        self.model = helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION)
+
+    def described(self, results: Mapping[str, Array]) -> dict[str, Array]:
+        """The model's results by place, with the described sizes."""
+        return {self._names[name]: self._work.described(self._names[name], array) for name, array in results.items()}
+
+
 class _OnnxRunner(Runner):
     """A session with inputs and outputs in place."""
 
     def __init__(self, library: OnnxRuntime, work: OperatorWork) -> None:
-        self._work, case, onnx = work, work.operator_case, library.onnx
-        nodes = [onnx.parser.parse_node(line) for line in case.onnx.splitlines()]
-        self._names = {place.replace("[", "").replace("]", ""): place for place in work.placed() | dict.fromkeys(_outputs(work))}
-        placed = {name: once(work.placed()[place]) for name, place in self._names.items() if place in work.placed()}
-        given = {name: value[1](placed[value[0]]) if isinstance(value, tuple) else value for name, value in case.given.items()}
-        used = {name for node in nodes for name in node.input}
-        constants = {name: array for name, array in given.items() if not isinstance(case.given[name], tuple) and name not in case.fed}
-        arrays = {name: array for name, array in (placed | given).items() if name in used and name not in constants}
-        self._made = [name for node in nodes for name in node.output if name in self._names]
-        helper = onnx.helper
-        infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(own.dtype), own.shape) for name, own in arrays.items()]
-        initializers = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
-        outputs = [helper.make_empty_tensor_value_info(name) for name in self._made]
-        graph = helper.make_graph(nodes, "operator", infos, outputs, initializers)
-        versions = [helper.make_opsetid("", case.opset), helper.make_opsetid(MICROSOFT, 1)]
-        session = library.session(helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION))
-        self.plan = (f"{library.provider}, {', '.join(node.op_type for node in nodes)}",)
+        self._equivalent = OnnxEquivalent(library.onnx, work)
+        arrays, self._made = self._equivalent.arrays, self._equivalent.made
+        session = library.session(self._equivalent.model)
+        self.plan = (f"{library.provider}, {', '.join(self._equivalent.operators)}",)
         place = library.place
         first = session.run(self._made, arrays)
         library.mark()
         self._binding = session.io_binding()
-        self._inputs = [library.runtime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array), *place) for array in arrays.values()]
+        self._inputs = [library.runtime.OrtValue.ortvalue_from_numpy(array, *place) for array in arrays.values()]
         for name, value in zip(arrays, self._inputs, strict=True):
             self._binding.bind_ortvalue_input(name, value)
         make = library.runtime.OrtValue.ortvalue_from_shape_and_type
@@ -129,11 +165,10 @@ class _OnnxRunner(Runner):
         self._session.run_with_iobinding(self._binding)
 
     def results(self) -> dict[str, Array]:
-        made = zip(self._made, self._results, strict=True)
-        return {self._names[name]: self._work.described(self._names[name], value.numpy()) for name, value in made}
+        return self._equivalent.described({name: value.numpy() for name, value in zip(self._made, self._results, strict=True)})
 
 
-def _outputs(work: OperatorWork) -> list[str]:
+def output_places(work: OperatorWork) -> list[str]:
     """The places of the described outputs."""
     return [slot.place for slot in work.desc.output_slots() if slot.tensor is not None]
 
@@ -188,7 +223,7 @@ class _TorchRunner(pytorch.TorchRunner):
                 raise UnsupportedError(str(error).splitlines()[0]) from error
         if isinstance(found, dict):
             return found
-        return dict(zip(_outputs(self._work), found if isinstance(found, list | tuple) else (found,), strict=True))
+        return dict(zip(output_places(self._work), found if isinstance(found, list | tuple) else (found,), strict=True))
 
     def results(self) -> dict[str, Array]:
         plain = {place: part.int_repr() if part.is_quantized else part for place, part in self._kept.items()}

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.bench.operators import suite
+from dmlpy.bench.operators.scaling import is_case
 from dmlpy.bench.operators.shape import LargeShape, tensor_text
 from dmlpy.bench.records import floor_us
 from dmlpy.bench.tables import NAMES, OWN, Column, Row, columns, headings, markdown_line, rows, time_text
-from dmlpy.inspection.operator_records import CASES
 from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ GOAL = 8.0
 
 
 def _is_operator(run: Measurement) -> bool:
-    return run.shape in CASES or run.shape in suite.CASES
+    return is_case(run.shape) or run.shape in suite.CASES
 
 
 def parts(record: Record) -> tuple[Record, Record]:

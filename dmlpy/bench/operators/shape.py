@@ -12,6 +12,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.bench.operators import suite
+from dmlpy.bench.operators.scaling import OneSizeError, case_of, scaled_name
 from dmlpy.bench.shapes import BOTH, DataType, Pass, Shape
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.flops import flops_of_products
@@ -32,7 +33,7 @@ class _CaseShape(Shape):
     """The shape of a case of a table of operators."""
 
     operator: str
-    """The case's name: the operator's, as in `dmlpy ops`, and its form if it has several."""
+    """The case's name: the operator's, as in `dmlpy ops`, its form if it has several, and the multiple of its usual size: `GEMM@4`."""
 
     @property
     def key(self) -> str:
@@ -64,7 +65,7 @@ class OperatorShape(_CaseShape):
 
     @property
     def operator_case(self) -> TimedCase:
-        return CASES[self.operator]
+        return case_of(self.operator)
 
     def arrays(self, dtype: DataType) -> dict[str, Any]:
         """The inputs by field, the same in every process; a tuple for an array of tensors."""
@@ -97,7 +98,7 @@ def _arrays(operator: str, dtype: DataType) -> dict[str, Any]:
         array: Array = draw(rng)
         return _of_type(array, dtype)
 
-    inputs = CASES[operator].inputs
+    inputs = case_of(operator).inputs
     return {name: tuple(map(drawn, draw)) if isinstance(draw, tuple) else drawn(draw) for name, draw in inputs.items()}
 
 
@@ -127,20 +128,21 @@ def _has_bytes(desc: dml.OperatorDesc) -> bool:
 
 @lru_cache(512)
 def _takes(operator: str, dtype: DataType) -> bool:
-    """Whether an operator has a row of a type: it has tensors of it, or of 8 bits, and DirectML supports them."""
-    if dtype == "FLOAT32":
-        return True
+    """Whether a case exists at its size, with tensors of a type, or of 8 bits, that DirectML supports."""
     try:
+        case_of(operator)
+        if dtype == "FLOAT32":
+            return True
         desc = _desc(operator, dtype)
-    except dml.DmlError:  # outputs of this type cannot be inferred
+    except (OneSizeError, dml.DmlError):  # or outputs of this type cannot be inferred
         return False
     found = _has_bytes(desc) if dtype == "INT8" else any(tensor.data_type.name == dtype for tensor in desc.tensors().values())
     return found and not dml.check(desc)
 
 
-@lru_cache(16)
+@lru_cache(512)
 def _desc(operator: str, dtype: DataType) -> dml.OperatorDesc:
-    case, dtype = CASES[operator], dtype if _converts(operator, dtype) else "FLOAT32"
+    case, dtype = case_of(operator), dtype if _converts(operator, dtype) else "FLOAT32"
     kind = next(kind for kind in OPERATORS.values() if kind.short_name() == case.operator)
 
     def described(sizes: tuple[int, ...], of: Any) -> dml.TensorDesc:
@@ -166,18 +168,25 @@ def tensor_text(desc: dml.OperatorDesc) -> str:
     return f"{shown.data_type.name} {'×'.join(map(str, shown.sizes))}"
 
 
-def select(names: Sequence[str], dtypes: Sequence[DataType], memory_kind: str = "cpu") -> list[OperatorShape | LargeShape]:
+def select(
+    names: Sequence[str], dtypes: Sequence[DataType], memory_kind: str = "cpu", scales: Sequence[float] = (1,)
+) -> list[OperatorShape | LargeShape]:
     """The operators of these case-insensitive names, in all their forms, or one form: `CONVOLUTION:DEPTHWISE`.
 
     `ADD` also means `ELEMENT_WISE_ADD`. Without names, all on the CPU, and on a GPU those of `suite`. On a GPU a name means its large
-    cases, if it has any. Operators that take none of the types are left out.
+    cases, if it has any; these have one size. Operators that take none of the types, or cannot have that multiple of their usual size, are
+    left out.
 
     Raises:
         ValueError: a name is not an operator.
     """
     tables: list[Mapping[str, TimedCase | LargeCase]] = [suite.CASES, CASES] if memory_kind == "cuda" else [CASES]
     chosen = dict.fromkeys([known for name in names for known in _find_cases(name, tables)] or tables[0])
-    found = [large_shape(name, dtypes) if name in suite.CASES else _shape(name, dtypes) for name in chosen]
+    found = [
+        large_shape(name, dtypes) if name in suite.CASES else _shape(scaled_name(name, scale), dtypes)
+        for name in chosen
+        for scale in ((1,) if name in suite.CASES else scales)
+    ]
     return [shape for shape in found if shape.dtypes]
 
 

@@ -50,6 +50,7 @@ def _movement() -> Iterator[OperatorRecord]:
         *("REVERSE_SUBSEQUENCES", {"input_tensor": normal(64, 16, 16, 16), "sequence_lengths_tensor": lengths}, {"axis": 0}),
         onnx="output_tensor = ReverseSequence <batch_axis=1, time_axis=0> (input_tensor, lengths)",
         given={"lengths": ("sequence_lengths_tensor", lambda array: array.reshape(-1).astype(_I64))},  # broadcast: one for each column
+        scaled_axes=dict.fromkeys(("input_tensor", "sequence_lengths_tensor"), 2),
     )
     yield from _slices()
     yield from _paddings()
@@ -59,9 +60,8 @@ def _movement() -> Iterator[OperatorRecord]:
 def _slices() -> Iterator[OperatorRecord]:
     x: dict[str, Draw] = {"input_tensor": normal(8, 64, 64, 32)}
     offsets, windows, strides = (0, 8, 4, 0), (8, 48, 56, 32), (1, 1, 2, 1)
-    ends = [offset + window for offset, window in zip(offsets, windows, strict=True)]
     nodes = "output_tensor = Slice (input_tensor, starts, ends, axes, steps)"
-    given = {"starts": longs(*offsets), "ends": longs(*ends), "axes": longs(0, 1, 2, 3), "steps": longs(*strides)}
+    given = {"starts": longs(8, 4), "ends": longs(56, 60), "axes": longs(1, 2), "steps": longs(1, 2)}
 
     def taken(t: Any, x: Any) -> Any:
         return x.input_tensor[:, 8:56, 4:60:2].contiguous()
@@ -72,7 +72,7 @@ def _slices() -> Iterator[OperatorRecord]:
     yield OperatorRecord("SLICE1", x, members, onnx=nodes, given=given, torch=taken)
 
     def gradient(t: Any, x: Any) -> Any:
-        found = t.zeros((8, 64, 64, 32), dtype=x.input_gradient_tensor.dtype, device=x.input_gradient_tensor.device)
+        found = x.input_gradient_tensor.new_zeros((len(x.input_gradient_tensor), 64, 64, 32))
         found[:, 8:56, 4:60:2] = x.input_gradient_tensor
         return found
 
@@ -110,20 +110,22 @@ def _blocks() -> Iterator[OperatorRecord]:
     yield OperatorRecord(
         *("UNFOLD", {"input_tensor": normal(2, 16, 64, 64)}, ours),
         torch=lambda t, x: t.nn.functional.unfold(x.input_tensor, (3, 3), padding=1),
+        scaled_axes={"input_tensor": 1},
     )
     yield OperatorRecord(
         *("FOLD", {"input_tensor": normal(2, 144, 4096)}, ours),
         outputs={"output_tensor": ((2, 16, 64, 64), np.float32)},
         torch=lambda t, x: t.nn.functional.fold(x.input_tensor, (64, 64), (3, 3), padding=1),
+        scaled_axes={"input_tensor": 1, "output_tensor": 1},
     )
 
 
 def _depth_to_space(t: Any, x: Any) -> Any:
-    return x.input_tensor.reshape(4, 2, 2, 16, 32, 32).permute(0, 3, 4, 1, 5, 2).reshape(4, 16, 64, 64)
+    return x.input_tensor.reshape(-1, 2, 2, 16, 32, 32).permute(0, 3, 4, 1, 5, 2).reshape(-1, 16, 64, 64)
 
 
 def _space_to_depth(t: Any, x: Any) -> Any:
-    return x.input_tensor.reshape(4, 16, 32, 2, 32, 2).permute(0, 3, 5, 1, 2, 4).reshape(4, 64, 32, 32)
+    return x.input_tensor.reshape(-1, 16, 32, 2, 32, 2).permute(0, 3, 5, 1, 2, 4).reshape(-1, 64, 32, 32)
 
 
 def _gathers() -> Iterator[OperatorRecord]:
@@ -133,11 +135,13 @@ def _gathers() -> Iterator[OperatorRecord]:
         onnx="output_tensor = Gather <axis=0> (input_tensor, rows)",
         given={"rows": flat("indices_tensor")},
         torch=lambda t, x: t.index_select(x.input_tensor, 0, x.indices_tensor.view(-1)),
+        scaled_axes={"indices_tensor": 1},
     )
     yield OperatorRecord(
         *("GATHER_ELEMENTS", table | {"indices_tensor": whole(0, 4096, 2048, 128, dtype=_I64)}, {"axis": 0}),
         onnx="output_tensor = GatherElements <axis=0> (input_tensor, indices_tensor)",
         torch=lambda t, x: t.gather(x.input_tensor, 0, x.indices_tensor),
+        scaled_axes={"input_tensor": 1, "indices_tensor": 1},
     )
     images: dict[str, Draw] = {"input_tensor": normal(64, 64, 64)}
     pairs = {"indices_tensor": whole(0, 64, 1, 4096, 2, dtype=_I64)}
@@ -146,6 +150,7 @@ def _gathers() -> Iterator[OperatorRecord]:
         "onnx": "output_tensor = GatherND (input_tensor, pairs)",
         "given": {"pairs": ("indices_tensor", lambda array: array.reshape(-1, 2))},
         "torch": lambda t, x: x.input_tensor[x.indices_tensor[0, :, 0], x.indices_tensor[0, :, 1]],
+        "scaled_axes": {"indices_tensor": 1},
     }
     yield OperatorRecord("GATHER_ND", images | pairs, counts, **theirs)
     yield OperatorRecord("GATHER_ND1", images | pairs, {**counts, "batch_dimension_count": 0}, **theirs)
@@ -167,6 +172,7 @@ def _scatters() -> Iterator[OperatorRecord]:
         *("SCATTER", inputs, {"axis": 0}),
         onnx="output_tensor = ScatterElements <axis=0> (input_tensor, indices_tensor, updates_tensor)",
         torch=lambda t, x: t.scatter(x.input_tensor, 0, x.indices_tensor, x.updates_tensor),
+        scaled_axes=dict.fromkeys(inputs, 1),
     )
     yield OperatorRecord(
         *("SCATTER_ND", {"input_tensor": normal(128, 128, 16), "indices_tensor": _places, "updates_tensor": normal(1, 4096, 16)}),
@@ -174,9 +180,10 @@ def _scatters() -> Iterator[OperatorRecord]:
         onnx="output_tensor = ScatterND (input_tensor, places, updates)",
         given={
             "places": ("indices_tensor", lambda array: array.reshape(-1, 2)),
-            "updates": ("updates_tensor", lambda array: array.reshape(-1, 16)),
+            "updates": ("updates_tensor", lambda array: array.reshape(4096, -1)),
         },
         torch=lambda t, x: x.input_tensor.index_put((x.indices_tensor[0, :, 0], x.indices_tensor[0, :, 1]), x.updates_tensor[0]),
+        scaled_axes={"input_tensor": 2, "updates_tensor": 2},
     )
     yield OperatorRecord(
         *(
@@ -194,7 +201,8 @@ def _scatters() -> Iterator[OperatorRecord]:
         outputs={"output_count_tensor": ((1,), np.uint32), "output_coordinates_tensor": ((512 * 512, 2), np.uint32)},
         onnx="rows = NonZero (input_tensor)\noutput_coordinates_tensor = Transpose (rows)",
         torch=lambda t, x: {"output_coordinates_tensor": t.nonzero(x.input_tensor)},
-        lacking=dict.fromkeys(("onnxruntime", "torch"), ("output_count_tensor",)),
+        lacking=dict.fromkeys(("onnxruntime", "openvino", "torch"), ("output_count_tensor",)),
+        scaled_axes={"input_tensor": 0, "output_coordinates_tensor": 0},
     )
 
 
@@ -235,6 +243,7 @@ def _generation() -> Iterator[OperatorRecord]:
         {"input_state_tensor": whole(0, 1 << 30, 1, 1, 1, 6, dtype=np.uint32)},
         {"type": "PHILOX_4X32_10"},
         outputs=words,
+        scaled_axes={},
     )
 
 

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 _IMAGES = (4, 16, 64, 64)
 _SMALL = (4, 16, 32, 32)
 _U8, _I8 = np.uint8, np.int8
+_ROWS = {"a_tensor": 2, "output_tensor": 2}
+_HEIGHT = {"input_tensor": 2, "output_tensor": 2}
+_SEQUENCE = dict.fromkeys(("query_tensor", "key_tensor", "value_tensor", "output_tensor"), 1)
+_BATCH = dict.fromkeys(("input_tensor", "output_sequence_tensor", "output_single_tensor"), 2)
+_BOXES = dict.fromkeys(("roi_tensor", "batch_indices_tensor", "input_gradient_tensor", "output_tensor"), 0)
 
 
 def _matrices() -> Iterator[OperatorRecord]:
@@ -22,6 +27,7 @@ def _matrices() -> Iterator[OperatorRecord]:
         {"trans_a": "NONE", "trans_b": "NONE", "alpha": 1.0, "beta": 0.0},
         onnx="output_tensor = MatMul (a_tensor, b_tensor)",
         torch=lambda t, x: t.matmul(x.a_tensor, x.b_tensor),
+        scaled_axes=_ROWS,
     )
     a, b = whole(0, 256, 1, 1, 256, 512, dtype=_U8), whole(0, 256, 1, 1, 512, 512, dtype=_U8)
     points: dict[str, Draw] = {f"{name}_zero_point_tensor": constant(120, 1, 1, 1, 1, dtype=_U8) for name in ("a", "b", "output")}
@@ -36,12 +42,14 @@ def _matrices() -> Iterator[OperatorRecord]:
         *("MATRIX_MULTIPLY_INTEGER", both),
         onnx="output_tensor = MatMulInteger (a_tensor, b_tensor, a_zero_point, b_zero_point)",
         given={name: own for name, own in given.items() if name in ("a_zero_point", "b_zero_point")},
+        scaled_axes=_ROWS,
     )
     yield OperatorRecord(
         *("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", scaled),
         outputs={"output_tensor": ((1, 1, 256, 512), np.float32)},
         onnx="output_tensor = com.microsoft.MatMulIntegerToFloat (a_tensor, b_tensor, a_scale, b_scale, a_zero_point, b_zero_point)",
         given={name: own for name, own in given.items() if not name.startswith("output")},
+        scaled_axes=_ROWS,
     )
     yield OperatorRecord(
         *("QUANTIZED_LINEAR_MATRIX_MULTIPLY", both | scales | points),
@@ -49,6 +57,7 @@ def _matrices() -> Iterator[OperatorRecord]:
         onnx="output_tensor = QLinearMatMul (a_tensor, a_scale, a_zero_point, b_tensor, b_scale, b_zero_point, output_scale, "
         "output_zero_point)",
         given=given,
+        scaled_axes=_ROWS,
     )
 
 
@@ -61,16 +70,19 @@ def _convolutions() -> Iterator[OperatorRecord]:
         *("CONVOLUTION", {"input_tensor": normal(2, 64, 32, 32), "filter_tensor": normal(32, 64, 3, 3)}, members | forward),
         onnx="output_tensor = Conv <pads=[1, 1, 1, 1]> (input_tensor, filter_tensor)",
         torch=lambda t, x: t.conv2d(x.input_tensor, x.filter_tensor, padding=1),
+        scaled_axes=_HEIGHT,
         forms={  # the convolutions of MobileNet
             "DEPTHWISE": TimedCase(
                 *("CONVOLUTION", {"input_tensor": normal(2, 64, 56, 56), "filter_tensor": normal(64, 1, 3, 3)}, alone | forward),
                 onnx="output_tensor = Conv <pads=[1, 1, 1, 1], group=64> (input_tensor, filter_tensor)",
                 torch=lambda t, x: t.conv2d(x.input_tensor, x.filter_tensor, padding=1, groups=64),
+                scaled_axes=_HEIGHT,
             ),
             "POINTWISE": TimedCase(
                 *("CONVOLUTION", {"input_tensor": normal(2, 128, 28, 28), "filter_tensor": normal(128, 128, 1, 1)}, unpadded | forward),
                 onnx="output_tensor = Conv (input_tensor, filter_tensor)",
                 torch=lambda t, x: t.conv2d(x.input_tensor, x.filter_tensor),
+                scaled_axes=_HEIGHT,
             ),
         },
     )
@@ -81,6 +93,7 @@ def _convolutions() -> Iterator[OperatorRecord]:
         *("CONVOLUTION_INTEGER", {"input_tensor": x, **points, "filter_tensor": w, **filter_points}, members),
         onnx="output_tensor = ConvInteger <pads=[1, 1, 1, 1]> (input_tensor, filter_tensor, point, filter_point)",
         given={"point": scalar("input_zero_point_tensor"), "filter_point": scalar("filter_zero_point_tensor")},
+        scaled_axes=_HEIGHT,
     )
     scales = {name: constant(value, 1, 1, 1, 1) for name, value in (("input", 0.02), ("filter", 0.005), ("output", 2.0))}
     inputs = {"input_tensor": x, "input_scale_tensor": scales["input"], **points}
@@ -92,6 +105,7 @@ def _convolutions() -> Iterator[OperatorRecord]:
         outputs={"output_tensor": ((2, 32, 32, 32), _U8)},
         onnx=f"output_tensor = QLinearConv <pads=[1, 1, 1, 1]> ({', '.join(short.get(name, name) for name in inputs)})",
         given={own: scalar(name) for name, own in short.items()},
+        scaled_axes=_HEIGHT,
     )
 
 
@@ -112,7 +126,14 @@ def _pooling() -> Iterator[OperatorRecord]:
         *("AVERAGE_POOLING_GRAD", {"input_gradient_tensor": normal(4, 16, 32, 32)}, members | own),
         outputs={"output_gradient_tensor": (_IMAGES, np.float32)},
         torch=lambda t, x: t.ops.aten.avg_pool2d_backward(
-            x.input_gradient_tensor, x.input_gradient_tensor.new_empty(_IMAGES), [3, 3], [2, 2], [1, 1], False, True, None
+            x.input_gradient_tensor,
+            x.input_gradient_tensor.new_empty((len(x.input_gradient_tensor), *_IMAGES[1:])),
+            [3, 3],
+            [2, 2],
+            [1, 1],
+            False,
+            True,
+            None,
         ),
     )
     for number, parameters in (("", members), ("1", dilated)):
@@ -160,6 +181,7 @@ def _maximum(x: dict[str, Draw], members: dict[str, Any], dilated: dict[str, Any
         outputs={"output_tensor": (_IMAGES, np.float32)},
         onnx="output_tensor = MaxUnpool <kernel_shape=[2, 2], strides=[2, 2]> (input_tensor, indices)",
         given={"indices": ("indices_tensor", lambda array: array.astype(np.int64))},
+        scaled_axes={},  # the indices are those of one size
     )
 
 
@@ -187,11 +209,12 @@ def _regions() -> Iterator[OperatorRecord]:
     theirs = "output_height=7, output_width=7, sampling_ratio=2"
     whole_batches: dict[str, Given] = {"batches": ("batch_indices_tensor", lambda array: array.astype(np.int64))}
     nodes = f'output_tensor = RoiAlign <{theirs}, mode="avg"> (input_tensor, roi_tensor, batches)'
-    yield OperatorRecord("ROI_ALIGN", inputs, members, outputs=out, onnx=nodes, given=whole_batches)
+    more: dict[str, Any] = {"onnx": nodes, "given": whole_batches, "scaled_axes": _BOXES}
+    yield OperatorRecord("ROI_ALIGN", inputs, members, outputs=out, **more)
     placed = {**members, "input_pixel_offset": 0.5, "output_pixel_offset": -0.5, "align_regions_to_corners": False}
-    yield OperatorRecord("ROI_ALIGN1", inputs, {**placed, "out_of_bounds_input_value": 0.0}, outputs=out, onnx=nodes, given=whole_batches)
+    yield OperatorRecord("ROI_ALIGN1", inputs, {**placed, "out_of_bounds_input_value": 0.0}, outputs=out, **more)
     back = {"input_gradient_tensor": normal(count, 32, 7, 7), "roi_tensor": corners, "batch_indices_tensor": batches}
-    yield OperatorRecord("ROI_ALIGN_GRAD", back, placed, outputs={"output_gradient_tensor": (images, np.float32)})
+    yield OperatorRecord("ROI_ALIGN_GRAD", back, placed, outputs={"output_gradient_tensor": (images, np.float32)}, scaled_axes=_BOXES)
 
     def pooled(rng: np.random.Generator) -> Array:
         return np.concatenate([rng.integers(0, 2, (count, 1)), np.floor(corners(rng))], axis=1).astype(np.float32)[None, None]
@@ -201,6 +224,7 @@ def _regions() -> Iterator[OperatorRecord]:
         {"spatial_scale": 1.0, "pooled_size": {"height": 7, "width": 7}},
         onnx="output_tensor = MaxRoiPool <pooled_shape=[7, 7], spatial_scale=1.0> (input_tensor, regions)",
         given={"regions": ("roi_tensor", lambda array: array.reshape(-1, 5))},
+        scaled_axes={"roi_tensor": 2},
     )
 
 
@@ -239,7 +263,9 @@ def _resampling() -> Iterator[OperatorRecord]:
     out = {"output_gradient_tensor": (_SMALL, np.float32)}
 
     def backward(t: Any, x: Any) -> Any:
-        return t.ops.aten.upsample_bilinear2d_backward(x.input_gradient_tensor, [64, 64], list(_SMALL), False, None, None)
+        return t.ops.aten.upsample_bilinear2d_backward(
+            x.input_gradient_tensor, [64, 64], [len(x.input_gradient_tensor), *_SMALL[1:]], False, None, None
+        )
 
     yield OperatorRecord("RESAMPLE_GRAD", back, members, outputs=out, torch=backward)
     yield OperatorRecord("RESAMPLE_GRAD1", back, {**members, "rounding_direction": "DECREASING"}, outputs=out, torch=backward)
@@ -260,12 +286,13 @@ def _attention() -> Iterator[OperatorRecord]:
     out = {"output_tensor": ((2, 256, 512), np.float32)}
 
     def attend(t: Any, x: Any) -> Any:
-        parts = [part.view(2, 256, 8, 64).transpose(1, 2) for part in (x.query_tensor, x.key_tensor, x.value_tensor)]
-        return t.nn.functional.scaled_dot_product_attention(*parts, scale=0.125).transpose(1, 2).reshape(2, 256, 512)
+        parts = [part.view(2, -1, 8, 64).transpose(1, 2) for part in (x.query_tensor, x.key_tensor, x.value_tensor)]
+        return t.nn.functional.scaled_dot_product_attention(*parts, scale=0.125).transpose(1, 2).reshape(2, -1, 512)
 
-    yield OperatorRecord("MULTIHEAD_ATTENTION", inputs, {**members, "head_count": 8}, outputs=out, onnx=nodes, torch=attend)
+    theirs: dict[str, Any] = {"outputs": out, "onnx": nodes, "torch": attend, "scaled_axes": _SEQUENCE}
+    yield OperatorRecord("MULTIHEAD_ATTENTION", inputs, {**members, "head_count": 8}, **theirs)
     heads = {"query_head_count": 8, "key_value_head_count": 8}
-    yield OperatorRecord("MULTIHEAD_ATTENTION1", inputs, members | heads, outputs=out, onnx=nodes, torch=attend)
+    yield OperatorRecord("MULTIHEAD_ATTENTION1", inputs, members | heads, **theirs)
 
 
 def _recurrent() -> Iterator[OperatorRecord]:
@@ -290,11 +317,12 @@ def _recurrent() -> Iterator[OperatorRecord]:
             },
             onnx=f"output_sequence_tensor, output_single_tensor = {cell} <{theirs}> (x, w, r, b)",
             given={
-                "x": shaped("input_tensor", steps, batch, size),
+                "x": shaped("input_tensor", steps, -1, size),
                 "w": shaped("weight_tensor", 1, gates * size, size),
                 "r": shaped("recurrence_tensor", 1, gates * size, size),
                 "b": shaped("bias_tensor", 1, 2 * gates * size),
             },
+            scaled_axes=_BATCH,
         )
 
 

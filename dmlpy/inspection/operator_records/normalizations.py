@@ -52,7 +52,11 @@ def _batch() -> Iterator[OperatorRecord]:
     given = {"input_tensor": x, "input_gradient_tensor": normal(*_SIZES), **statistics, **scale}
     yield OperatorRecord("BATCH_NORMALIZATION_GRAD", given, members, torch=backward(False))
     # PyTorch's gradient uses the given mean, DirectML's computes it: the given one must be the input's mean.
-    yield OperatorRecord("BATCH_NORMALIZATION_TRAINING_GRAD", given | _own_statistics(), members, torch=backward(True))
+    yield OperatorRecord(
+        *("BATCH_NORMALIZATION_TRAINING_GRAD", given | _own_statistics(), members),
+        torch=backward(True),
+        scaled_axes=dict.fromkeys(given, 1),
+    )
 
 
 def _own_statistics() -> dict[str, Draw]:

@@ -72,6 +72,8 @@ class TimedCase:
         opset: the version of ONNX's operators.
         torch: PyTorch's equivalent, or None.
         lacking: the outputs that an equivalent does not have, by library.
+        scaled_axes: the axes along which tensors grow where the case is timed at another size, by field; None for the first axis of the
+            first input that is longer than 1, in every tensor that is as long there.
     """
 
     operator: str
@@ -84,6 +86,7 @@ class TimedCase:
     opset: int = 21
     torch: Torch | None = None
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    scaled_axes: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
