@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from onnx import TensorProto
-from onnx_operators import F16, F32, I8, I64, U8, compute, normal, scalar, whole  # type: ignore[import-not-found, unused-ignore]
+from onnx_operators import F16, F32, I8, I32, I64, U8, compute, normal, scalar, whole  # type: ignore[import-not-found, unused-ignore]
 from operator_cases import Array, Cases  # type: ignore[import-not-found, unused-ignore]
 
 CASES = Cases(f"ONNX Runtime {onnxruntime.__version__}", "onnx_choices")
@@ -72,6 +72,10 @@ def resized() -> None:
     for scales in ((0.6, 1.5), (0.3, 0.7)):  # the element behind where the result is smaller, before it where it is larger
         node("Resize", [image, np.array([1, 1, *scales], F32)], known=[1], opset=10)
     node("Resize", [whole("whole", -40, 40, 1, 1, 3, 4), None, np.array([1, 1, 2, 2], F32)], known=[2], opset=13, mode="linear")
+    few = np.array([[9, 0, 3], [0, 9, 0], [2, 7, 9], [9, 3, 0]])
+    for dtype in (U8, I32):  # antialiased integers are rounded
+        for size in (2, 3):
+            node("Resize", [few.astype(dtype), None, None, np.array([size])], known=[3], opset=18, mode="cubic", axes=[0], antialias=1)
     for opset in (11, 12):
         floored: dict[str, Any] = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
         node("Resize", [image, np.empty(0, F32), np.array([1, 1, 1.6, 0.7], F32)], known=[1, 2], opset=opset, **floored)
@@ -146,9 +150,62 @@ def of_nothing() -> None:
             node(f"Reduce{operator}", [empty], opset=11, axes=[0])
             node(f"Reduce{operator}", [empty], opset=18, keepdims=0)
 
+    node("DynamicQuantizeLinear", [np.empty((3, 0), F32)], (0, 1, 2))
+    rows = normal("few", 3, 6)
+    for operator, opset in (("Scatter", 10), ("ScatterElements", 18)):  # indices of no numbers: all of the data
+        node(operator, [rows, np.empty((3, 0), I64), np.empty((3, 0), F32)], opset=opset, axis=1)
+
 
 def old_forms() -> None:
-    node("TopK", [normal("few", 3, 6)], (0, 1), opset=9, k=2)
+    rows = normal("few", 3, 6)
+    node("TopK", [rows], (0, 1), opset=9, k=2)
+    for opset in (7, 10, 12):
+        node("Dropout", [rows], (0, 1), opset=opset)
+    for opset in (9, 11):  # axes that count from the end, which ONNX has from opset 11 on
+        node("Unsqueeze", [rows], opset=opset, axes=[-2])
+        node("Unsqueeze", [rows], opset=opset, axes=[-4, 1])
+        node("Squeeze", [rows.reshape(1, 3, 6, 1)], opset=opset, axes=[-4, -1])
+    layer = [rows, normal("few scales", 6), normal("few biases", 6)]
+    for opset in (9, 11):  # ONNX has it from opset 17 on
+        node("LayerNormalization", layer, (0, 1, 2), opset=opset, axis=-1)
+        node("LayerNormalization", layer[:2], opset=opset, axis=1, epsilon=0.1)
+    node("ThresholdedRelu", [rows], opset=9, alpha=0.3)  # from opset 10 on
+
+
+def padded() -> None:
+    line = normal("padded", 2, 1)
+    node("Pad", [line, np.array([-2, 1, 3, 0], I64)], known=[1], opset=13)  # nothing is left but what is added
+    node("Pad", [line, np.array([0, -1, 0, 2], I64), scalar(0.5, F32)], known=[1, 2], opset=13)
+
+
+def sliced() -> None:
+    rows, last = normal("sliced", 4, 3), (2**31 - 1, 2**63 - 1)
+    for first, end in ((-1, last[0]), (2, last[1]), (-9, -9), (-9, last[0]), (9, -9), (-1, 2**31 - 2)):
+        for step in (-1, -2):
+            bounds = [np.array([number], I64) for number in (first, end, 0, step)]
+            node("Slice", [rows, *bounds], known=[1, 2, 3, 4], opset=13)
+
+
+def placed() -> None:
+    matrices, images = normal("flat", 2, 2, 3), normal("solid", 1, 3, 4)
+    for align in (0, 1):
+        for sizes in ((2, 1, 3, 4), (2, 1, 1, 3), (2, 1, 3, 1)):
+            node("AffineGrid", [matrices, np.array(sizes, I64)], known=[1], opset=20, align_corners=align)
+        node("AffineGrid", [matrices[:1], np.array([1, 1, 3, 4], I64)], known=[1], opset=20, align_corners=align)
+        for sizes in ((1, 1, 2, 3, 4), (1, 1, 1, 3, 2)):
+            node("AffineGrid", [images, np.array(sizes, I64)], known=[1], opset=20, align_corners=align)
+
+
+def unpooled() -> None:
+    line, block = normal("line", 1, 2, 2), normal("block", 1, 2, 2, 1, 2)
+    places = np.array([0, 3, 5, 6], I64).reshape(1, 2, 2)
+    spread = np.array([0, 6, 17, 30, 33, 36, 50, 63], I64).reshape(block.shape)
+    node("MaxUnpool", [line, places], opset=11, kernel_shape=[2], strides=[2])
+    odd = np.array([1, 1, 5], I64)  # of which a MaxPool gave the same two elements
+    node("MaxUnpool", [line[:, :1], places[:, :1], odd], known=[2], opset=11, kernel_shape=[2], strides=[2])
+    rows = np.array([0, 3, 16, 18, 26, 29, 40, 43], I64).reshape(1, 2, 2, 2)
+    node("MaxUnpool", [block[..., 0, :], rows, np.array([1, 2, 5, 5], I64)], known=[2], opset=11, kernel_shape=[2, 2], strides=[2, 2])
+    node("MaxUnpool", [block, spread], opset=11, kernel_shape=[2, 2, 2], strides=[2, 2, 2])
 
 
 def transposed() -> None:
@@ -186,4 +243,7 @@ def recurrent() -> None:
         node(operator, [steps, *weights], opset=14, hidden_size=2, activations=[*before, "ScaledTanh"], **both)
 
 
-ROWS = (resized, sampled, regions, quantized, pooled, numbers, of_nothing, old_forms, transposed, added, recurrent)
+ROWS = (
+    *(resized, sampled, regions, quantized, pooled, numbers, of_nothing, old_forms, padded, sliced, placed, unpooled, transposed, added),
+    recurrent,
+)

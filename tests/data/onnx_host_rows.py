@@ -104,4 +104,14 @@ def classifiers() -> None:
         node("TreeEnsembleClassifier", [x], [1] if seed > 11 or seed == 9 else [0, 1], domain="ai.onnx.ml", computed=2, **own, **more)
 
 
-ROWS = (integer_reductions, suppressed, trees, classifiers)
+def unique() -> None:
+    rows = whole("unique", 0, 2, 3, 2, 4, dtype=I64)
+    for sorted_ in (0, 1):
+        node("Unique", [rows], 4, domain="", sorted=sorted_)
+        node("Unique", [rows[0]], 1, domain="", sorted=sorted_)
+        for axis in (0, 1, -1):
+            node("Unique", [rows.astype(F32)], 4, domain="", sorted=sorted_, axis=axis)
+        node("Unique", [rows], (0, 2), computed=3, domain="", sorted=sorted_, axis=2)
+
+
+ROWS = (unique, integer_reductions, suppressed, trees, classifiers)

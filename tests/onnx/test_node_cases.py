@@ -66,5 +66,6 @@ KNOWN_WRONG = (
     "test_bernoulli",  # random numbers
     "test_resize_downsample_scales_cubic_align_corners",  # ONNX Runtime and PyTorch count whole elements of the result
     "test_resize_downsample_scales_linear_align_corners",
+    "test_maxunpool_export_with_output_shape",  # its indices are not those that MaxPool gives of such an image
     "test_dft_inverse",  # a zero among results of up to 99: the sum of 100 products in FLOAT32 is not as near as 1e-7
 )

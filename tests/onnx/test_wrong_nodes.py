@@ -95,6 +95,27 @@ ROWS = {
     "groups that divide nothing": Row(
         "GroupNormalization", (normal(2, 4, 3), normal(4), normal(4)), ("num_groups", "3"), {"num_groups": 3}
     ),
+    "two parts of which nothing is said": Row("Split", (normal(4, 2),), ("num_outputs", "'split'"), outputs=2),
+    "two parts of which too much is said": Row(
+        "Split", (normal(4, 2), integers(2, 2)), ("num_outputs", "'split'"), {"num_outputs": 2}, outputs=2
+    ),
+    "more places than data": Row("ScatterElements", (normal(2, 0), integers([0]), normal(1, 1)), ("indices", "[1, 1]", "[2, 0]")),
+    "unpooling past the end": Row(
+        "MaxUnpool",
+        (normal(1, 1, 2), integers([[0, 4]])),
+        ("'I'", "4", "[1, 1, 4]"),
+        {"kernel_shape": [2], "strides": [2]},
+        held=(1,),
+    ),
+    "unpooling to two sizes": Row(
+        "MaxUnpool",
+        (normal(1, 1, 2), integers([[0, 3]]), integers(1, 4)),
+        ("output_shape", "[1, 4]", "3 sizes"),
+        {"kernel_shape": [2], "strides": [2]},
+        held=(2,),
+    ),
+    "a matrix for two images": Row("AffineGrid", (normal(1, 2, 3), integers(2, 1, 3, 3)), ("theta", "[1, 2, 3]", "[2, 2, 3]")),
+    "a grid of nothing": Row("AffineGrid", (normal(1, 2, 3), integers(1, 1, 0, 3)), ("size", "[1, 1, 0, 3]")),
     "GatherND past the end": Row("GatherND", (normal(3, 2), integers([0, 1], [2, 2])), ("indices", "2", "axis 1"), held=(1,)),
     "ScatterND past the end": Row("ScatterND", (normal(3, 2), integers([-4]), normal(1, 2)), ("indices", "-4", "axis 0"), held=(1,)),
     "Resize by 0": Row("Resize", (normal(1, 3), None, np.asarray([1, 0], np.float32)), ("scales", "above 0"), held=(2,)),

@@ -29,10 +29,14 @@ def operators_of(opset: int) -> Iterator[str]:
     return (name for name, since in first_opsets().items() if since <= opset)
 
 
+_BEFORE_ONNX = {"LayerNormalization": 17, "ThresholdedRelu": 10}
+"""Operators that ONNX Runtime has in earlier opsets than ONNX, in the form of this one: its optimizer writes them into such models."""
+
+
 def schema_of(op_type: str, opset: int, domain: str) -> defs.OpSchema | None:
-    """The schema of an operator in an opset; None if ONNX has none."""
+    """The schema of an operator in an opset; None if neither ONNX nor ONNX Runtime has one."""
     try:
-        return _known_schema(op_type, opset, domain)
+        return _known_schema(op_type, opset if domain else max(opset, _BEFORE_ONNX.get(op_type, 1)), domain)
     except defs.SchemaError:  # is not cached: a model may name anything
         return None
 

@@ -63,7 +63,12 @@ def fold_empty_outputs(node: Node) -> dict[str, Array] | None:
     return {value.name: value.array for value in wanted if value.array is not None}
 
 
-def fold_empty_reduction(node: Node) -> dict[str, Array] | None:
+def fold_of_nothing(node: Node) -> dict[str, Array] | None:
+    """The outputs by name of a node that makes elements of none: a reduction, or DynamicQuantizeLinear; None for others."""
+    return _fold_empty_reduction(node) or _fold_empty_quantization(node)
+
+
+def _fold_empty_reduction(node: Node) -> dict[str, Array] | None:
     """The output of a reduction of no elements by name, else None. No operator of DirectML takes a tensor without elements."""
     data, result = (node.inputs[0] if node.inputs else None), (node.outputs[0] if node.outputs else None)
     kind = _OF_NOTHING.get(node.op_type) if node.domain == "" else None
@@ -75,6 +80,15 @@ def fold_empty_reduction(node: Node) -> dict[str, Array] | None:
     limits = (-np.inf, np.inf) if is_float(dtype) else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     number = {"zero": 0, "one": 1, "least": limits[0], "greatest": limits[1]}[kind]
     return {node.proto.output[0]: np.full(result.static_sizes, number, dtype)}
+
+
+def _fold_empty_quantization(node: Node) -> dict[str, Array] | None:
+    """The outputs of a DynamicQuantizeLinear of no elements by name, else None: the scale is 1, the zero point 0."""
+    data = node.inputs[0] if node.op_type == "DynamicQuantizeLinear" and not node.domain else None
+    if data is None or not data.is_static or not data.is_empty:
+        return None
+    found = (np.empty(node.sizes(0), np.uint8), np.asarray(1, np.float32), np.asarray(0, np.uint8))
+    return {name: array for name, array in zip(node.proto.output, found, strict=False) if name}
 
 
 def fold_node(

@@ -227,7 +227,7 @@ class Lowering:
         """Lowers a node and returns its outputs."""
         if node.problems:
             return self.fall_back(node, node.problems, scope, opsets)
-        known = constant_folding.fold_empty_outputs(node) or constant_folding.fold_empty_reduction(node) or self._fold(node, opsets)
+        known = constant_folding.fold_empty_outputs(node) or constant_folding.fold_of_nothing(node) or self._fold(node, opsets)
         if known is not None:
             return self._add_folded(node, known)
         mark = self._mark()

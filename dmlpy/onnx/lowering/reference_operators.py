@@ -1,7 +1,7 @@
 """Operators that ONNX's reference implementation computes otherwise than ONNX Runtime, as ONNX Runtime computes them.
 
-It rejects logarithms of integers and determinants of halves, squares integers in their own type, and rejects conditions of Compress that
-are longer than the data.
+It rejects logarithms of integers and determinants of halves, squares integers in their own type, rejects conditions of Compress that are
+longer than the data, slices as Python does, and finds unsorted unique elements for vectors alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from onnx.reference.ops.op_cast import cast_to
 from onnx.reference.ops.op_reduce_l2 import ReduceL2_18
 from onnx.reference.ops.op_reduce_log_sum import ReduceLogSum_18
 from onnx.reference.ops.op_reduce_log_sum_exp import ReduceLogSumExp_18
+
+from dmlpy.onnx.nodes.windows import sliced_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,4 +145,29 @@ class Det(OpRun):  # type: ignore[misc, unused-ignore]
         return (np.asarray(np.linalg.det(wide), x.dtype),)
 
 
-REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (Cast, Compress, Det, ReduceL2, ReduceLogSum, ReduceLogSumExp)
+class Slice(OpRun):  # type: ignore[misc, unused-ignore]
+    """Windows by `sliced_window`; bounds are inputs, or attributes before opset 10."""
+
+    def _run(self, data: Array, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None) -> tuple[Array]:
+        windows = [slice(None)] * data.ndim
+        axes = range(len(starts)) if axes is None else axes
+        for start, end, axis, step in zip(starts, ends, axes, [1] * len(starts) if steps is None else steps, strict=True):
+            windows[axis] = sliced_window(int(start), int(end), int(step), data.shape[axis])
+        return (data[tuple(windows)],)
+
+
+class Unique(OpRun):  # type: ignore[misc, unused-ignore]
+    """Elements, or parts along an axis, that differ: sorted, or in the order in which they come first."""
+
+    def _run(self, x: Array, axis: int | None = None, sorted: int | None = 1) -> tuple[Array, ...]:
+        texts = x.dtype.kind == "O"
+        unique, first, places, counts = np.unique(x.astype(str) if texts else x, True, True, True, axis=axis)
+        if not sorted:
+            order = np.argsort(first)
+            unique, first, counts = np.take(unique, order, axis or 0), first[order], counts[order]
+            places = np.argsort(order)[places]
+        integers = (found.reshape(-1).astype(np.int64) for found in (first, places, counts))
+        return (unique.astype(x.dtype), *integers)[: len(self.onnx_node.output)]
+
+
+REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (Cast, Compress, Det, ReduceL2, ReduceLogSum, ReduceLogSumExp, Slice, Unique)

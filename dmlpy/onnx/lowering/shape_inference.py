@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
 
-from dmlpy.description.sized_arrays import example_array
+from dmlpy.description.sized_arrays import SizedArray, example_array
 from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.onnx.domains.host_operators import describe_outputs
+from dmlpy.onnx.loading.schemas import inputs_of
 from dmlpy.onnx.loading.values import Value, value_from_proto
 from dmlpy.onnx.lowering.subgraph_types import infer_from_subgraphs
 from dmlpy.onnx.lowering.symbolic_inference import example_of, slice_sizes, with_symbolic_sizes
@@ -34,8 +35,9 @@ _BY_HEAD = 4
 """The dimensions of an input of Attention that states its heads."""
 _PRESENT_VALUES = 2
 """The output of Attention that is the values of all steps; the keys come before, the scores after."""
-_SLICE_OF_INPUTS = 10
-"""The opset from which on the bounds of Slice are inputs."""
+_VIEWED_BY_AXES = frozenset({"Squeeze", "Unsqueeze"})
+_UNPOOLED_SIZES = 2
+"""The input of MaxUnpool that holds the sizes of its output."""
 
 
 def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProto], labels: Sequence[str]) -> tuple[Value | None, ...]:
@@ -53,7 +55,7 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
         for known in _versions(node.schema):
             for name, stated in _infer_by_schema(known, node, opsets).items():
                 if name not in found or not _has_sizes(found[name]):
-                    found[name] = stated
+                    found[name] = stated if known is node.schema else _with_own_type(node, name, stated)
             if all(_has_sizes(found.get(name)) for name in node.proto.output if name):
                 break
     told = () if not node.domain or node.problems else describe_outputs(node)
@@ -66,6 +68,8 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
             from_file.add(index)
         if value is not None and index == 0 and name in found and node.op_type == "ConvTranspose" and not node.domain:
             value = replace(value, sizes=_transposed_sizes(node) or value.sizes)
+        if value is not None and index == 0 and node.op_type == "Slice" and not node.domain:
+            value = replace(value, sizes=_sliced_sizes(node) or value.sizes)
         if value is not None and value.sizes is None and (sizes := _infer_own_sizes(node, opsets, index)) is not None:
             value = replace(value, sizes=sizes)
             from_file.discard(index)
@@ -87,7 +91,7 @@ def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int
     imports = [*_imports(tuple(opsets.items()))]
     try:
         types = {name: example_of(value).proto for name, value in given.items()}
-        return shape_inference.infer_node_outputs(schema, _with_defaults(node.proto), types, known, opset_imports=imports)
+        return shape_inference.infer_node_outputs(schema, _for_inference(node), types, known, opset_imports=imports)
     except Exception:  # ONNX raises many classes for invalid models; the lowering reports missing types
         return {}
 
@@ -132,8 +136,8 @@ def _infer_own_sizes(node: Node, opsets: Mapping[str, int], index: int) -> tuple
     if node.op_type == "GatherND" and len(sizes) == 2 and sizes[1]:
         batch = int(node.attribute("batch_dims", 0))
         return (*sizes[1][:-1], *sizes[0][batch + sizes[1][-1] :])
-    if node.op_type == "Slice" and opsets.get("", 1) < _SLICE_OF_INPUTS:
-        return slice_sizes(node, example_of(given[0]).static_sizes)  # ONNX's inference leaves out axes that do not ascend
+    if node.op_type == "MaxUnpool" and len(given) > _UNPOOLED_SIZES and given[_UNPOOLED_SIZES].array is not None:
+        return node.integers(_UNPOOLED_SIZES)
     return None
 
 
@@ -156,6 +160,22 @@ def _attention_sizes(node: Node, index: int) -> tuple[int, ...] | None:
     return (*queries[:3], length) if index > _PRESENT_VALUES else (*own[:2], length, own[3])
 
 
+def _sliced_sizes(node: Node) -> tuple[int, ...] | None:
+    """The sizes of a Slice's output; None if its data's sizes or its bounds are unknown.
+
+    ONNX's inference leaves out axes that do not ascend before opset 10, and takes no end for the beginning where the step is negative.
+    """
+    data, *bounds = node.inputs
+    if node.problems or data is None or not data.is_static or any(map(_is_open, bounds)):
+        return None
+    return slice_sizes(node, example_of(data).static_sizes)
+
+
+def _is_open(value: Value | None) -> bool:
+    """Whether the elements of an input are not known, or follow from symbolic sizes."""
+    return value is not None and (value.array is None or isinstance(value.array, SizedArray))
+
+
 def _transposed_sizes(node: Node) -> tuple[int, ...] | None:
     """The sizes of a ConvTranspose's output; None if its inputs' sizes are unknown.
 
@@ -168,14 +188,40 @@ def _transposed_sizes(node: Node) -> tuple[int, ...] | None:
     return transposed_sizes(given) if given.rank(0) == given.rank(1) else None
 
 
-def _with_defaults(node: NodeProto) -> NodeProto:
-    """The node with the default of an attribute for which ONNX's inference assumes another."""
-    if node.op_type != "STFT" or any(item.name == "onesided" for item in node.attribute):
-        return node
+def _for_inference(node: Node) -> NodeProto:
+    """The node with the default of an attribute for which ONNX's inference assumes another, and without axes that count from the end.
+
+    Squeeze and Unsqueeze have such axes from opset 11 on; ONNX Runtime takes them before, ONNX's inference ignores them there.
+    """
+    changed: dict[str, Any] = {}
+    if node.op_type == "STFT" and all(item.name != "onesided" for item in node.proto.attribute):
+        changed["onesided"] = 1
+    axes = node.attribute("axes") if node.op_type in _VIEWED_BY_AXES and not node.domain else None
+    if axes and min(axes) < 0 and node.inputs[0] is not None and node.inputs[0].sizes is not None:
+        rank = len(node.inputs[0].sizes) + (len(axes) if node.op_type == "Unsqueeze" else 0)
+        changed["axes"] = [axis % rank for axis in axes]
+    if not changed:
+        return node.proto
     own = NodeProto()
-    own.CopyFrom(node)
-    own.attribute.append(helper.make_attribute("onesided", 1))
+    own.CopyFrom(node.proto)
+    del own.attribute[:]
+    own.attribute.extend(item for item in node.proto.attribute if item.name not in changed)
+    own.attribute.extend(helper.make_attribute(name, value) for name, value in changed.items())
     return own
+
+
+def _with_own_type(node: Node, name: str, stated: TypeProto) -> TypeProto:
+    """What a later version of an operator infers, with the element type of the node's own version: the mask of Dropout was no BOOL."""
+    schema = node.schema
+    assert schema is not None
+    place = [*node.proto.output].index(name)
+    variable = schema.outputs[place].type_str if place < len(schema.outputs) else ""
+    source = next((index for index, formal in enumerate(inputs_of(schema)) if formal.type_str == variable), None)
+    value = node.inputs[source] if source is not None and source < len(node.inputs) else None
+    if value is None or value.element is None or stated.WhichOneof("value") != "tensor_type":
+        return stated
+    stated.tensor_type.elem_type = value.element
+    return stated
 
 
 def _make_tensor(value: Value) -> TensorProto:

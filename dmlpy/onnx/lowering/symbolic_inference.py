@@ -16,7 +16,7 @@ from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.symbolic_sizes import fix_all, is_symbolic, slice_indices
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.onnx.nodes.resizing import resized
-from dmlpy.onnx.nodes.windows import compute_windows, transposed_sizes
+from dmlpy.onnx.nodes.windows import compute_windows, sliced_window, transposed_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -226,7 +226,7 @@ def slice_sizes(node: Node, given: Sequence[int]) -> tuple[int, ...]:
     steps = (node.integers(4) if node.has(4) else None) or (1,) * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         place = node.axis(axis, len(sizes))
-        first, stop, _ = slice_indices(slice(start, end, step), sizes[place])
+        first, stop, _ = slice_indices(sliced_window(start, end, step, sizes[place]), sizes[place])
         sizes[place] = max(0, (stop - first + step - (1 if step > 0 else -1)) // step)
     return tuple(sizes)
 

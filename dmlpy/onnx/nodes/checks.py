@@ -21,7 +21,7 @@ from dmlpy.onnx.nodes import inference_guard
 from dmlpy.onnx.nodes.equations import letters_of, terms_of
 from dmlpy.onnx.nodes.microsoft_requirements import missing_parts
 from dmlpy.onnx.nodes.ranks import rank_problems
-from dmlpy.onnx.nodes.windows import compute_windows
+from dmlpy.onnx.nodes.windows import compute_windows, unpooled_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +36,10 @@ _RULES: dict[str, Rule] = {}
 _SPELLED = {"float32": "float", "float64": "double"}
 """Element types as schemas spell them, where dmlpy has NumPy's names."""
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_GROUPS_BY_CHANNEL = 21
+"""The opset from which on GroupNormalization has a scale for each channel."""
+_SPLIT_BY_NUMBER = 18
+"""The opset from which on Split has the number of its parts, or their sizes."""
 
 
 def problems_of(node: Node) -> list[Problem]:
@@ -174,6 +178,18 @@ def _check_statistics(node: Node) -> Iterator[Problem]:
         yield from _check_sizes(node, index, (channels,), f"one for each of the channels of {listed(node.sizes(0))}")
 
 
+@_rule("GroupNormalization")
+def _check_groups(node: Node) -> Iterator[Problem]:
+    """A scale and a bias for each channel, before opset 21 for each group."""
+    if not _is_known(node, 0) or node.rank(0) < 2:
+        return
+    by_group = node.opset < _GROUPS_BY_CHANNEL
+    wanted = node.attribute("num_groups") if by_group else node.sizes(0)[1]
+    for index in (1, 2):
+        meaning = f"one for each of the {'groups' if by_group else 'channels'} of {listed(node.sizes(0))}"
+        yield from _check_sizes(node, index, (wanted,), meaning)
+
+
 @_rule("LayerNormalization", "RMSNormalization")
 def _check_scale(node: Node) -> Iterator[Problem]:
     for index in (1, 2):
@@ -200,6 +216,19 @@ def _check_grid(node: Node) -> Iterator[Problem]:
         yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
 
 
+@_rule("AffineGrid")
+def _check_matrices(node: Node) -> Iterator[Problem]:
+    """A matrix for each image."""
+    size = node.value(1).array if node.has(1) else None
+    if size is None or not _is_known(node, 0):
+        return
+    if size.size not in (4, 5) or size.min() < 1:
+        yield Problem("onnx.invalid", node.input_label(1), listed(size.ravel().tolist()), "4 or 5 sizes of an image, none of them 0")
+        return
+    rank = size.size - 2
+    yield from _check_sizes(node, 0, (int(size.ravel()[0]), rank, rank + 1), "a matrix for each image")
+
+
 @_rule("Attention")
 def _check_values(node: Node) -> Iterator[Problem]:
     if _is_known(node, 1, 2) and node.rank(1) == node.rank(2) >= 3 and node.sizes(1)[-2] != node.sizes(2)[-2]:
@@ -217,6 +246,31 @@ def _check_indices(node: Node) -> Iterator[Problem]:
     if indices is not None and indices.size and not -size <= indices.min() <= indices.max() < size:
         wrong = int(indices.min() if indices.min() < -size else indices.max())
         yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
+    if node.op_type.startswith("Scatter") and _is_known(node, 1) and node.rank(1) == node.rank(0):
+        yield from _check_places(node, axis)
+
+
+def _check_places(node: Node, axis: int) -> Iterator[Problem]:
+    """Indices for no more places than the data has along the other axes."""
+    pairs = enumerate(zip(node.sizes(1), node.sizes(0), strict=True))
+    if 0 not in node.sizes(1) and any(own > size and place != axis for place, (own, size) in pairs):
+        expected = f"sizes of at most those of the data, {listed(node.sizes(0))}, along all axes but {axis}"
+        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), expected)
+
+
+@_rule("MaxUnpool")
+def _check_unpooled(node: Node) -> Iterator[Problem]:
+    """Sizes for each dimension, and indices of the elements that they have."""
+    if not _is_known(node, 0) or node.rank(0) < 3 or (node.has(2) and node.value(2).array is None):
+        return
+    if len(unpooled_sizes(node)) != node.rank(0) or min(unpooled_sizes(node)) < 1:
+        expected = f"{node.rank(0)} sizes of 1 or more, as {listed(node.sizes(0))} has"
+        yield Problem("onnx.invalid", "output_shape", listed(unpooled_sizes(node)), expected)
+        return
+    most, indices = prod(unpooled_sizes(node)) - 1, node.value(1).array
+    if indices is not None and indices.size and not 0 <= indices.min() <= indices.max() <= most:
+        wrong = int(indices.min() if indices.min() < 0 else indices.max())
+        yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"0 to {most}: {listed(unpooled_sizes(node))}")
 
 
 @_rule("GatherND", "ScatterND")
@@ -260,6 +314,10 @@ def _check_squeeze(node: Node) -> Iterator[Problem]:
 @_rule("Split")
 def _check_split(node: Node) -> Iterator[Problem]:
     wanted, given = node.attribute("num_outputs"), len(node.proto.output)
+    if node.opset >= _SPLIT_BY_NUMBER and node.has(1) == (wanted is not None):
+        found = "as well as input 'split'" if node.has(1) else "missing, as is input 'split'"
+        yield Problem("onnx.invalid", "num_outputs", found, "one of the two")
+        return
     if wanted is not None and wanted != given:
         yield Problem("onnx.invalid", "num_outputs", str(wanted), f"{given}, the outputs")
         return

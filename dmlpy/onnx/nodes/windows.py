@@ -1,4 +1,4 @@
-"""Windows that slide over spatial dimensions, as ONNX's convolutions and poolings describe them."""
+"""Windows that slide over spatial dimensions, as ONNX's convolutions and poolings describe them, and those that Slice takes."""
 
 from __future__ import annotations
 
@@ -140,3 +140,30 @@ def compute_transposed_windows(node: Node) -> TransposedWindows:
 def transposed_sizes(node: Node) -> tuple[int, ...]:
     """The sizes of a ConvTranspose's result."""
     return (node.sizes(0)[0], node.sizes(1)[1] * node.attribute("group", 1), *compute_transposed_windows(node).sizes)
+
+
+def unpooled_sizes(node: Node) -> list[int]:
+    """The sizes of a MaxUnpool's output, in which its indices count: `output_shape`, or what windows, strides and pads determine."""
+    if (stated := node.integers(2)) is not None:
+        return [*stated]
+    sizes, lengths = node.sizes(0), node.attribute("kernel_shape")
+    rank = len(lengths)
+    strides = node.attribute("strides") or [1] * rank
+    pads = node.attribute("pads") or [0] * (2 * rank)
+    own = ((size - 1) * strides[axis] - pads[axis] - pads[axis + rank] + lengths[axis] for axis, size in enumerate(sizes[2:]))
+    return [*sizes[:2], *own]
+
+
+_TO_THE_END = (2**31 - 1, 2**63 - 1)
+"""Ends of Slice that mean all elements that are left, in either direction: exporters write them where they do not know the size."""
+
+
+def sliced_window(start: int, end: int, step: int, size: int) -> slice:
+    """The elements that Slice takes along an axis, as Python's slice.
+
+    Backward, a start before the first element is that element, and the largest INT32 or INT64 as end goes on to the first element, as in
+    ONNX Runtime; Python's slice takes nothing then.
+    """
+    if step > 0:
+        return slice(start, end, step)
+    return slice(max(start + size, 0) if start < 0 else start, None if end in _TO_THE_END else end, step)

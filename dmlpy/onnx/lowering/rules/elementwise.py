@@ -178,6 +178,10 @@ def shift(node: Node) -> Expression:
     return _with_type(moved, data.data_type)
 
 
+_DROPOUT_KEEPS_ALL = 12
+"""The opset from which on the mask of a Dropout that drops nothing is True; ONNX left it open before, and ONNX Runtime gives 0."""
+
+
 @lowers("Dropout")
 def dropout(node: Node) -> tuple[Expression, ...]:
     """The input itself, and FILL_VALUE_CONSTANT for the mask; training with a ratio needs new random numbers, so it is rejected."""
@@ -190,7 +194,8 @@ def dropout(node: Node) -> tuple[Expression, ...]:
     mask = node.outputs[1] if node.wants(1) else None
     if mask is None:
         return (data,)
-    return data, x.fill_value_constant(value_data_type=node.output_type(1), value=1, output_sizes=data.sizes)
+    kept = int(node.opset >= _DROPOUT_KEEPS_ALL)
+    return data, x.fill_value_constant(value_data_type=node.output_type(1), value=kept, output_sizes=data.sizes)
 
 
 @lowers("BitCast")

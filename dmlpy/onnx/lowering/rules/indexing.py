@@ -134,6 +134,8 @@ def scatter_elements(node: Node) -> Expression:
     """
     reduction = node.attribute("reduction", "none")
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
+    if 0 in node.sizes(1):
+        return node.x(0)
     data, covered = node.x(0), _is_covered(node.x(0), node.sizes(1), axis)
     indices, updates = node.x(1), node.x(2)
     if reduction == "none":

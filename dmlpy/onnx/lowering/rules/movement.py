@@ -13,8 +13,11 @@ from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.onnx.loading.elements import FLOATS
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four
+from dmlpy.onnx.nodes.windows import sliced_window
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
@@ -54,7 +57,8 @@ def lower_slice(node: Node) -> Expression:
     (data,) = in_four(node.x(0))
     windows = [slice(None)] * len(data.sizes)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        windows[node.axis(axis, node.rank(0)) + len(data.sizes) - node.rank(0)] = slice(start, end, step)
+        place = node.axis(axis, node.rank(0)) + len(data.sizes) - node.rank(0)
+        windows[place] = sliced_window(start, end, step, data.sizes[place])
     return data[tuple(windows)]
 
 
@@ -76,6 +80,9 @@ def lower_pad(node: Node) -> Expression:
     start, end = [0] * len(data.sizes), [0] * len(data.sizes)
     for place, axis in enumerate(axes):
         start[axis + added], end[axis + added] = pads[place], pads[place + len(axes)]
+    left = [size + min(first, 0) + min(last, 0) for first, last, size in zip(start, end, data.sizes, strict=True)]
+    if mode == "constant" and min(left) < 1:
+        return _padding_alone(node, data, start, end)
     cut = [slice(max(0, -first), size - max(0, -last)) for first, last, size in zip(start, end, data.sizes, strict=True)]
     data = data[tuple(cut)] if min(*start, *end) < 0 else data
     margins: dict[str, Any] = {"start_padding": [max(0, margin) for margin in start], "end_padding": [max(0, margin) for margin in end]}
@@ -88,6 +95,14 @@ def lower_pad(node: Node) -> Expression:
         return x.padding(data, padding_mode=modes[mode], padding_value=float(value), **margins)
     number = int(value) if value.dtype.kind == "b" else value.item()
     return x.padding1(data, padding_mode=modes[mode], padding_value_data_type=data.data_type, padding_value=number, **margins)
+
+
+def _padding_alone(node: Node, data: Expression, start: Sequence[int], end: Sequence[int]) -> Expression:
+    """The padding of a tensor of which negative pads leave nothing."""
+    sizes = [first + size + last for first, last, size in zip(start, end, data.sizes, strict=True)]
+    if node.has(2):
+        return node.x(2).reshape(*[1] * len(sizes)).broadcast(*sizes)
+    return x.fill_value_constant(value_data_type=data.data_type, value=node.attribute("value", 0.0), output_sizes=sizes)
 
 
 @lowers("Tile")

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy import x
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.nodes.windows import Windows, compute_windows
+from dmlpy.onnx.nodes.windows import Windows, compute_windows, unpooled_sizes
 
 if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
@@ -102,28 +102,14 @@ def whole(node: Node) -> Expression:
 
 @lowers("MaxUnpool")
 def lower_unpooling(node: Node) -> Expression:
-    """MAX_UNPOOLING. A larger `output_shape` is padded: the indices refer to the sizes that windows, strides and pads determine."""
+    """MAX_UNPOOLING. The indices count the elements of the result, so that dimensions but the last are one for the operator."""
     data, indices = node.x(0), x.cast(node.x(1), output_data_type="UINT32")
-    sizes = node.sizes(0)
-    lengths = node.attribute("kernel_shape")
-    rank = len(lengths)
-    strides = node.attribute("strides") or [1] * rank
-    pads = node.attribute("pads") or [0] * (2 * rank)
-    own = [(size - 1) * strides[axis] - pads[axis] - pads[axis + rank] + lengths[axis] for axis, size in enumerate(sizes[2:])]
-    added = [1] * max(0, 2 - rank)
-    found = x.max_unpooling(
-        data.reshape(*sizes[:2], *added, *sizes[2:]),
-        indices.reshape(*sizes[:2], *added, *sizes[2:]),
-        output_sizes=[*sizes[:2], *added, *own],
-    )
-    if not node.has(2):
-        return found
-    wanted = [int(size) for size in np.ravel(node.array(2))][2:]
-    margin = [more - less for more, less in zip(wanted, own, strict=True)]
-    if min(margin) < 0:
-        raise node.refusal("onnx.attribute", node.input_label(2), str(wanted), f"at least {own}, in which the indices count")
-    zeros = [0] * (2 + len(added))
-    return x.padding(found, start_padding=[*zeros, *[0] * rank], end_padding=[*zeros, *margin])
+    sizes, wanted = node.sizes(0), unpooled_sizes(node)
+    return x.max_unpooling(
+        data.reshape(*sizes[:2], prod(sizes[2:-1]), sizes[-1]),
+        indices.reshape(*sizes[:2], prod(sizes[2:-1]), sizes[-1]),
+        output_sizes=[*wanted[:2], prod(wanted[2:-1]), wanted[-1]],
+    ).reshape(*wanted)
 
 
 @lowers("MaxRoiPool")

@@ -224,7 +224,11 @@ def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> E
     found = data if data.data_type in FLOATS else x.cast(data, output_data_type="FLOAT32")
     for axis in active:
         found = _weigh(node, found, axis, chosen)
-    return found if data.data_type in FLOATS else x.cast(found, output_data_type=data.data_type)
+    if data.data_type in FLOATS:
+        return found
+    # Bytes are rounded as by RESAMPLE; ONNX Runtime rounds what is antialiased, and cuts the fraction of other integers off.
+    rounded = data.data_type in BYTES or chosen.antialias
+    return x.cast(x.floor(found + 0.5) if rounded else found, output_data_type=data.data_type)
 
 
 def _merge(active: list[Axis], sizes: tuple[int, ...]) -> list[Axis]:

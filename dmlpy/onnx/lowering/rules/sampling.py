@@ -1,4 +1,4 @@
-"""GridSample and DeformConv: GATHER_ND1 of the elements around each place, weighed and added up."""
+"""GridSample and DeformConv: GATHER_ND1 of the elements around each place, weighed and added up; AffineGrid, which makes places."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dmlpy.onnx.nodes.windows import compute_windows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
@@ -45,6 +46,25 @@ def grid_sample(node: Node) -> Expression:
         stays = mode == "cubic" and padding == "border"
         axes.append(_taps(place if stays else _inside(place, size, padding, align), mode))
     return _sample(data, axes, spatial, padding, align).transpose(0, 2, 1).reshape(*sizes[:2], *places)
+
+
+@lowers("AffineGrid")
+def affine_grid(node: Node) -> Expression:
+    """GEMM of the matrices with the places of an image's elements. ONNX's own definition fails for one matrix, and for one element."""
+    spatial = [int(size) for size in np.ravel(node.array(1))[2:]]
+    align, rank = bool(node.attribute("align_corners", 0)), len(spatial)
+    node.reserve_elements(rank + 1, prod(spatial))
+    along = [_places(size, align) for size in spatial]
+    grid = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(spatial)]).reshape(rank + 1, -1)
+    rows = node.x(0).reshape(node.sizes(0)[0] * rank, rank + 1) @ node.constant("places", grid.astype(node.data_type(0).numpy))
+    return rows.reshape(node.sizes(0)[0], rank, *spatial).transpose(0, *range(2, 2 + rank), 1)
+
+
+def _places(size: int, align: bool) -> Array:
+    """Where a dimension's elements lie between -1 and 1. If corners are aligned, an only element lies at 1, as in ONNX Runtime."""
+    if align:
+        return np.linspace(-1, 1, size) if size > 1 else np.ones(1)
+    return (2 * np.arange(size) + 1) / size - 1
 
 
 @lowers("DeformConv")
