@@ -120,14 +120,15 @@ __device__ __forceinline__ int filter_place(Slide const (&slides)[3], PhaseTaps 
 }
 
 /// Copies the pieces of a tile, in order.
-template <class Arithmetic, int side>
+template <class Arithmetic, int rows, int columns>
 class Copier {
     using Raw = typename Arithmetic::Raw;
     using Parameters = TilesParameters<Arithmetic>;
     static constexpr int in_chunk = 16 / sizeof(Raw);
     static constexpr int chunks = line_words / 4;                    // of a line of a piece
     static constexpr int across = tile_threads / chunks;             // lines that are copied together
-    static constexpr int copies = side / across;                     // of each operand, of a thread
+    static constexpr int row_copies = rows / across;                 // of a thread
+    static constexpr int pixel_copies = columns / across;
     static constexpr int piece_terms = chunks * in_chunk;
 
   public:
@@ -149,9 +150,9 @@ class Copier {
     }
 
     /// Begins to copy the next piece.
-    __device__ __forceinline__ void copy(unsigned* rows, unsigned* columns) {
+    __device__ __forceinline__ void copy(unsigned* row_piece, unsigned* column_piece) {
         if (parameters_.wide == 0) {
-            copy_elements(rows, columns);
+            copy_elements(row_piece, column_piece);
             channel_ += piece_terms - in_chunk;
             settle();
             return;
@@ -159,13 +160,13 @@ class Copier {
         int const left = end_ - channel_;
         Raw const* from = from_filter_;
 #pragma unroll
-        for (int i = 0; i < copies; ++i) {
-            machine::copy_async(rows + place_ + i * across * line_words, from, left > 0 && i * across < lines_);
+        for (int i = 0; i < row_copies; ++i) {
+            machine::copy_async(row_piece + place_ + i * across * line_words, from, left > 0 && i * across < lines_);
             from += across * parameters_.line_stride;
         }
 #pragma unroll
-        for (int i = 0; i < copies; ++i) {
-            unsigned* const to = columns + place_ + i * across * line_words;
+        for (int i = 0; i < pixel_copies; ++i) {
+            unsigned* const to = column_piece + place_ + i * across * line_words;
             bool const met = left > 0 && (met_ >> i & 1) != 0;
             if (Arithmetic::has_padding && !met) {
                 pad(to, left);
@@ -180,7 +181,7 @@ class Copier {
         } else {
             from_filter_ += piece_terms;
 #pragma unroll
-            for (int i = 0; i < copies; ++i) {
+            for (int i = 0; i < pixel_copies; ++i) {
                 from_pixels_[i] += piece_terms;
             }
         }
@@ -188,29 +189,34 @@ class Copier {
 
   private:
     /// Copies a piece of single elements: those of the lines together, before the next ones.
-    __device__ __forceinline__ void copy_elements(unsigned* rows, unsigned* columns) {
+    __device__ __forceinline__ void copy_elements(unsigned* row_piece, unsigned* column_piece) {
 #pragma unroll 1
         for (int e = 0; e < in_chunk; ++e) {
             bool const exists = channel_ < end_;
             long long const of_term = filter_place(parameters_.slides, of_phase_, taps_) + channel_ * parameters_.channel_strides[2];
             Raw const* const from = filter_ + of_term + line_ * parameters_.line_stride;
-            Raw elements[2][copies];
+            Raw weights[row_copies], elements[pixel_copies];
 #pragma unroll
-            for (int i = 0; i < copies; ++i) {
-                elements[0][i] = exists && i * across < lines_ ? from[i * across * parameters_.line_stride] : Raw(0);
+            for (int i = 0; i < row_copies; ++i) {
+                weights[i] = exists && i * across < lines_ ? from[i * across * parameters_.line_stride] : Raw(0);
+            }
+#pragma unroll
+            for (int i = 0; i < pixel_copies; ++i) {
                 TilePixel const& pixel = pixels_[line_ + i * across];
                 int place;
                 bool const met = meet(parameters_.slides, of_phase_, taps_, pixel.at, place);
-                elements[1][i] = exists ? static_cast<Raw>(parameters_.arithmetic.padding()) : Raw(0);
+                elements[i] = exists ? static_cast<Raw>(parameters_.arithmetic.padding()) : Raw(0);
                 if (exists && met) {
-                    elements[1][i] = image_[pixel.image + place + channel_ * parameters_.channel_strides[1]];
+                    elements[i] = image_[pixel.image + place + channel_ * parameters_.channel_strides[1]];
                 }
             }
 #pragma unroll
-            for (int i = 0; i < copies; ++i) {
-                int const place = place_ + i * across * line_words;
-                reinterpret_cast<Raw*>(rows + place)[e] = elements[0][i];
-                reinterpret_cast<Raw*>(columns + place)[e] = elements[1][i];
+            for (int i = 0; i < row_copies; ++i) {
+                reinterpret_cast<Raw*>(row_piece + place_ + i * across * line_words)[e] = weights[i];
+            }
+#pragma unroll
+            for (int i = 0; i < pixel_copies; ++i) {
+                reinterpret_cast<Raw*>(column_piece + place_ + i * across * line_words)[e] = elements[i];
             }
             ++channel_;
             settle();
@@ -244,7 +250,7 @@ class Copier {
         from_filter_ = filter_ + (line_ * parameters_.line_stride + (filter_place(parameters_.slides, of_phase_, taps_) + channel_));
         met_ = 0;
 #pragma unroll
-        for (int i = 0; i < copies; ++i) {
+        for (int i = 0; i < pixel_copies; ++i) {
             TilePixel const& pixel = pixels_[line_ + i * across];
             int place;
             met_ |= static_cast<unsigned>(meet(parameters_.slides, of_phase_, taps_, pixel.at, place)) << i;
@@ -266,7 +272,7 @@ class Copier {
     int taps_[3] = {};
     unsigned met_;                   // a bit for each of the thread's pixels whose tap reads an element
     Raw const* from_filter_;
-    Raw const* from_pixels_[copies];
+    Raw const* from_pixels_[pixel_copies];
 };
 
 /// The sum of a pixel, term by term, over the terms whose tap reads an element.
@@ -332,10 +338,11 @@ template <class Arithmetic, class Sums>
 __global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_constant__ TilesParameters<Arithmetic> parameters) {
     using Raw = typename Arithmetic::Raw;
     using Result = typename Sums::Result;
-    constexpr int side = Sums::side, piece_words = side * line_words, stage_pieces = Sums::stage_terms / Sums::piece_terms;
-    constexpr int pitch = side + 8, rows_together = tile_side;   // of sums on their way to y
-    static_assert(rows_together * pitch <= 6 * piece_words);
-    __shared__ TilePixel pixels[side];
+    constexpr int rows = Sums::rows, columns = Sums::columns, stage_pieces = Sums::stage_terms / Sums::piece_terms;
+    constexpr int row_words = rows * line_words, piece_words = row_words + columns * line_words;
+    constexpr int pitch = columns + 8, rows_together = tile_side;   // of sums on their way to y
+    static_assert(rows_together * pitch <= 3 * piece_words);
+    __shared__ TilePixel pixels[columns];
     __shared__ PhaseTaps of_phase[3];
     unsigned* const stages = machine::dynamic_shared<unsigned>();
     Arithmetic const& arithmetic = parameters.arithmetic;
@@ -344,16 +351,16 @@ __global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_c
 #pragma unroll 1
     for (unsigned long long tile = blockIdx.x; tile < parameters.tiles; tile += gridDim.x) {
         unsigned long long number = tile / parameters.pixel_tiles;
-        unsigned long long const first_pixel = (tile - number * parameters.pixel_tiles) * side;
+        unsigned long long const first_pixel = (tile - number * parameters.pixel_tiles) * columns;
         int phases[3];
 #pragma unroll
         for (int axis = 0; axis < 3; ++axis) {
             phases[axis] = static_cast<int>(number % parameters.slides[axis].phases);
             number /= parameters.slides[axis].phases;
         }
-        int const channel = static_cast<int>(number % parameters.channel_tiles) * side;
+        int const channel = static_cast<int>(number % parameters.channel_tiles) * rows;
         long long const group = static_cast<long long>(number / parameters.channel_tiles);
-        if (thread < side) {
+        if (thread < columns) {
             unsigned long long const pixel = first_pixel + thread;
             TilePixel found = {{far_away, far_away, far_away}, 0, 0, -1};
             if (pixel < parameters.pixels) {
@@ -382,13 +389,13 @@ __global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_c
 
         auto const* const image = parameters.input + group * parameters.group_strides[1];
         auto const* const filter = parameters.filter + group * parameters.group_strides[2] + channel * parameters.line_stride;
-        Copier<Arithmetic, side> copier(parameters, reinterpret_cast<Raw const*>(image), reinterpret_cast<Raw const*>(filter),
+        Copier<Arithmetic, rows, columns> copier(parameters, reinterpret_cast<Raw const*>(image), reinterpret_cast<Raw const*>(filter),
                                         parameters.group_channels - channel, pixels, of_phase);
         Sums sums = arithmetic.template sums<Sums>();
         int const all_taps = of_phase[0].count * of_phase[1].count * of_phase[2].count;
         int const pieces = (all_taps * parameters.terms_of_tap + Sums::piece_terms - 1) / Sums::piece_terms;
         auto const zeros = arithmetic.zeros(group * parameters.group_channels + channel, (group + 1) * parameters.group_channels);
-        unsigned *current = stages, *next = stages + 2 * piece_words, *last = stages + 4 * piece_words;
+        unsigned *current = stages, *next = stages + piece_words, *last = stages + 2 * piece_words;
         int of_stage = 0;
         // Prefetches: pieces are waited for two turns after theirs. The first turns only begin to copy.
 #pragma unroll 1
@@ -396,11 +403,11 @@ __global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_c
             machine::wait_for_copies<1>();
             __syncthreads();
             if (piece + 2 < pieces) {
-                copier.copy(last, last + piece_words);
+                copier.copy(last, last + row_words);
             }
             machine::commit_copies();
             if (piece >= 0) {
-                sums.multiply(current, current + piece_words);
+                sums.multiply(current, current + row_words);
                 if (++of_stage == stage_pieces || piece + 1 == pieces) {
                     sums.end_stage(all_taps * parameters.channels, zeros);
                     of_stage = 0;
@@ -416,8 +423,8 @@ __global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_c
 
         auto* const staged = reinterpret_cast<Result*>(stages);
 #pragma unroll 1
-        for (int first_row = 0; first_row < side; first_row += rows_together) {
-            if (side == rows_together || thread / 64 * rows_together == first_row) {
+        for (int first_row = 0; first_row < rows; first_row += rows_together) {
+            if (rows == rows_together || thread / 64 * rows_together == first_row) {
                 sums.for_each([&](int row, int column, auto sum) { staged[row % rows_together * pitch + column] = sum; });
             }
             __syncthreads();
@@ -425,8 +432,8 @@ __global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_c
             if constexpr (is_same<Result, float>) {
                 if (parameters.backward != 0) {
 #pragma unroll 1
-                    for (int place = thread; place < rows_together * side; place += tile_threads) {
-                        int const row = place / side, column = place % side;
+                    for (int place = thread; place < rows_together * columns; place += tile_threads) {
+                        int const row = place / columns, column = place % columns;
                         float& sum = staged[row * pitch + column];
                         if (!(fabsf(sum) < machine::float_of_bits(0x7F800000u)) && channel + first_row + row < parameters.group_channels) {
                             auto const* const of_row = filter + (first_row + row) * parameters.line_stride;
@@ -437,10 +444,10 @@ __global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_c
                 }
             }
             constexpr int together = 8;
-            int const column = thread % side;
+            int const column = thread % columns;
             long long const place = pixels[column].output;
 #pragma unroll 1
-            for (int row = thread / side * together; row < rows_together; row += tile_threads / side * together) {
+            for (int row = thread / columns * together; row < rows_together; row += tile_threads / columns * together) {
                 if (place >= 0 && channel + first_row + row < parameters.group_channels) {
                     write_channels(parameters, place, group, channel + first_row + row, staged + row * pitch + column, pitch);
                 }

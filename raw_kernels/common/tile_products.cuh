@@ -301,36 +301,42 @@ class NarrowSums {
     float totals_[row_fragments][column_fragments][4] = {};
 };
 
-/// Sums of products of floats, by multiply-add: 8 rows and 4 columns of a thread, interleaved such that neighbouring threads
-/// have neighbouring columns. `Total` adds up the sums of `stage` terms.
-template <class Total, int stage>
+/// Sums of products of floats, by multiply-add: a thread has 8 rows and 4 columns of a tile of 64 x 64, or 8 columns of one of 128 x 64, for
+/// which it reads a third less of shared memory a product. Eight neighbouring threads have neighbouring rows, so that they read 16 bytes of
+/// each without meeting a bank twice. `Total` adds up the sums of `stage` terms.
+template <class Total, int stage, int own_columns = 4>
 class FloatSums {
+    static constexpr int own_rows = 8;
+    static constexpr int down = 8, across = 4;   // lanes of a warp
+    static constexpr int warps_across = tile_side / (across * own_columns);
+
   public:
     using Raw = unsigned;
     using Result = float;
-    static constexpr int side = tile_side;
+    static constexpr int rows = tile_threads / 32 / warps_across * down * own_rows;
+    static constexpr int columns = tile_side;
     static constexpr int piece_terms = 16;
     static constexpr int stage_terms = stage;
 
-    __device__ __forceinline__ void multiply(unsigned const* rows, unsigned const* columns) {
-#pragma unroll 1
+    __device__ __forceinline__ void multiply(unsigned const* row_piece, unsigned const* column_piece) {
+#pragma unroll 2
         for (int quad = 0; quad < 4; ++quad) {
-            // Eight lines on, the groups of four words change by 1, and sixteen lines on by 2.
+            // Eight lines on, the groups of four words change by 1, and four lines on by 2.
             int const row_place = word_place(row(0), quad * 4), column_place = word_place(column(0), quad * 4);
-            Vector4<unsigned> b[own_columns];
-#pragma unroll
-            for (int j = 0; j < own_columns; ++j) {
-                b[j] = *reinterpret_cast<Vector4<unsigned> const*>(columns + (column_place ^ j % 2 * 8) + j * across * line_words);
-            }
+            Vector4<unsigned> a[own_rows];
 #pragma unroll
             for (int i = 0; i < own_rows; ++i) {
-                unsigned const* const of_row = rows + (row_place ^ i % 4 * 4) + i * (tile_threads / across) * line_words;
-                Vector4<unsigned> const a = *reinterpret_cast<Vector4<unsigned> const*>(of_row);
+                a[i] = *reinterpret_cast<Vector4<unsigned> const*>(row_piece + (row_place ^ i % 4 * 4) + i * down * line_words);
+            }
 #pragma unroll
-                for (int j = 0; j < own_columns; ++j) {
+            for (int j = 0; j < own_columns; ++j) {
+                unsigned const* const of_column = column_piece + (column_place ^ (j % 2 * 2 ^ j / 2 % 4) * 4) + j * across * line_words;
+                Vector4<unsigned> const b = *reinterpret_cast<Vector4<unsigned> const*>(of_column);
 #pragma unroll
-                    for (int k = 0; k < 4; ++k) {
-                        sums_[i][j] += machine::float_of_bits(a.values[k]) * machine::float_of_bits(b[j].values[k]);
+                for (int k = 0; k < 4; ++k) {
+#pragma unroll
+                    for (int i = 0; i < own_rows; ++i) {
+                        sums_[i][j] += machine::float_of_bits(a[i].values[k]) * machine::float_of_bits(b.values[k]);
                     }
                 }
             }
@@ -361,13 +367,16 @@ class FloatSums {
     }
 
   private:
-    static constexpr int own_columns = 4;
-    static constexpr int across = tile_side / own_columns;
-    static constexpr int own_rows = tile_side * across / tile_threads;
-    static_assert(across == 16 && tile_threads == 8 * across);   // as `multiply` finds places
+    static_assert(line_words == 16);   // as `multiply` finds places
 
-    __device__ static __forceinline__ int row(int i) { return static_cast<int>(threadIdx.x) / across + i * (tile_threads / across); }
-    __device__ static __forceinline__ int column(int j) { return static_cast<int>(threadIdx.x) % across + j * across; }
+    __device__ static __forceinline__ int row(int i) {
+        int const thread = static_cast<int>(threadIdx.x);
+        return (thread / 32 / warps_across * own_rows + i) * down + thread % down;
+    }
+    __device__ static __forceinline__ int column(int j) {
+        int const thread = static_cast<int>(threadIdx.x);
+        return (thread / 32 % warps_across * own_columns + j) * across + thread % 32 / down;
+    }
 
     float sums_[own_rows][own_columns] = {};
     Total totals_[own_rows][own_columns];
@@ -382,7 +391,8 @@ class ByteSums {
   public:
     using Raw = unsigned char;
     using Result = int;
-    static constexpr int side = tile_side;
+    static constexpr int rows = tile_side;
+    static constexpr int columns = tile_side;
     static constexpr int piece_terms = 64;
     static constexpr int stage_terms = 1 << 30;
 

@@ -1,7 +1,7 @@
 // Convolution of floats, halves and bfloat16s, with a bias for each output channel and a fused function: y = f(sum + bias).
 //
-// Arithmetic is float; halves and bfloat16s are multiplied by tensor cores. A total of floats adds up sums of 16 terms with compensated
-// rounding.
+// Arithmetic is float; halves and bfloat16s are multiplied by tensor cores. A total of floats adds up sums of 32 terms with compensated
+// rounding; in large tiles, where sums have at most 8192 terms, it adds up sums of 128 terms.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
@@ -24,6 +24,7 @@ using ManyBfloat16s = TensorSums<machine::bfloat16, 4, 8, false>;
 using Tf32 = TensorSums<float>;
 using ManyTf32 = TensorSums<float, 4, 8, false>;
 using WholeFloats = FloatSums<CarriedSum, 32>;
+using ManyFloats = FloatSums<PlainSum, 128, 8>;
 
 /// The arithmetic of elements of type T; `Function` takes a sum and its bias.
 template <class T, class Function>

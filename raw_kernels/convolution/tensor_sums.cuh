@@ -3,13 +3,13 @@
 
 /// Sums of products of halves, of bfloat16s, or of floats rounded to TF32, by tensor cores: a lane has so many fragments. Without `in_stages`
 /// sums have no total: it would occupy as many registers again.
-template <class T, int rows = row_fragments, int columns = column_fragments, bool in_stages = true>
+template <class T, int down = row_fragments, int across = column_fragments, bool in_stages = true>
 class TensorSums {
   public:
     using Raw = Choice<is_same<T, float>, unsigned, unsigned short>;
     using Result = float;
-    static constexpr int side = rows * 32;
-    static_assert(columns * 16 == side);
+    static constexpr int rows = down * 32;
+    static constexpr int columns = across * 16;
     static constexpr int piece_terms = line_words * 4 / sizeof(T);
     static constexpr int stage_terms = in_stages ? 256 : 1 << 30;
 
@@ -22,7 +22,7 @@ class TensorSums {
                 return word;
             }
         };
-        for_each_matrix<rows, columns>(row_piece, column_piece, add, factor);
+        for_each_matrix<down, across>(row_piece, column_piece, add, factor);
     }
 
     template <class Zeros>
@@ -45,18 +45,18 @@ class TensorSums {
     template <class Take>
     __device__ __forceinline__ void visit(Take const& take) {
 #pragma unroll
-        for (int i = 0; i < rows; ++i) {
+        for (int i = 0; i < down; ++i) {
 #pragma unroll
-            for (int j = 0; j < columns; ++j) {
+            for (int j = 0; j < across; ++j) {
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
                     float& total = in_stages ? totals_[i][j][e] : totals_[0][0][0];
-                    take(sums_[i][j][e], total, fragment_row<rows>(i, e), fragment_column<columns>(j, e));
+                    take(sums_[i][j][e], total, fragment_row<down>(i, e), fragment_column<across>(j, e));
                 }
             }
         }
     }
 
-    float sums_[rows][columns][4] = {};
-    float totals_[in_stages ? rows : 1][in_stages ? columns : 1][4] = {};
+    float sums_[down][across][4] = {};
+    float totals_[in_stages ? down : 1][in_stages ? across : 1][4] = {};
 };

@@ -12,6 +12,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.convolution import plan
 from dmlpy.devices.cuda.convolution.geometry import Geometry
+from dmlpy.devices.cuda.convolution.tiles import MOST_TERMS_OF_PLAIN_TOTALS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support import layout_runs
@@ -95,14 +96,20 @@ def one_dimensional(dtype: str, sizes: tuple[int, ...], filters: tuple[int, ...]
     return dml.ConvolutionDesc(input_tensor=packed(dtype, *sizes), filter_tensor=packed(dtype, *filters), **common | members).with_outputs()
 
 
-@pytest.mark.parametrize("channels", [1, 8], ids=["each element", "tiles"])
-def test_long_sums_stay_accurate(cuda_device: dml.Device, channels: int) -> None:
+@pytest.mark.parametrize(
+    ("channels", "count", "most", "sums"),
+    [(1, 20_000, 1, "each"), (8, 20_000, 1, "WholeFloats"), (8, MOST_TERMS_OF_PLAIN_TOTALS, 64, "ManyFloats")],
+    ids=["each element", "tiles", "large tiles"],
+)
+def test_long_sums_stay_accurate(
+    cuda_device: dml.Device, monkeypatch: pytest.MonkeyPatch, channels: int, count: int, most: int, sums: str
+) -> None:
     """All roundings go the same way: one float that adds them up is off by more."""
-    count = 20_000
+    monkeypatch.setattr(plan, "ranked_tiles", lambda tiles, *_: [tile for tile in tiles if tile.sums == sums])
     x, w = np.full((1, count, 1), 1.1, np.float32), np.full((channels, count, 1), 1.3, np.float32)
     found = compute(one_dimensional("float32", x.shape, w.shape), device=cuda_device, input_tensor=x, filter_tensor=w)
     exact = np.sum(x.astype(np.float64) * w[:1])
-    assert_close(found, np.full((1, channels, 1), exact), np.float32, terms=1)
+    assert_close(found, np.full((1, channels, 1), exact), np.float32, terms=most)
 
 
 @pytest.mark.parametrize("channels", [2, 9], ids=["each element", "tiles"])
@@ -226,8 +233,8 @@ def test_every_tile_gives_what_the_definition_says(
         fused_activation=dml.ActivationReluDesc(),
     ).with_outputs()
     operator, tf32 = dml.compile(desc, cuda_device, flags=flags), dtype == "float32" and flags != "NONE"
-    sums = {"float16": "Halves>", "float32": "Tf32>" if tf32 else "WholeFloats>"}[dtype]
-    assert f"{'Many' * (tile == 'large' and sums != 'WholeFloats>')}{sums}" in operator.plan
+    sums = {"float16": ("Halves", "ManyHalves"), "float32": ("Tf32", "ManyTf32") if tf32 else ("WholeFloats", "ManyFloats")}[dtype]
+    assert f", {sums[tile == 'large']}>: " in operator.plan
     assert ("TF32" in operator.plan) == tf32
     arrays = arrays_of(desc, rng)
     found = cuda_device.to_host(operator(**{place: cuda_device.from_host(array) for place, array in arrays.items()}).output_tensor)
@@ -296,7 +303,7 @@ def test_more_than_2_to_the_32_pixels_are_counted() -> None:
     desc = one_dimensional("float16", (512, 16, 1 << 24), (16, 16, 1))
     geometry = Geometry(desc)
     assert geometry.fits_tiles
-    fields = geometry.tiles_fields(64, 2, geometry.in_place(), {"input": 0, "filter": 0, "output": 0})
+    fields = geometry.tiles_fields(64, 64, 2, geometry.in_place(), {"input": 0, "filter": 0, "output": 0})
     assert (fields["pixels"], fields["tiles"]) == (1 << 33, 1 << 27)
     [outer, inner] = [fields["axes"]["strides"][0][axis] for axis in range(2)]
     assert (int(outer), int(inner)) == (16 << 24, 1)
@@ -328,7 +335,8 @@ def test_plans_name_their_kernel_and_cost() -> None:
         ("float16", "NONE", (1, 64, 56, 56), (64, 64, 3, 3), False, "Halves", ["x", "filter"]),
         ("float16", "NONE", (32, 3, 226, 226), (64, 3, 7, 7), False, "Halves", ["x", "x", "filter", "filter"]),
         ("float16", "NONE", (8, 16, 8, 8), (16, 16, 1, 1), False, "Halves", []),
-        ("float32", "NONE", (32, 256, 28, 28), (256, 256, 3, 3), False, "WholeFloats", ["x", "filter"]),
+        ("float32", "NONE", (32, 256, 28, 28), (256, 256, 3, 3), False, "ManyFloats", ["x", "filter"]),
+        ("float32", "NONE", (32, 1024, 28, 28), (256, 1024, 3, 3), True, "WholeFloats", []),
         ("float32", "NONE", (64, 1, 28, 28), (32, 1, 5, 5), False, "WholeFloats", []),
         ("float32", "ALLOW_HALF_PRECISION_COMPUTATION", (32, 256, 28, 28), (256, 256, 3, 3), True, "ManyTf32", []),
         ("float32", "ALLOW_HALF_PRECISION_COMPUTATION", (1, 64, 56, 56), (64, 64, 3, 3), True, "Tf32", []),

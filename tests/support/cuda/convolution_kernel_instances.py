@@ -19,7 +19,7 @@ from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 FLOATS: tuple[np.dtype[Any], ...] = (np.dtype(np.float32), np.dtype(np.float16))
 BYTES: tuple[np.dtype[Any], ...] = (np.dtype(np.int8), np.dtype(np.uint8))
 INT32 = np.dtype(np.int32)
-TILES = ((FLOATS[0], False, 1), (FLOATS[0], True, 2), (FLOATS[1], False, 2))
+TILES = ((FLOATS[0], False, 2), (FLOATS[0], True, 2), (FLOATS[1], False, 2))
 """Of each element type, with TF32 or without, the number of tiles."""
 
 

@@ -35,7 +35,7 @@ COPIED_SINGLY = Statement(CONVOLUTION, "if (parameters_.wide == 0)")
 COPIED_SINGLY_LOOP = Statement(CONVOLUTION, "for (int e = 0; e < in_chunk; ++e)")
 NEXT_TAP = Statement(CONVOLUTION, "if (channel_ >= end_)")
 SETTLE = Statement(CONVOLUTION, "while (channel_ >= of_tap_ && taps_[0] < of_phase_[0].count)")
-END_OF_STAGE_OF_COPIES = Statement(CONVOLUTION, "if (++of_stage == stage_pieces || piece + 1 == pieces)")
+END_OF_STAGE_OF_COPIES = Statement(CONVOLUTION, "sums.end_stage(all_taps * parameters.channels, zeros);")
 QUADS_OF_FLOATS = Statement("common/tile_products.cuh", "for (int quad = 0; quad < 4; ++quad)")
 PADDED = Statement(CONVOLUTION, "if (Arithmetic::has_padding && !met)", after="bool const met = left > 0")
 
@@ -186,16 +186,16 @@ def convolution_loops() -> Iterator[KernelLoop]:
     of_bytes = integer_arithmetic(byte, byte, np.dtype(np.int32))
     for arithmetic, size in zip((*floats, of_bytes), (2, 4, 4, 1), strict=True):
         for tile in arithmetic.tiles:
-            usual = [COPIED_SINGLY, PADDED, *[END_OF_STAGE_OF_COPIES] * (tile.factors != "float")]
+            usual = [COPIED_SINGLY, PADDED, *[END_OF_STAGE_OF_COPIES] * (tile.sums != "WholeFloats")]
             yield KernelLoop(
                 tile.cycles_name,
                 tiles_kernel(arithmetic, tile),
                 COPIED_PIECES,
-                {QUADS_OF_FLOATS: 4, SETTLE: 0, COPIED_SINGLY_LOOP: 0},
+                {QUADS_OF_FLOATS: 2, SETTLE: 0, COPIED_SINGLY_LOOP: 0},
                 {TURN: [NEXT_TAP, *usual], NEXT_TAP_WAY: usual},
                 TILE_THREADS,
                 tile.shared_bytes,
-                2 * tile.side**2 * (LINE_BYTES // size),
+                2 * tile.rows * tile.columns * (LINE_BYTES // size),
             )
 
 

@@ -234,9 +234,9 @@ class Geometry:
         """The element of the filter where the first tap's is: the last one of a flipped filter."""
         return self._first_tap
 
-    def tiles(self, side: int) -> int:
+    def tiles(self, rows: int, columns: int) -> int:
         """Tiles of the output of so many output channels and pixels, in all groups and phases."""
-        return self._groups * self.phases * -(-self.group_channels // side) * -(-self.phase_pixels // side)
+        return self._groups * self.phases * -(-self.group_channels // rows) * -(-self.phase_pixels // columns)
 
     @property
     def elements(self) -> int:
@@ -252,11 +252,14 @@ class Geometry:
         value["windows"] = windows_value(self._windows)
         return value
 
-    def tiles_fields(self, side: int, size: int, operands: tuple[Strides, Strides], addresses: Mapping[str, int]) -> dict[str, Any]:
+    def tiles_fields(
+        self, rows: int, columns: int, size: int, operands: tuple[Strides, Strides], addresses: Mapping[str, int]
+    ) -> dict[str, Any]:
         """The values of `TILES`, and the filter's address, which is that of the first tap in the order of the sums.
 
         Args:
-            side: output channels and pixels of a tile.
+            rows: output channels of a tile.
+            columns: pixels of a tile.
             size: bytes of an element of x and of the filter.
             operands: how x and the filter lie.
             addresses: of `input`, `filter` and `output`.
@@ -268,14 +271,14 @@ class Geometry:
         own = [stride * step for stride, step in zip(self._output[2:], of_phase, strict=True)]
         counts = [(count[0], *count[2:]) for count in self._counts()]
         strides = [(self._output[0], *own), (x.line, *(0 for _ in own)), *counts]
-        pixel_tiles, channel_tiles = -(-self.phase_pixels // side), -(-self.group_channels // side)
+        pixel_tiles, channel_tiles = -(-self.phase_pixels // columns), -(-self.group_channels // rows)
         return {
             "slides": self._slides(x, w),
             "axes": axes_value(merged(self._phase_sizes(), strides), len(strides)),
             "pixels": self.phase_pixels,
             "pixel_tiles": pixel_tiles,
             "channel_tiles": channel_tiles,
-            "tiles": self.tiles(side),
+            "tiles": self.tiles(rows, columns),
             "group_strides": (self.group_channels * self._output[1], x.group, w.group),
             "channel_strides": (self._output[1], x.channel, w.channel),
             "line_stride": w.line,

@@ -129,7 +129,8 @@ class ConvolutionPlan(TunablePlan):
         made = {}
         for tile in (self._tile, *self._others):
             if bool(self._placed_for(tile)[1][1]) == copied:
-                made[f"{tile.sums} {tile.side}x{tile.side}"] = partial(ConvolutionPlan, self._desc, self._library, self._arithmetic, tile)
+                name = f"{tile.sums} {tile.rows}x{tile.columns}"
+                made[name] = partial(ConvolutionPlan, self._desc, self._library, self._arithmetic, tile)
         return made
 
     def _placed_for(self, tile: Tile | None) -> tuple[tuple[Strides, Strides], list[list[Elementwise]]]:
@@ -155,7 +156,8 @@ class ConvolutionPlan(TunablePlan):
         if tile is None:
             parts, blocks, products = f"{geometry.elements} elements", self._library.element_blocks(geometry.elements), ""
         else:
-            parts, blocks = f"{geometry.tiles(tile.side)} tiles of {tile.side} channels by {tile.side} pixels", self._blocks(tile)
+            tiles, blocks = geometry.tiles(tile.rows, tile.columns), self._blocks(tile)
+            parts = f"{tiles} tiles of {tile.rows} channels by {tile.columns} pixels"
             wide = "16 bytes of channels" if self._is_wide() else "elements"
             phases = f", {geometry.phases} phases of pixels" if geometry.phases > 1 else ""
             how = multiplication(self._desc.filter_tensor.data_type.numpy, self._library.limits, tf32=tile.factors == "tf32")
@@ -164,7 +166,7 @@ class ConvolutionPlan(TunablePlan):
         return "\n".join([*lines, f"{self._kernel.entry}: {work}"])
 
     def _blocks(self, tile: Tile) -> int:
-        return min(self._geometry.tiles(tile.side), _MOST_BLOCKS)
+        return min(self._geometry.tiles(tile.rows, tile.columns), _MOST_BLOCKS)
 
     def _is_wide(self) -> bool:
         return all(self._geometry.is_wide(number, operand, self._size) for number, operand in enumerate(self._operands))
@@ -211,7 +213,7 @@ class ConvolutionPlan(TunablePlan):
             fields["filter"] += geometry.first_tap * self._size
             fields |= {"reduction": geometry.reduction(), **geometry.each_fields()}
         else:
-            fields |= geometry.tiles_fields(tile.side, self._size, self._operands, found)
+            fields |= geometry.tiles_fields(tile.rows, tile.columns, self._size, self._operands, found)
         for field, value in fields.items():
             argument[field] = value
         for field, place in self._arithmetic.addresses.items():

@@ -22,6 +22,8 @@ LINE_BYTES = 64
 _STAGES = 3
 MOST_TERMS_WITHOUT_TOTALS = 8192
 """The most terms that tensor cores sum up without a total: what they cut off stays below the rounding of a half, or of a TF32 factor."""
+MOST_TERMS_OF_PLAIN_TOTALS = 8192
+"""The most terms of floats whose sums of 128 are added up by a float: of terms of one sign, all roundings are less than 2^-17 of it."""
 _RESULT_INSTRUCTIONS = 12
 """Of a thread for each result that it writes. Model."""
 _ELEMENT_INSTRUCTIONS = 25
@@ -34,27 +36,29 @@ class Tile:
 
     Attributes:
         sums: the C++ type.
-        side: output channels, and pixels.
+        rows: output channels.
+        columns: pixels.
         factors: what is multiplied.
-        totals: whether sums of some terms are added to totals.
+        most_terms: the most that are summed, as roundings add up; None if there is no limit.
         lowest_capability: the first compute capability that multiplies such factors.
     """
 
     sums: str
-    side: int
+    rows: int
+    columns: int
     factors: Factors
-    totals: bool = True
+    most_terms: int | None = None
     lowest_capability: int = 75
 
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block: the stages of both operands, through which the sums pass at last."""
-        return _STAGES * 2 * self.side * LINE_BYTES
+        return _STAGES * (self.rows + self.columns) * LINE_BYTES
 
     @property
     def cycles_name(self) -> str:
         """The name of its loop in `kernel_cycles`, for all types of such factors."""
-        return f"convolution, {self.factors}, {self.side} x {self.side}"
+        return f"convolution, {self.factors}, {self.rows} x {self.columns}"
 
     def us(self, geometry: Geometry, size: int, gpu: GpuModel, *, wide: bool) -> float:
         """Microseconds of a launch, memory left out.
@@ -67,36 +71,36 @@ class Tile:
                 next ones.
         """
         usual, next_tap = (cycles_of(self.cycles_name, gpu.capability, way) for way in (TURN, NEXT_TAP))
-        tap_bytes, blocks = geometry.terms_of_tap(size, wide=wide) * size, geometry.tiles(self.side)
+        tap_bytes, blocks = geometry.terms_of_tap(size, wide=wide) * size, geometry.tiles(self.rows, self.columns)
         pieces = -(-geometry.phase_taps * tap_bytes // LINE_BYTES)
         first_of_taps = min(pieces, geometry.phase_taps)
         ways = [(first_of_taps, next_tap), (pieces - first_of_taps, usual)]
         if not wide:
-            elements = 2 * self.side * (LINE_BYTES // size) / TILE_THREADS * _ELEMENT_INSTRUCTIONS
+            elements = (self.rows + self.columns) * (LINE_BYTES // size) / TILE_THREADS * _ELEMENT_INSTRUCTIONS
             waiting = gpu.l2_cycles * (WIDE_BYTES // size)
             ways = [(pieces, tuple(max(waiting, cycles + blocks * elements) for blocks, cycles in enumerate(usual, 1)))]
-        results = self.side * self.side / TILE_THREADS * _RESULT_INSTRUCTIONS
+        results = self.rows * self.columns / TILE_THREADS * _RESULT_INSTRUCTIONS
         ways.append((1, tuple(blocks * results for blocks in range(1, len(usual) + 1))))
         return launch_us(gpu, blocks, ways)
 
 
-HALVES = (Tile("Halves", 64, "half"), Tile("ManyHalves", 128, "half", totals=False))
+HALVES = (Tile("Halves", 64, 64, "half"), Tile("ManyHalves", 128, 128, "half", MOST_TERMS_WITHOUT_TOTALS))
 BFLOAT16S = tuple(replace(tile, sums=tile.sums.replace("Halves", "Bfloat16s"), lowest_capability=BFLOAT16_CAPABILITY) for tile in HALVES)
 TF32 = (
-    Tile("Tf32", 64, "tf32", lowest_capability=TF32_CAPABILITY),
-    Tile("ManyTf32", 128, "tf32", totals=False, lowest_capability=TF32_CAPABILITY),
+    Tile("Tf32", 64, 64, "tf32", lowest_capability=TF32_CAPABILITY),
+    Tile("ManyTf32", 128, 128, "tf32", MOST_TERMS_WITHOUT_TOTALS, lowest_capability=TF32_CAPABILITY),
 )
-FLOATS = (Tile("WholeFloats", 64, "float"),)
+FLOATS = (Tile("WholeFloats", 64, 64, "float"), Tile("ManyFloats", 128, 64, "float", MOST_TERMS_OF_PLAIN_TOTALS))
 
 
 def byte_tile(sums: str) -> Tile:
     """The tile of sums of bytes, whose types differ."""
-    return Tile(sums, 64, "int8")
+    return Tile(sums, 64, 64, "int8")
 
 
 def ranked_tiles(tiles: tuple[Tile, ...], geometry: Geometry, size: int, gpu: GpuModel) -> list[Tile]:
     """The tiles that may take the least time, by the model: the best one first."""
-    possible = [tile for tile in tiles if tile.totals or geometry.terms <= MOST_TERMS_WITHOUT_TOTALS]
+    possible = [tile for tile in tiles if tile.most_terms is None or geometry.terms <= tile.most_terms]
     return [possible[number] for number in unsure([tile.us(geometry, size, gpu, wide=True) for tile in possible])]
 
 
