@@ -425,7 +425,7 @@ def build_index_reduction(isa: Isa) -> TaskBody:
             at = (vectors - 1 - vector if p.backward != 0 else vector) * lanes
             equal = equal_lanes(multiply(sign, load(row + at * FLOAT_BYTES, p.entries - at)), largest, p.entries - at)
             if equal != 0:
-                return at + (_last_bit(equal) if p.backward != 0 else _first_bit(equal))
+                return at + (_last_bit(equal) if p.backward != 0 else first_bit(equal))
         return p.entries - 1 if p.backward != 0 else 0
 
     @jit
@@ -465,7 +465,7 @@ def _zeros(builder: Any, name: str, bits: Any) -> Any:
 
 
 @intrinsic
-def _first_bit(bits: Any) -> Any:
+def first_bit(bits: Any) -> Any:
     """The number of the lowest bit that is set."""
     return types.int64(types.int64), lambda builder, arguments: _zeros(builder, "cttz", arguments[0])
 

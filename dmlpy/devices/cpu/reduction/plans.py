@@ -1,4 +1,4 @@
-"""The compiled plans of running sums and products, of reductions to sums, means and extremes, and of the indices of extremes."""
+"""The compiled plans of running sums and products, of reductions to sums, means and extremes, of the indices of extremes, and of TOP_K."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import AxisDirection, ReduceFunction
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeProductDesc, CumulativeSummationDesc, ReduceDesc
+from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeProductDesc, CumulativeSummationDesc, ReduceDesc, TopKDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, CompiledRunningPlan, IndexReductionPlan
+    from dmlpy.devices.cpu.reduction.top_k_plan import TopKPlan
 
 _SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.SUM_SQUARE}
 _EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
@@ -46,3 +47,11 @@ def index_plan(desc: ArgminDesc | ArgmaxDesc) -> IndexReductionPlan | str:
 
     axes = axes_of(desc)
     return axes if isinstance(axes, str) else IndexReductionPlan(desc, axes, 1 if isinstance(desc, ArgmaxDesc) else -1)
+
+
+@plan(TopKDesc)
+def top_k_plan(desc: TopKDesc) -> TopKPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.reduction import top_k_plan as plans
+
+    return plans.top_k_plan(desc)

@@ -1,0 +1,181 @@
+"""The compiled TOP_K: a heap for each row has the best elements so far, the worst of them first.
+
+An entry of a heap is an integer of 64 bits that is larger for better elements: the key of the element, whose order is theirs, above its
+inverted index, by which the first of equal elements is the best. Vectors of elements no better than the worst entry are passed over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.isa import FLOAT_BYTES
+from dmlpy.devices.cpu.movement.kernels import element_copy, long_at
+from dmlpy.devices.cpu.quantized.byte_product_kernels import set_quad
+from dmlpy.devices.cpu.reduction.kernels import first_bit
+from dmlpy.devices.cpu.reduction.top_k_plan import TopKParameters
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, integer_at, set_integer
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_LARGEST, _LOWEST = (1 << 31) - 1, -(1 << 31)
+_LAST_INDEX = (1 << 32) - 1
+_EIGHT, _ENTRY = 8, 8
+
+
+def _keys(builder: Any, address: Any, dtype: np.dtype[Any], lanes: int, ascending: bool) -> Any:
+    """The keys of elements at an address: signed integers of 32 bits. NaN has the largest one, and zeros of both signs have the same."""
+    words = ir.VectorType(INDEX, lanes)
+
+    def all_of(value: int) -> Any:
+        return ir.Constant(words, [value] * lanes)
+
+    if dtype.kind == "f":
+        floats = ir.VectorType(ir.FloatType(), lanes)
+        stored = floats if dtype.itemsize == FLOAT_BYTES else ir.VectorType(ir.HalfType(), lanes)
+    else:
+        stored = ir.VectorType(ir.IntType(8 * dtype.itemsize), lanes)
+    value = builder.load(builder.inttoptr(address, stored.as_pointer()), align=dtype.itemsize)
+    if dtype.kind == "f":
+        value = builder.fpext(value, floats) if stored != floats else value
+        bits = builder.bitcast(builder.fadd(value, ir.Constant(floats, [0.0] * lanes)), words)
+        keys = builder.xor(bits, builder.and_(builder.ashr(bits, all_of(31)), all_of(_LARGEST)))
+        keys = builder.select(builder.fcmp_unordered("uno", value, value), all_of(_LARGEST), keys)
+    else:
+        extend = builder.sext if dtype.kind == "i" else builder.zext
+        keys = value if stored == words else extend(value, words)
+        keys = builder.xor(keys, all_of(_LOWEST)) if dtype == np.uint32 else keys
+    return builder.not_(keys) if ascending else keys
+
+
+def _key_at(dtype: np.dtype[Any], ascending: bool) -> Any:
+    """The intrinsic `key_at(address)` of an element."""
+
+    @intrinsic
+    def key_at(address: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            keys = _keys(builder, arguments[0], dtype, 1, ascending)
+            return builder.sext(builder.extract_element(keys, INDEX(0)), ADDRESS)
+
+        return types.int64(types.int64), generate
+
+    return key_at
+
+
+def _above(dtype: np.dtype[Any], ascending: bool, lanes: int) -> Any:
+    """The intrinsic `above(address, key)`: an integer with a bit for each element of a vector whose key is larger."""
+
+    @intrinsic
+    def above(address: Any, key: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            address, key = arguments
+            keys = _keys(builder, address, dtype, lanes, ascending)
+            none = ir.Constant(keys.type, ir.Undefined)
+            first = builder.insert_element(none, builder.trunc(key, INDEX), INDEX(0))
+            limits = builder.shuffle_vector(first, none, ir.Constant(keys.type, [0] * lanes))
+            return builder.zext(builder.bitcast(builder.icmp_signed(">", keys, limits), ir.IntType(lanes)), ADDRESS)
+
+        return types.int64(types.int64, types.int64), generate
+
+    return above
+
+
+@jit
+def _sink(heap: Any, place: Any, count: Any, entry: Any) -> None:
+    """Puts an entry at a place of a heap of some entries, or below: no entry is smaller than the one above it."""
+    child = 2 * place + 1
+    while child < count:
+        least = integer_at(heap + child * _ENTRY)
+        if child + 1 < count and integer_at(heap + (child + 1) * _ENTRY) < least:
+            child += 1
+            least = integer_at(heap + child * _ENTRY)
+        if least >= entry:
+            break
+        set_integer(heap + place * _ENTRY, least)
+        place = child
+        child = 2 * place + 1
+    set_integer(heap + place * _ENTRY, entry)
+
+
+@jit
+def _sort(heap: Any, count: Any) -> None:
+    """Sorts the entries of a heap, the largest first."""
+    last = count - 1
+    while last > 0:
+        entry = integer_at(heap + last * _ENTRY)
+        set_integer(heap + last * _ENTRY, integer_at(heap))
+        _sink(heap, 0, last, entry)
+        last -= 1
+
+
+def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of the first elements of sorted rows, to be compiled.
+
+    Args:
+        kind: NumPy's name of the elements' type.
+        ascending: whether the smallest elements come first.
+        isa: the instruction set that it is compiled for.
+    """
+    dtype, lanes = np.dtype(kind), 2 * isa.lanes
+    width, copy = dtype.itemsize, element_copy(dtype.itemsize)
+    key_at, above = _key_at(dtype, ascending), _above(dtype, ascending, lanes)
+
+    @jit
+    def entry_at(x: Any, step: Any, index: Any) -> Any:
+        return (key_at(x + index * step) << 32) | (_LAST_INDEX - index)
+
+    @jit
+    def take(heap: Any, k: Any, entry: Any) -> None:
+        """Replaces the worst entry by a better one."""
+        if entry > integer_at(heap):
+            _sink(heap, 0, k, entry)
+
+    @jit
+    def find(p: TopKParameters, x: Any, heap: Any) -> None:
+        """Fills a heap with the entries of the best elements of a row."""
+        k, size, step = p.k, p.size, p.x_step
+        for index in range(k):
+            set_integer(heap + index * _ENTRY, entry_at(x, step, index))
+        place = k // 2 - 1
+        while place >= 0:
+            _sink(heap, place, k, integer_at(heap + place * _ENTRY))
+            place -= 1
+        first = k + (size - k) // lanes * lanes if step == width else k
+        for at in range(k, first, lanes):
+            found = above(x + at * width, integer_at(heap) >> 32)
+            while found != 0:
+                take(heap, k, entry_at(x, width, at + first_bit(found)))
+                found &= found - 1
+        for index in range(first, size):
+            take(heap, k, entry_at(x, step, index))
+
+    @jit
+    def run(p: TopKParameters, first: Any, last: Any, heap: Any) -> None:
+        for number in range(first, last):
+            rest, x, values, indices = number, p.x, p.values, p.indices
+            for axis in range(p.axes):
+                row = p.table + 32 * axis
+                size = long_at(row)
+                place = rest % size
+                rest //= size
+                x += place * long_at(row + 8)
+                values += place * long_at(row + 16)
+                indices += place * long_at(row + 24)
+            find(p, x, heap)
+            _sort(heap, p.k)
+            for at in range(p.k):
+                index = _LAST_INDEX - (integer_at(heap + at * _ENTRY) & _LAST_INDEX)
+                copy(values + at * p.value_step, x + index * p.x_step)
+                if p.index_bytes == _EIGHT:
+                    set_integer(indices + at * p.index_step, index)
+                else:
+                    set_quad(indices + at * p.index_step, index)
+
+    return share_units(TopKParameters, run, own_scratch)

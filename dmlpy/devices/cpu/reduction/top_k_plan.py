@@ -1,0 +1,111 @@
+"""The plan of TOP_K and TOP_K1, and the parameters of their kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.enums import AxisDirection
+from dmlpy.devices.axes import element_count, merged
+from dmlpy.devices.cpu.isa import host_isa, refusal_of
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, UnitParameters, field
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.threads import available_threads
+from dmlpy.operators.reduction import TopK1Desc
+
+if TYPE_CHECKING:
+    from dmlpy.operators.reduction import TopKDesc
+
+TOP_K = Kernel("dmlpy.devices.cpu.reduction.top_k_kernels:build_top_k", 5)
+"""The first elements of sorted rows: NumPy's name of their type, whether the smallest come first, and the instruction set."""
+
+_WORK_OF_A_THREAD = 1 << 16
+"""Elements that are worth waking another thread for."""
+_ALIGNMENT = 64
+_FEW = 1 << 8
+"""Elements of a row that are sorted as a whole."""
+_LEAST_SHARE = 4
+"""Of longer rows a heap finds a share of the elements; NumPy sorts sooner where that is larger."""
+_WIDEST = 32
+"""Bits of an element: a heap's entry is an element and its index."""
+_PLACES = ("input_tensor", "output_value_tensor", "output_index_tensor")
+
+
+class TopKParameters(UnitParameters):
+    """The parameters of the kernel. Units are rows."""
+
+    axes: Count = field("axes of the rows")
+    table: Address = field(
+        "the axes, innermost first, int64 [axes, 4]: rows, and the bytes from one to the next in the input, the values and the indices"
+    )
+    size: Count = field("elements of a row")
+    k: Count = field("how many of them are taken")
+    x: Address = field("the input")
+    x_step: Bytes = field("from an element of a row to the next")
+    values: Address = field("the elements that are taken")
+    value_step: Bytes = field("from an element of a row of them to the next")
+    indices: Address = field("their indices")
+    index_step: Bytes = field("from an index of a row to the next")
+    index_bytes: Bytes = field("the size of an index: 4 or 8")
+    scratch: Address = field("for each thread a heap, int64 [k]")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+
+
+class TopKPlan(PlanWithoutConstants):
+    """The largest or smallest elements along a dimension, by a heap for each row.
+
+    Args:
+        desc: a checked desc of elements of at most 32 bits.
+    """
+
+    def __init__(self, desc: TopKDesc) -> None:
+        tensors = [desc.tensors()[place] for place in _PLACES]
+        widths = [tensor.data_type.numpy.itemsize for tensor in tensors]
+        ascending = isinstance(desc, TopK1Desc) and desc.axis_direction is AxisDirection.INCREASING
+        self._choices = tensors[0].data_type.numpy.name, ascending, host_isa()
+        sizes, *strides = (
+            [value for axis, value in enumerate(values) if axis != desc.axis]
+            for values in (tensors[0].sizes, *(tensor.element_strides for tensor in tensors))
+        )
+        axes = merged(sizes, strides)
+        table = [(axis.size, *(step * width for step, width in zip(axis.strides, widths, strict=True))) for axis in reversed(axes)]
+        steps = [tensor.element_strides[desc.axis] * width for tensor, width in zip(tensors, widths, strict=True)]
+        self._values: dict[str, Any] = {
+            "axes": len(axes),
+            "table": FixedArray.of_rows(table),
+            "size": tensors[0].sizes[desc.axis],
+            "k": desc.k,
+            **dict(zip(("x_step", "value_step", "index_step"), steps, strict=True)),
+            "index_bytes": widths[2],
+        }
+        self._shares = WorkShares(element_count(axes), min(available_threads(), tensors[0].element_count // _WORK_OF_A_THREAD))
+        self._scratch_size = -(-8 * desc.k // _ALIGNMENT) * _ALIGNMENT
+        self.temporary_size = self._shares.threads * self._scratch_size
+
+    def load(self) -> None:
+        TOP_K(*self._choices)
+
+    def describe(self) -> str:
+        rows, k, size = self._shares.units, self._values["k"], self._values["size"]
+        return f"compiled by LLVM on {self._shares}; {k} of {size} elements of {rows} row(s), by heaps"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        values = {
+            **self._shares.values,
+            **self._values,
+            **dict(zip(("x", "values", "indices"), (tensors[place] for place in _PLACES), strict=True)),
+            "scratch": temporary,
+            "scratch_size": self._scratch_size,
+        }
+        return TaskLaunch.of(TOP_K(*self._choices), TopKParameters.bound(values), self._shares.threads)
+
+
+def top_k_plan(desc: TopKDesc) -> TopKPlan | str:
+    """The plan of a checked desc, or the reason why there is none."""
+    data_type, size = desc.input_tensor.data_type, desc.input_tensor.sizes[desc.axis]
+    if not 8 <= data_type.bits <= _WIDEST:
+        return f"a compiled TOP_K has elements of 8 to {_WIDEST} bits"
+    if size > _FEW and desc.k * _LEAST_SHARE > size:
+        return f"a compiled TOP_K takes at most a quarter of more than {_FEW} elements"
+    return refusal_of({data_type}) or TopKPlan(desc)
