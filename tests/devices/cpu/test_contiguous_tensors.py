@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cpu.elementwise import integer_plan
-from dmlpy.devices.cpu.elementwise.integer_plan import _ONLY_SMALL, COMPARISONS, ContiguousPlan, Function
+from dmlpy.devices.cpu.elementwise.integer_plan import _ONLY_SMALL, _TO_32_BITS, COMPARISONS, ContiguousPlan, Function
 from dmlpy.devices.cpu.elementwise.integer_plan import FUNCTIONS as EVERY_FUNCTION
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.layout_runs import run
@@ -37,7 +37,10 @@ def desc_of(kind: Any, own: str, sizes: tuple[int, ...] = SIZES, strides: Any = 
 def types_of(kind: Any) -> list[str]:
     """The types that a class takes and that have kernels."""
     valid = [own for own in EVERY if not dml.check(desc_of(kind, own))]
-    return [own for own in valid if FUNCTIONS[kind][0] in COMPARISONS or not own.startswith("FLOAT")]
+    function, _ = FUNCTIONS[kind]
+    if function in _TO_32_BITS:
+        valid = [own for own in valid if not own.endswith("64")]
+    return [own for own in valid if function in COMPARISONS or not own.startswith("FLOAT")]
 
 
 def elements(rng: np.random.Generator, own: str) -> Any:
@@ -46,7 +49,8 @@ def elements(rng: np.random.Generator, own: str) -> Any:
     if dtype.kind == "f":
         return rng.choice(np.array([np.nan, np.inf, -np.inf, -1.5, -0.0, 0.0, 2.0, 1e-7], dtype), SIZES)
     limits = np.iinfo(dtype)
-    return rng.choice(np.array([limits.min, limits.max, 0, 0, 1, 3, 7, 8, limits.max // 2 + 1], dtype), SIZES)
+    minus_one = -1 if dtype.kind == "i" else limits.max
+    return rng.choice(np.array([limits.min, limits.max, minus_one, 0, 0, 1, 3, 7, 8, limits.max // 2 + 1, limits.max - 1], dtype), SIZES)
 
 
 @pytest.mark.parametrize("kind", FUNCTIONS, ids=lambda kind: kind.short_name())
@@ -91,5 +95,6 @@ def test_what_is_compiled() -> None:
     scaled = desc_of(dml.ElementWiseAbsDesc, "INT32").replace(scale_bias=dml.ScaleBias(scale=2.0, bias=1.0))
     assert not isinstance(compiled_plan(scaled), ContiguousPlan)
     assert not isinstance(compiled_plan(desc_of(dml.ElementWiseMinDesc, "FLOAT32")), ContiguousPlan)
+    assert not isinstance(compiled_plan(desc_of(dml.ElementWiseDivideDesc, "INT64")), ContiguousPlan)
     bfloat16 = desc_of(dml.ElementWiseLogicalLessThanDesc, "BFLOAT16")
     assert not isinstance(compiled_plan(bfloat16), ContiguousPlan)

@@ -16,7 +16,7 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.elementwise.integer_plan import CODES, ContiguousParameters, Function, Kind, SmallParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, quad_at, set_byte, set_quad
-from dmlpy.devices.cpu.simd import float_at, integer_at, set_float, set_integer, struct_view
+from dmlpy.devices.cpu.simd import INDEX, Loop, float_at, integer_at, set_float, set_integer, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
@@ -171,11 +171,68 @@ def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any)
             return builder.select(compared(">", x, zero), y, zero)
         case Function.NOT:
             return builder.icmp_signed("==", x, zero)
+        case Function.DIVIDE | Function.MODULUS_TRUNCATE | Function.MODULUS_FLOOR:
+            return _division(builder, function, of, x, y)
+        case Function.POW:
+            return _power(builder, of, x, y)
         case Function.AND | Function.OR | Function.XOR:
             truths = [builder.icmp_signed("!=", value, zero) for value in (x, y)]
             return {Function.AND: builder.and_, Function.OR: builder.or_, Function.XOR: builder.xor}[function](*truths)
         case _:
             return compared({Function.EQUAL: "==", Function.LESS: "<", Function.LESS_OR_EQUAL: "<="}[function], x, y)
+
+
+def _division(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any) -> Any:
+    """The quotient of integers of at most 32 bits, rounded toward zero, or a remainder; 0 where the divisor is 0.
+
+    A quotient of floats with more bits than both integers together lies on the same side of each integer, and so does a rounded one.
+    """
+    kind, signed, is_word = x.type, of.kind == "i", of.itemsize == FLOAT_BYTES
+
+    def all_of(value: int) -> Any:
+        return ir.Constant(kind, [value] * kind.count)
+
+    floats = ir.VectorType(ir.DoubleType() if is_word else ir.FloatType(), kind.count)
+    by_zero = builder.icmp_signed("==", y, all_of(0))
+    operands = x, builder.select(by_zero, all_of(1), y)
+    quotient = builder.fdiv(*[(builder.sitofp if signed else builder.uitofp)(value, floats) for value in operands])
+    if is_word and signed:  # the only quotient that does not fit wraps around
+        beyond, lowest = (ir.Constant(floats, [value] * kind.count) for value in (2.0**31 - 1, -(2.0**31)))
+        quotient = builder.select(builder.fcmp_ordered(">", quotient, beyond), lowest, quotient)
+    words = ir.VectorType(INDEX, kind.count)
+    whole = (builder.fptosi if signed or not is_word else builder.fptoui)(quotient, words)
+    found = whole if kind == words else builder.trunc(whole, kind)
+    if function is not Function.DIVIDE:
+        found = builder.sub(x, builder.mul(found, y))
+        if function is Function.MODULUS_FLOOR and signed:
+            differ = builder.icmp_signed("<", builder.xor(found, y), all_of(0))
+            moves = builder.and_(differ, builder.icmp_signed("!=", found, all_of(0)))
+            found = builder.select(moves, builder.add(found, y), found)
+    return builder.select(by_zero, all_of(0), found)
+
+
+def _power(builder: Any, of: np.dtype[Any], x: Any, y: Any) -> Any:
+    """The power of integers, which wraps around; that of a negative exponent is rounded toward zero, and that of 0 is 0."""
+    kind = x.type
+
+    def all_of(value: int) -> Any:
+        return ir.Constant(kind, [value] * kind.count)
+
+    negative = builder.icmp_signed("<", y, all_of(0)) if of.kind == "i" else None
+    mask = ir.IntType(kind.count)
+    loop = Loop(builder, [all_of(1), x, y if negative is None else builder.select(negative, all_of(0), y)])
+    found, base, exponent = loop.values
+    odd = builder.trunc(exponent, ir.VectorType(ir.IntType(1), kind.count))
+    found = builder.select(odd, builder.mul(found, base), found)
+    base, exponent = builder.mul(base, base), builder.lshr(exponent, all_of(1))
+    left = builder.bitcast(builder.icmp_signed("!=", exponent, all_of(0)), mask)
+    loop.repeat_while(builder.icmp_unsigned("!=", left, mask(0)), [found, base, exponent])
+    if negative is None:
+        return found
+    is_even = builder.icmp_signed("==", builder.and_(y, all_of(1)), all_of(0))
+    is_one, is_minus_one = (builder.icmp_signed("==", x, all_of(value)) for value in (1, -1))
+    inverse = builder.select(is_one, x, builder.select(is_minus_one, builder.select(is_even, all_of(1), x), all_of(0)))
+    return builder.select(negative, inverse, found)
 
 
 def _step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) -> Any:

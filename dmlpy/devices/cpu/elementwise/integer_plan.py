@@ -67,12 +67,18 @@ class Function(StrEnum):
     SIGN = "sign"
     RELU = "relu"
     RELU_GRADIENT = "relu gradient"
+    DIVIDE = "divide"
+    MODULUS_TRUNCATE = "modulus truncate"
+    MODULUS_FLOOR = "modulus floor"
+    POW = "pow"
 
 
 CODES = {function: code for code, function in enumerate(tuple(Function)[: tuple(Function).index(Function.SELECT) + 1])}
 """The functions of small tensors, and their codes in the kernel."""
 COMPARISONS = frozenset({Function.EQUAL, Function.LESS, Function.LESS_OR_EQUAL})
 _ONLY_SMALL = frozenset({Function.CONVERT, Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.SELECT})
+_TO_32_BITS = frozenset({Function.DIVIDE, Function.MODULUS_TRUNCATE, Function.MODULUS_FLOOR, Function.POW})
+"""The functions of contiguous elements that have no kernel for integers of 64 bits."""
 _X, _AB, _BA = ("input_tensor",), ("a_tensor", "b_tensor"), ("b_tensor", "a_tensor")
 FUNCTIONS: dict[str, tuple[Function, tuple[str, ...]]] = {
     "dmlpy.operators.movement.copy:CastDesc": (Function.CONVERT, _X),
@@ -102,10 +108,14 @@ FUNCTIONS: dict[str, tuple[Function, tuple[str, ...]]] = {
     f"{MATH}SignDesc": (Function.SIGN, _X),
     f"{ACTIVATION}ReluDesc": (Function.RELU, _X),
     f"{ACTIVATION}ReluGradDesc": (Function.RELU_GRADIENT, ("input_tensor", "input_gradient_tensor")),
+    f"{ARITHMETIC}DivideDesc": (Function.DIVIDE, _AB),
+    f"{ARITHMETIC}ModulusTruncateDesc": (Function.MODULUS_TRUNCATE, _AB),
+    f"{ARITHMETIC}ModulusFloorDesc": (Function.MODULUS_FLOOR, _AB),
+    f"{ARITHMETIC}PowDesc": (Function.POW, ("input_tensor", "exponent_tensor")),
 }
 """The functions by the names of their classes, each with the inputs in the kernels' order."""
 
-LOGICAL = tuple(name for name in FUNCTIONS if name.startswith(LOGIC))
+WITHOUT_PROGRAMS = tuple(name for name, (function, _) in FUNCTIONS.items() if name.startswith(LOGIC) or function is Function.POW)
 """The classes that have no other compiled form."""
 
 
@@ -257,4 +267,6 @@ def _is_large(function: Function, descs: Sequence[TensorDesc]) -> bool:
         return False
     if inputs[0].numpy.kind == "f":
         return function in COMPARISONS and inputs[0] in (DataType.FLOAT16, DataType.FLOAT32) and refusal_of({inputs[0]}) is None
+    if function in _TO_32_BITS and output.bits > 32:
+        return False
     return function in COMPARISONS or output is inputs[0]
