@@ -26,6 +26,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "in place": ((1, 15, 60, 61), (30, 15, 1, 1), (1, 1), (1, 1), (0, 0), 1, SCALED),
     "in place, groups, vectors that overlap": ((2, 6, 7, 7), (4, 3, 1, 1), (1, 1), (1, 1), (0, 0), 2, None),
     "one element, strides": ((1, 6, 9, 10), (4, 6, 1, 1), (2, 3), (1, 1), (0, 0), 1, RELU),
+    "one position": ((2, 37, 1, 1), (20, 37, 1, 1), (1, 1), (1, 1), (0, 0), 1, RELU),
     "few positions": ((1, 40, 3, 3), (17, 40, 3, 3), (1, 1), (1, 1), (1, 1), 1, RELU),
     "far into the padding": ((1, 2, 3, 3), (2, 2, 2, 2), (1, 1), (1, 1), (9, 8), 1, RELU),
     "depthwise": ((2, 5, 41, 45), (5, 1, 3, 3), (1, 1), (1, 1), (1, 1), 5, SOFTPLUS),

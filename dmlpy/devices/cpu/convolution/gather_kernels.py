@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.compiler.functions import called, jit
 from dmlpy.devices.cpu.convolution.layout import GatherParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
-from dmlpy.devices.cpu.load_store import load_store_of
+from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
 from dmlpy.devices.cpu.simd import set_float, simd_of, struct_view
 
@@ -55,7 +55,7 @@ def _build_gather(stored: Storage, isa: Isa) -> Callable[..., None]:
     """The function that `input_tile_gather` compiles."""
     simd, load_store = simd_of(isa), load_store_of(stored, isa)
     store, store_some, all_of, every_second = simd.store, simd.store_some, simd.all_of, simd.every_second()
-    read, one, size, lanes = load_store.load, load_store.load_one, load_store.size, isa.lanes
+    read, one, size, lanes, copy_row = load_store.load, load_store.load_one, load_store.size, isa.lanes, row_copy(stored, isa)
 
     @jit
     def pad(p: Any, target: Any, first: Any, last: Any) -> None:
@@ -85,6 +85,10 @@ def _build_gather(stored: Storage, isa: Isa) -> Callable[..., None]:
 
     def gather(p: Any, input_tile: Any, source: Any, first_slice: Any, first_row: Any) -> None:
         begin = first_row * p.stride_y - p.pad_y
+        if p.plane == FLOAT_BYTES and p.input_channel == size and p.depth_taps * p.depth == 1 and p.pad_x == 0 and 0 <= begin < p.height:
+            # All channels of one position are one row, as in the branches of squeeze-and-excitation networks.
+            copy_row(source + begin * p.input_row, input_tile, p.channels)
+            return
         row_size, subplane_size = p.pitch * FLOAT_BYTES, p.subplane_rows * p.pitch * FLOAT_BYTES
         for sub_x in range(p.stride_x):
             # Column c of the subplane is the input's column c * stride + sub_x - padding.

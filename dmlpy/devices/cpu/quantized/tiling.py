@@ -26,6 +26,18 @@ CONVOLUTION = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_conv
 """The convolution: what becomes of the sums, and the instruction set."""
 DEPTHWISE = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_depthwise", 5)
 """The convolution of groups of one channel: what becomes of the sums, the stride along rows, and the instruction set."""
+DEPTHWISE_PLANES = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_depthwise_planes", 5)
+"""The convolution of small planes: what becomes of the sums, the bytes of a window of a plane, and the instruction set."""
+DEPTHWISE_VECTORS = 4
+"""Vectors of positions whose sums are in registers at once."""
+REGISTER = 64
+"""Bytes of a register."""
+WINDOW = np.dtype([("order", np.uint8, REGISTER), ("offset", np.int64), ("inside", np.uint64), ("unused", np.uint8, REGISTER - 16)])
+"""The window of a vector and a quad: the place of each byte in it, the bytes from the plane to it, and which bytes are no padding."""
+_TABLE_BYTES = 1 << 15
+"""Bytes of all windows, at most: they stay in a core's first cache beside the planes."""
+_SIZES = (32, 64, 128)
+"""The sizes of windows that there are kernels for: half a register, one, or two."""
 _TILE_BYTES = 1 << 17
 """Bytes of an input tile, at most, if it has several rows: it stays in a processor's second cache."""
 _TILES_PER_THREAD = 4
@@ -387,23 +399,6 @@ class RowTiling:
                 **values,
             }
         )
-
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-DEPTHWISE_PLANES = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_depthwise_planes", 5)
-"""The convolution of small planes: what becomes of the sums, the bytes of a window of a plane, and the instruction set."""
-DEPTHWISE_VECTORS = 4
-"""Vectors of positions whose sums are in registers at once."""
-REGISTER = 64
-"""Bytes of a register."""
-WINDOW = np.dtype([("order", np.uint8, REGISTER), ("offset", np.int64), ("inside", np.uint64), ("unused", np.uint8, REGISTER - 16)])
-"""The window of a vector and a quad: the place of each byte in it, the bytes from the plane to it, and which bytes are no padding."""
-_TABLE_BYTES = 1 << 15
-"""Bytes of all windows, at most: they stay in a core's first cache beside the planes."""
-_SIZES = (32, 64, 128)
-"""The sizes of windows that there are kernels for: half a register, one, or two."""
-_TILES_PER_THREAD = 4
 
 
 class PlaneTiling:
