@@ -84,6 +84,10 @@ class BoundTensor:
         """The address after the last byte that the tensor reaches."""
         return self.pointer + self.desc.extent_in_bytes
 
+    def forget(self) -> None:
+        """Keeps the memory alive no longer, which nobody reads any more."""
+        self._pointer, self.owner, self.array = self.pointer, None, None
+
     def values(self) -> np.ndarray[Any, Any]:
         """The tensor in host memory as an array, not copied: of 4-bit elements its bytes."""
         if self.array is not None:

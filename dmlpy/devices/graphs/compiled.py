@@ -147,6 +147,7 @@ class CompiledGraph:
         copy: bool = False,
         portable: bool = False,
         lasting: Collection[str] = (),
+        on_packed: Callable[[str], None] | None = None,
         **owned: Any,
     ) -> PreparedGraph:
         """Copies the owned inputs and packs the constants once for all later dispatches, as DirectML's initializer does.
@@ -160,6 +161,8 @@ class CompiledGraph:
                 inputs is portable.
             lasting: names of owned inputs whose arrays will not change: large ones in host memory are not copied for a device that reads
                 them there.
+            on_packed: called with the name of an owned input as soon as its array is not read any more, before the next one is packed, so
+                that it may be freed. On a GPU it is not called: work may still wait there.
             **owned: all of `prepared_inputs`, by name. The memory of those that are not lasting may be changed or freed once the stream has
                 come past this call.
 
@@ -170,7 +173,10 @@ class CompiledGraph:
         handle = self.device.stream_handle(stream)
         given = owned if inputs is None else inputs
         problems = [Problem("bind.form", "inputs", "given beside keywords", "either of them")] if inputs is not None and owned else []
-        return self._preparation(given, persistent, handle, problems, copy=copy, portable=portable, lasting=lasting)(None)
+        prepared = self._preparation(
+            given, persistent, handle, problems, copy=copy, portable=portable, lasting=lasting, on_packed=on_packed
+        )
+        return prepared(None)
 
     def _preparation(
         self,
@@ -182,6 +188,7 @@ class CompiledGraph:
         copy: bool,
         portable: bool = False,
         lasting: Collection[str] = (),
+        on_packed: Callable[[str], None] | None = None,
     ) -> Callable[[Memory | None], PreparedGraph]:
         """Checks the arguments of `prepare`, and returns the function that enqueues the work, with scratch for it or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
@@ -201,7 +208,7 @@ class CompiledGraph:
             binding.order_after_producers(self.device, bound, handle, producers)
             # First, since it raises in a capture, which must then be undisturbed.
             kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
-            filled = self._packing.pack(bound, memory, handle, temporary, lasting=lasting)
+            filled = self._packing.pack(bound, memory, handle, temporary, lasting=lasting, on_packed=on_packed)
             return PreparedGraph(self, filled, kept)
 
         return enqueue

@@ -16,7 +16,7 @@ from dmlpy.devices.plan import Launch, in_order
 from dmlpy.messages.problems import PickleError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 
     from dmlpy.devices.binding import BoundTensor
     from dmlpy.devices.dispatch import Area
@@ -80,6 +80,7 @@ class Packing:
         temporary: Memory | None = None,
         *,
         lasting: Collection[str] = (),
+        on_packed: Callable[[str], None] | None = None,
     ) -> Memory:
         """Enqueues the initialisation.
 
@@ -89,6 +90,7 @@ class Packing:
             stream: where the work is ordered.
             temporary: `staged_size` bytes to use meanwhile; None allocates them.
             lasting: the owned inputs that stay as they are: large ones in host memory are not copied, if they are aligned alike.
+            on_packed: see `CompiledGraph.prepare`.
 
         Returns:
             The filled memory.
@@ -106,14 +108,36 @@ class Packing:
         borrowed = self._borrowed(bases, lasting) if persistent is None else {}
         work = self._copies(bases, memory.pointer, borrowed) + self._packs(bases, memory.pointer)
         used = [memory, scratch, *stage, *raw.values()]
+        lent = [item for item in owned if program.ir.inputs[item.name][0] in borrowed]
+        filled = memory
+        if lent:
+            read = {item.name: (item.pointer, item.end) for item in lent}
+            filled = BorrowingMemory(memory.pointer, memory.size, (memory, [item.owner for item in lent]), memory.used_in, borrowed, read)
+        in_turn = on_packed is not None and device.memory_kind == "cpu"
         try:
-            device.dispatched(in_order(work), f"{self._name} prepare", used)(stream)
+            for launches, done in self._in_turn(work, owned, borrowed) if in_turn else [(work, ())]:
+                device.dispatched(in_order(launches), f"{self._name} prepare", used)(stream)
+                for item in done:
+                    item.forget()
+                    on_packed(item.name)  # type: ignore[misc]  # not None here
         except MemoryError as error:
             raise no_memory(f"{self._name}.prepare", error) from None
-        if borrowed:
-            read = {item.name: (item.pointer, item.end) for item in owned if program.ir.inputs[item.name][0] in borrowed}
-            return BorrowingMemory(memory.pointer, memory.size, (memory, [item.owner for item in owned]), memory.used_in, borrowed, read)
-        return memory
+        return filled
+
+    def _in_turn(
+        self, work: Sequence[Launch], owned: Sequence[BoundTensor], borrowed: Container[Source]
+    ) -> Iterator[tuple[Sequence[Launch], Sequence[BoundTensor]]]:
+        """The launches of `pack` one by one, each with the owned inputs that are not read after it."""
+        packed = [{root for root, _ in step.constants.values()} for step in self._program.steps if step.packed is not None]
+        read = [{source} for source in self._program.owned if source not in borrowed] + packed
+        last = {source: at for at, sources in enumerate(read) for source in sources}
+        done: dict[int, list[BoundTensor]] = {}
+        for item in owned:
+            source = self._program.ir.inputs[item.name][0]
+            if source not in borrowed and source in last:
+                done.setdefault(last[source], []).append(item)
+        for at, launch in enumerate(work):
+            yield [launch], done.get(at, ())
 
     def _borrowed(self, bases: Mapping[Source, int], lasting: Collection[str]) -> dict[Source, int]:
         """The addresses of lasting inputs that nodes may read where they are."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,18 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, inliner
 
 from dmlpy.description.coercion import brief
+from dmlpy.messages import forks
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading import tensors
+from dmlpy.onnx.loading.elements import dtype_of
 from dmlpy.onnx.loading.limits import Budget, Limits, limit_problem
 from dmlpy.onnx.loading.local_functions import prepared_for_inlining
 from dmlpy.onnx.loading.message_count import count_messages
 from dmlpy.onnx.loading.model_checks import problems_of
 from dmlpy.onnx.loading.model_size import count_model_nodes, measure_model, memory_problem
-from dmlpy.onnx.loading.separate_weights import read_model
+from dmlpy.onnx.loading.separate_weights import SeparateWeights, read_model
+from dmlpy.onnx.loading.stored_weights import CAN_READ_AGAIN, LEAST_STORED, StoredWeight, WeightFile
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = (1 << 31) - 1
 """The most bytes of a model's file, protobuf's limit; larger weights are external data."""
+_STORED_TYPES = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16})
+"""The types of weights that products read as they are."""
 
 
 class LoadedModel:
@@ -46,9 +52,7 @@ class LoadedModel:
         joins_chains: whether chains around quantized numbers may be joined.
     """
 
-    def __init__(
-        self, proto: ModelProto, name: str, folder: Path | None, limits: Limits, weights: Mapping[int, Array] | None = None
-    ) -> None:
+    def __init__(self, proto: ModelProto, name: str, folder: Path | None, limits: Limits, weights: SeparateWeights | None = None) -> None:
         """Checks the model.
 
         Args:
@@ -56,20 +60,21 @@ class LoadedModel:
             name: what messages call it.
             folder: the folder of external data; None if there can be none.
             limits: what it may take.
-            weights: the bytes of initializers that were read apart, by their place among them.
+            weights: the initializers that were read apart.
 
         Raises:
             DescError: it is not valid; all problems at once.
         """
         nodes = count_model_nodes(proto)
-        initializers = proto.graph.initializer
+        initializers, weights = proto.graph.initializer, weights or SeparateWeights()
         self._weights = {
-            id(tensor): (tensor, data)
-            for place, data in (weights or {}).items()
+            id(tensor): (tensor, data, weights.offsets[place])
+            for place, data in weights.arrays.items()
             for tensor in [initializers[place]]
             if tensor.data_location != TensorProto.EXTERNAL and tensor.data_type != TensorProto.STRING  # whose elements lie elsewhere
         }
-        held = {identity: data for identity, (_, data) in self._weights.items()}
+        self._file = weights.file
+        held = {identity: data for identity, (_, data, _) in self._weights.items()}
         self.proto = _inline_functions(proto, name, folder, limits, nodes, held)
         self.name = name
         self.limits = limits
@@ -80,6 +85,10 @@ class LoadedModel:
         self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in self.proto.opset_import}
         self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # holds the tensor, so that no other one gets its id
         self._outside: dict[tuple[object, ...], Array] = {}
+        self._stored: dict[int, tuple[TensorProto, StoredWeight]] = {}  # the same
+        self._stored_outside: dict[tuple[object, ...], StoredWeight] = {}
+        self._files: dict[Path, WeightFile] = {}
+        self._lock = forks.lock()
         self.without_owned_inputs: set[Hashable] = set()
         self.joins_chains = True
         self._roots: set[int] = set()
@@ -96,6 +105,8 @@ class LoadedModel:
         Raises:
             DescError: there is no memory for it, or the file has changed.
         """
+        if id(tensor) in self._stored:
+            return self._stored[id(tensor)][1].held()
         if id(tensor) not in self._arrays:
             try:
                 self._arrays[id(tensor)] = tensor, self._read(tensor)
@@ -114,9 +125,43 @@ class LoadedModel:
         if tensor.data_location != TensorProto.EXTERNAL:
             return tensors.array_of(tensor, self.folder)
         key = (tensors.locate(tensor, self.folder), tensor.data_type, *tensor.dims)  # tensors that share their bytes share the array
+        if key in self._stored_outside:
+            return self._stored_outside[key].held()
         if key not in self._outside:
             self._outside[key] = tensors.array_of(tensor, self.folder)
         return self._outside[key]
+
+    def weight(self, tensor: TensorProto) -> Any:
+        """The elements of an initializer that only products read: a `StoredWeight` where they can be read again, else those of `array`."""
+        key = id(tensor)
+        with self._lock, suppress(MemoryError):  # which `array` reports
+            if key not in self._stored and key not in self._arrays and (made := self._stored_weight(tensor)) is not None:
+                self._stored[key] = tensor, made
+        return self._stored[key][1] if key in self._stored else self.array(tensor)
+
+    def _stored_weight(self, tensor: TensorProto) -> StoredWeight | None:
+        """See `weight`; None where they cannot be read again, or are few."""
+        size = tensors.bytes_of(tensor)
+        if not CAN_READ_AGAIN or tensor.data_type not in _STORED_TYPES or not tensor.dims or size < LEAST_STORED:
+            return None
+        if tensor.data_location == TensorProto.EXTERNAL:
+            place = tensors.locate(tensor, self.folder)
+            key = place, tensor.data_type, *tensor.dims
+            if key not in self._stored_outside:
+                if place.path not in self._files:
+                    self._files[place.path] = WeightFile.opened(place.path)
+                data = tensors.array_of(tensor, self.folder)
+                self._stored_outside[key] = self._made(tensor, data, self._files[place.path], place.offset)
+            return self._stored_outside[key]
+        if self._file is None or id(tensor) not in self._weights:
+            return None
+        _, data, offset = self._weights.pop(id(tensor))
+        return self._made(tensor, data, self._file, offset)
+
+    def _made(self, tensor: TensorProto, data: Array, file: WeightFile, offset: int) -> StoredWeight:
+        read, roots = partial(file.read, tensor.name, offset, data.nbytes), self._roots
+        dtype, hold = np.dtype(dtype_of(tensor.data_type)), lambda array: roots.add(id(_root(array)))
+        return StoredWeight(tensor.name, tuple(tensor.dims), dtype, read, data, hold)
 
     def budget(self) -> Budget:
         """A new budget for a lowering of the model."""
@@ -132,12 +177,14 @@ class LoadedModel:
         return self._bytes[place]
 
     def holds(self, array: Array) -> bool:
-        """Whether `array` returned this array, or one that it views: then its memory lives as long as the model."""
-        return id(_root(array)) in self._roots
+        """Whether `array` or `weight` returned this array, or one that it views: then it is the same as long as the model lives."""
+        return isinstance(array, StoredWeight) or id(_root(array)) in self._roots
 
 
 def memory_key(array: Array) -> Hashable:
-    """Identifies an array among all that have memory at the same time."""
+    """Identifies an array among all that have memory at the same time, and a stored weight."""
+    if isinstance(array, StoredWeight):
+        return id(array)
     return array.__array_interface__["data"][0], array.dtype, array.shape, array.strides
 
 

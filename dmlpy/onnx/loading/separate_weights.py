@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto
 
 from dmlpy import files
+from dmlpy.onnx.loading.stored_weights import CAN_READ_AGAIN, WeightFile, aligned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +27,6 @@ _LEAST_FILE = 1 << 20
 """The bytes of a file from which on weights are read apart."""
 _LEAST_WEIGHT = 1 << 12
 """The bytes of an initializer from which on."""
-_ALIGNMENT = 64
 _MOST_FIELDS = 1 << 17
 """The fields that are read one by one: a file of more of them is no model, or none whose weights matter."""
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
@@ -36,12 +36,27 @@ _INITIALIZER = GraphProto.DESCRIPTOR.fields_by_name["initializer"].number
 _RAW_DATA = TensorProto.DESCRIPTOR.fields_by_name["raw_data"].number
 
 
+@dataclass(frozen=True)
+class SeparateWeights:
+    """Weights that are empty in a model, by their place among its initializers.
+
+    Attributes:
+        arrays: their bytes.
+        offsets: where they begin in the file.
+        file: the file, from which they may be read again; None if they may not.
+    """
+
+    arrays: Mapping[int, Array] = field(default_factory=dict)
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    file: WeightFile | None = None
+
+
 class _UnusualError(Exception):
     """Raised for a file that is read as a whole: it is damaged, gives a field twice, or has functions, which ONNX's C++ code copies."""
 
 
-def read_model(path: Path, most: int) -> tuple[bytes, dict[int, Array]]:
-    """The bytes of a serialized ModelProto, and those of the weights that are empty in it, by their place among the initializers.
+def read_model(path: Path, most: int) -> tuple[bytes, SeparateWeights]:
+    """The bytes of a serialized ModelProto, and the weights that are empty in it.
 
     Args:
         path: the file.
@@ -54,9 +69,11 @@ def read_model(path: Path, most: int) -> tuple[bytes, dict[int, Array]]:
         size = files.limited_size(file, path, most)
         if size >= _LEAST_FILE:
             with suppress(_UnusualError):
-                return _Reader(file).model(size)
+                reader = _Reader(file)
+                data = reader.model(size)
+                return data, SeparateWeights(reader.weights, reader.offsets, WeightFile(path, file) if CAN_READ_AGAIN else None)
             file.seek(0, os.SEEK_SET)
-        return file.read(size), {}
+        return file.read(size), SeparateWeights()
 
 
 class _Reader:
@@ -64,18 +81,23 @@ class _Reader:
 
     Args:
         file: the file, at its beginning.
+
+    Attributes:
+        weights: the bytes of large initializers, by their place.
+        offsets: where they begin.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._at = 0
-        self._weights: dict[int, Array] = {}
+        self.weights: dict[int, Array] = {}
+        self.offsets: dict[int, int] = {}
         self._initializers = self._fields = 0
         self._has_graph = False
 
-    def model(self, size: int) -> tuple[bytes, dict[int, Array]]:
-        """See `read_model`."""
-        return self._message(size, {_GRAPH: self._graph, _FUNCTIONS: self._refuse}), self._weights
+    def model(self, size: int) -> bytes:
+        """The model without these weights."""
+        return self._message(size, {_GRAPH: self._graph, _FUNCTIONS: self._refuse})
 
     def _message(self, end: int, readers: Mapping[int, Callable[[int], bytes]]) -> bytes:
         """A message up to an end, in which some fields are what their readers give."""
@@ -113,13 +135,13 @@ class _Reader:
             return self._bytes(end - self._at)
 
         def raw_data(stop: int) -> bytes:
-            if place in self._weights or stop - self._at < _LEAST_WEIGHT:
+            if place in self.weights or stop - self._at < _LEAST_WEIGHT:
                 raise _UnusualError
-            found = _aligned(stop - self._at)
+            found = aligned_bytes(stop - self._at)
             if self._file.readinto(found.data) != len(found):  # type: ignore[attr-defined]
                 raise _UnusualError
             found.flags.writeable = False
-            self._weights[place], self._at = found, stop
+            self.weights[place], self.offsets[place], self._at = found, self._at, stop
             return b""
 
         return self._message(end, {_RAW_DATA: raw_data})
@@ -147,13 +169,6 @@ class _Reader:
                 return found
             shift += 7
         raise _UnusualError
-
-
-def _aligned(count: int) -> Array:
-    """Room for bytes, aligned as devices align theirs, so that they can read it as it is."""
-    room = np.empty(count + _ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % _ALIGNMENT
-    return room[start : start + count]
 
 
 def _encoded(number: int) -> bytes:

@@ -14,6 +14,7 @@ from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.messages.problems import DmlError
 from dmlpy.onnx.loading import tensors
 from dmlpy.onnx.loading.elements import dtype_of, sizes_problem
+from dmlpy.onnx.loading.stored_weights import held_elements
 from dmlpy.onnx.lowering import host_evaluation
 from dmlpy.onnx.nodes.costs import cost_of
 
@@ -125,7 +126,8 @@ def fold_node(
             is_quick or budget.reserve(_LOOPS * elements, 0)
         ):
             return None
-        found = host_evaluation.evaluate_node(proto, opsets, {value.name: value.array for value in given if value.array is not None})
+        arrays = {value.name: held_elements(value.array) for value in given if value.array is not None}
+        found = host_evaluation.evaluate_node(proto, opsets, arrays)
     except (DmlError, MemoryError):
         return None
     return found if all(isinstance(array, np.ndarray) for array in found.values()) else None

@@ -17,6 +17,7 @@ from dmlpy.onnx.domains.remedies import remedy_of
 from dmlpy.onnx.loading.limits import OPERANDS
 from dmlpy.onnx.loading.model_size import count_nodes
 from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.loading.stored_weights import held_elements
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, sized_constants, subgraphs
 from dmlpy.onnx.lowering.node_evaluation import evaluate_in_float64, evaluate_program, is_float64_only
@@ -66,6 +67,8 @@ _INEXPRESSIBLE = frozenset(
 """The problems of nodes that are valid in ONNX, but have no DirectML equivalent. Any other problem means that a node is invalid."""
 _COMPUTED = 2
 """The cost, in nodes, of computing one node ahead of time with DirectML's operators."""
+_WEIGHTS = {"Conv": 1, "Gemm": 1, "MatMul": 1}
+"""The input of a product that is its weights."""
 _WAITING = frozenset({"onnx.dynamic", "onnx.constant_input", "onnx.sequence", "onnx.unroll"})
 """The problems of a node that disappear when all its inputs are available."""
 
@@ -170,9 +173,11 @@ class Lowering:
         named = [(tensor.name, tensor) for tensor in graph.initializer]
         sparse = [(tensor.values.name, tensor) for tensor in graph.sparse_initializer]
         read = None if all(tensor.data_location == TensorProto.DEFAULT for tensor in graph.initializer) else _names_read(graph)
+        weights = _weights_of_products(graph) if graph is self.model.proto.graph else frozenset()
         for name, tensor in (*named, *sparse):
             if (name not in scope or prefix) and (read is None or name in read):
-                scope[name] = Value.known(self.unique_name(prefix + name), self.model.array(tensor))
+                array = self.model.weight(tensor) if name in weights else self.model.array(tensor)
+                scope[name] = Value.known(self.unique_name(prefix + name), array)
 
     def lower_nodes(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Lowers nodes in execution order, as `lower_graph` does."""
@@ -316,7 +321,7 @@ class Lowering:
 
     def _evaluate(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
         """The outputs of a node whose inputs are known, computed with DirectML's operators; None if it has no equivalent."""
-        arrays = {value.name: value.array for value in node.inputs if value is not None and value.array is not None}
+        arrays = {value.name: held_elements(value.array) for value in node.inputs if value is not None and value.array is not None}
         self.budget.count_nodes(node.name, _COMPUTED)
         program = SingleNodeLowering.program(self.model, node.proto, opsets, arrays, self.budget)
         if program is not None:
@@ -520,6 +525,18 @@ def _names_read(graph: GraphProto) -> frozenset[str]:
     """The names that the nodes of a graph and its outputs read."""
     captured = (name for proto in graph.node for name in subgraphs.captured_names(proto))
     return frozenset((*(name for proto in graph.node for name in proto.input), *captured, *(item.name for item in graph.output)))
+
+
+def _weights_of_products(graph: GraphProto) -> frozenset[str]:
+    """The names of initializers that products take as their weights and nothing else reads: devices pack them."""
+    weights, others = set[str](), {item.name for item in (*graph.input, *graph.output)}
+    others |= {tensor.values.name for tensor in graph.sparse_initializer}
+    for proto in graph.node:
+        place = _WEIGHTS.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
+        for index, name in enumerate(proto.input):
+            (weights if index == place else others).add(name)
+        others.update(subgraphs.captured_names(proto))
+    return frozenset(weights - others)
 
 
 def _refuse_read(value: Value) -> Expression:

@@ -11,6 +11,7 @@ from dmlpy.compiler import compile as compile_graph
 from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.devices import device as find_device
 from dmlpy.onnx.loading.elements import dtype_of
+from dmlpy.onnx.loading.stored_weights import all_elements
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.lowering.stages import to_elements, to_tensor
 
@@ -44,7 +45,7 @@ def evaluate_program(program: Program, arrays: Mapping[str, Array]) -> dict[str,
 
 def _run_part(part: GraphPart, values: Mapping[str, _Held], device: Device) -> dict[str, tuple[Value, Array]]:
     """Runs a part and returns its tensors in the graph's layout, which later parts read directly."""
-    prepared = compile_graph(part.graph, device).prepare(part.owned, copy=True)
+    prepared = compile_graph(part.graph, device).prepare(all_elements(part.owned), copy=True)
     inputs = {}
     for name, value in part.reads.items():
         held = values[name]
@@ -64,7 +65,7 @@ def evaluate_in_float64(program: Program, arrays: Mapping[str, Array]) -> dict[s
         if not isinstance(part, GraphPart):
             return None
         given = {name: _bits(values[name]).reshape(value.tensor_sizes) for name, value in part.reads.items()}
-        found = defined(part.graph, given | {name: _bits(array) for name, array in part.owned.items()})
+        found = defined(part.graph, given | {name: _bits(array) for name, array in all_elements(part.owned).items()})
         values.update({name: _widen(value, found[name]) for name, value in part.writes.items()})
     return {name: values[value.name] if value.array is None else value.array for name, value in program.outputs.items()}
 

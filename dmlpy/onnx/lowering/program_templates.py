@@ -17,6 +17,7 @@ from dmlpy.compiler import cap_of_graph
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.sized_copies import SizedTemplate, is_alike
 from dmlpy.description.symbolic_sizes import SizeRecord
+from dmlpy.onnx.loading.stored_weights import StoredWeight
 from dmlpy.onnx.nodes.levels import cap_of
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class ProgramTemplates:
             # At the level at which graphs are compiled, so that copies for other sizes are not checked again.
             if program is None or any(graph.check(cap_of_graph(graph, cap), lenient=True) for graph in program.graphs):
                 return None
-        return _Template(SizedTemplate(record, program, (NodeProto, TypeProto)), places, sizes, program)
+        return _Template(SizedTemplate(record, program, (NodeProto, StoredWeight, TypeProto)), places, sizes, program)
 
 
 class _Form:

@@ -13,6 +13,7 @@ from dmlpy.description.sized_arrays import SizedArray, SizedBytes
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.builder import constant_of
 from dmlpy.onnx.loading.elements import data_type_of, dtype_of
+from dmlpy.onnx.loading.stored_weights import StoredWeight
 from dmlpy.x import composition, expressions, identity
 from dmlpy.x.calls import constant_ref
 
@@ -139,6 +140,8 @@ Stage = GraphStage | HostStage
 
 def _owned_elements(value: Value, array: Array) -> tuple[Array, TensorDesc]:
     """The elements of a known value as a graph holds them, and their tensor."""
+    if isinstance(array, StoredWeight):
+        return array, tensor_of(value)
     if not isinstance(array, SizedArray):
         return constant_of(array.reshape(value.tensor_sizes))
     sizes = value.tensor_sizes

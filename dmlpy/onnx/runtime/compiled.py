@@ -329,7 +329,7 @@ class CompiledModel:
 
         for candidate in size_candidates(self._tensors)[1 : 1 + _MOST_TRIED]:
             with suppress(DmlError):  # a call reports what is wrong with its sizes
-                self._compile_from_template(candidate.shapes).make_launches()
+                self._compile_for_sizes(candidate.shapes).make_launches()  # the weights that it packs are those of the first call, too
                 return
 
     def _program_for_sizes(self, inputs: Mapping[str, Value]) -> Program:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.compiler import compile_apart
+from dmlpy.onnx.loading.stored_weights import all_elements
 from dmlpy.onnx.lowering.cache import NODE_BYTES
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.nodes.levels import cap_of
@@ -113,7 +114,7 @@ class CompiledProgram:
         own = self._context.device
         for run in self._runs:
             if isinstance(run, GraphRun):
-                inputs = {name: own.to_host(array) for name, array in run.inputs(values).items()} | dict(run.part.owned)
+                inputs = {name: own.to_host(array) for name, array in run.inputs(values).items()} | all_elements(run.part.owned)
                 found.append(compare(run.part.graph, inputs, (own, device), tolerance=tolerance))
             run(values)
         return ModelComparison(tuple(found))

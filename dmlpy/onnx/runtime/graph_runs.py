@@ -14,6 +14,7 @@ from dmlpy.description.int4 import int4_type
 from dmlpy.graphs import ConstantNode
 from dmlpy.onnx.loading.elements import dtype_of
 from dmlpy.onnx.loading.load import memory_key
+from dmlpy.onnx.loading.stored_weights import StoredWeight, all_elements
 from dmlpy.onnx.lowering.stages import to_elements, to_tensor
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_tensors
 
@@ -136,8 +137,19 @@ class PackedWeights:
 
 
 def _prepare(part: GraphPart, compiled: CompiledGraph, lasting: Collection[str] = ()) -> PreparedGraph:
-    made = compiled.prepare(part.owned, copy=True, lasting=lasting)
+    owned = all_elements(part.owned)
+    stored = {name: array for name, array in part.owned.items() if isinstance(array, StoredWeight)}
+
+    def release(name: str) -> None:
+        """Frees a weight before the next one is packed: the weights are never in memory twice as a whole."""
+        if name in stored:
+            stored[name].release()
+        del owned[name]
+
+    made = compiled.prepare(owned, copy=True, lasting=lasting, on_packed=release)
     compiled.device.synchronize(compiled.device.current_stream())  # runs may use other streams
+    for weight in stored.values():
+        weight.release()
     return made
 
 

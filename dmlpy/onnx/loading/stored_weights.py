@@ -1,0 +1,187 @@
+"""Weights that leave memory once a device has packed them.
+
+A device packs the weights of products in an order of its own, and reads these copies alone from then on. The elements as the model's file
+has them are freed meanwhile: where another device, another size or a comparison needs them, they are read from the file again.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from dmlpy import files
+from dmlpy.messages import forks
+from dmlpy.messages.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from dmlpy.onnx.loading.values import Array
+
+LEAST_STORED = 1 << 16
+"""The bytes of a weight from which on it is worth to be freed."""
+CAN_READ_AGAIN = hasattr(os, "preadv")
+"""Whether the system reads at a place of an open file, and lets others delete it: Windows does not."""
+_ALIGNMENT = 64
+
+
+def aligned_bytes(count: int) -> Array:
+    """Room for bytes, aligned as devices align theirs, so that they can read it as it is."""
+    room = np.empty(count + _ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    return room[start : start + count]
+
+
+class WeightFile:
+    """A file that weights are read from again. It is held open, so it may be deleted or replaced meanwhile, but not overwritten.
+
+    Args:
+        path: the file, for messages.
+        file: the same file, open.
+    """
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._name = path.name
+        self._descriptor = os.dup(file.fileno())
+        self._written = self._last_written()
+        weakref.finalize(self, os.close, self._descriptor)
+
+    @classmethod
+    def opened(cls, path: Path) -> WeightFile:
+        """A file that is not open yet."""
+        with files.opened(path) as file:
+            return cls(path, file)
+
+    def read(self, name: str, offset: int, count: int) -> Array:
+        """Bytes of the file.
+
+        Raises:
+            DescError: the file has changed since it was opened, or cannot be read, or there is no memory for them.
+        """
+        at = 0
+        try:
+            found = aligned_bytes(count)
+            while at < count and (step := os.preadv(self._descriptor, [found[at:].data], offset + at)):
+                at += step
+        except MemoryError:
+            raise self._error(name, f"{count} bytes, more than there is memory") from None
+        except OSError as error:
+            raise self._error(name, error.strerror or str(error)) from None
+        if at < count or self._last_written() != self._written:
+            raise self._error(name, "overwritten since the model was loaded")
+        found.flags.writeable = False
+        return found
+
+    def _last_written(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
+
+    def _error(self, name: str, found: str) -> DescError:
+        why = ("a weight is read again where a device packs it once more",)
+        remedy = "load the model again; a file that takes its place under the same name is no change"
+        return DescError(self._name, [Problem("onnx.file", name, found, "the file as it was loaded", why, remedy)])
+
+
+class StoredWeight:
+    """A weight of a model's file, in the place of its array. Thread-safe.
+
+    Whoever reads `elements` has an array that stays while it is used. All that an array has besides its size is that of `held`, after which
+    the weight is never freed.
+
+    Args:
+        name: its name in the model.
+        shape: its sizes.
+        dtype: the type of its elements.
+        read: reads its bytes from the file.
+        data: these bytes, if they are in memory.
+        hold: is told the array that stays.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        read: Callable[[], Array],
+        data: Array | None,
+        hold: Callable[[Array], None],
+    ) -> None:
+        self.name, self.shape, self.dtype = name, shape, dtype
+        self.ndim, self.size = len(shape), int(np.prod(shape))
+        self.nbytes = self.size * dtype.itemsize
+        self._read, self._hold = read, hold
+        self._lock = forks.lock()
+        self._is_held = False
+        self._elements = None if data is None else self._array(data)
+        self._known: Callable[[], Array | None] = (lambda: None) if self._elements is None else weakref.ref(self._elements)
+
+    @property
+    def elements(self) -> Array:
+        """The elements, read from the file if nobody has them.
+
+        Raises:
+            DescError: the file has changed.
+        """
+        with self._lock:
+            return self._found()
+
+    def held(self) -> Array:
+        """The elements, which stay in memory from now on."""
+        with self._lock:
+            found = self._elements = self._found()
+            if not self._is_held:
+                self._is_held = True
+                self._hold(found)
+            return found
+
+    def release(self) -> None:
+        """Frees the elements when nobody else has them, unless they are held."""
+        with self._lock:
+            if not self._is_held:
+                self._elements = None
+
+    def _found(self) -> Array:
+        found = self._elements if self._elements is not None else self._known()
+        if found is None:
+            found = self._array(self._read())
+            self._known = weakref.ref(found)
+        return found
+
+    def _array(self, data: Array) -> Array:
+        return data.view(self.dtype).reshape(self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.held(), dtype, copy=copy)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.held()[key]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.held())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # protocols, which code probes for
+            raise AttributeError(name)
+        return getattr(self.held(), name)
+
+
+def elements_of(array: Array | StoredWeight) -> Array:
+    """The array, or the elements of a stored weight, which may be freed when they are not used any more."""
+    return array.elements if isinstance(array, StoredWeight) else array
+
+
+def held_elements(array: Array | StoredWeight) -> Array:
+    """The array, or the elements of a stored weight, which stay in memory."""
+    return array.held() if isinstance(array, StoredWeight) else array
+
+
+def all_elements(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """What `elements_of` gives of each array."""
+    return {name: elements_of(array) for name, array in arrays.items()}
