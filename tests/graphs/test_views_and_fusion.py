@@ -248,16 +248,23 @@ def test_the_feature_level_says_what_is_fused(level: str, fuses: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("activation", "members", "fuses"),
-    [(dml.ActivationReluDesc, {}, True), (dml.ActivationSoftmaxDesc, {}, True), (dml.ActivationSoftmax1Desc, {"axes": [0]}, False)],
+    ("activation", "members", "sizes", "fuses"),
+    [
+        (dml.ActivationReluDesc, {}, (3, 4), True),
+        (dml.ActivationSoftmaxDesc, {}, (3, 4), True),
+        (dml.ActivationSoftmax1Desc, {"axes": [0]}, (3, 4), False),
+        (dml.ActivationReluDesc, {}, (1, 2, 6), True),
+        (dml.ElementWiseClipDesc, {"min": -0.5, "max": 0.5}, (1, 1, 12, 1), True),
+        (dml.ActivationSoftmaxDesc, {}, (1, 1, 2, 6), False),
+    ],
 )
-def test_leading_dimensions_of_a_view_do_not_keep_an_activation_from_being_fused(
-    activation: type[dml.OperatorDesc], members: dict[str, Any], fuses: bool
+def test_dimensions_of_a_view_do_not_keep_an_activation_from_being_fused(
+    activation: type[dml.OperatorDesc], members: dict[str, Any], sizes: tuple[int, ...], fuses: bool
 ) -> None:
-    """`a @ b` of dmlpy.x is a GEMM of four dimensions whose readers see two."""
+    """`a @ b` of dmlpy.x is a GEMM of four dimensions whose readers see two; a convolution along one axis has a height besides."""
     g = dml.GraphBuilder()
     product = g.add(dml.GEMMDesc, "gemm", a_tensor=g.input("a", tensor(1, 1, 3, 5)), b_tensor=g.input("b", tensor(1, 1, 5, 4)))
-    g.output("y", g.add(activation, "f", input_tensor=product.viewed(tensor(3, 4)), **members))
+    g.output("y", g.add(activation, "f", input_tensor=product.viewed(tensor(*sizes)), **members))
     graph = g.build()
     rng = np.random.default_rng(0)
     inputs = {"a": rng.standard_normal((1, 1, 3, 5), np.float32), "b": rng.standard_normal((1, 1, 5, 4), np.float32)}
@@ -265,7 +272,7 @@ def test_leading_dimensions_of_a_view_do_not_keep_an_activation_from_being_fused
         fused, plain = (dml.compile(declared, "numpy", fuse=fuse) for fuse in (True, False))
         assert fused.explain_plan().fused == ({"gemm": ("f",)} if fuses else {})
         found, expected = fused(**inputs).y, plain(**inputs).y
-        assert found.shape == expected.shape == (3, 4)
+        assert found.shape == expected.shape == sizes
         assert_close(found, expected.astype(np.float64), np.float32, terms=30)
 
 

@@ -73,8 +73,12 @@ def _into_writer(ir: GraphIR, index: int, compile_node: Callable[[OperatorDesc],
     given, output = tensors["input_tensor"], tensors[OUTPUT]
     if given.dimension_count != written.dimension_count and "axes" in type(activation).model_fields:
         return None  # they count from the first dimension
+    if getattr(activation, "fusable", True):  # a function of single elements, which knows of no dimensions; CLIP is one
+        given, result = _reshaped(given, written), _reshaped(output, written)
+    else:
+        result = output
     rank = written.dimension_count
-    read, whole_output = with_dimension_count(given, rank), with_dimension_count(output, rank)
+    read, whole_output = with_dimension_count(given, rank), with_dimension_count(result, rank)
     if read is None or whole_output is None or not read.data_type == whole_output.data_type == written.data_type:
         return None
     if not read.sizes == whole_output.sizes == written.sizes or not same_layout(written, read.element_strides):
@@ -86,6 +90,12 @@ def _into_writer(ir: GraphIR, index: int, compile_node: Callable[[OperatorDesc],
     except (CompileError, DescError, DeviceError):
         return None
     return Fusion(index, writer, whole, output)
+
+
+def _reshaped(tensor: TensorDesc, written: TensorDesc) -> TensorDesc:
+    """A tensor in the dimensions of another one of the same elements in order: a convolution along one axis has a height of 1 besides."""
+    is_whole = tensor.is_packed and written.is_packed and tensor.element_count == written.element_count
+    return tensor.replace(sizes=written.sizes, strides=None) if is_whole and tensor.sizes != written.sizes else tensor
 
 
 def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:

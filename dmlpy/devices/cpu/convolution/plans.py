@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _MIN_POSITIONS = 8
 """Positions of the window in an image, at least, where input tiles of single channels are copied: vectors run along them."""
+_FEW_PRODUCTS = 1 << 9
+"""Multiplications of a convolution, at most, that take less time than a call of NumPy."""
 _MAX_PHASES = 64
 """Launches of a transposed convolution, at most, one for each remainder of the output's coordinates by the strides."""
 _MAX_SPARSITY = 16
@@ -43,7 +45,8 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | WidePlan | str:
     if geometry.backward and prod(geometry.strides) > _MAX_PHASES:
         return f"the strides divide the output into more than {_MAX_PHASES} convolutions"
     found = ConvolutionPlan(desc, geometry)
-    if geometry.filters == 1 and found.positions < _MIN_POSITIONS and not found.is_row_blocked:
+    is_small = geometry.multiplications <= _FEW_PRODUCTS
+    if geometry.filters == 1 and found.positions < _MIN_POSITIONS and not found.is_row_blocked and not is_small:
         return f"an image of single channels has fewer than {_MIN_POSITIONS} positions of the window: matrix products are faster"
     if found.is_matrix:
         return "a pointwise convolution with channels last is one matrix product"

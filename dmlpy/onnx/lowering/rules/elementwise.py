@@ -19,6 +19,7 @@ from dmlpy.onnx.lowering.rules import lowers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
@@ -147,11 +148,18 @@ def sign(node: Node) -> Expression:
 
 @lowers("Pow")
 def power(node: Node) -> Expression:
-    """ELEMENT_WISE_POW. 64-bit integer exponents, which it does not support, become FLOAT32."""
+    """ELEMENT_WISE_POW; the square is ELEMENT_WISE_CONSTANT_POW. 64-bit integer exponents, which POW does not support, become FLOAT32."""
+    if node.data_type(0) in FLOATS and _is_two(node.value(1)) and node.rank(1) <= node.rank(0):
+        return x.constant_pow(in_four(node.x(0))[0], exponent=2.0)
     base, exponent = in_four(node.x(0), node.x(1))
     if base.data_type in FLOATS and exponent.data_type in (DataType.INT64, DataType.UINT64):
         exponent = x.cast(exponent, output_data_type=DataType.FLOAT32)
     return x.pow(base, exponent)
+
+
+def _is_two(value: Value) -> bool:
+    """Whether a value is known to be a single 2."""
+    return isinstance(value.array, np.ndarray) and value.array.size == 1 and value.array.dtype.kind in "iuf" and value.array.item() == 2
 
 
 @lowers("Mod")
@@ -260,14 +268,14 @@ def identity(node: Node) -> Expression:
 
 @lowers("Cast", "CastLike")
 def cast(node: Node) -> Expression:
-    """CAST. To booleans ELEMENT_WISE_LOGICAL_EQUALS to 0, inverted; from or to 4-bit integers by quantization with a scale of 1."""
+    """CAST, if the type is another one. To booleans ELEMENT_WISE_LOGICAL_EQUALS to 0, inverted; 4-bit integers by quantization."""
     wanted, data_type = node.outputs[0], node.output_type(0)
     (data,) = in_four(node.x(0))
+    if wanted is not None and wanted.element == node.value(0).element:
+        return data
     if data.data_type in NIBBLES or data_type in NIBBLES:
         return _cast_nibbles(data, data_type)
     if wanted is not None and wanted.element == TensorProto.BOOL:
-        if node.value(0).element == TensorProto.BOOL:
-            return data
         zero = _number(data, data.data_type, 0)
         return x.logical_not(x.logical_equals(data, zero, output_data_type="UINT8"))
     return x.cast(data, output_data_type=data_type)
