@@ -362,6 +362,30 @@ def test_odd_and_even_sizes_have_templates_of_their_own() -> None:
     assert count["lowered"] == 0
 
 
+def test_a_template_gives_way_to_one_of_the_sizes_that_come() -> None:
+    """The one whose last use is longest ago, once none has held for some sizes; each time it takes more of them."""
+    parts = [3, 5, 7, 9, 11, 13]
+    nodes = [make_node("Slice", ["x", "zero", f"n{at}", "zero"], [f"y{at}"]) for at in parts]
+    constants = {"zero": np.array([0]), **{f"n{at}": np.array([at]) for at in parts}}
+    templates, (lower, inputs), count = prepared(model(nodes, {"x": ["a", 2]}, [f"y{at}" for at in parts], constants=constants))
+
+    def lowered(*sizes: int) -> list[int]:
+        """For which of the sizes nodes were lowered: symbolically, or once more where a template is compared with them."""
+        found = []
+        for a in sizes:
+            count.clear()
+            program = templates.program(inputs(a=a))
+            found += [a] * bool(count["lowered"])
+            assert is_alike(program, lower(inputs(a=a)))
+        return found
+
+    assert lowered(4, 6, 8, 10, 12) == [4, 6, 8, 10, 12]
+    assert lowered(6, 8, 10, 12) == []
+    assert lowered(*range(20, 30)) == [20, 21, 22, 23, 24], "the last one for a template"
+    assert lowered(8, 10, 12) == [], "that of 6 gave way"
+    assert lowered(*[4, 6] * 6) == [*[4, 6] * 5, 6], "the ninth has a template for 4"
+
+
 def test_templates_count_towards_what_is_kept() -> None:
     """Where there is no room for a template, or when others take it, nodes are lowered again."""
     templates, (_, inputs), count = prepared(CASES["MatMul"].model())

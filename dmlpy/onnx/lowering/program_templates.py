@@ -36,6 +36,8 @@ _LOWERED_FIRST = 1
 
 _MOST_TEMPLATES = 4
 """The most templates of nodes, and the most failed attempts at one: other sizes are lowered node by node."""
+_FIRST_PATIENCE = 4
+"""The sizes for which no template holds until a new one replaces the least recently used. They have cost what a template costs."""
 
 _MOST_RECENT = 3
 """The most programs that a new template is compared with."""
@@ -79,14 +81,16 @@ class ProgramTemplates:
 
     def _program_of_form(self, form: _Form, inputs: Inputs, sizes: Sequence[int]) -> Program | None:
         """The program for inputs of a form with these sizes."""
-        may_add = form.lowered >= _LOWERED_FIRST and form.failures + len(form.templates) < _MOST_TEMPLATES
         narrow = None
         for template in reversed(form.templates):
             found, is_known = template.program(sizes)
             if found is not None and is_known:
+                form.use(template)
                 form.add(sizes, found)
                 return found
             narrow = narrow or found
+        form.misses += 1
+        may_add = form.lowered >= _LOWERED_FIRST and (not form.is_full or form.waits)
         # A size of 1 broadcasts, so what is made with it holds for no other: it is as fixed as those that stay the same.
         changing = [at for at, size in enumerate(sizes) if size != 1 and any(size != other[at] for other, _ in form.recent)]
         found = self._program_of_new_template(form, inputs, sizes, changing) if may_add and changing else None
@@ -103,7 +107,9 @@ class ProgramTemplates:
 
         It has to equal the last programs, or if it holds for none of their sizes, one that is lowered for these.
         """
-        form.failures += 1
+        if form.is_full:
+            form.patience *= 2  # so that sizes for which none lasts cost little more than without
+        form.misses, form.failures = 0, form.failures + 1
         try:
             template = self._lower_symbolically(inputs, sizes, changing)
             made = None if template is None else template.program(sizes)[0]
@@ -119,6 +125,8 @@ class ProgramTemplates:
         except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
             return None
         form.failures -= 1
+        if form.is_full:
+            del form.templates[0]
         form.templates.append(template)
         return made
 
@@ -147,7 +155,9 @@ class _Form:
 
     Attributes:
         lowered: for how many sizes the nodes were lowered.
-        templates: their templates.
+        templates: their templates, in the order of their last use.
+        misses: for how many sizes no template held since the last one was made.
+        patience: how many there are before a template replaces another one.
         failures: how many attempts at a template failed.
         recent: the last sizes, with their programs: some of them may compare as the next ones do, such as odd and even ones.
     """
@@ -155,6 +165,7 @@ class _Form:
     def __init__(self) -> None:
         self.lowered = 0
         self.templates: list[_Template] = []
+        self.misses, self.patience = 0, _FIRST_PATIENCE
         self.failures = 0
         self.recent: deque[tuple[Sequence[int], Program]] = deque(maxlen=_MOST_RECENT)
 
@@ -163,6 +174,22 @@ class _Form:
         """The approximate bytes that it holds."""
         recent = sum(len(graph.nodes) for _, program in self.recent for graph in program.graphs)
         return _RECENT_BYTES * (1 + recent) + sum(template.held_bytes for template in self.templates)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a new template has to replace one."""
+        return self.failures + len(self.templates) >= _MOST_TEMPLATES
+
+    @property
+    def waits(self) -> bool:
+        """Whether sizes for which no template holds have been many enough for one to be replaced."""
+        return bool(self.templates) and self.misses > self.patience
+
+    def use(self, template: _Template) -> None:
+        """Makes a template the last used one."""
+        if self.templates[-1] is not template:
+            self.templates.remove(template)
+            self.templates.append(template)
 
     def add(self, sizes: Sequence[int], program: Program) -> None:
         """Adds the program of the last sizes."""

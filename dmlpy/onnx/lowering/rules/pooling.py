@@ -6,8 +6,6 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dmlpy import x
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.nodes.windows import Windows, compute_windows, unpooled_sizes
