@@ -178,6 +178,21 @@ def padded() -> None:
     node("Pad", [line, np.array([0, -1, 0, 2], I64), scalar(0.5, F32)], known=[1, 2], opset=13)
 
 
+def removed() -> None:
+    """Operators that ONNX removed, which ONNX Runtime has up to opset 9."""
+    image = normal("removed", 1, 3, 4, 5)
+    node("Affine", [image], opset=7, alpha=0.5, beta=1.5)
+    node("Affine", [image[0, 0]], opset=9)
+    node("Scale", [image], opset=7, scale=0.3)
+    node("Scale", [image[0]], opset=8)
+    for operator in ("ParametricSoftplus", "ScaledTanh"):
+        node(operator, [image], opset=7, alpha=0.7, beta=1.3)
+    node("ImageScaler", [image], opset=7, scale=0.3, bias=[1.0, 2.0, 3.0])
+    node("ImageScaler", [image[:, :2]], opset=8, bias=[1.0, 2.0])
+    node("Crop", [image], opset=7, border=[1, 0, 2, 1])
+    node("Crop", [image], opset=7, border=[1, 1, 9, 9], scale=[2, 3])
+
+
 def sliced() -> None:
     rows, last = normal("sliced", 4, 3), (2**31 - 1, 2**63 - 1)
     for first, end in ((-1, last[0]), (2, last[1]), (-9, -9), (-9, last[0]), (9, -9), (-1, 2**31 - 2)):
@@ -244,6 +259,6 @@ def recurrent() -> None:
 
 
 ROWS = (
-    *(resized, sampled, regions, quantized, pooled, numbers, of_nothing, old_forms, padded, sliced, placed, unpooled, transposed, added),
-    recurrent,
+    *(resized, sampled, regions, quantized, pooled, numbers, of_nothing, old_forms, removed, padded, sliced, placed, unpooled),
+    *(transposed, added, recurrent),
 )

@@ -107,6 +107,8 @@ ROWS = {
         {"kernel_shape": [2], "strides": [2]},
         held=(1,),
     ),
+    "two offsets for three channels": Row("ImageScaler", (normal(1, 3, 2, 2),), ("bias", "2 numbers", "3"), {"bias": [1.0, 2.0]}, 7),
+    "borders of a whole image": Row("Crop", (normal(1, 3, 2, 2),), ("border", "0 by 2", "2 by 2"), {"border": [0, 1, 0, 1]}, 7),
     "unpooling to two sizes": Row(
         "MaxUnpool",
         (normal(1, 1, 2), integers([[0, 3]]), integers(1, 4)),

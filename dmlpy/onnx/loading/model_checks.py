@@ -31,8 +31,14 @@ FunctionKey: TypeAlias = tuple[str, str, str]
 
 MAX_DEPTH = 16
 """The deepest nesting of subgraphs."""
-_OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
-"""Operators that ONNX Runtime's optimizer writes into ONNX's domain, which does not define them."""
+_OF_ONNX_RUNTIME = {
+    "SimplifiedLayerNormalization": 1 << 30,
+    **dict.fromkeys(("Affine", "Crop", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"), 9),
+}
+"""Operators of ONNX's domain that it does not define, with the last opset in which ONNX Runtime has them.
+
+Its optimizer writes the first one; the others were ONNX's before its first release.
+"""
 _CONTENT = {
     AttributeProto.FLOAT: "f",
     AttributeProto.INT: "i",
@@ -290,15 +296,16 @@ class _Graphs:
         yield from _call_problems(node, self.functions, place)
         if domain == "" and "" not in self.opsets:
             yield Problem("onnx.opset", place, "an operator of ONNX", "a version of ONNX's operators in opset_import")
-        schema = None if function else schema_of(node.op_type, self.opsets.get(domain, 1), domain)
-        is_unknown = schema is None and not function and node.op_type not in _OF_ONNX_RUNTIME
+        opset = self.opsets.get(domain, 1)
+        schema = None if function else schema_of(node.op_type, opset, domain)
+        is_unknown = schema is None and not function and opset > _OF_ONNX_RUNTIME.get(node.op_type, 0)
         if domain == "" and is_unknown and "" in self.opsets:
-            opset, since = self.opsets[""], first_opsets().get(node.op_type, 0)
+            since = first_opsets().get(node.op_type, 0)
             remedy = f"it exists from opset {since} on" if since > opset else did_you_mean(node.op_type, operators_of(opset))
             yield Problem("onnx.operator", place, brief(node.op_type), f"an operator of opset {opset}", (), remedy)
         if schema is not None:
             yield from _form_problems(node, schema, place)
-            yield from _body_problems(node, self.opsets.get(domain, 1), place)
+            yield from _body_problems(node, opset, place)
         for name, count in Counter(item.name for item in node.attribute).items():
             if not _is_name(name) or count > 1:
                 yield Problem("onnx.attribute", place, f"attribute {brief(name)}", "a name that no other attribute has")

@@ -35,6 +35,10 @@ _BY_HEAD = 4
 """The dimensions of an input of Attention that states its heads."""
 _PRESENT_VALUES = 2
 """The output of Attention that is the values of all steps; the keys come before, the scores after."""
+_LIKE_FIRST = frozenset(
+    {"Affine", "GroupNormalization", "ImageScaler", "MeanVarianceNormalization", "ParametricSoftplus", "Scale", "ScaledTanh"}
+)
+"""Operators of which ONNX infers nothing, and whose output has the sizes of the first input."""
 _VIEWED_BY_AXES = frozenset({"Squeeze", "Unsqueeze"})
 _UNPOOLED_SIZES = 2
 """The input of MaxUnpool that holds the sizes of its output."""
@@ -131,7 +135,7 @@ def _infer_own_sizes(node: Node, opsets: Mapping[str, int], index: int) -> tuple
     sizes = [value.static_sizes for value in given]
     if node.op_type in _WITH_AXIS and opsets.get("", 1) < _BROADCAST_SINCE:
         return sizes[0]  # the second one is repeated along the first one's other axes
-    if node.op_type in ("GroupNormalization", "MeanVarianceNormalization") or (node.op_type == "Transpose" and not sizes[0]):
+    if node.op_type in _LIKE_FIRST or (node.op_type == "Transpose" and not sizes[0]):
         return sizes[0]
     if node.op_type == "GatherND" and len(sizes) == 2 and sizes[1]:
         batch = int(node.attribute("batch_dims", 0))
