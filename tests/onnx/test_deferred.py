@@ -336,6 +336,25 @@ def test_exponents_saturate_as_onnx_runtime_has_it(way: str, saturate: int, smal
     np.testing.assert_array_equal(found, np.array([large, np.nan, 4, 1, small, small, 2.0**-127], np.float32))
 
 
+@pytest.mark.parametrize("way", ["given", "known"])
+def test_float64_tensors_may_have_no_elements(way: str) -> None:
+    """A node is FLOAT32 for the lowering, its inputs without elements too, and its results are FLOAT64 whether they are known or not."""
+    x, rows = RNG.standard_normal((3, 2)), np.empty((0, 2))
+    nodes = [
+        make_node("ScatterND", ["x", "places", "rows"], ["scattered"]),
+        make_node("Transpose", ["rows"], ["columns"]),
+        make_node("Gemm", ["columns", "rows", "c"], ["product"]),
+    ]
+    constants = {"places": np.empty((0, 1), np.int64), "c": np.array([1.5, -2.0])}
+    arrays = {"x": x, "rows": rows}
+    types = dict.fromkeys((*arrays, "scattered", "product"), TensorProto.DOUBLE)
+    built = model(nodes, {"x": [3, 2], "rows": [0, 2]}, ["scattered", "product"], types=types, constants=constants)
+    found = onnx.load(built, constants=arrays if way == "known" else {}).compile("numpy")({} if way == "known" else arrays)
+    for name, expected in {"scattered": x, "product": np.tile(constants["c"], (2, 1))}.items():
+        assert found[name].dtype == np.float64
+        np.testing.assert_array_equal(found[name], expected)
+
+
 @pytest.mark.parametrize("operator", ["Gelu", "HardSwish", "Mish", "MeanVarianceNormalization"])
 def test_constants_of_float64_are_computed_in_float64(operator: str) -> None:
     x = RNG.standard_normal((2, 3, 4, 5))

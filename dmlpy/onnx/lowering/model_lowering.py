@@ -492,8 +492,10 @@ class SingleNodeLowering(Lowering):
         made.budget = budget or made.budget
         for name, array in arrays.items():
             own = Value.known(made.unique_name(name), array)
-            if own.array is not None and is_float(own.array.dtype) and own.array.size and not known:
-                narrow = wide and own.element == TensorProto.DOUBLE
+            narrow = wide and own.element == TensorProto.DOUBLE
+            if narrow and not array.size:
+                own = Value.known(own.name, array.astype("float32"))
+            elif own.array is not None and is_float(own.array.dtype) and own.array.size and not known:
                 own = replace(own, array=None, element=TensorProto.FLOAT if narrow else own.element)
             made.inputs[name] = own
         scope: Scope = dict(made.inputs)

@@ -67,7 +67,11 @@ def evaluate_in_float64(program: Program, arrays: Mapping[str, Array]) -> dict[s
         given = {name: _bits(values[name]).reshape(value.tensor_sizes) for name, value in part.reads.items()}
         found = defined(part.graph, given | {name: _bits(array) for name, array in all_elements(part.owned).items()})
         values.update({name: _widen(value, found[name]) for name, value in part.writes.items()})
-    return {name: values[value.name] if value.array is None else value.array for name, value in program.outputs.items()}
+    return {name: values[value.name] if value.array is None else _as_float64(value.array) for name, value in program.outputs.items()}
+
+
+def _as_float64(array: Array) -> Array:
+    return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
 def is_float64_only(proto: NodeProto, arrays: Mapping[str, Array]) -> bool:
