@@ -16,7 +16,7 @@ _PRODUCT = "NumPy and CPU: the product of argument and attribute is rounded"
 _BOUNDS = {
     "CELU": (UlpBound(4, 2, 4, {"alpha": 0.75}, in_cells=2),),
     "ELU": (UlpBound(4, 2, 4, {"alpha": 1.5}, in_cells=2),),
-    "GELU": (UlpBound(64, 7, 34, in_cells=7, note="NumPy: the square of the argument is rounded; CUDA: subnormal results only"),),
+    "GELU": (UlpBound(64, 7, 10, in_cells=7, note="NumPy: the square of the argument is rounded"),),
     "HARD_SIGMOID": (UlpBound(1, 1, 1, {"alpha": 0.25, "beta": 0.5}, in_cells=1, of_largest_term=True),),
     "HARD_SWISH": (UlpBound(2, 2, 2, {"alpha": 0.25, "beta": 0.5}),),
     "IDENTITY": (UlpBound(0, 0, 0, in_cells=0),),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -68,9 +68,9 @@ class Row:
         return UsualWays(of_kernel, times).once(loop).total
 
 
-def elements(kind: type[Any], inputs: int = 1, **attributes: Any) -> Row:
-    """An operator on packed FLOAT16 tensors."""
-    tensor = dml.TensorDesc(data_type="FLOAT16", sizes=[4096])
+def elements(kind: type[Any], inputs: int = 1, data_type: Literal["FLOAT16", "FLOAT32"] = "FLOAT16", **attributes: Any) -> Row:
+    """An operator on packed tensors."""
+    tensor = dml.TensorDesc(data_type=data_type, sizes=[4096])
     names = [each.name for each in kind.inputs()][:inputs]
 
     def kernel() -> Kernel:
@@ -81,7 +81,7 @@ def elements(kind: type[Any], inputs: int = 1, **attributes: Any) -> Row:
         (found,) = library.kernels
         return found
 
-    return Row(kind.short_name(), kernel, VECTORS, 16 * (inputs + 1), {AXES: 0})
+    return Row(f"{kind.short_name()}, {data_type.lower()}", kernel, VECTORS, 16 * (inputs + 1), {AXES: 0})
 
 
 def groups(function: str, width: int) -> Row:
@@ -99,6 +99,7 @@ def pooling(reduction: Reduction) -> Row:
 
 ROWS = [
     elements(dml.ActivationGeluDesc),
+    elements(dml.ActivationGeluDesc, data_type="FLOAT32"),
     elements(dml.ActivationSoftplusDesc, steepness=2.0),
     elements(dml.ActivationParametricSoftplusDesc, alpha=2.0, beta=1.0),
     elements(dml.ActivationCeluDesc, alpha=0.5),
@@ -113,7 +114,7 @@ ROWS = [
     groups("Softmax", 4),
     pooling("MaximumOf"),
 ]
-USUAL = ("ACTIVATION_GELU", "Softmax, float16", "MaximumOf, float16")
+USUAL = ("ACTIVATION_GELU, float16", "ACTIVATION_GELU, float32", "Softmax, float16", "MaximumOf, float16")
 """The rows that are not slow."""
 
 
