@@ -180,7 +180,7 @@ class Device(ABC):
         """Starts the device's clock on a stream; the returned function stops it and returns milliseconds. None if there is no clock."""
 
     def tuned(self, desc: OperatorDesc, plan: Plan, stream: int) -> Plan:
-        """The plan to prepare in the place of another one: a device may measure which of several variants is the fastest."""
+        """The plan to prepare, or to run in a graph, in the place of another: a device may measure which of several is the fastest."""
         return plan
 
     @abstractmethod

@@ -1,9 +1,9 @@
 """`DMLPY_AUTOTUNE=1`: `prepare` measures the variants of a plan that the model cannot rank, and keeps the fastest.
 
-Variants are candidates if their estimates are within `kernel_cycles.UNSURE` of the lowest. They compute the same, but sum in other orders,
-so their results may differ in the last bits. What was measured is stored beside the compiled kernels: later processes on a GPU of the same
-name choose the same without measuring. Without the variable the model's first choice runs, which depends on nothing but the desc and the
-GPU's limits.
+A graph does so for each node when it is compiled: how much scratch its plan has depends on the choice. Variants are candidates if their
+estimates are within `kernel_cycles.UNSURE` of the lowest. They compute the same, but sum in other orders, so their results may differ in
+the last bits. What was measured is stored beside the compiled kernels: later processes on a GPU of the same name choose the same without
+measuring. Without the variable the model's first choice runs, which depends on nothing but the desc and the GPU's limits.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ result; `packing.py` and `dispatch.py` run it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.graphs.activation_fusion import fuse_activations
@@ -67,14 +68,21 @@ def loaded_program(
     Args:
         buffers: the places.
         compile_node: plans a desc for the device, level and flags.
-        operators: the nodes that run, compiled for the layouts of the places; None compiles them.
+        operators: the nodes that run, compiled for the layouts of the places; None compiles them, and takes the variants that the device
+            has measured to be the fastest, if it measures.
         like: a program of the same graph for other sizes, whose order is taken.
     """
     if operators is None:
-        operators = {index: compile_node(buffers.desc(index)) for index in buffers.order}
+        operators = {index: _tuned(compile_node(buffers.desc(index))) for index in buffers.order}
     program = program_of(buffers, operators, compile_node, like)
     program.prepare()
     return program
+
+
+def _tuned(operator: CompiledOperator) -> CompiledOperator:
+    device = operator.device
+    plan = device.tuned(operator.desc, operator._plan, device.current_stream())
+    return operator if plan is operator._plan else replace(operator, _plan=plan)
 
 
 def compile_program(

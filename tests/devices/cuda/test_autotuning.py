@@ -101,6 +101,22 @@ def test_the_fastest_is_kept_unless_it_gains_little(of_kernels: dict[str, float]
     assert seam.measured == measured
 
 
+def test_the_nodes_of_a_graph_are_measured_when_it_is_compiled() -> None:
+    """They take what operators have stored, and the graph's scratch is that of the variants."""
+    seam = Clocked({"Halves": 0.2, "ManyHalves": 0.3})
+    device, desc = CudaDevice(seam), convolution()
+    builder = dml.GraphBuilder()
+    members = {name: builder.input(name, getattr(desc, name)) for name in ("input_tensor", "filter_tensor")}
+    attributes = {name: getattr(desc, name) for name in ("strides", "dilations", "start_padding", "end_padding", "output_padding")}
+    builder.output("y", builder.add(dml.ConvolutionDesc, "convolution", output_tensor=desc.output_tensor, **members, **attributes))
+    compiled = dml.compile(builder.build(), device)
+    assert f"strategy: {SMALL}, faster than {LARGE} when it was measured" in compiled.plan
+    measured = seam.measured
+    assert measured > 20
+    assert prepared(device).plan.startswith(f"strategy: {SMALL}, ")
+    assert seam.measured == measured
+
+
 @pytest.mark.parametrize("what", ["off", "wrong", "sure", "captured", "memory"])
 def test_nothing_is_measured_where_it_cannot_or_need_not(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seam = Clocked({"Halves": 0.1, "ManyHalves": 0.3})
