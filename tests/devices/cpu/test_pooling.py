@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import by_definition, layouts, packed, run, run_in_layouts, tensor
+from tests.support.layout_runs import Array, by_definition, layouts, packed, run, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.pooling import plan as pooling_plan
+from dmlpy.devices.cpu.pooling.byte_plan import BytePoolingPlan
+from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
 from tests.support.compiled_plans import run_on
 
 # sizes, window, strides, start padding, end padding, dilations
@@ -119,7 +121,7 @@ def test_what_numpy_runs_says_why(name: str) -> None:
 @pytest.mark.parametrize("data_type", ["UINT8", "INT8"])
 @pytest.mark.parametrize("name", ["strides", "dilated", "windows cut off"])
 def test_bytes(name: str, data_type: str) -> None:
-    """All bytes, in every layout, also where windows reach into the padding; NumPy's plan has indices."""
+    """All bytes, in every layout, also where windows reach into the padding."""
     dtype = np.dtype(data_type.lower())
     limits = np.iinfo(dtype)
     x = np.random.default_rng(4).integers(limits.min, limits.max + 1, CASES[name][0]).astype(dtype)
@@ -131,16 +133,21 @@ def test_bytes(name: str, data_type: str) -> None:
     np.testing.assert_array_equal(run_in_layouts(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected)
 
 
-@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16", "INT8", "UINT8"])
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if name != "windows along their rows"])
 def test_indices_and_gradients(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NumPy's bits, in every layout, of equal elements, NaN and windows in the padding."""
+    """NumPy's bits, in every layout, of equal elements, the least ones, NaN and windows in the padding; gradients are of floats."""
     monkeypatch.setattr(pooling_plan, "available_threads", lambda: 2)
     monkeypatch.setattr(pooling_plan, "_WORK_OF_A_THREAD", 1)
     sizes, window, strides, starts, ends, dilations = CASES[name]
     rng = np.random.default_rng(6)
     x = rng.integers(-9, 9, sizes).astype(data_type.lower())
-    x[0, 0, :4, :4], x[0, 1, 5, 6], x[0, 1, 6, 6] = -np.inf, np.nan, np.inf
+    is_float = x.dtype.kind == "f"
+    if is_float:
+        x[0, 0, :4, :4], x[0, 1, 5, 6], x[0, 1, 6, 6] = -np.inf, np.nan, np.inf
+    else:
+        x[0, 0, :4, :4] = np.iinfo(x.dtype).min
+    of_forward: Any = PoolingPlan if is_float else BytePoolingPlan
     own: Any = {"window_size": window, "strides": strides, "start_padding": starts, "end_padding": ends}
     own["dilations"] = dilations if isinstance(dilations, tuple) else (1, 1)
     if dilations == "rounded up":
@@ -148,13 +155,18 @@ def test_indices_and_gradients(name: str, data_type: str, monkeypatch: pytest.Mo
         forward: Any = dml.MaxPooling2Desc(input_tensor=tensor(x), **tensors, **own)
     else:
         forward = dml.MaxPooling2Desc(input_tensor=tensor(x), **own).with_outputs()
-    gradient: Any = dml.MaxPoolingGradDesc(
-        input_tensor=tensor(x), input_gradient_tensor=forward.output_tensor, output_gradient_tensor=tensor(x), **own
-    )
-    incoming = rng.normal(size=forward.output_tensor.sizes).astype(x.dtype)
-    for desc, given in ((forward, {"input_tensor": x}), (gradient, {"input_tensor": x, "input_gradient_tensor": incoming})):
+    if is_float and name == "one window":
+        of_forward = (PoolingPlan, IndexedPoolingPlan)  # vectors of positions only where elements of a row are apart
+    work: list[tuple[Any, Any, dict[str, Array]]] = [(forward, of_forward, {"input_tensor": x})]
+    if is_float:
+        incoming = rng.normal(size=forward.output_tensor.sizes).astype(x.dtype)
+        gradient = dml.MaxPoolingGradDesc(
+            input_tensor=tensor(x), input_gradient_tensor=forward.output_tensor, output_gradient_tensor=tensor(x), **own
+        )
+        work.append((gradient, IndexedPoolingPlan, {"input_tensor": x, "input_gradient_tensor": incoming}))
+    for desc, kind, given in work:
         for laid_out in layouts(desc):
-            assert isinstance(compiled_plan(laid_out), pooling_plan.IndexedPoolingPlan)
+            assert isinstance(compiled_plan(laid_out), kind)
             found, expected = (run(laid_out, given, device) for device in ("cpu", "numpy"))
             for place, array in expected.items():
                 np.testing.assert_array_equal(found[place], array)
@@ -178,7 +190,7 @@ def test_windows_in_the_padding_alone() -> None:
     np.testing.assert_array_equal(spread, next(iter(run(gradient, given, "numpy").values())))
 
 
-@pytest.mark.parametrize(("data_type", "sizes", "reason"), [("UINT8", (1, 1, 4, 4), "of floats"), ("FLOAT32", (1, 1, 4, 4, 4), "three")])
+@pytest.mark.parametrize(("data_type", "sizes", "reason"), [("INT16", (1, 1, 4, 4), "of floats"), ("FLOAT32", (1, 1, 4, 4, 4), "three")])
 def test_other_indices_are_numpys(data_type: str, sizes: Any, reason: str) -> None:
     own: Any = {"window_size": (2,) * (len(sizes) - 2), "strides": (1,) * (len(sizes) - 2)}
     own |= {"start_padding": (0,) * (len(sizes) - 2), "end_padding": (0,) * (len(sizes) - 2)}

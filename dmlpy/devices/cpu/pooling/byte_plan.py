@@ -170,7 +170,7 @@ class BytePoolingPlan(PlanWithoutConstants):
     """A pooling of bytes as one of floats between two conversions.
 
     Args:
-        desc: a checked desc of UINT8 or INT8, without indices.
+        desc: a checked desc of UINT8 or INT8.
         pooling: the plan of the same pooling of FLOAT32.
     """
 
@@ -195,7 +195,7 @@ class BytePoolingPlan(PlanWithoutConstants):
         return in_order(
             [
                 self._widening.bind({"input": tensors["input_tensor"], "output": wide, "scale": scale}, 0, None),
-                self._pooling.bind({"input_tensor": wide, "output_tensor": narrow}, temporary + sum(self._sizes), None),
+                self._pooling.bind({**tensors, "input_tensor": wide, "output_tensor": narrow}, temporary + sum(self._sizes), None),
                 self._narrowing.bind({"input": narrow, "output": tensors["output_tensor"], "scale": scale}, 0, None),
             ]
         )

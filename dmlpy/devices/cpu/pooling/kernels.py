@@ -15,7 +15,7 @@ from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.movement.kernels import long_at, set_long, word_at
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingParameters, PoolingParameters
 from dmlpy.devices.cpu.pooling.region_plan import SAMPLE_BYTES, RegionParameters
-from dmlpy.devices.cpu.simd import float_at, integer_at, maximum, set_float, simd_of
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, integer_at, maximum, set_float, simd_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
@@ -179,6 +179,93 @@ def _largest_of_window(stored: Storage, isa: Isa) -> Any:
         return largest, number
 
     return find
+
+
+def _largest_of_taps(isa: Isa) -> Any:
+    """The intrinsic `find(at, offsets, numbers, taps, found)`: the largest of what the taps read for a vector of positions.
+
+    Behind the largest elements it stores, in words, the first taps' numbers that have them, or -1 where nothing is above -infinity. NaN
+    counts as larger than any number.
+    """
+    simd, words = simd_of(isa), ir.VectorType(INDEX, isa.lanes)
+
+    @intrinsic
+    def find(at: Any, offsets: Any, numbers: Any, taps: Any, found: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            at, offsets, numbers, taps, found = arguments
+
+            def number_at(table: Any, tap: Any) -> Any:
+                place = builder.add(table, builder.shl(tap, ADDRESS(3)))
+                return builder.load(builder.inttoptr(place, ADDRESS.as_pointer()), align=8)
+
+            loop = Loop(builder, [ADDRESS(0), simd.all(-np.inf), ir.Constant(words, [-1] * isa.lanes)])
+            tap, largest, number = loop.values
+            address = builder.add(at, number_at(offsets, tap))
+            value = builder.load(builder.inttoptr(address, simd.llvm_type.as_pointer()), align=FLOAT_BYTES)
+            own = builder.insert_element(ir.Constant(words, ir.Undefined), builder.trunc(number_at(numbers, tap), INDEX), INDEX(0))
+            own = builder.shuffle_vector(own, own, ir.Constant(words, [0] * isa.lanes))
+            wins = builder.and_(builder.fcmp_unordered(">", value, largest), builder.fcmp_ordered("ord", largest, largest))
+            largest, number = builder.select(wins, value, largest), builder.select(wins, own, number)
+            following = builder.add(tap, ADDRESS(1))
+            loop.repeat_while(builder.icmp_signed("<", following, taps), [following, largest, number])
+            behind = builder.add(found, ADDRESS(isa.lanes * FLOAT_BYTES))
+            for vector, place in ((largest, found), (number, behind)):
+                builder.store(vector, builder.inttoptr(place, vector.type.as_pointer()), align=FLOAT_BYTES)
+
+        return types.void(*[types.int64] * 5), generate
+
+    return find
+
+
+def build_indexed_positions(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a pooling with indices by vectors of positions, to be compiled.
+
+    The arguments are those of `build_indexed_pooling`.
+    """
+    gather, find, find_one, lanes = input_tile_gather(stored, isa), _largest_of_taps(isa), _largest_of_window(stored, isa), isa.lanes
+    load, write, size, set_word, set_long = (
+        simd_of(isa).load,
+        spread_writer(stored, isa),
+        isa.lanes * FLOAT_BYTES,
+        _set_index(32),
+        _set_index(64),
+    )
+
+    @jit
+    def pool_vector(p: PoolingParameters, at: Any, source: Any, plane: Any, y: Any, x: Any, output: Any, indices: Any, room: Any) -> None:
+        found, left = room + 2 * size, min(lanes, p.out_width - x)
+        find(at, p.offsets, p.numbers, p.taps, found)
+        write(output + x * p.output_element, load(found), left, p.output_element, room)
+        first = plane * p.height * p.width
+        position = first + (y * p.stride_y - p.pad_y) * p.width + x * p.stride_x - p.pad_x
+        for lane in range(left):
+            number = word_at(found + size + lane * FLOAT_BYTES)
+            index = position + lane * p.stride_x + number
+            if number < 0:  # padding alone, or -infinity as padding is
+                number = find_one(p, source, y, x + lane)[1]
+                index = first + number if number >= 0 else 0
+            to = indices + (x + lane) * p.indices_element
+            if p.index_bytes == _WORD_BYTES:
+                set_word(to, index)
+            else:
+                set_long(to, index)
+
+    @jit
+    def pool(p: PoolingParameters, first: Any, last: Any, scratch: Any) -> None:
+        for number in range(first, last):
+            plane, row_split = number // p.row_splits, number % p.row_splits
+            image, channel, first_row = plane // p.image_planes, plane % p.image_planes, row_split * p.rows
+            source = p.input + image * p.input_image + channel * p.input_channel
+            output = p.output + image * p.output_image + channel * p.output_channel
+            indices = p.indices + image * p.indices_image + channel * p.indices_channel
+            gather(p, scratch, source, 0, first_row)
+            for row in range(min(p.rows, p.out_height - first_row)):
+                y = first_row + row
+                to, of_row, room = output + y * p.output_row, indices + y * p.indices_row, scratch + p.plane
+                for x in range(0, p.out_width, lanes):
+                    pool_vector(p, scratch + (row * p.pitch + x) * FLOAT_BYTES, source, plane, y, x, to, of_row, room)
+
+    return share_units(PoolingParameters, pool, own_scratch)
 
 
 def _for_each_plane(run: Any) -> TaskBody:

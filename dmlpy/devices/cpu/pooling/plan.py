@@ -54,6 +54,8 @@ class PoolingParameters(UnitParameters):
     depth_taps: Count = field("taps of the window along the depth: 1")
     window_y: Count = field("rows of the window")
     window_x: Count = field("columns of the window")
+    dilation_y: Count = field("with indices, rows from a tap of the window to the next below")
+    dilation_x: Count = field("with indices, columns from a tap of the window to the next")
     taps: Count = field("taps of the window")
     rows: Count = field("rows of positions of an image tile")
     subplane_rows: Count = field("rows of a subplane of the input tile")
@@ -72,6 +74,13 @@ class PoolingParameters(UnitParameters):
     output_channel: Bytes = field("from a channel of the output to the next")
     output_row: Bytes = field("from a row of the output to the next")
     output_element: Bytes = field("from a position of a row to the next")
+    numbers: Address = field("with indices, for each tap the elements of a channel from a position to what it reads, int64 [taps]")
+    indices: Address = field("the indices")
+    indices_image: Bytes = field("from an image of the indices to the next")
+    indices_channel: Bytes = field("from a channel of the indices to the next")
+    indices_row: Bytes = field("from a row of the indices to the next")
+    indices_element: Bytes = field("from an index of a row to the next")
+    index_bytes: Bytes = field("the size of an index: 4 or 8")
     row_counts: Address = field("an average's divisors of rows of positions, float32")
     column_counts: Address = field("an average's divisors of columns of positions, float32, a whole number of vectors")
     scratch: Address = field("the scratch of all threads")
@@ -105,8 +114,11 @@ def window_counts(desc: Any, isa: Isa) -> tuple[FixedArray, FixedArray]:
 
 POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:build_pooling", 5)
 """The pooling: what is computed of a window's elements, the type of tensors, and the instruction set."""
+INDEXED_POSITIONS = Kernel("dmlpy.devices.cpu.pooling.kernels:build_indexed_positions", 5)
+"""Max pooling with indices by vectors of positions: the type of tensors, and the instruction set."""
 
 _ALIGNMENT = 64
+_MOST_NUMBERS = 1 << 31
 _INPUT_TILE_BYTES = 1 << 17
 """Bytes of an input tile, at most."""
 _WORK_OF_A_THREAD = 1 << 20
@@ -121,7 +133,7 @@ class PoolingPlan(PlanWithoutConstants):
     """A pooling of floats over two dimensions by a compiled kernel.
 
     Args:
-        desc: a checked desc of four dimensions, without indices.
+        desc: a checked desc of four dimensions.
     """
 
     def __init__(self, desc: ForwardPoolingDesc) -> None:
@@ -133,6 +145,7 @@ class PoolingPlan(PlanWithoutConstants):
         self._planes, self._channels, self._spatial, self._out = batch * channels, channels, (height, width), (out[0], out[1])
         dilations = getattr(desc, "dilations", (1, 1))
         window, strides = (desc.window_size[-2], desc.window_size[-1]), (desc.strides[-2], desc.strides[-1])
+        self._indices, self._dilations = self._tensors.get("output_indices_tensor"), (dilations[-2], dilations[-1])
         self._starts = desc.start_padding[-2:]
         self._window, self._strides = window, strides
         # If a row has few windows, such as one that covers the image, vectors run along a window's elements.
@@ -147,16 +160,27 @@ class PoolingPlan(PlanWithoutConstants):
         taps = self._planes * prod(out) * prod(window)
         self._shares = WorkShares(self._planes * self._row_splits, min(available_threads(), taps // _WORK_OF_A_THREAD))
         lanes = self._isa.lanes * FLOAT_BYTES
-        self._scratch_size = lanes if self._within_window else -(-(self._input_tile.plane + 2 * lanes) // _ALIGNMENT) * _ALIGNMENT
+        beyond = 2 * lanes if self._indices is None else 4 * lanes  # a vector that reaches past the tile, and those of `_INDEXED` kernels
+        self._scratch_size = lanes if self._within_window else -(-(self._input_tile.plane + beyond) // _ALIGNMENT) * _ALIGNMENT
         self.temporary_size = self._shares.threads * self._scratch_size
         self._offsets = None if self._within_window else self._input_tile.offsets()
         self._counts = window_counts(desc, self._isa) if self._averages else ()
+        numbers = [
+            row * self._dilations[0] * width + column * self._dilations[1] for row in range(window[0]) for column in range(window[1])
+        ]
+        self._numbers = None if self._indices is None else FixedArray.of_rows([numbers])
 
     def load(self) -> None:
         self._kernel()
 
     def _kernel(self) -> Function:
+        if self._indices is not None:
+            return INDEXED_POSITIONS(self._storage, self._isa)
         return POOLING("average" if self._averages else "max", self._storage, self._isa)
+
+    def takes_indices(self) -> bool:
+        """Whether the kernel of positions finds indices: a row has several windows, and an element's number fits in 31 bits."""
+        return not self._within_window and prod(self._spatial) < _MOST_NUMBERS
 
     def is_dense(self, most: int) -> bool:
         """Whether an input tile has at most `most` times as many elements as its windows read."""
@@ -220,6 +244,11 @@ class PoolingPlan(PlanWithoutConstants):
             "scratch_size": self._scratch_size,
             "padding": 0.0 if self._averages else -inf,
         }
+        if self._indices is not None:
+            image, channel, _, row, element = byte_strides(self._indices)
+            values |= {"dilation_y": self._dilations[0], "dilation_x": self._dilations[1], "numbers": self._numbers}
+            values |= {"indices": tensors["output_indices_tensor"], "indices_image": image, "indices_channel": channel}
+            values |= {"indices_row": row, "indices_element": element, "index_bytes": self._indices.data_type.numpy.itemsize}
         return PoolingParameters.bound(values)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MAXIMUM, _REGIONS = "dmlpy.operators.pooling.maximum:Max", "dmlpy.operators.pooling.roi:ROI"
 
+_BYTES = ({DataType.UINT8}, {DataType.INT8})
 _MAX_SPARSITY = 16
 """The most elements of an input tile for each element that its windows read."""
 
@@ -33,7 +34,7 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
     if "output_indices_tensor" in desc.tensors():
         return indexed_plan(cast("IndexedPoolingDesc", desc))
     types = {tensor.data_type for tensor in desc.tensors().values()}
-    if types in ({DataType.UINT8}, {DataType.INT8}):
+    if types in _BYTES:
         return _byte_plan(desc)
     if not have_one_storage(types):
         return "compiled poolings are of floats, UINT8 or INT8"
@@ -48,17 +49,24 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
 
 
 @plan(f"{_MAXIMUM}PoolingGradDesc")
-def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> IndexedPoolingPlan | str:
+def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan | BytePoolingPlan | IndexedPoolingPlan | str:
     """The plan of a checked desc with indices, or of the gradient, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
-    from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan
+    from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
 
     types = {tensor.data_type for place, tensor in desc.tensors().items() if place != "output_indices_tensor"}
+    is_gradient = "output_gradient_tensor" in desc.tensors()
+    if types in _BYTES and not is_gradient:
+        return _byte_plan(cast("IndexedPoolingDesc", desc))
     if not have_one_storage(types):
-        return "compiled poolings with indices, and their gradients, are of floats"
+        return "compiled poolings with indices are of floats, UINT8 or INT8, and their gradients of floats"
     if desc.tensors()["input_tensor"].dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
-    return refusal_of(types) or IndexedPoolingPlan(desc)
+    if refusal := refusal_of(types):
+        return refusal
+    if not is_gradient and (found := PoolingPlan(cast("IndexedPoolingDesc", desc))).takes_indices() and found.is_dense(_MAX_SPARSITY):
+        return found
+    return IndexedPoolingPlan(desc)
 
 
 @plan(f"{_MAXIMUM}UnpoolingDesc")
