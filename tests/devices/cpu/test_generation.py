@@ -1,4 +1,4 @@
-"""Compiled diagonals and sequences against the definition, in guarded memory, on two threads."""
+"""Compiled diagonals, constants and sequences against the definition, in guarded memory, on two threads."""
 
 from __future__ import annotations
 
@@ -43,6 +43,14 @@ def test_diagonals(data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
         _as_defined(dml.DiagonalMatrix1Desc(input_tensor=others, output_tensor=tensor(data_type, *sizes), **own), monkeypatch)
     for offset in (-9, -3, 0, 2, 9):
         _as_defined(dml.DiagonalMatrixDesc(output_tensor=tensor(data_type, 1, 2, 5, 7), offset=offset, value=2.5), monkeypatch)
+
+
+@pytest.mark.parametrize("strides", [None, (64, 9, 1)])
+@pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32", "INT8", "UINT64"])
+def test_constants(data_type: str, strides: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each width, packed and with gaps."""
+    own: dict[str, Any] = {"value_data_type": data_type, "value": 101}
+    _as_defined(dml.FillValueConstantDesc(output_tensor=tensor(data_type, 3, 5, 7, strides=strides), **own), monkeypatch)
 
 
 @pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32"])

@@ -57,6 +57,8 @@ class Code(IntEnum):
     """x sigmoid(x)."""
     SWISH = auto()
     """x / (1 + exp(-a x)); 0 where the gate is closed."""
+    HARD_SWISH = auto()
+    """x times a x + b from 0 to 1; 0 where that is, even if x is infinite."""
     GELU = auto()
     SOFTSIGN = auto()
     SOFTPLUS = auto()
@@ -77,8 +79,6 @@ class Code(IntEnum):
     DIVIDE = auto()
     MAX = auto()
     MIN = auto()
-    GATE = auto()
-    """x y; 0 where y is, even if x is infinite."""
     PARAMETERIZED_RELU = auto()
     """x y where x < 0."""
     RELU_GRADIENT = auto()
@@ -359,7 +359,7 @@ def _hard_sigmoid(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
 
 
 def _hard_swish(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
-    return program.add(Code.GATE, reads[_X], _hard_sigmoid(desc, program, reads))
+    return program.add(Code.HARD_SWISH, reads[_X], a=desc.alpha, b=desc.beta)
 
 
 _OF_FUNCTIONS: dict[str, Translation] = {

@@ -1,16 +1,18 @@
-"""The compiled plans of DIAGONAL_MATRIX, DIAGONAL_MATRIX1 and FILL_VALUE_SEQUENCE."""
+"""The compiled plans of DIAGONAL_MATRIX, DIAGONAL_MATRIX1, FILL_VALUE_CONSTANT and FILL_VALUE_SEQUENCE."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.generation import DiagonalMatrix1Desc, DiagonalMatrixDesc, FillValueSequenceDesc
+from dmlpy.operators.generation import DiagonalMatrix1Desc, DiagonalMatrixDesc, FillValueConstantDesc, FillValueSequenceDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.generation.plan import BandsPlan, SequencePlan
+    from dmlpy.devices.cpu.movement.plan import CopyPlan
 
 
 def _refusal(*tensors: TensorDesc | None) -> str | None:
@@ -44,6 +46,12 @@ def band_plan(desc: DiagonalMatrix1Desc) -> BandsPlan | str:
     # The other way round, all is filled but what is between them.
     bands = [(begin, end)] if begin <= end else [(begin, output.sizes[-1]), (-output.sizes[-2], end)]
     return BandsPlan(output, desc.input_tensor is not None, of_scalar(desc.value, desc.value_data_type), bands)
+
+
+@plan(FillValueConstantDesc)
+def constant_plan(desc: FillValueConstantDesc) -> CopyPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    return copy_plan(desc, "constant_copies")
 
 
 @plan(FillValueSequenceDesc)

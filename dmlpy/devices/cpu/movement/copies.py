@@ -14,6 +14,7 @@ from dmlpy.reference.conversion import of_float, of_scalar
 from dmlpy.reference.movement import slice_index, window_index
 
 if TYPE_CHECKING:
+    from dmlpy.operators.generation import FillValueConstantDesc
     from dmlpy.operators.movement.blocks import BlockSizeDesc, UnfoldDesc
     from dmlpy.operators.movement.copy import JoinDesc, SplitDesc, TileDesc
     from dmlpy.operators.movement.slicing import PaddingDesc, Slice1Desc, SliceDesc, SliceGradDesc
@@ -28,6 +29,10 @@ def copy_of(to: Elements, of: Elements) -> Copy:
 def fill_of(to: Elements, value: Any) -> Copy:
     """The copy of a number to elements."""
     return Copy(to, Elements.repeating(value, to.dtype, to.shape))
+
+
+def constant_copies(desc: FillValueConstantDesc) -> list[Copy]:
+    return [fill_of(Elements.of("output_tensor", desc.output_tensor), of_scalar(desc.value, desc.value_data_type))]
 
 
 def identity_copies(desc: Any) -> list[Copy]:
