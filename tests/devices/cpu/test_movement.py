@@ -75,6 +75,9 @@ DESCS: dict[str, Any] = {
     "enlarged": lambda t: dml.Upsample2DDesc(
         input_tensor=tensor(t, 2, 3, 4, 5), scale_size={"width": 3, "height": 2}, interpolation_mode="NEAREST_NEIGHBOR"
     ).with_outputs("output_tensor"),
+    "doubled": lambda t: dml.Upsample2DDesc(
+        input_tensor=tensor(t, 2, 3, 4, 37), scale_size={"width": 2, "height": 2}, interpolation_mode="NEAREST_NEIGHBOR"
+    ).with_outputs("output_tensor"),
 }
 _WIDE = np.uint64
 

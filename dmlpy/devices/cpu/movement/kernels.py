@@ -30,6 +30,8 @@ _STRIP = 32
 _THIN = 8
 """Rows of fewer elements are copied column by column, if there are more of them."""
 _FILL_BYTES = 64
+_VECTOR_BYTES = 32
+"""Bytes of elements that are doubled at once."""
 _NARROW_BYTES = 2
 _SIZE = EncodedCopy.dtype.itemsize
 
@@ -182,8 +184,8 @@ def _fill_loop(builder: Any, target: Any, value: Any, width: int, size: Any) -> 
 
 
 def _strided(width: int) -> Any:
-    """The kernel that copies elements of a width one by one, the longer axis innermost."""
-    copy_one = element_copy(width)
+    """The kernel that copies elements of a width one by one, the longer axis innermost; elements side by side are doubled by vectors."""
+    copy_one, double = element_copy(width), _doubling(width)
 
     @jit
     def copy_strip(
@@ -196,6 +198,9 @@ def _strided(width: int) -> Any:
 
     @jit
     def copy(to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any) -> None:
+        if columns == 2 and to_column == width and to_row == 2 * width and of_row == width and of_column == 0:
+            double(to, source, rows)
+            rows = 0
         if columns < _THIN and rows > columns:
             to_row, to_column, of_row, of_column, rows, columns = to_column, to_row, of_column, of_row, columns, rows
         strip = _STRIP if of_row == width else columns
@@ -203,6 +208,34 @@ def _strided(width: int) -> Any:
             copy_strip(to, to_row, to_column, source, of_row, of_column, rows, first, min(columns, first + strip))
 
     return copy
+
+
+def _doubling(width: int) -> Any:
+    """The kernel `double(to, source, count)`, which writes each of some elements of a width twice."""
+    lanes, copy_one = _VECTOR_BYTES // width, element_copy(width)
+    kind = ir.VectorType(ir.IntType(8 * width), lanes)
+    twice = ir.Constant(ir.VectorType(INDEX, 2 * lanes), [lane // 2 for lane in range(2 * lanes)])
+
+    @intrinsic
+    def double_vector(target: Any, source: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            to, of = arguments
+            value = builder.load(builder.inttoptr(of, kind.as_pointer()), align=width)
+            found = builder.shuffle_vector(value, value, twice)
+            builder.store(found, builder.inttoptr(to, found.type.as_pointer()), align=width)
+
+        return types.void(types.int64, types.int64), generate
+
+    @jit
+    def double(to: Any, source: Any, count: Any) -> None:
+        whole = count // lanes * lanes
+        for at in range(0, whole, lanes):
+            double_vector(to + 2 * at * width, source + at * width)
+        for at in range(whole, count):
+            copy_one(to + 2 * at * width, source + at * width)
+            copy_one(to + (2 * at + 1) * width, source + at * width)
+
+    return double
 
 
 def element_copy(width: int) -> Any:
