@@ -22,6 +22,12 @@ from tests.support.layout_runs import run
 FUNCTIONS = {resolve_name(name): row for name, row in EVERY_FUNCTION.items() if row[0] not in _ONLY_SMALL}
 SIZES = (3, 1367)
 """An odd number of elements, more than 2,048."""
+MEMBERS: dict[Any, dict[str, Any]] = {
+    dml.ElementWiseClipDesc: {"min": 5.7, "max": -2.5},
+    dml.ElementWiseClip1Desc: {"min": 5, "max": 2},
+    dml.ElementWiseThresholdDesc: {"min": float("nan")},
+}
+"""Limits that are not whole and in the other order: the upper one wins, in CLIP1 the lower one. NaN is none."""
 EVERY = ("UINT8", "INT8", "UINT16", "INT16", "UINT32", "INT32", "UINT64", "INT64", "FLOAT16", "FLOAT32")
 
 
@@ -31,7 +37,8 @@ def desc_of(kind: Any, own: str, sizes: tuple[int, ...] = SIZES, strides: Any = 
     tensors = {name: dml.TensorDesc(data_type=own, sizes=sizes) for name in inputs}
     name = "output_gradient_tensor" if function is Function.RELU_GRADIENT else "output_tensor"
     to = "UINT8" if function in COMPARISONS else own
-    return kind(**tensors, **{name: dml.TensorDesc(data_type=to, sizes=sizes, strides=strides)})
+    members = MEMBERS.get(kind, {}) | ({"min_max_data_type": own} if kind is dml.ElementWiseClip1Desc else {})
+    return kind(**tensors, **{name: dml.TensorDesc(data_type=to, sizes=sizes, strides=strides)}, **members)
 
 
 def types_of(kind: Any) -> list[str]:
@@ -81,6 +88,17 @@ def test_functions_of_every_type(kind: Any) -> None:
         with np.errstate(all="ignore"):
             wanted = run(desc, given)[output.place]
         np.testing.assert_array_equal(run(desc, given, "cpu")[output.place], wanted, err_msg=own)
+
+
+@pytest.mark.parametrize("own", ["INT8", "UINT64"])
+def test_limits(own: str) -> None:
+    """Beyond the type, at its ends, and within."""
+    x = elements(np.random.default_rng(3), own)
+    for low, high in ((-1e30, 1e30), (float("-inf"), float("inf")), (3.0, 2.0**63), (-5.0, 7.9)):
+        desc = desc_of(dml.ElementWiseClipDesc, own).replace(min=low, max=high)
+        assert isinstance(compiled_plan(desc), ContiguousPlan)
+        wanted = run(desc, {"input_tensor": x})["output_tensor"]
+        np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], wanted)
 
 
 def test_what_is_compiled() -> None:

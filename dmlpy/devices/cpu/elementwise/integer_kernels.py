@@ -20,6 +20,8 @@ from dmlpy.devices.cpu.simd import INDEX, Loop, float_at, integer_at, set_float,
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _INT8, _UINT8, _INT32, _UINT32, _INT64, _FLOAT32 = map(int, Kind)
@@ -119,7 +121,7 @@ def build_small() -> TaskBody:
     return small
 
 
-_UNARY = frozenset({Function.BIT_NOT, Function.ABS, Function.NEGATE, Function.SIGN, Function.RELU, Function.NOT})
+_UNARY = frozenset({Function.BIT_NOT, Function.ABS, Function.NEGATE, Function.SIGN, Function.RELU, Function.NOT, Function.CLIP})
 
 
 def _type_of(dtype: np.dtype[Any], lanes: int) -> Any:
@@ -128,8 +130,8 @@ def _type_of(dtype: np.dtype[Any], lanes: int) -> Any:
     return ir.VectorType(ir.IntType(8 * dtype.itemsize), lanes)
 
 
-def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any) -> Any:
-    """A function of vectors; of truth values and comparisons the mask."""
+def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any, limits: Sequence[Any]) -> Any:
+    """A function of vectors; of truth values and comparisons the mask. The limits are those of CLIP."""
     signed, kind = of.kind != "u", x.type
 
     def all_of(value: int) -> Any:
@@ -173,6 +175,10 @@ def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any)
             return builder.icmp_signed("==", x, zero)
         case Function.DIVIDE | Function.MODULUS_TRUNCATE | Function.MODULUS_FLOOR:
             return _division(builder, function, of, x, y)
+        case Function.CLIP:
+            low, high = (_all_lanes(builder, limit, kind) for limit in limits)
+            held = builder.select(compared("<", x, low), low, x)
+            return builder.select(compared("<", high, held), high, held)
         case Function.POW:
             return _power(builder, of, x, y)
         case Function.AND | Function.OR | Function.XOR:
@@ -180,6 +186,13 @@ def _result(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any)
             return {Function.AND: builder.and_, Function.OR: builder.or_, Function.XOR: builder.xor}[function](*truths)
         case _:
             return compared({Function.EQUAL: "==", Function.LESS: "<", Function.LESS_OR_EQUAL: "<="}[function], x, y)
+
+
+def _all_lanes(builder: Any, value: Any, kind: Any) -> Any:
+    """A vector of the low bits of an integer."""
+    value = value if kind.element == value.type else builder.trunc(value, kind.element)
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), value, INDEX(0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(INDEX, kind.count), [0] * kind.count))
 
 
 def _division(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any) -> Any:
@@ -236,25 +249,25 @@ def _power(builder: Any, of: np.dtype[Any], x: Any, y: Any) -> Any:
 
 
 def _step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) -> Any:
-    """The intrinsic `compute(y, a, b)` on as many elements at addresses."""
+    """The intrinsic `compute(y, a, b, low, high)` on as many elements at addresses."""
     source, target = _type_of(of, lanes), _type_of(to, lanes)
 
     @intrinsic
-    def compute(y: Any, a: Any, b: Any) -> Any:
+    def compute(y: Any, a: Any, b: Any, low: Any, high: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
-            y, *operands = arguments
+            y, *operands, low, high = arguments
 
             def load(address: Any) -> Any:
                 value = builder.load(builder.inttoptr(address, source.as_pointer()), align=of.itemsize)
                 return builder.fpext(value, ir.VectorType(ir.FloatType(), lanes)) if source.element == ir.HalfType() else value
 
             x = load(operands[0])
-            found = _result(builder, function, of, x, x if function in _UNARY else load(operands[1]))
+            found = _result(builder, function, of, x, x if function in _UNARY else load(operands[1]), (low, high))
             if found.type != target:  # a mask
                 found = builder.zext(found, target)
             builder.store(found, builder.inttoptr(y, target.as_pointer()), align=to.itemsize)
 
-        return types.void(*[types.int64] * 3), generate
+        return types.void(*[types.int64] * 5), generate
 
     return compute
 
@@ -275,10 +288,10 @@ def build_contiguous(function: Function, source: str, target: str, isa: Isa) -> 
 
     @jit
     def run(p: ContiguousParameters, first: Any, last: Any, own: Any) -> None:
-        y, a, b, whole = p.y, p.a, p.b, first + (last - first) // lanes * lanes
+        y, a, b, low, high, whole = p.y, p.a, p.b, p.low, p.high, first + (last - first) // lanes * lanes
         for at in range(first, whole, lanes):
-            many(y + at * to_size, a + at * of_size, b + at * of_size)
+            many(y + at * to_size, a + at * of_size, b + at * of_size, low, high)
         for at in range(whole, last):
-            one(y + at * to_size, a + at * of_size, b + at * of_size)
+            one(y + at * to_size, a + at * of_size, b + at * of_size, low, high)
 
     return share_units(ContiguousParameters, run)

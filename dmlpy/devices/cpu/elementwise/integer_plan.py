@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.attachments import name_of
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, merged
-from dmlpy.devices.cpu.elementwise.program import ACTIVATION, ARITHMETIC, LOGIC, MATH
+from dmlpy.devices.cpu.elementwise.program import ACTIVATION, ARITHMETIC, LOGIC, MATH, RANGES, limits_of
 from dmlpy.devices.cpu.isa import host_isa, refusal_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, KernelStruct, UnitParameters, field
@@ -71,6 +71,7 @@ class Function(StrEnum):
     MODULUS_TRUNCATE = "modulus truncate"
     MODULUS_FLOOR = "modulus floor"
     POW = "pow"
+    CLIP = "clip"
 
 
 CODES = {function: code for code, function in enumerate(tuple(Function)[: tuple(Function).index(Function.SELECT) + 1])}
@@ -112,6 +113,9 @@ FUNCTIONS: dict[str, tuple[Function, tuple[str, ...]]] = {
     f"{ARITHMETIC}ModulusTruncateDesc": (Function.MODULUS_TRUNCATE, _AB),
     f"{ARITHMETIC}ModulusFloorDesc": (Function.MODULUS_FLOOR, _AB),
     f"{ARITHMETIC}PowDesc": (Function.POW, ("input_tensor", "exponent_tensor")),
+    f"{RANGES}ClipDesc": (Function.CLIP, _X),
+    f"{RANGES}Clip1Desc": (Function.CLIP, _X),
+    f"{RANGES}ThresholdDesc": (Function.CLIP, _X),
 }
 """The functions by the names of their classes, each with the inputs in the kernels' order."""
 
@@ -195,6 +199,8 @@ class ContiguousParameters(UnitParameters):
     y: Address = field("the output")
     a: Address = field("the first input")
     b: Address = field("the second input, if the function has two")
+    low: Count = field("of CLIP, the lower limit")
+    high: Count = field("of CLIP, the upper limit, which wins")
 
 
 class ContiguousPlan(PlanWithoutConstants):
@@ -204,13 +210,14 @@ class ContiguousPlan(PlanWithoutConstants):
         function: the function.
         places: the output, and the inputs in the kernel's order.
         tensors: their descs.
+        limits: of CLIP, the limits of the results.
     """
 
     temporary_size = 0
 
-    def __init__(self, function: Function, places: Sequence[str], tensors: Sequence[TensorDesc]) -> None:
+    def __init__(self, function: Function, places: Sequence[str], tensors: Sequence[TensorDesc], limits: tuple[int, int] = (0, 0)) -> None:
         output, operand, *_ = tensors
-        self._places, self._count = places, output.element_count
+        self._places, self._count, self._limits = places, output.element_count, dict(zip(("low", "high"), limits, strict=True))
         self._choices = function, operand.data_type.numpy.name, output.data_type.numpy.name, host_isa()
         moved = self._count * output.data_type.numpy.itemsize
         self._shares = WorkShares(self._count, min(available_threads(), moved // _BYTES_OF_A_THREAD))
@@ -224,6 +231,7 @@ class ContiguousPlan(PlanWithoutConstants):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: Mapping[str, Any] = {
             **self._shares.values,
+            **self._limits,
             **{name: tensors[place] for name, place in zip("yab", self._places, strict=False)},
         }
         return TaskLaunch.of(CONTIGUOUS(*self._choices), ContiguousParameters.bound(values), self._shares.threads)
@@ -242,7 +250,7 @@ def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | None:
         outer, inner = (_ONE, _ONE, *axes)[-2:]
         return SmallPlan(function, places, tuple(Kind[each.data_type.name] for each in descs), (outer, inner))
     if getattr(desc, "scale_bias", None) is None and _is_large(function, descs) and len(axes) == 1 and set(axes[0].strides) == {1}:
-        return ContiguousPlan(function, places, descs)
+        return ContiguousPlan(function, places, descs, _limits(desc, descs[0]) if function is Function.CLIP else (0, 0))
     return None
 
 
@@ -270,3 +278,13 @@ def _is_large(function: Function, descs: Sequence[TensorDesc]) -> bool:
     if function in _TO_32_BITS and output.bits > 32:
         return False
     return function in COMPARISONS or output is inputs[0]
+
+
+def _limits(desc: Any, output: TensorDesc) -> tuple[int, int]:
+    """The limits of a clipped tensor of integers, as signed integers of the same bits."""
+    from dmlpy.reference.integers import holding
+
+    low, high = (int(holding(limit, output.data_type.numpy)) for limit in limits_of(desc))
+    if name_of(type(desc)) == f"{RANGES}Clip1Desc":  # where the lower limit wins
+        high = max(low, high)
+    return tuple(limit - (1 << 64) if limit >= 1 << 63 else limit for limit in (low, high))  # type: ignore[return-value]  # two

@@ -297,17 +297,17 @@ def _identity(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
 
 def _limits(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     """CLIP and THRESHOLD: the upper limit wins where it is below the lower one."""
-    low, high = _limits_of(desc)
+    low, high = limits_of(desc)
     return program.add(Code.CLIP, _scaled(desc, program, reads[_X]), a=low, b=high)
 
 
 def _clip1(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     """CLIP1: the lower limit wins."""
-    low, high = _limits_of(desc)
+    low, high = limits_of(desc)
     return program.add(Code.CLIP, _scaled(desc, program, reads[_X]), a=low, b=max(low, high))
 
 
-def _limits_of(desc: Any) -> tuple[float, float]:
+def limits_of(desc: Any) -> tuple[float, float]:
     """A NaN limit is no limit."""
     low, high = desc.min, getattr(desc, "max", inf)
     return -inf if low != low else low, inf if high != high else high  # `isnan` would need the numbers of symbolic ones
