@@ -255,6 +255,18 @@ def test_bytes_that_lie_where_words_would() -> None:
     np.testing.assert_array_equal(run(desc.replace(output_tensor=apart), given, "cpu")["output_tensor"], wanted)
 
 
+def test_results_far_beyond_their_type() -> None:
+    """Of either sign: quotients that no integer of 32 bits holds, infinities, and NaN among those that are near."""
+    rng = np.random.default_rng(5)
+    for output in BYTES:
+        desc, given = convolution_of("pointwise, several rows of positions", ("uint8", "int8"), rng, output=output)
+        given["filter_zero_point_tensor"][...] = 0
+        given["filter_scale_tensor"][0, :8, 0, 0] = 1e9, -1e9, 1e15, -3e38, np.inf, np.nan, 0.3, 1e6
+        with np.errstate(all="ignore"):
+            wanted = run(desc, given)["output_tensor"]
+        np.testing.assert_array_equal(run(desc, given, "cpu")["output_tensor"], wanted)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", OTHERS, ids=str)
 def test_other_processors(isa: ByteIsa, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     store,
 )
 from dmlpy.devices.cpu.quantized.products import Output
-from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, row_writer, run_writer
+from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, filter_results, row_results, row_terms_at, row_writer, run_writer
 from dmlpy.devices.cpu.quantized.tiling import (
     DEPTHWISE_VECTORS,
     REGISTER,
@@ -91,12 +91,8 @@ def _part_product(output: Output, isa: ByteIsa) -> Any:
     """The kernel `multiply_part` of `build_convolution`."""
     (block, vectors), lanes, size = isa.block, isa.lanes, isa.lanes * 4
     width, element = vectors * lanes, 1 if output is Output.BYTES else 4
-    multiply, add, finish, write_rows = (
-        quad_product(block, vectors, True, isa),
-        byte_sums(vectors, isa),
-        row_results(output, True, isa),
-        row_writer(output),
-    )
+    multiply, add, quantize = quad_product(block, vectors, True, isa), byte_sums(vectors, isa), filter_results(vectors, isa)
+    finish, write_rows, is_quantized = row_results(output, True, isa), row_writer(output), output is Output.BYTES
 
     @jit
     def multiply_part(p: ByteConvolutionParameters, scratch: Any, part: Any, position: Any, filters: Any, weights: Any, y: Any) -> None:
@@ -114,13 +110,16 @@ def _part_product(output: Output, isa: ByteIsa) -> Any:
         columns = p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale
         # All vectors are in one row, and are written whole.
         is_whole = useful == count * lanes and column + useful <= p.out_width and p.output_element == element
-        for each in range(filters[1]):
-            row_terms = p.row_terms + (filters[0] + each) * ROW_SIZE
-            to = of_row + each * p.output_channel
-            place = to + column * element if is_whole else results
-            finish(p, row_terms, row_terms_at(row_terms).second, scratch + each * vectors * size, columns, count, 0, place)
-            if not is_whole:
-                write_rows(p, results, to, column, useful)
+        first_terms, left = p.row_terms + filters[0] * ROW_SIZE, -1
+        if is_quantized and is_whole and not uses_second:
+            left = quantize(count, filters[1], first_terms, scratch, p.low, p.high, of_row + column * element, p.output_channel)
+        for each in range(filters[1] if left != 0 else 0):
+            if left >> each & 1:
+                row_terms, to = first_terms + each * ROW_SIZE, of_row + each * p.output_channel
+                place = to + column * element if is_whole else results
+                finish(p, row_terms, row_terms_at(row_terms).second, scratch + each * vectors * size, columns, count, 0, place)
+                if not is_whole:
+                    write_rows(p, results, to, column, useful)
 
     return multiply_part
 

@@ -7,17 +7,33 @@ where the result is so close to a tie that another rounding of it could matter, 
 from __future__ import annotations
 
 from functools import cache
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, declared, intrinsic, jit, unpacked
-from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, copy_bytes, integers, load, quad_at, set_byte, set_quad, store
-from dmlpy.devices.cpu.quantized.products import Output, RowTerms, TermParameters
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_count, float_at, repeated_index, set_float, set_integer, simd_of, struct_view
+from dmlpy.devices.cpu.quantized.byte_product_kernels import all_of, byte_at, copy_bytes, integers, load, quad_at, set_byte, set_quad, store
+from dmlpy.devices.cpu.quantized.products import Dot, Output, RowTerms, TermParameters
+from dmlpy.devices.cpu.simd import (
+    ADDRESS,
+    FLOAT,
+    INDEX,
+    Loop,
+    each_count,
+    float_at,
+    repeated_index,
+    set_float,
+    set_integer,
+    simd_of,
+    struct_view,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dmlpy.devices.cpu.quantized.products import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
@@ -27,6 +43,16 @@ TIE_MARGIN = 2.0**-12
 beyond every type, whatever the zero point is."""
 _VECTORS = 4
 """Vectors of results of a row that are written at once, at most: a mask of 64 bits has a bit for each lane."""
+_UNSURE = int(np.float32(0.5 - TIE_MARGIN).view(np.int32))
+"""The bits of the least distance of a quotient from what it is rounded to that may be wrong."""
+_ROUNDINGS = {4: "llvm.x86.sse2.cvtps2dq", 8: "llvm.x86.avx.cvt.ps2dq.256", 16: "llvm.x86.avx512.mask.cvtps2dq.512"}
+"""The instructions that convert vectors of floats to integers, by their lanes."""
+_PACKS = {
+    4: ("llvm.x86.sse2.packssdw.128", "llvm.x86.sse2.packsswb.128"),
+    8: ("llvm.x86.avx2.packssdw", "llvm.x86.avx2.packsswb"),
+    16: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packsswb.512"),
+}
+"""Those that pack integers of 32 and 16 bits in halves, with saturation."""
 LEAST_FACTOR, LARGEST_FACTOR = 2.0**-60, 2.0**60
 """Factors whose products have the precision of float32."""
 
@@ -99,7 +125,7 @@ def _add_seconds(isa: ByteIsa) -> Any:
 @cache
 def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
     """The intrinsic that writes 1 to `_VECTORS` vectors of quantized results; returns the mask of those that may be wrong."""
-    simd, size = simd_of(isa.floats), isa.lanes * 4
+    simd, size, narrow = simd_of(isa.floats), isa.lanes * 4, _narrow_portably if isa.dot is Dot.PORTABLE else _narrow
 
     @intrinsic
     def quantize(
@@ -108,35 +134,113 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
             count, total, first, second, factor, columns, low, high, zero_point, target = arguments
             of_columns = unpacked(builder, columns)
-            factor = simd.repeated(builder, builder.fptrunc(factor, FLOAT))
-            # Limits are whole numbers: what is beyond them is as sure as they are.
-            limits = [simd.repeated(builder, builder.sitofp(builder.sub(limit, zero_point), FLOAT)) for limit in (low, high)]
-            zero_points = repeated_index(builder, zero_point, isa.lanes)
-            kind = ir.FunctionType(simd.llvm_type, [simd.llvm_type])
-            rounded, magnitude = (declared(builder.module, kind, f"llvm.{name}.v{isa.lanes}f32") for name in ("rint", "fabs"))
-            mask = allocated(builder, ADDRESS)
+            factor, mask = simd.repeated(builder, builder.fptrunc(factor, FLOAT)), allocated(builder, ADDRESS)
+            builder.store(ADDRESS(0), mask)
             for number in each_count(builder, count, _VECTORS):
-                found = ADDRESS(0)
+                steps = []
                 for vector in range(number):
                     of_first, of_second, factors = (builder.add(address, ADDRESS(vector * size)) for address in of_columns)
                     at = builder.add(total, ADDRESS(vector * size))
                     sums = _whole_sums(builder, isa, of_filters, at, first, second, (of_first, of_second))
                     own = factor if of_filters else builder.fmul(factor, simd.value_of(builder, factors))
-                    steps = simd.clipped(builder, builder.fmul(builder.sitofp(sums, simd.llvm_type), own), *limits)
-                    whole = builder.call(rounded, [steps])
-                    off = builder.call(magnitude, [builder.fsub(steps, whole)])
-                    unsure = builder.bitcast(builder.fcmp_unordered(">=", off, simd.all(0.5 - TIE_MARGIN)), ir.IntType(isa.lanes))
-                    found = builder.or_(found, builder.shl(builder.zext(unsure, ADDRESS), ADDRESS(vector * isa.lanes)))
-                    values = builder.add(builder.fptosi(whole, integers(isa)), zero_points)
-                    place = builder.add(target, ADDRESS(vector * isa.lanes))
-                    store(builder, builder.trunc(values, ir.VectorType(_BYTE, isa.lanes)), place)
-                builder.store(found, mask)
+                    steps.append(builder.fmul(builder.sitofp(sums, simd.llvm_type), own))
+                results, off = narrow(builder, isa, steps, zero_point, (low, high))
+                store(builder, results, target)
+                with builder.if_then(_are_unsure(builder, isa, off), likely=False):
+                    builder.store(_mask_of_unsure(builder, isa, off), mask)
             return builder.load(mask)
 
         three, integer = types.UniTuple(types.int64, 3), types.int64
         return integer(integer, integer, integer, integer, types.float64, three, integer, integer, integer, integer), generate
 
     return quantize
+
+
+def _narrow(builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any]) -> tuple[Any, list[Any]]:
+    """The bytes of vectors of results, and by how much each was rounded, as bits of floats: by the instructions of x86.
+
+    A conversion that overflows gives the least integer, which is far off. Bytes are packed with saturation, which holds them within their
+    type, as signed ones; those of unsigned types are moved by 128 meanwhile.
+    """
+    lanes, shorts, bytes_ = isa.lanes, ir.VectorType(ir.IntType(16), 2 * isa.lanes), ir.VectorType(_BYTE, 4 * isa.lanes)
+    whole = [_rounded(builder, isa, value) for value in steps]
+    off = [
+        builder.bitcast(builder.fsub(value, builder.sitofp(number, value.type)), integers(isa))
+        for value, number in zip(steps, whole, strict=True)
+    ]
+    own = whole + [whole[-1]] * (_VECTORS - len(whole))
+    to_shorts, to_bytes = (
+        declared(builder.module, ir.FunctionType(result, [operand] * 2), name)
+        for name, result, operand in zip(_PACKS[lanes], (shorts, bytes_), (integers(isa), shorts), strict=True)
+    )
+    moved = builder.add(limits[0], ADDRESS(128))
+    short = builder.sub(zero_point, moved)
+    both = builder.or_(builder.and_(short, ADDRESS(0xFFFF)), builder.shl(short, ADDRESS(16)))
+    zero_points = builder.bitcast(repeated_index(builder, both, lanes), shorts)
+    add = declared(builder.module, ir.FunctionType(shorts, [shorts] * 2), f"llvm.sadd.sat.v{2 * lanes}i16")
+    pairs = [builder.call(add, [builder.call(to_shorts, own[at : at + 2]), zero_points]) for at in range(0, 2 * ceil(len(whole) / 2), 2)]
+    found = builder.bitcast(builder.call(to_bytes, [pairs[0], pairs[-1]]), integers(isa))
+    # Registers are packed in parts of 128 bits: each has four bytes of every vector.
+    order = [part * 4 + vector for vector in range(len(whole)) for part in range(lanes // 4)]
+    found = builder.shuffle_vector(found, found, ir.Constant(ir.VectorType(INDEX, len(order)), order))
+    flips = repeated_index(builder, builder.mul(moved, ADDRESS(0x01010101)), len(order))
+    return builder.xor(found, flips), off
+
+
+def _rounded(builder: Any, isa: ByteIsa, value: Any) -> Any:
+    """The nearest integers, even ones where two are as near; the least integer where they need more than 32 bits."""
+    if isa.lanes < 16:
+        kind = ir.FunctionType(integers(isa), [value.type])
+        return builder.call(declared(builder.module, kind, _ROUNDINGS[isa.lanes]), [value])
+    kind = ir.FunctionType(integers(isa), [value.type, integers(isa), ir.IntType(16), INDEX])
+    usual = [all_of(isa, 0), ir.IntType(16)(-1), INDEX(4)]
+    return builder.call(declared(builder.module, kind, _ROUNDINGS[isa.lanes]), [value, *usual])
+
+
+def _narrow_portably(builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any]) -> tuple[Any, list[Any]]:
+    """As `_narrow`, by instructions of any processor."""
+    simd, found, off = simd_of(isa.floats), [], []
+    kind = ir.FunctionType(simd.llvm_type, [simd.llvm_type])
+    rounded = declared(builder.module, kind, f"llvm.rint.v{isa.lanes}f32")
+    # Limits are whole numbers: what is beyond them is as sure as they are.
+    own = [simd.repeated(builder, builder.sitofp(builder.sub(limit, zero_point), FLOAT)) for limit in limits]
+    for value in steps:
+        clipped = simd.clipped(builder, value, *own)
+        whole = builder.call(rounded, [clipped])
+        off.append(builder.bitcast(builder.fsub(clipped, whole), integers(isa)))
+        found.append(builder.add(builder.fptosi(whole, integers(isa)), repeated_index(builder, zero_point, isa.lanes)))
+    every = found[0]
+    for number, value in enumerate(found[1:], 1):
+        both = ir.Constant(ir.VectorType(INDEX, (number + 1) * isa.lanes), range((number + 1) * isa.lanes))
+        widened = ir.Constant(ir.VectorType(INDEX, number * isa.lanes), [min(at, isa.lanes - 1) for at in range(number * isa.lanes)])
+        every = builder.shuffle_vector(every, builder.shuffle_vector(value, value, widened), both)
+    return builder.trunc(every, ir.VectorType(_BYTE, len(found) * isa.lanes)), off
+
+
+def _are_unsure(builder: Any, isa: ByteIsa, off: list[Any]) -> Any:
+    """Whether a result was rounded by so much that it may be wrong. The bits of positive floats are ordered as they are, NaN last."""
+    most = _magnitude(builder, isa, off[0])
+    kind = ir.FunctionType(most.type, [most.type] * 2)
+    larger = declared(builder.module, kind, f"llvm.umax.v{isa.lanes}i32")
+    for each in off[1:]:
+        most = builder.call(larger, [most, _magnitude(builder, isa, each)])
+    unsure = builder.icmp_unsigned(">=", most, all_of(isa, _UNSURE))
+    return builder.icmp_unsigned("!=", builder.bitcast(unsure, ir.IntType(isa.lanes)), ir.IntType(isa.lanes)(0))
+
+
+def _mask_of_unsure(builder: Any, isa: ByteIsa, off: list[Any]) -> Any:
+    """A bit for each result that may be wrong."""
+    found = ADDRESS(0)
+    for vector, each in enumerate(off):
+        unsure = builder.icmp_unsigned(">=", _magnitude(builder, isa, each), all_of(isa, _UNSURE))
+        bits = builder.zext(builder.bitcast(unsure, ir.IntType(isa.lanes)), ADDRESS)
+        found = builder.or_(found, builder.shl(bits, ADDRESS(vector * isa.lanes)))
+    return found
+
+
+def _magnitude(builder: Any, isa: ByteIsa, bits: Any) -> Any:
+    """The bits of floats without their signs."""
+    return builder.and_(bits, all_of(isa, 0x7FFFFFFF))
 
 
 @cache
@@ -178,6 +282,53 @@ def _dequantize(of_filters: bool, isa: ByteIsa) -> Any:
         return types.void(integer, integer, integer, types.float64, types.UniTuple(integer, 3), integer, integer), generate
 
     return dequantize
+
+
+@cache
+def filter_results(most: int, isa: ByteIsa) -> Any:
+    """The kernel `quantize(count, filters, rows, total, low, high, target, step)`, which writes quantized results of filters.
+
+    Its arguments are the number of vectors, 1 to `most`, and of filters, whose second terms are 0, the addresses of the first one's
+    `RowTerms` and of the sums [filter][most][lanes], the limits, the target of the first filter, where results lie side by side, and the
+    bytes to the next one's. It returns a bit for each filter that has results which may be wrong; `row_results` corrects them.
+
+    Args:
+        most: vectors, at most.
+        isa: the instruction set that it is compiled for.
+    """
+    simd, size, narrow = simd_of(isa.floats), isa.lanes * 4, _narrow_portably if isa.dot is Dot.PORTABLE else _narrow
+    fields: Mapping[str, Any] = RowTerms.dtype.fields or {}
+
+    @intrinsic
+    def quantize(count: Any, filters: Any, rows: Any, total: Any, low: Any, high: Any, target: Any, step: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            count, filters, rows, total, low, high, target, step = arguments
+
+            def term(row: Any, name: str) -> Any:
+                place, kind = builder.add(row, ADDRESS(fields[name][1])), _DOUBLE if name == "factor" else ADDRESS
+                return builder.load(builder.inttoptr(place, kind.as_pointer()), align=8)
+
+            flags = allocated(builder, ADDRESS)
+            for number in each_count(builder, count, most):
+                loop = Loop(builder, [ADDRESS(0), rows, total, target, ADDRESS(0)])
+                each, row, at, to, found = loop.values
+                first, factor = term(row, "first"), simd.repeated(builder, builder.fptrunc(term(row, "factor"), FLOAT))
+                steps = []
+                for vector in range(number):
+                    sums = _whole_sums(builder, isa, True, builder.add(at, ADDRESS(vector * size)), first, None, (None, None))
+                    steps.append(builder.fmul(builder.sitofp(sums, simd.llvm_type), factor))
+                results, off = narrow(builder, isa, steps, term(row, "zero_point"), (low, high))
+                store(builder, results, to)
+                found = builder.or_(found, builder.shl(builder.zext(_are_unsure(builder, isa, off), ADDRESS), each))
+                following = builder.add(each, ADDRESS(1))
+                onward = [builder.add(row, ADDRESS(ROW_SIZE)), builder.add(at, ADDRESS(most * size)), builder.add(to, step), found]
+                loop.repeat_while(builder.icmp_signed("<", following, filters), [following, *onward])
+                builder.store(found, flags)
+            return builder.load(flags)
+
+        return types.int64(*[types.int64] * 8), generate
+
+    return quantize
 
 
 @cache
