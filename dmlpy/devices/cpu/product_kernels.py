@@ -140,7 +140,7 @@ def row_products(isa: Isa) -> Any:
     """The kernel `multiply(matrix, matrix_row, terms, factors)`, which returns a vector.
 
     Its lane n is the sum over the terms of matrix[n][term] * factors[term]. The matrix has as many rows as a vector has lanes, `matrix_row`
-    bytes apart. Factors are padded with zeros to a whole vector; the matrix is not read beyond the terms.
+    bytes apart. Neither is read beyond the terms.
     """
     simd, lanes = simd_of(isa), isa.lanes
     zero = ir.Constant(ir.VectorType(FLOAT, lanes), [0.0] * lanes)
@@ -177,7 +177,7 @@ def row_products(isa: Isa) -> Any:
             builder.cbranch(builder.icmp_signed(">", left, ADDRESS(0)), last, after)
 
             builder.position_at_end(last)
-            factor = simd.value_of(builder, builder.add(factors, end))
+            factor = simd.first_of(builder, builder.add(factors, end), left)
             values = [simd.first_of(builder, builder.add(row, end), left) for row in rows]
             added = [simd.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
             builder.branch(after)

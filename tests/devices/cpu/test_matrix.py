@@ -66,6 +66,8 @@ SMALL: dict[str, tuple[tuple[int, ...], int, int, int, bool, dict[str, Any]]] = 
     "one row": ((1, 1), 1, 20, 50, False, {"alpha": 0.5, "beta": 2.0, "fused_activation": RELU}),
     "few rows, whole vectors": ((2, 3), 3, 5, 64, False, {"fused_activation": GELU}),
     "few columns": ((1, 2), 9, 37, 7, False, {}),
+    "one row each, B transposed, many columns": ((3, 4), 1, 67, 85, True, {"alpha": 0.5, "fused_activation": RELU}),
+    "many columns": ((3, 2), 2, 33, 150, False, {"alpha": 0.5, "beta": 2.0}),
     "B transposed": ((2, 1), 2, 37, 7, True, {"beta": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
 }
 
@@ -133,7 +135,8 @@ ELSEWHERE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "elements of B apart": ({"b_strides": (0, 0, 80, 2)}, {}, "a B whose rows or columns"),
     "A transposed, scaled": ({"a": (30, 20)}, {"trans_a": "TRANSPOSE", "alpha": 2.0}, "without C, alpha"),
     "both transposed": ({"a": (30, 20), "b": (40, 30)}, {"trans_a": "TRANSPOSE", "trans_b": "TRANSPOSE"}, "no transposed B"),
-    "few rows": ({"a": (3, 300), "b": (300, 40)}, {}, "fewer than 4 rows"),
+    "few rows": ({"a": (3, 2000), "b": (2000, 400)}, {}, "fewer than 4 rows"),
+    "one row": ({"a": (1, 300), "b": (300, 60)}, {}, "fewer than 4 rows"),
     "few columns": ({"a": (20, 200), "b": (200, 7)}, {}, "16 columns"),
     "few rows, A transposed": ({"a": (30, 3)}, {"trans_a": "TRANSPOSE"}, "fewer than 4 rows"),
     "columns of C apart": ({"c": (0, 0, 80, 2)}, {}, "rows of C"),

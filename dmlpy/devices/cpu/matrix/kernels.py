@@ -13,6 +13,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.matrix.blocked import VECTORS
 from dmlpy.devices.cpu.matrix.plan import PairParameters, PanelPackingParameters, ProductParameters, SmallProductParameters
+from dmlpy.devices.cpu.product_kernels import row_products
 from dmlpy.devices.cpu.recurrent.packing_kernels import transposed_tile
 from dmlpy.devices.cpu.reduction.kernels import horizontal_sum
 from dmlpy.devices.cpu.simd import INDEX, float_at, set_float, simd_of, struct_view
@@ -235,35 +236,50 @@ def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
     return share_tiles(PairParameters, convert)
 
 
-def build_small_product(isa: Isa) -> TaskBody:
-    """Builds the product, to be compiled. It runs on one thread.
-
-    Args:
-        isa: the instruction set that it is compiled for.
-    """
-    simd, read, sum_of, write_vector = simd_of(isa), load_store_of("float32", isa).load, horizontal_sum(isa), _result_writer("float32", isa)
-    all_of, multiply_add, lanes, parameters_at = simd.all_of, simd.multiply_add, isa.lanes, struct_view(SmallProductParameters)
+@cache
+def _row_by_columns(isa: Isa) -> Any:
+    """The kernel `multiply(p, a, b, c, output)`: a row of results whose columns are contiguous in B, four vectors of them at a time."""
+    simd, read, write_vector, lanes = simd_of(isa), load_store_of("float32", isa).load, _result_writer("float32", isa), isa.lanes
+    load, all_of, multiply_add, size = simd.load, simd.all_of, simd.multiply_add, simd.size
 
     @jit
-    def by_columns(p: SmallProductParameters, a: Any, b: Any, c: Any, output: Any) -> None:
-        """A row of results whose columns are contiguous in B: two vectors of them at a time."""
-        for column in range(0, p.columns, 2 * lanes):
-            left = p.columns - column
-            first, second = all_of(_ZERO), all_of(_ZERO)
+    def multiply(p: SmallProductParameters, a: Any, b: Any, c: Any, output: Any) -> None:
+        b_term, step, whole = p.b_term, p.c_column * lanes, p.columns // (4 * lanes) * (4 * lanes)
+        for column in range(0, whole, 4 * lanes):
+            first, second, third, fourth = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
+            at = b + column * FLOAT_BYTES
             for term in range(p.terms):
-                factor, at = all_of(float_at(a + term * FLOAT_BYTES)), b + term * p.b_term + column * FLOAT_BYTES
-                first = multiply_add(factor, read(at, left), first)
-                if left > lanes:
-                    second = multiply_add(factor, read(at + lanes * FLOAT_BYTES, left - lanes), second)
-            added, to = c + column * p.c_column if c != 0 else 0, output + column * FLOAT_BYTES
-            write_vector(p, first, added, to, left)
-            if left > lanes:
-                write_vector(p, second, added + lanes * p.c_column if c != 0 else 0, to + lanes * FLOAT_BYTES, left - lanes)
+                factor = all_of(float_at(a + term * FLOAT_BYTES))
+                first, second = multiply_add(factor, load(at), first), multiply_add(factor, load(at + size), second)
+                third, fourth = multiply_add(factor, load(at + 2 * size), third), multiply_add(factor, load(at + 3 * size), fourth)
+                at += b_term
+            added, to = c + column * p.c_column, output + column * FLOAT_BYTES
+            write_vector(p, first, added if c != 0 else 0, to, lanes)
+            write_vector(p, second, added + step if c != 0 else 0, to + size, lanes)
+            write_vector(p, third, added + 2 * step if c != 0 else 0, to + 2 * size, lanes)
+            write_vector(p, fourth, added + 3 * step if c != 0 else 0, to + 3 * size, lanes)
+        for column in range(whole, p.columns, lanes):
+            sums, at, left = all_of(_ZERO), b + column * FLOAT_BYTES, p.columns - column
+            for term in range(p.terms):
+                sums = multiply_add(all_of(float_at(a + term * FLOAT_BYTES)), read(at + term * b_term, left), sums)
+            write_vector(p, sums, c + column * p.c_column if c != 0 else 0, output + column * FLOAT_BYTES, left)
+
+    return multiply
+
+
+@cache
+def _row_by_terms(isa: Isa) -> Any:
+    """The kernel `multiply(p, a, b, c, output)`: a row of results whose terms are contiguous in B, a vector of them at a time."""
+    simd, read, write_vector, lanes = simd_of(isa), load_store_of("float32", isa).load, _result_writer("float32", isa), isa.lanes
+    all_of, multiply_add, sum_of, multiply_rows = simd.all_of, simd.multiply_add, horizontal_sum(isa), row_products(isa)
 
     @jit
-    def by_terms(p: SmallProductParameters, a: Any, b: Any, c: Any, output: Any) -> None:
-        """A row of results whose terms are contiguous in B."""
-        for column in range(p.columns):
+    def multiply(p: SmallProductParameters, a: Any, b: Any, c: Any, output: Any) -> None:
+        whole = p.columns // lanes * lanes
+        for column in range(0, whole, lanes):
+            sums = multiply_rows(b + column * p.b_column, p.b_column, p.terms, a)
+            write_vector(p, sums, c + column * p.c_column if c != 0 else 0, output + column * FLOAT_BYTES, lanes)
+        for column in range(whole, p.columns):
             sums, factors = all_of(_ZERO), b + column * p.b_column
             for term in range(0, p.terms, lanes):
                 left = p.terms - term
@@ -273,6 +289,17 @@ def build_small_product(isa: Isa) -> TaskBody:
                 value += p.beta * float_at(c + column * p.c_column)
             value = p.high if value > p.high else value
             set_float(output + column * FLOAT_BYTES, p.low if value < p.low else value)
+
+    return multiply
+
+
+def build_small_product(isa: Isa) -> TaskBody:
+    """Builds the product, to be compiled. It runs on one thread.
+
+    Args:
+        isa: the instruction set that it is compiled for.
+    """
+    by_columns, by_terms, parameters_at = _row_by_columns(isa), _row_by_terms(isa), struct_view(SmallProductParameters)
 
     def small_product(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)

@@ -20,6 +20,9 @@ _MIN_ROWS, _MIN_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
 _SMALL_MULTIPLICATIONS = 1 << 14
 """So few take less time than NumPy takes to begin a product."""
+_MULTIPLICATIONS_IN_PLACE = 1 << 21
+"""So many of several rows or matrices, at most, are computed in place by one thread, as fast as BLAS does or faster; more are worth the
+threads that BLAS may use."""
 _MIN_TERMS = 16
 """With fewer terms, rounding A would take as long as multiplying it."""
 
@@ -37,7 +40,8 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedP
     output, a = desc.output_tensor, desc.a_tensor
     assert output is not None  # guaranteed by the check
     is_narrow = (output.sizes[-2] < _MIN_ROWS and is_float32) or output.sizes[-1] < _MIN_COLUMNS
-    is_small = is_float32 and output.element_count * a.sizes[-1] <= _SMALL_MULTIPLICATIONS
+    multiplications, has_several = output.element_count * a.sizes[-1], prod(output.sizes[:-1]) > 1 and output.sizes[-2] < _MIN_ROWS
+    is_small = is_float32 and multiplications <= (_MULTIPLICATIONS_IN_PLACE if has_several else _SMALL_MULTIPLICATIONS)
     if is_narrow and (desc.trans_a is MatrixTransform.TRANSPOSE or not is_small):
         return f"the result has fewer than {_MIN_ROWS} rows or {_MIN_COLUMNS} columns: BLAS is as fast"
     terms = a.sizes[-1]
