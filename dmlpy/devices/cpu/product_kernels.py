@@ -10,11 +10,14 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import ir_load_store_of
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_count, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from dmlpy.devices.cpu.isa import Storage
 
 call_product = indirect_call(8)
 """call_product(product, arguments) calls the kernel of `build_product` by its address."""
@@ -136,13 +139,17 @@ def tile_sums(builder: Any, filters: int, count: int, isa: Isa, arguments: Seque
 
 
 @cache
-def row_products(isa: Isa) -> Any:
+def row_products(isa: Isa, stored: Storage = "float32") -> Any:
     """The kernel `multiply(matrix, matrix_row, terms, factors)`, which returns a vector.
 
     Its lane n is the sum over the terms of matrix[n][term] * factors[term]. The matrix has as many rows as a vector has lanes, `matrix_row`
     bytes apart. Neither is read beyond the terms.
+
+    Args:
+        isa: the instruction set that it is compiled for.
+        stored: the type of the elements of both.
     """
-    simd, lanes = simd_of(isa), isa.lanes
+    simd, lanes, own = simd_of(isa), isa.lanes, ir_load_store_of(stored, isa)
     zero = ir.Constant(ir.VectorType(FLOAT, lanes), [0.0] * lanes)
     even, odd = (ir.Constant(ir.VectorType(INDEX, lanes), [2 * lane + first for lane in range(lanes)]) for first in (0, 1))
 
@@ -156,7 +163,7 @@ def row_products(isa: Isa) -> Any:
                 *(builder.append_basic_block(name) for name in ("head", "body", "tail", "last", "after")),
             )
             whole = builder.and_(terms, ADDRESS(-lanes))
-            end, left = builder.mul(whole, ADDRESS(FLOAT_BYTES)), builder.sub(terms, whole)
+            end, left = builder.mul(whole, ADDRESS(own.size)), builder.sub(terms, whole)
             builder.branch(head)
 
             builder.position_at_end(head)
@@ -164,10 +171,10 @@ def row_products(isa: Isa) -> Any:
             builder.cbranch(builder.icmp_signed("<", offset, end), body, tail)
 
             builder.position_at_end(body)
-            factor = simd.value_of(builder, builder.add(factors, offset))
-            values = [simd.value_of(builder, builder.add(row, offset)) for row in rows]
+            factor = own.load(builder, builder.add(factors, offset))
+            values = [own.load(builder, builder.add(row, offset)) for row in rows]
             added = [simd.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
-            following = builder.add(offset, ADDRESS(simd.size))
+            following = builder.add(offset, ADDRESS(lanes * own.size))
             builder.branch(head)
             for phi, first, next_value in zip([offset, *sums], [ADDRESS(0), *[zero] * lanes], [following, *added], strict=True):
                 phi.add_incoming(first, before)
@@ -177,8 +184,8 @@ def row_products(isa: Isa) -> Any:
             builder.cbranch(builder.icmp_signed(">", left, ADDRESS(0)), last, after)
 
             builder.position_at_end(last)
-            factor = simd.first_of(builder, builder.add(factors, end), left)
-            values = [simd.first_of(builder, builder.add(row, end), left) for row in rows]
+            factor = own.load_first(builder, builder.add(factors, end), left)
+            values = [own.load_first(builder, builder.add(row, end), left) for row in rows]
             added = [simd.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
             builder.branch(after)
 

@@ -61,13 +61,14 @@ def test_panels_and_remainders(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(prepared(**{place: given[place] for place in given if place != "b_tensor"}).output_tensor, result)
 
 
-# batch, rows, terms, columns, whether B is transposed, other members
+# batch, rows, terms, columns, whether B is transposed, other members; those whose name ends with FLOAT16 are of that type
 SMALL: dict[str, tuple[tuple[int, ...], int, int, int, bool, dict[str, Any]]] = {
     "one row": ((1, 1), 1, 20, 50, False, {"alpha": 0.5, "beta": 2.0, "fused_activation": RELU}),
     "few rows, whole vectors": ((2, 3), 3, 5, 64, False, {"fused_activation": GELU}),
     "few columns": ((1, 2), 9, 37, 7, False, {}),
     "one row each, B transposed, many columns": ((3, 4), 1, 67, 85, True, {"alpha": 0.5, "fused_activation": RELU}),
     "many columns": ((3, 2), 2, 33, 150, False, {"alpha": 0.5, "beta": 2.0}),
+    "one row each, B transposed, FLOAT16": ((2, 1), 1, 67, 85, True, {"beta": 0.5, "fused_activation": RELU}),
     "B transposed": ((2, 1), 2, 37, 7, True, {"beta": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
 }
 
@@ -77,20 +78,21 @@ def test_small_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With C by rows, with one row, column and element of C for all, and with the rows of all tensors apart."""
     batch, rows, terms, columns, transposed, members = SMALL[name]
     rng, of_b = np.random.default_rng(6), (columns, terms) if transposed else (terms, columns)
+    kind = np.dtype(np.float16 if name.endswith("FLOAT16") else np.float32)
     for c_strides in (None, (0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 0, 0)):
-        memory = {place: rng.normal(size=(*batch, sizes[0], sizes[1] + 3)).astype(np.float32) for place, sizes in
+        memory = {place: rng.normal(size=(*batch, sizes[0], sizes[1] + 3)).astype(kind) for place, sizes in
                   {"a_tensor": (rows, terms), "b_tensor": of_b, "c_tensor": (rows, columns)}.items()}  # fmt: skip
         given = {place: array[..., :-3] for place, array in memory.items()}
         described = {place: dml.TensorDesc.of(array) for place, array in given.items()}
         if c_strides is not None:
-            described["c_tensor"] = dml.TensorDesc(data_type="FLOAT32", sizes=(*batch, rows, columns), strides=c_strides)
+            described["c_tensor"] = described["c_tensor"].replace(strides=c_strides)
             given["c_tensor"] = np.lib.stride_tricks.as_strided(
-                memory["c_tensor"], (*batch, rows, columns), [4 * step for step in c_strides]
+                memory["c_tensor"], (*batch, rows, columns), [kind.itemsize * step for step in c_strides]
             )
         desc = dml.GEMMDesc(**described, trans_b="TRANSPOSE" if transposed else "NONE", **members).with_outputs()
         assert isinstance(compiled_plan(desc), product_plan.SmallProductPlan)
         found = run_on(1, product_plan, desc, given, monkeypatch)
-        assert_close(found, dml.reference(desc, given).output_tensor, np.float32, terms=terms)
+        assert_close(found, dml.reference(desc, given).output_tensor, kind, terms=terms)
 
 
 def test_what_is_broadcast_by_strides_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:

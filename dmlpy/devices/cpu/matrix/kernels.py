@@ -16,7 +16,7 @@ from dmlpy.devices.cpu.matrix.plan import PairParameters, PanelPackingParameters
 from dmlpy.devices.cpu.product_kernels import row_products
 from dmlpy.devices.cpu.recurrent.packing_kernels import transposed_tile
 from dmlpy.devices.cpu.reduction.kernels import horizontal_sum
-from dmlpy.devices.cpu.simd import INDEX, float_at, set_float, simd_of, struct_view
+from dmlpy.devices.cpu.simd import INDEX, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
@@ -237,69 +237,74 @@ def build_pairs(stored: Storage, isa: Isa) -> TaskBody:
 
 
 @cache
-def _row_by_columns(isa: Isa) -> Any:
+def _row_by_columns(stored: Storage, isa: Isa) -> Any:
     """The kernel `multiply(p, a, b, c, output)`: a row of results whose columns are contiguous in B, four vectors of them at a time."""
-    simd, read, write_vector, lanes = simd_of(isa), load_store_of("float32", isa).load, _result_writer("float32", isa), isa.lanes
-    load, all_of, multiply_add, size = simd.load, simd.all_of, simd.multiply_add, simd.size
+    simd, load_store, write_vector, lanes = simd_of(isa), load_store_of(stored, isa), _result_writer(stored, isa), isa.lanes
+    read, one, element, all_of, multiply_add = load_store.load, load_store.load_one, load_store.size, simd.all_of, simd.multiply_add
+    size = lanes * element
 
     @jit
     def multiply(p: SmallProductParameters, a: Any, b: Any, c: Any, output: Any) -> None:
         b_term, step, whole = p.b_term, p.c_column * lanes, p.columns // (4 * lanes) * (4 * lanes)
         for column in range(0, whole, 4 * lanes):
             first, second, third, fourth = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
-            at = b + column * FLOAT_BYTES
+            at = b + column * element
             for term in range(p.terms):
-                factor = all_of(float_at(a + term * FLOAT_BYTES))
-                first, second = multiply_add(factor, load(at), first), multiply_add(factor, load(at + size), second)
-                third, fourth = multiply_add(factor, load(at + 2 * size), third), multiply_add(factor, load(at + 3 * size), fourth)
+                factor = all_of(one(a + term * element))
+                first, second = multiply_add(factor, read(at, lanes), first), multiply_add(factor, read(at + size, lanes), second)
+                third = multiply_add(factor, read(at + 2 * size, lanes), third)
+                fourth = multiply_add(factor, read(at + 3 * size, lanes), fourth)
                 at += b_term
-            added, to = c + column * p.c_column, output + column * FLOAT_BYTES
+            added, to = c + column * p.c_column, output + column * element
             write_vector(p, first, added if c != 0 else 0, to, lanes)
             write_vector(p, second, added + step if c != 0 else 0, to + size, lanes)
             write_vector(p, third, added + 2 * step if c != 0 else 0, to + 2 * size, lanes)
             write_vector(p, fourth, added + 3 * step if c != 0 else 0, to + 3 * size, lanes)
         for column in range(whole, p.columns, lanes):
-            sums, at, left = all_of(_ZERO), b + column * FLOAT_BYTES, p.columns - column
+            sums, at, left = all_of(_ZERO), b + column * element, p.columns - column
             for term in range(p.terms):
-                sums = multiply_add(all_of(float_at(a + term * FLOAT_BYTES)), read(at + term * b_term, left), sums)
-            write_vector(p, sums, c + column * p.c_column if c != 0 else 0, output + column * FLOAT_BYTES, left)
+                sums = multiply_add(all_of(one(a + term * element)), read(at + term * b_term, left), sums)
+            write_vector(p, sums, c + column * p.c_column if c != 0 else 0, output + column * element, left)
 
     return multiply
 
 
 @cache
-def _row_by_terms(isa: Isa) -> Any:
+def _row_by_terms(stored: Storage, isa: Isa) -> Any:
     """The kernel `multiply(p, a, b, c, output)`: a row of results whose terms are contiguous in B, a vector of them at a time."""
-    simd, read, write_vector, lanes = simd_of(isa), load_store_of("float32", isa).load, _result_writer("float32", isa), isa.lanes
-    all_of, multiply_add, sum_of, multiply_rows = simd.all_of, simd.multiply_add, horizontal_sum(isa), row_products(isa)
+    simd, load_store, write_vector, lanes = simd_of(isa), load_store_of(stored, isa), _result_writer(stored, isa), isa.lanes
+    read, one, set_one, element = load_store.load, load_store.load_one, load_store.store_one, load_store.size
+    all_of, multiply_add, sum_of, multiply_rows = simd.all_of, simd.multiply_add, horizontal_sum(isa), row_products(isa, stored)
 
     @jit
     def multiply(p: SmallProductParameters, a: Any, b: Any, c: Any, output: Any) -> None:
         whole = p.columns // lanes * lanes
         for column in range(0, whole, lanes):
             sums = multiply_rows(b + column * p.b_column, p.b_column, p.terms, a)
-            write_vector(p, sums, c + column * p.c_column if c != 0 else 0, output + column * FLOAT_BYTES, lanes)
+            write_vector(p, sums, c + column * p.c_column if c != 0 else 0, output + column * element, lanes)
         for column in range(whole, p.columns):
             sums, factors = all_of(_ZERO), b + column * p.b_column
             for term in range(0, p.terms, lanes):
                 left = p.terms - term
-                sums = multiply_add(read(a + term * FLOAT_BYTES, left), read(factors + term * FLOAT_BYTES, left), sums)
+                sums = multiply_add(read(a + term * element, left), read(factors + term * element, left), sums)
             value = p.alpha * sum_of(sums)
             if c != 0:
-                value += p.beta * float_at(c + column * p.c_column)
+                value += p.beta * one(c + column * p.c_column)
             value = p.high if value > p.high else value
-            set_float(output + column * FLOAT_BYTES, p.low if value < p.low else value)
+            set_one(output + column * element, p.low if value < p.low else value)
 
     return multiply
 
 
-def build_small_product(isa: Isa) -> TaskBody:
+def build_small_product(stored: Storage, isa: Isa) -> TaskBody:
     """Builds the product, to be compiled. It runs on one thread.
 
     Args:
+        stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    by_columns, by_terms, parameters_at = _row_by_columns(isa), _row_by_terms(isa), struct_view(SmallProductParameters)
+    by_columns, by_terms = _row_by_columns(stored, isa), _row_by_terms(stored, isa)
+    parameters_at, element = struct_view(SmallProductParameters), load_store_of(stored, isa).size
 
     def small_product(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
@@ -310,7 +315,7 @@ def build_small_product(isa: Isa) -> TaskBody:
                     a = p.a + outer * p.a_outer + entry * p.a_batch + row * p.a_row
                     c = p.c + outer * p.c_outer + entry * p.c_batch + row * p.c_row if p.c != 0 else 0
                     output = p.output + outer * p.output_outer + entry * p.output_batch + row * p.output_row
-                    if p.b_column == FLOAT_BYTES:
+                    if p.b_column == element:
                         by_columns(p, a, b, c, output)
                     else:
                         by_terms(p, a, b, c, output)

@@ -92,7 +92,7 @@ PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_product", 5)
 PACKING = Kernel("dmlpy.devices.cpu.matrix.kernels:build_packing", 5)
 """The packing of B: the type of tensors, and the instruction set."""
 SMALL_PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_small_product", 5)
-"""The small matrix product: the instruction set."""
+"""The small matrix product: the type of tensors, and the instruction set."""
 PAIRS = Kernel("dmlpy.devices.cpu.matrix.kernels:build_pairs", 5)
 """The conversion to pairs of BFLOAT16: the type of the elements, and the instruction set."""
 
@@ -341,7 +341,7 @@ class SmallProductParameters(KernelStruct):
 
 
 class SmallProductPlan(PlanWithoutConstants):
-    """A small GEMM of FLOAT32.
+    """A small GEMM.
 
     Args:
         desc: a checked desc without a transposed A. The rows of A and of the output are contiguous, of B rows or columns, and those of C
@@ -356,11 +356,12 @@ class SmallProductPlan(PlanWithoutConstants):
         low, high, self._activation_plan = fused_function(desc)
         self._sizes = rows, desc.a_tensor.sizes[-1], columns
         self._names = {name: place for name, place in _TENSORS.items() if place in desc.tensors()}
-        term, column = b_strides(desc)
+        (term, column), element = b_strides(desc), desc.a_tensor.data_type.numpy.itemsize
+        self._kernel_choices = storage_of(desc.a_tensor.data_type), host_isa()
         values: dict[str, Any] = {
             **{"outer": outer, "batch": inner, "rows": rows, "terms": self._sizes[1], "columns": columns},
             **{"alpha": desc.alpha, "beta": desc.beta, "low": low, "high": high},
-            **{"b_term": term * FLOAT_BYTES, "b_column": column * FLOAT_BYTES},
+            **{"b_term": term * element, "b_column": column * element},
         }
         for name, place in self._names.items():
             values |= _steps_of(name, desc.tensors()[place])
@@ -368,7 +369,7 @@ class SmallProductPlan(PlanWithoutConstants):
         self.temporary_size = 0 if self._activation_plan is None else self._activation_plan.temporary_size
 
     def load(self) -> None:
-        SMALL_PRODUCT(host_isa())
+        SMALL_PRODUCT(*self._kernel_choices)
         if self._activation_plan is not None:
             self._activation_plan.load()
 
@@ -379,7 +380,7 @@ class SmallProductPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: Mapping[str, Any] = self._values | {name: tensors[place] for name, place in self._names.items()}
-        launch = TaskLaunch.of(SMALL_PRODUCT(host_isa()), SmallProductParameters.bound(values), 1)
+        launch = TaskLaunch.of(SMALL_PRODUCT(*self._kernel_choices), SmallProductParameters.bound(values), 1)
         if self._activation_plan is None:
             return launch
         output = tensors["output_tensor"]

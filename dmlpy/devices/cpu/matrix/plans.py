@@ -58,7 +58,9 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedP
         return f"{function.short_name()} is not computed with a compiled matrix product"
     if not is_float32 and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
         return wide_plan(desc)
-    if is_narrow:
+    # A row of halves is multiplied in place where B's terms are contiguous: panels of FLOAT32 would be twice the memory to read.
+    is_row_of_halves = not is_float32 and output.sizes[-2] == 1 and b_strides(desc)[0] == 1
+    if is_narrow or (is_row_of_halves and multiplications <= _MULTIPLICATIONS_IN_PLACE):
         from dmlpy.devices.cpu.matrix.plan import SmallProductPlan
 
         return SmallProductPlan(desc)
