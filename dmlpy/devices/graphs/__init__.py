@@ -15,6 +15,7 @@ from dmlpy.devices.graphs.buffers import BufferAssignment
 from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.elementwise_fusion import fuse_elementwise
+from dmlpy.devices.graphs.epilogue_fusion import fuse_epilogues
 from dmlpy.devices.graphs.ir import GraphIR
 from dmlpy.devices.graphs.normalization_fusion import fuse_normalizations
 from dmlpy.devices.graphs.program import GraphProgram, program_of
@@ -49,10 +50,11 @@ def assign_buffers(
         ir: the graph's; its nodes all have plans.
         device: where it runs.
         compile_node: plans a desc. Rejected descs are not fused and not views.
-        fuse: whether normalizations and activations are moved into the operators before them, and element-wise nodes run as one kernel.
+        fuse: whether normalizations, activations and epilogues are moved into the operators before them, and element-wise nodes run as one
+            kernel.
     """
     if fuse:
-        ir = fuse_activations(fuse_normalizations(ir, compile_node), compile_node)
+        ir = fuse_epilogues(fuse_activations(fuse_normalizations(ir, compile_node), compile_node), compile_node)
         ir = fuse_elementwise(ir, lambda desc: device.is_element_wise(desc, compile_node(desc)._plan), compile_node)
     return BufferAssignment(ir, compile_node)
 

@@ -44,17 +44,25 @@ class Fusion:
 
     Attributes:
         index: the activation's node.
-        writer: the node that it reads.
+        source: the value that it reads.
         whole: the operator of both.
         output: the desc of the activation's result.
         places: where the whole reads the activation's other inputs, by their places in the activation.
+        between: nodes between both, which nothing else reads; they become part of the whole, too.
     """
 
     index: int
-    writer: int
+    source: Source
     whole: OperatorDesc
     output: TensorDesc
     places: Mapping[str, str] = field(default_factory=dict)
+    between: tuple[int, ...] = ()
+
+    @property
+    def writer(self) -> int:
+        """The node whose result it reads."""
+        assert self.source[0] is not None, "it is no input of the graph"
+        return self.source[0]
 
 
 def _into_writer(ir: GraphIR, index: int, compile_node: Callable[[OperatorDesc], object]) -> Fusion | None:
@@ -77,11 +85,8 @@ def _into_writer(ir: GraphIR, index: int, compile_node: Callable[[OperatorDesc],
         given, result = _reshaped(given, written), _reshaped(output, written)
     else:
         result = output
-    rank = written.dimension_count
-    read, whole_output = with_dimension_count(given, rank), with_dimension_count(result, rank)
-    if read is None or whole_output is None or not read.data_type == whole_output.data_type == written.data_type:
-        return None
-    if not read.sizes == whole_output.sizes == written.sizes or not same_layout(written, read.element_strides):
+    whole_output = output_of_whole(written, [given], result)
+    if whole_output is None:
         return None
     try:
         function = activation.replace(input_tensor=None, output_tensor=None)
@@ -89,7 +94,28 @@ def _into_writer(ir: GraphIR, index: int, compile_node: Callable[[OperatorDesc],
         compile_node(whole)
     except (CompileError, DescError, DeviceError):
         return None
-    return Fusion(index, writer, whole, output)
+    return Fusion(index, source, whole, output)
+
+
+def output_of_whole(written: TensorDesc, given: Sequence[TensorDesc], output: TensorDesc) -> TensorDesc | None:
+    """A result in as many dimensions as what a node writes, which it is computed of; None if that is read in another type or layout.
+
+    Args:
+        written: what the node writes.
+        given: how it is read.
+        output: the result.
+    """
+    rank = written.dimension_count
+    found = with_dimension_count(output, rank)
+    if found is None or found.data_type != written.data_type or found.sizes != written.sizes:
+        return None
+    for tensor in given:
+        read = with_dimension_count(tensor, rank)
+        if read is None or read.data_type != written.data_type:
+            return None
+        if read.sizes != written.sizes or not same_layout(written, read.element_strides):
+            return None
+    return found
 
 
 def _reshaped(tensor: TensorDesc, written: TensorDesc) -> TensorDesc:
@@ -108,14 +134,16 @@ def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
 def replace_fused(ir: GraphIR, found: Sequence[Fusion]) -> GraphIR:
     """The IR in which writers compute what their activations did."""
     gone = {fusion.index: fusion for fusion in found}
+    left_out = {index for fusion in found for index in (fusion.index, *fusion.between)}
     whole = {fusion.writer: fusion.whole for fusion in found}
-    results: dict[Source, Source] = {(fusion.index, 0): ir.reads[fusion.index, "input_tensor"] for fusion in found}
-    operators = {node: whole.get(node, desc) for node, desc in ir.operators.items() if node not in gone}
-    reads = {use: results.get(value, value) for use, value in ir.reads.items() if use[0] not in gone}
+    results: dict[Source, Source] = {(fusion.index, 0): fusion.source for fusion in found}
+    operators = {node: whole.get(node, desc) for node, desc in ir.operators.items() if node not in left_out}
+    reads = {use: results.get(value, value) for use, value in ir.reads.items() if use[0] not in left_out}
     for own in found:
-        reads |= {(own.writer, place): ir.reads[own.index, before] for before, place in own.places.items()}
+        others = {place: ir.reads[own.index, before] for before, place in own.places.items()}
+        reads |= {(own.writer, place): results.get(value, value) for place, value in others.items()}
     outputs = {name: results.get(value, value) for name, value in ir.outputs.items()}
     # Callers bind the activation's result, though the writer may have more leading dimensions.
     declared = {name: gone[value[0]].output for name, value in ir.outputs.items() if value[0] in gone} | dict(ir.declared)
-    fused = dict(ir.fused) | {fusion.writer: (*ir.fused.get(fusion.writer, ()), fusion.index) for fusion in found}
+    fused = dict(ir.fused) | {fusion.writer: (*ir.fused.get(fusion.writer, ()), *fusion.between, fusion.index) for fusion in found}
     return replace(ir, operators=operators, reads=reads, outputs=outputs, declared=declared, fused=fused)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.tensors import same_layout
 from dmlpy.devices.graphs.activation_fusion import OUTPUT, Fusion, replace_fused
-from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
+from dmlpy.devices.graphs.fused_convolution_descs import NormalizedConvolutionDesc
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.operators.normalization.batch import BatchNormalizationDesc
@@ -68,4 +68,4 @@ def _into_convolution(
         compile_node(whole)
     except (CompileError, DescError, DeviceError):
         return None
-    return Fusion(index, writer, whole, output, _STATISTICS)
+    return Fusion(index, source, whole, output, _STATISTICS)

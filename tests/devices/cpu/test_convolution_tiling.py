@@ -21,7 +21,7 @@ from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from dmlpy.devices.cpu.convolution import tiling as convolution_tiling
 from dmlpy.devices.cpu.isa import Isa, host_isa
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
+from dmlpy.devices.graphs.fused_convolution_descs import NormalizedConvolutionDesc
 from tests.support.compiled_plans import run_on
 
 POSITIONS, CHANNELS = "vectorized over positions", "vectorized over output channels"
@@ -238,11 +238,11 @@ def test_nothing_is_read_beyond_the_input_and_scratch(tiling: str, name: str, th
 @pytest.mark.parametrize("tiling", [POSITIONS, CHANNELS])
 def test_a_thread_that_comes_after_the_launch_touches_nothing(tiling: str) -> None:
     """The memory of the parameters may be another launch's by then, which has not begun."""
-    from dmlpy.devices.cpu.convolution.layout import ChannelParameters, PositionParameters
+    from dmlpy.devices.cpu.convolution.layout import PLAIN, ChannelParameters, PositionParameters
 
     kinds = {
-        POSITIONS: (PositionParameters.dtype, convolution_tiling.POSITION_KERNEL(False, "float32", True, host_isa())),
-        CHANNELS: (ChannelParameters.dtype, convolution_tiling.CHANNEL_KERNEL("float32", host_isa())),
+        POSITIONS: (PositionParameters.dtype, convolution_tiling.POSITION_KERNEL(False, "float32", True, PLAIN, host_isa())),
+        CHANNELS: (ChannelParameters.dtype, convolution_tiling.CHANNEL_KERNEL("float32", PLAIN, host_isa())),
     }
     kind, kernel = kinds[tiling]
     parameters, flags = np.zeros(1, kind), np.zeros((2, 8), np.int64)

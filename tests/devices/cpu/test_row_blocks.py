@@ -20,7 +20,7 @@ from dmlpy.devices.cpu.convolution import depthwise
 from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.pooling import plan as pooling_plan
-from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
+from dmlpy.devices.graphs.fused_convolution_descs import NormalizedConvolutionDesc
 from tests.support.compiled_plans import run_on
 
 # sizes of the input and the window, strides, start padding, end padding

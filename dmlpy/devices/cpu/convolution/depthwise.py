@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any, Literal
 
-from dmlpy.devices.cpu.convolution.layout import byte_strides
+from dmlpy.devices.cpu.convolution.layout import PLAIN, Epilogue, byte_strides
 from dmlpy.devices.cpu.isa import storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Float32, UnitParameters, field
@@ -36,6 +36,7 @@ class Window:
         width: its columns.
         new_rows: rows that a window reads but the window above it does not: all, or the vertical stride.
         stride_x: the step to the next window of a row, 1 or 2.
+        epilogue: a convolution's.
     """
 
     operation: OperationName
@@ -43,6 +44,7 @@ class Window:
     width: int
     new_rows: int
     stride_x: int
+    epilogue: Epilogue = PLAIN
 
     @property
     def windows_above(self) -> int:
@@ -78,8 +80,11 @@ class RowBlockParameters(UnitParameters):
     coefficients: Address = field("a convolution's coefficients, float32 [channels, 3]")
     row_counts: Address = field("an average's divisors of rows of positions, float32")
     column_counts: Address = field("an average's divisors of columns of positions, float32, a whole number of vectors")
+    added: Address = field("what a convolution's epilogue adds to `output`, in the same layout")
     low: Float32 = field("the lower bound of a convolution's results")
     high: Float32 = field("the upper bound of a convolution's results")
+    alpha: Float32 = field("the slope of the epilogue's line")
+    beta: Float32 = field("the value of that line at 0")
 
 
 ROW_BLOCKS = Kernel("dmlpy.devices.cpu.convolution.depthwise_kernels:build_row_blocks", 5)
@@ -146,11 +151,21 @@ class RowBlocks(PlanPart):
         tensors: the descs by name.
         threads: the number of threads.
         isa: the instruction set that the kernel is compiled for.
+        epilogue: a convolution's.
     """
 
-    def __init__(self, operation: OperationName, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
+    def __init__(
+        self,
+        operation: OperationName,
+        planes: Planes,
+        tensors: Mapping[str, TensorDesc],
+        threads: int,
+        isa: Isa,
+        epilogue: Epilogue = PLAIN,
+    ) -> None:
         self._planes, self._tensors = planes, tensors
-        window = Window(operation, *planes.window, new_rows=min(planes.strides[0], planes.window[0]), stride_x=planes.strides[1])
+        new_rows = min(planes.strides[0], planes.window[0])
+        window = Window(operation, *planes.window, new_rows=new_rows, stride_x=planes.strides[1], epilogue=epilogue)
         self._choices = window, storage_of(tensors["input_tensor"].data_type), isa
         count, read = planes.images * planes.channels, planes.out[0] * window.new_rows * planes.spatial[1]
         wanted = max(threads, planes.taps // _WORK_PER_TILE)
@@ -208,23 +223,26 @@ class DepthwiseTiling(PlanPart):
         tensors: the descs by name.
         threads: the number of threads.
         isa: the instruction set that the kernel is compiled for.
+        epilogue: what is computed of the sums.
     """
 
     block = blocks = channels = 1
     is_matrix = False
     scratch_size = 0
 
-    def __init__(self, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
-        self._row_blocks = RowBlocks("convolution", planes, tensors, threads, isa)
+    def __init__(self, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa, epilogue: Epilogue = PLAIN) -> None:
+        self._row_blocks = RowBlocks("convolution", planes, tensors, threads, isa, epilogue)
         self.taps, self.tiles = prod(planes.window), self._row_blocks.tiles
 
     @classmethod
-    def of(cls, geometry: Geometry, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> DepthwiseTiling | None:
+    def of(
+        cls, geometry: Geometry, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa, epilogue: Epilogue = PLAIN
+    ) -> DepthwiseTiling | None:
         """The tiling of a convolution; None if it is not depthwise, is transposed, or has tensors or a window without row blocks."""
         planes = _find_planes(geometry)
         if planes is None or not planes.fit_row_blocks(tensors, _MAX_TAPS, isa):
             return None
-        return cls(planes, tensors, threads, isa)
+        return cls(planes, tensors, threads, isa, epilogue)
 
     def is_dense(self, most: int) -> bool:
         """Whether at most `most` times as many elements are copied as the windows read: nothing is copied."""

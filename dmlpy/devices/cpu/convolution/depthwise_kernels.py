@@ -17,6 +17,7 @@ from llvmlite import binding, ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.convolution.depthwise import OperationName, RowBlockParameters, Window
+from dmlpy.devices.cpu.convolution.kernels import EPILOGUE_NUMBERS, finished
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import IrLoadStore, ir_load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, field_at, maximum, prefetch, repeated_index, simd_of
@@ -66,8 +67,8 @@ class Operation(ABC):
         """Accumulates row `number` of a window in the result of the rows above, which is None before the first."""
 
     @abstractmethod
-    def result(self, total: Any, y: Any) -> Any:
-        """The windows' result in row `y` of positions."""
+    def result(self, total: Any, y: Any, added: Any) -> Any:
+        """The windows' result in row `y` of positions; `added` is what an epilogue adds."""
 
     def _field(self, name: str) -> Any:
         return field_at(self._builder, RowBlockParameters.dtype, self._parameters, name)
@@ -91,7 +92,7 @@ class Convolution(Operation):
         self._weights = [self._broadcast_at(weights, ADDRESS(tap)) for tap in range(taps)]
         coefficients = self._address(coefficients, b.mul(channel, ADDRESS(3)))
         self._centre, self._factor, self._bias = (self._broadcast_at(coefficients, ADDRESS(number)) for number in range(3))
-        self._low, self._high = (self._simd.repeated(b, self._field(name)) for name in ("low", "high"))
+        self._numbers = [self._simd.repeated(b, self._field(name)) for name in EPILOGUE_NUMBERS]
 
     def prepare_row(self, taps: Sequence[Any]) -> Sequence[Any]:
         return taps
@@ -103,11 +104,10 @@ class Convolution(Operation):
             total = self._simd.fused(self._builder, tap, weight, total)
         return total
 
-    def result(self, total: Any, y: Any) -> Any:
+    def result(self, total: Any, y: Any, added: Any) -> Any:
         b = self._builder
         value = self._simd.fused(b, b.fsub(total, self._centre), self._factor, self._bias)
-        value = b.select(b.fcmp_ordered(">", value, self._high), self._high, value)
-        return b.select(b.fcmp_ordered("<", value, self._low), self._low, value)
+        return finished(b, self._simd, self._window.epilogue, value, added, self._numbers)
 
 
 class Pooling(Operation):
@@ -139,7 +139,7 @@ class Max(Pooling):
         function = declared(self._builder.module, kind, f"llvm.maximum.v{self._simd.lanes}f32")
         return self._builder.call(function, [x, y], fastmath=("nsz",))  # ordering -0 and +0 would cost instructions
 
-    def result(self, total: Any, y: Any) -> Any:
+    def result(self, total: Any, y: Any, added: Any) -> Any:
         return total
 
 
@@ -153,7 +153,7 @@ class Average(Pooling):
     def _combine(self, x: Any, y: Any) -> Any:
         return self._builder.fadd(x, y)
 
-    def result(self, total: Any, y: Any) -> Any:
+    def result(self, total: Any, y: Any, added: Any) -> Any:
         return self._builder.fdiv(total, self._builder.fmul(self._broadcast_at(self._row_counts, y), self._column_counts))
 
 
@@ -230,7 +230,8 @@ def _generate(b: Any, window: Window, stored: Storage, isa: Isa, arguments: Sequ
             if own_row >= 0:
                 totals[step_above] = operation.accumulate(total, values, own_row)
     with b.if_then(b.icmp_signed(">=", row, first_row)):
-        result = operation.result(totals[0], row)
+        added = load_store.load_first(b, b.add(b.sub(target, field("output")), field("added")), count) if window.epilogue.adds else None
+        result = operation.result(totals[0], row, added)
         with b.if_else(is_whole) as (whole, rest):
             with whole:
                 load_store.store(b, result, target)

@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit, unpacked
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
-from dmlpy.devices.cpu.convolution.layout import ConvolutionParameters, PositionParameters
+from dmlpy.devices.cpu.convolution.layout import ConvolutionParameters, Epilogue, PositionParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage, block_of
-from dmlpy.devices.cpu.load_store import spread_writer
+from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.product_kernels import tile_product, tile_sums
 from dmlpy.devices.cpu.simd import ADDRESS, each_count, float_at, lanes_below, simd_of
+from dmlpy.devices.cpu.simd_math import SimdMath
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.devices.cpu.simd import Simd
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
@@ -58,9 +60,58 @@ def locate_input(p: ConvolutionParameters, source: Any, z: Any, first_row: Any, 
     return input_tile
 
 
+EPILOGUE_NUMBERS = ("low", "high", "alpha", "beta")
+"""The parameters that an epilogue reads."""
+
+
+def finished(builder: Any, simd: Simd, epilogue: Epilogue, value: Any, added: Any, numbers: Sequence[Any]) -> Any:
+    """The result of an epilogue as LLVM code.
+
+    Args:
+        builder: where the code is appended.
+        simd: the operations.
+        epilogue: the epilogue.
+        value: a vector of sums with their coefficients.
+        added: what is added to it, if anything.
+        numbers: vectors of the `EPILOGUE_NUMBERS`.
+    """
+    low, high, alpha, beta = numbers
+    math = SimdMath(builder, simd)
+    if epilogue.adds:
+        value = math.add(value, added)
+    if epilogue.gate == "silu":
+        value = math.multiply(value, math.sigmoid(value))
+    elif epilogue.gate == "swish":
+        value = math.swish(value, value)
+    elif epilogue.gate is not None:
+        line = math.at_most(math.at_least(math.linear(value, alpha, beta), math.constant(0.0)), math.constant(1.0))
+        value = math.multiply(value, line) if epilogue.gate == "hard_silu" else math.gate(value, line)
+    return simd.clipped(builder, value, low, high)
+
+
 @cache
-def product_with_epilogue(filters: int, most: int, isa: Isa) -> Any:
-    """The kernel `multiply(count, factors, rows, coefficients, low, high, target)`.
+def finisher(epilogue: Epilogue, isa: Isa) -> Any:
+    """The kernel `finish(p, value, added)`: `finished` for vectors, with the numbers of the parameters `p`."""
+    simd = simd_of(isa)
+
+    @intrinsic
+    def compute(value: Any, added: Any, low: Any, high: Any, alpha: Any, beta: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            value, added, *numbers = arguments
+            return finished(builder, simd, epilogue, value, added, [simd.repeated(builder, number) for number in numbers])
+
+        return simd.kind(simd.kind, simd.kind, *[types.float32] * len(EPILOGUE_NUMBERS)), generate
+
+    @jit
+    def finish(p: ConvolutionParameters, value: Any, added: Any) -> Any:
+        return compute(value, added, p.low, p.high, p.alpha, p.beta)
+
+    return finish
+
+
+@cache
+def product_with_epilogue(filters: int, most: int, epilogue: Epilogue, isa: Isa) -> Any:
+    """The kernel `multiply(count, factors, rows, coefficients, numbers, target)`.
 
     It sums as `tile_product` does; `factors` are that kernel's arguments from `channels` to `matrix`. The other tuples are:
 
@@ -68,31 +119,35 @@ def product_with_epilogue(filters: int, most: int, isa: Isa) -> Any:
       no less than the number of lanes, and how many positions there are: up to the end of the vectors or of a row;
     - coefficients: the address of the first filter's centre, the bytes from there to its factor and on to its bias, and the number of
       filters;
-    - target: the address of the first filter's results for the row, and the bytes to the next row and to the next filter.
+    - numbers: the `EPILOGUE_NUMBERS`;
+    - target: the address of the first filter's results for the row, the bytes to the next row and to the next filter, and those from a
+      result to what is added to it.
 
-    The result for a filter and a position is clip((sum - centre) * factor + bias, low, high). Only positions in the columns of a row are
+    The result for a filter and a position is the epilogue of (sum - centre) * factor + bias. Only positions in the columns of a row are
     written, and their elements are contiguous.
 
     Args:
         filters: the number of filters whose sums are in registers.
         most: vectors of positions, at most.
+        epilogue: the epilogue.
         isa: the instruction set that it is compiled for.
     """
     simd = simd_of(isa)
 
     @intrinsic
-    def multiply(count: Any, factors: Any, rows: Any, coefficients: Any, low: Any, high: Any, target: Any) -> Any:
+    def multiply(count: Any, factors: Any, rows: Any, coefficients: Any, numbers: Any, target: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
-            count, *tuples, low, high, target = arguments
-            factors, rows, coefficients, target = (unpacked(builder, packed) for packed in (*tuples, target))
-            limits = [simd.repeated(builder, limit) for limit in (low, high)]
+            count, *tuples = arguments
+            factors, rows, coefficients, numbers, target = (unpacked(builder, packed) for packed in tuples)
+            numbers = [simd.repeated(builder, number) for number in numbers]
             for number in each_count(builder, count, most):
                 sums = tile_sums(builder, filters, number, isa, factors)
                 destinations = _destinations(builder, number, rows, target, isa)
-                _write_results(builder, sums, destinations, coefficients, limits, target[2], isa)
+                _write_results(builder, sums, destinations, coefficients, (epilogue, numbers), target[2:], isa)
 
         six, four, three = (types.UniTuple(types.int64, size) for size in (6, 4, 3))
-        return types.void(types.int64, six, four, three, types.float32, types.float32, three), generate
+        floats = types.UniTuple(types.float32, len(EPILOGUE_NUMBERS))
+        return types.void(types.int64, six, four, three, floats, four), generate
 
     return multiply
 
@@ -117,7 +172,7 @@ class _Destination(NamedTuple):
 
 def _destinations(builder: Any, count: int, rows: Sequence[Any], target: Sequence[Any], isa: Isa) -> list[_Destination]:
     """The destinations of `count` vectors, for the first filter."""
-    (column, width, pitch, positions), (row, row_step, _), lanes = rows, target, isa.lanes
+    (column, width, pitch, positions), (row, row_step, *_), lanes = rows, target, isa.lanes
     destinations = []
     for _ in range(count):
         to_next, next_row = builder.sub(pitch, column), builder.add(row, row_step)
@@ -143,13 +198,20 @@ def _write_results(
     sums: Sequence[Any],
     destinations: Sequence[_Destination],
     coefficients: Sequence[Any],
-    limits: Sequence[Any],
-    step: Any,
+    epilogue: tuple[Epilogue, Sequence[Any]],
+    steps: Sequence[Any],
     isa: Isa,
 ) -> None:
-    """Applies the epilogue to sums [filter][vector] and writes the results; a filter's begin `step` bytes after the previous one's."""
-    simd, (first, stride, left), count = simd_of(isa), coefficients, len(destinations)
+    """Writes the results of sums [filter][vector]: `steps` are from a filter's to the next one's, and to what is added to a result."""
+    simd, (first, stride, left), count, (form, numbers), (step, to_added) = simd_of(isa), coefficients, len(destinations), epilogue, steps
     end, offset = builder.append_basic_block("written"), ADDRESS(0)
+
+    def write(value: Any, address: Any, lanes: Any) -> None:
+        if form.adds:
+            added = simd.chosen_of(builder, builder.add(address, to_added), lanes, 0.0)
+            value = finished(builder, simd, form, value, added, numbers)
+        simd.write_chosen(builder, value, address, lanes)
+
     for number in range(len(sums) // count):
         there = builder.append_basic_block("filter")
         builder.cbranch(builder.icmp_signed(">", left, ADDRESS(number)), there, end)
@@ -158,16 +220,17 @@ def _write_results(
         centre, factor, bias = (simd.repeated_at(builder, builder.add(own, builder.mul(stride, ADDRESS(row)))) for row in range(3))
         for destination, total in zip(destinations, sums[number * count :], strict=False):
             value = simd.fused(builder, builder.fsub(total, centre), factor, bias)
-            value = simd.clipped(builder, value, *limits)
-            simd.write_chosen(builder, value, builder.add(destination.address, offset), destination.lanes)
+            if not form.adds:
+                value = finished(builder, simd, form, value, None, numbers)
+            write(value, builder.add(destination.address, offset), destination.lanes)
             with builder.if_then(destination.crosses_row):
-                simd.write_chosen(builder, value, builder.add(destination.next_address, offset), destination.next_lanes)
+                write(value, builder.add(destination.next_address, offset), destination.next_lanes)
         offset = builder.add(offset, step)
     builder.branch(end)
     builder.position_at_end(end)
 
 
-def build_convolution(single: bool, stored: Storage, direct: bool, isa: Isa) -> TaskBody:
+def build_convolution(single: bool, stored: Storage, direct: bool, epilogue: Epilogue, isa: Isa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
     Args:
@@ -175,10 +238,14 @@ def build_convolution(single: bool, stored: Storage, direct: bool, isa: Isa) -> 
         stored: the type of the tensors' elements.
         direct: whether results are written from registers: to FLOAT32 elements that are contiguous in rows, which begin at least as many
             positions apart as a vector has lanes.
+        epilogue: what is computed of the sums.
         isa: the instruction set that it is compiled for.
     """
     (filters, most), lanes = (1, 8) if single else block_of(isa), isa.lanes
-    compute_block = _product_from_registers(filters, most, isa) if direct else _product_by_scratch(filters, most, stored, isa)
+    if direct:
+        compute_block = _product_from_registers(filters, most, epilogue, isa)
+    else:
+        compute_block = _product_by_scratch(filters, most, stored, epilogue, isa)
 
     @jit
     def begin(p: PositionParameters, thread: Any) -> Any:
@@ -215,30 +282,31 @@ def build_convolution(single: bool, stored: Storage, direct: bool, isa: Isa) -> 
     return share_tiles(PositionParameters, convolve, begin)
 
 
-def _product_from_registers(filters: int, most: int, isa: Isa) -> Any:
+def _product_from_registers(filters: int, most: int, epilogue: Epilogue, isa: Isa) -> Any:
     """compute_block(p, count, factors, column, useful, coefficients, left, target, sums): a block of filters for some vectors of positions.
 
     `factors` are those of `product_with_epilogue`. The first of `useful` positions is a row's `column`, and `target` its result of the
     first of the `left` filters.
     """
-    multiply = product_with_epilogue(filters, most, isa)
+    multiply = product_with_epilogue(filters, most, epilogue, isa)
 
     @jit
     def compute_block(
         p: PositionParameters, count: Any, factors: Any, column: Any, useful: Any, coefficients: Any, left: Any, target: Any, sums: Any
     ) -> None:
-        rows, steps = (column, p.out_width, p.pitch, useful), (target, p.output_row, p.output_channel)
-        multiply(count, factors, rows, (coefficients, p.filters * FLOAT_BYTES, left), p.low, p.high, steps)
+        rows, numbers = (column, p.out_width, p.pitch, useful), (p.low, p.high, p.alpha, p.beta)
+        results = target, p.output_row, p.output_channel, p.added - p.output
+        multiply(count, factors, rows, (coefficients, p.filters * FLOAT_BYTES, left), numbers, results)
 
     return compute_block
 
 
-def _product_by_scratch(filters: int, most: int, stored: Storage, isa: Isa) -> Any:
+def _product_by_scratch(filters: int, most: int, stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     """The `compute_block` of `_product_from_registers` for any output: `sums` is scratch for sums, and for a vector behind them."""
     multiply, simd = tile_product(filters, most, isa), simd_of(isa)
-    write = spread_writer(stored, isa)
+    write, read, finish, adds = spread_writer(stored, isa), load_store_of(stored, isa).load, finisher(epilogue, isa), epilogue.adds
     load, all_of, subtract, multiply_add = simd.load, simd.all_of, simd.subtract, simd.multiply_add
-    at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
+    lanes, size = isa.lanes, simd.size
 
     @jit
     def apply_epilogue(p: PositionParameters, sums: Any, coefficients: Any, output: Any, column: Any, count: Any, vector: Any) -> None:
@@ -247,17 +315,18 @@ def _product_by_scratch(filters: int, most: int, stored: Storage, isa: Isa) -> A
         centre = all_of(float_at(coefficients))
         factor = all_of(float_at(coefficients + step))
         bias = all_of(float_at(coefficients + 2 * step))
-        low, high, stride = all_of(p.low), all_of(p.high), p.output_element
-        done = 0
+        stride, done = p.output_element, 0
         while done < count:
             count_in_row = min(count - done, p.pitch - column)
             useful = min(count_in_row, p.out_width - column)
             target = output + column * stride
             at = sums + done * FLOAT_BYTES
             for element in range(0, useful, lanes):
-                value = multiply_add(subtract(load(at + element * FLOAT_BYTES), centre), factor, bias)
-                value = at_least(at_most(value, high), low)
-                write(target + element * stride, value, useful - element, stride, vector)
+                place, added = target + element * stride, centre
+                if adds:
+                    added = read(place - p.output + p.added, useful - element)
+                value = finish(p, multiply_add(subtract(load(at + element * FLOAT_BYTES), centre), factor, bias), added)
+                write(place, value, useful - element, stride, vector)
             done += count_in_row
             output += p.output_row
             column = 0

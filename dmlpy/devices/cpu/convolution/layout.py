@@ -84,6 +84,36 @@ def _split_dimension(out: int, taps: int, stride: int, dilation: int, start: int
     return found
 
 
+_GATES = {None: "", "silu": "x sigmoid(x)", "swish": "SWISH", "hard_silu": "x HARD_SIGMOID(x)", "hard_swish": "HARD_SWISH"}
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What kernels compute of the sums with their coefficients.
+
+    Attributes:
+        gate: the function, as `EpilogueConvolutionDesc` names it.
+        adds: whether a tensor is added before.
+    """
+
+    gate: str | None = None
+    adds: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether results are only clipped."""
+        return self.gate is None and not self.adds
+
+    def describe(self) -> str:
+        """What is computed."""
+        parts = ["a tensor is added"] * self.adds + [_GATES[self.gate]]
+        return f"epilogue in float32: {', then '.join(part for part in parts if part)}"
+
+
+PLAIN = Epilogue()
+"""The epilogue that clips."""
+
+
 class GatherParameters(KernelStruct):
     """The parameters of the gathering of an input tile: see `input_tile_gather`."""
 
@@ -203,8 +233,11 @@ class ConvolutionParameters(CountedParameters):
     scratch: Address = field("the scratch of all threads")
     scratch_size: Bytes = field("from a thread's scratch to the next")
     input_tile: Bytes = field("the offset of the input tile in a thread's scratch")
+    added: Address = field("what the epilogue adds to `output`, in the same layout")
     low: Float32 = field("the lower bound of the results")
     high: Float32 = field("the upper bound of the results")
+    alpha: Float32 = field("the slope of the epilogue's line")
+    beta: Float32 = field("the value of that line at 0")
 
 
 class PositionParameters(ConvolutionParameters):

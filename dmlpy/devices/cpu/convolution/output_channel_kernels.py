@@ -16,8 +16,8 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
-from dmlpy.devices.cpu.convolution.kernels import locate_input, locate_tile
-from dmlpy.devices.cpu.convolution.layout import ChannelParameters
+from dmlpy.devices.cpu.convolution.kernels import finisher, locate_input, locate_tile
+from dmlpy.devices.cpu.convolution.layout import ChannelParameters, Epilogue
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.recurrent.packing_kernels import turned
@@ -115,12 +115,12 @@ def _prefetch(builder: Any, address: Any) -> None:
 
 
 @cache
-def tile_epilogue(isa: Isa) -> Any:
+def tile_epilogue(clips: bool, isa: Isa) -> Any:
     """The kernel `apply_epilogue(sums, sums_row, positions, filters, coefficients, coefficients_row, low, high, target, target_row)`.
 
-    target[filter][position] = clip((sums[position][filter] - centre) * factor + bias, low, high) for the first positions and filters, at
-    most a vector's lanes of each. Centres, factors and biases of the filters are rows of `coefficients`. Sums of as many positions as there
-    are lanes are read; nothing but the results is written.
+    target[filter][position] = (sums[position][filter] - centre) * factor + bias, from low to high if `clips`, for the first positions and
+    filters, at most a vector's lanes of each. Centres, factors and biases of the filters are rows of `coefficients`. Sums of as many
+    positions as there are lanes are read; nothing but the results is written.
     """
     simd, lanes = simd_of(isa), isa.lanes
 
@@ -145,7 +145,7 @@ def tile_epilogue(isa: Isa) -> Any:
             tile = []
             for _ in range(lanes):
                 value = simd.fused(builder, builder.fsub(simd.value_of(builder, sums), centre), factor, bias)
-                tile.append(simd.clipped(builder, value, *limits))
+                tile.append(simd.clipped(builder, value, *limits) if clips else value)
                 sums = builder.add(sums, sums_row)
             for value in each_below(builder, turned(builder, tile), filters):
                 simd.write_first(builder, value, target, positions)
@@ -156,16 +156,17 @@ def tile_epilogue(isa: Isa) -> Any:
     return apply_epilogue
 
 
-def build_convolution(stored: Storage, isa: Isa) -> TaskBody:
+def build_convolution(stored: Storage, epilogue: Epilogue, isa: Isa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
     Args:
         stored: the type of the tensors' elements.
+        epilogue: what is computed of the sums.
         isa: the instruction set that it is compiled for.
     """
     simd, lanes, zero = simd_of(isa), isa.lanes, np.float32(0.0)
     store, all_of, size = simd.store, simd.all_of, simd.size
-    accumulate, write_vectors = _accumulation(size), _vector_writer(stored, isa)
+    accumulate, write_vectors = _accumulation(size), _vector_writer(stored, epilogue, isa)
 
     @jit
     def begin(p: ChannelParameters, thread: Any) -> Any:
@@ -229,13 +230,13 @@ def _accumulation(size: int) -> Any:
     return accumulate
 
 
-def _vector_writer(stored: Storage, isa: Isa) -> Any:
+def _vector_writer(stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     """write_vectors(p, sums, count, filters, coefficients, output, tile): the results of a vector of filters."""
     simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
-    load, load_some, all_of = simd.load, simd.load_some, simd.all_of
-    subtract, multiply_add, at_most, at_least = simd.subtract, simd.multiply_add, simd.at_most, simd.at_least
-    apply_epilogue, write, write_spread = tile_epilogue(isa), load_store.store, spread_writer(stored, isa)
-    size, element = simd.size, load_store.size
+    load, load_some = simd.load, simd.load_some
+    subtract, multiply_add, size, element = simd.subtract, simd.multiply_add, simd.size, load_store.size
+    plain, adds, finish = epilogue.is_plain, epilogue.adds, finisher(epilogue, isa)
+    apply_epilogue, read, write, write_spread = tile_epilogue(plain, isa), load_store.load, load_store.store, spread_writer(stored, isa)
 
     @jit
     def write_vectors(p: ChannelParameters, sums: Any, count: Any, filters: Any, coefficients: Any, output: Any, tile: Any) -> None:
@@ -243,12 +244,15 @@ def _vector_writer(stored: Storage, isa: Isa) -> Any:
         coefficients_row, row_size = p.filters * FLOAT_BYTES, p.vectors * size
         if p.output_channel == element:
             centre, factor = load_some(coefficients, filters), load_some(coefficients + coefficients_row, filters)
-            bias, low, high = load_some(coefficients + 2 * coefficients_row, filters), all_of(p.low), all_of(p.high)
+            bias = load_some(coefficients + 2 * coefficients_row, filters)
             for position in range(count):
+                place, added = output + position * p.output_element, centre
+                if adds:
+                    added = read(place - p.output + p.added, filters)
                 value = multiply_add(subtract(load(sums + position * row_size), centre), factor, bias)
-                write(output + position * p.output_element, at_least(at_most(value, high), low), filters)
+                write(place, finish(p, value, added), filters)
         else:
-            direct = stored == "float32" and p.output_element == FLOAT_BYTES
+            direct = plain and stored == "float32" and p.output_element == FLOAT_BYTES
             for first in range(0, count, lanes):
                 positions, target = min(lanes, count - first), output + first * p.output_element
                 to, to_row = (target, p.output_channel) if direct else (tile, size)
@@ -257,7 +261,11 @@ def _vector_writer(stored: Storage, isa: Isa) -> Any:
                 )
                 if not direct:
                     for number in range(filters):
-                        of_filter, vector = target + number * p.output_channel, tile + lanes * size
-                        write_spread(of_filter, load(tile + number * size), positions, p.output_element, vector)
+                        of_filter, vector, value = target + number * p.output_channel, tile + lanes * size, load(tile + number * size)
+                        if adds:
+                            value = finish(p, value, read(of_filter - p.output + p.added, positions))
+                        elif not plain:
+                            value = finish(p, value, value)
+                        write_spread(of_filter, value, positions, p.output_element, vector)
 
     return write_vectors

@@ -10,12 +10,12 @@ import numpy as np
 
 from dmlpy.description.arrays import array_at
 from dmlpy.devices.cpu.convolution.depthwise import DepthwiseTiling
-from dmlpy.devices.cpu.convolution.layout import Phase, split_into_phases
+from dmlpy.devices.cpu.convolution.layout import PLAIN, Epilogue, Phase, split_into_phases
 from dmlpy.devices.cpu.convolution.tiling import ChannelTiling, PositionTiling
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
-from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
+from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc, NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, Index, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
@@ -57,6 +57,9 @@ class ConvolutionPlan(Plan):
         self._low, self._high = -inf, inf
         self._scale_bias: ScaleBias | None = None
         self._activation_plan: Plan | None = None
+        self._epilogue, self._line = PLAIN, (0.0, 0.0)
+        if isinstance(desc, EpilogueConvolutionDesc):
+            self._epilogue, self._line = Epilogue(desc.gate, desc.added_tensor is not None), (desc.alpha, desc.beta)
         function = desc.fused_activation
         if isinstance(function, ActivationReluDesc):
             self._low = 0.0
@@ -67,7 +70,7 @@ class ConvolutionPlan(Plan):
         self._phases = split_into_phases(geometry)
         most = geometry.multiplications // len(self._phases) // _WORK_OF_A_THREAD
         self._threads = max(1, min(available_threads(), most))
-        self._tilings = [choose_tiling(geometry, phase, self._tensors, self._threads, isa) for phase in self._phases]
+        self._tilings = [choose_tiling(geometry, phase, self._tensors, self._threads, isa, self._epilogue) for phase in self._phases]
         packed: list[tuple[str, tuple[int, ...], np.dtype[Any]]] = [
             (f"weights {number}", (geometry.groups, tiling.blocks, tiling.channels, tiling.taps, tiling.block), COMPUTE)
             for number, tiling in enumerate(self._tilings)
@@ -119,6 +122,8 @@ class ConvolutionPlan(Plan):
             first.describe(),
             f"{' and '.join(self.constants)}: packed as {COMPUTE}",
         ]
+        if not self._epilogue.is_plain:
+            lines.append(self._epilogue.describe())
         return "\n".join(lines if self._activation_plan is None else [*lines, f"fused function: {self._activation_plan.describe()}"])
 
     @property
@@ -169,11 +174,14 @@ class ConvolutionPlan(Plan):
         address = temporary + self.prepared_temporary_size if persistent is None else persistent
         if persistent is None:
             work.append(self.pack(tensors, address))
-        pointers, limits = self._packed.pointers(address), {"low": self._low, "high": self._high}
+        pointers, numbers = self._packed.pointers(address), {"low": self._low, "high": self._high}
+        numbers |= dict(zip(("alpha", "beta"), self._line, strict=True))
+        if self._epilogue.adds:
+            numbers["added"] = tensors["added_tensor"]
         phases: list[Launch] = []
         for number, tiling in enumerate(self._tilings):
             packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers["coefficients"]}
-            parameters = tiling.parameters(tensors, temporary, packed | limits)
+            parameters = tiling.parameters(tensors, temporary, packed | numbers)
             phases.append(TaskLaunch.of(tiling.kernel, parameters, self._threads, tiling))
         work += [self._for_any_weights(phases, tensors, address)] if self._checks_weights else phases
         if self._activation_plan is not None:
@@ -212,19 +220,23 @@ def _pack(phase: Phase, filters: Array, packed: Array) -> None:
         np.copyto(target[:, whole, ..., :left], selected[:, whole * block :].transpose(0, 2, 3, 4, 5, 1))
 
 
-def choose_tiling(geometry: Geometry, phase: Phase, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> Tiling | DepthwiseTiling:
+def choose_tiling(
+    geometry: Geometry, phase: Phase, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa, epilogue: Epilogue = PLAIN
+) -> Tiling | DepthwiseTiling:
     """The row blocks of a depthwise convolution, if it has some, or the tiling with the lower estimated time.
 
     The estimate depends only on sizes and layouts. Other groups of one filter are vectorized over positions, and so is a phase
     without taps and a product of matrices that is left to BLAS.
     """
-    row_blocks = DepthwiseTiling.of(geometry, tensors, threads, isa)
+    row_blocks = DepthwiseTiling.of(geometry, tensors, threads, isa, epilogue)
     if row_blocks is not None:
         return row_blocks
     by_positions = PositionTiling(geometry, phase, tensors, threads, isa)
+    by_positions.epilogue = epilogue
     if by_positions.is_matrix or phase.is_empty or geometry.filters == 1:
         return by_positions
     by_channels = ChannelTiling(geometry, phase, tensors, threads, isa)
+    by_channels.epilogue = epilogue
     return by_channels if by_channels.cost < by_positions.cost else by_positions
 
 

@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
+from dmlpy.description.tensors import same_layout
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.devices.numpy.convolution.geometry import Geometry
 from dmlpy.operators.activation import ActivationReluDesc
@@ -42,6 +43,8 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | WidePlan | str:
         from dmlpy.devices.cpu.wide import wide_plan
 
         return wide_plan(desc)
+    if (refusal := _why_no_epilogue(desc, geometry)) is not None:
+        return refusal
     if geometry.backward and prod(geometry.strides) > _MAX_PHASES:
         return f"the strides divide the output into more than {_MAX_PHASES} convolutions"
     found = ConvolutionPlan(desc, geometry)
@@ -51,3 +54,21 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | WidePlan | str:
     if found.is_matrix:
         return "a pointwise convolution with channels last is one matrix product"
     return found if found.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"
+
+
+def _why_no_epilogue(desc: ConvolutionDesc, geometry: Geometry) -> str | None:
+    """Why the epilogue of a convolution is not computed with it; None if it is, or if there is none."""
+    from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc
+
+    if not isinstance(desc, EpilogueConvolutionDesc):
+        return None
+    function, output, added = desc.fused_activation, desc.output_tensor, desc.added_tensor
+    clips = isinstance(function, ElementWiseClipDesc) and function.scale_bias is None
+    if geometry.backward or not (clips or function is None or isinstance(function, ActivationReluDesc)):
+        return "an epilogue is that of a forward convolution, with RELU or CLIP behind it"
+    assert output is not None, "guaranteed by the check"
+    if added is not None and not (
+        same_layout(output, added.element_strides) and (output.element_strides[-1] == 1 or output.sizes[-1] == 1)
+    ):
+        return "what an epilogue adds has the layout of the output, whose rows are contiguous"
+    return None

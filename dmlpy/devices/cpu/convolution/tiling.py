@@ -11,6 +11,7 @@ import numpy as np
 
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.devices.cpu.convolution.layout import (
+    PLAIN,
     ByteStrides,
     ChannelParameters,
     GatherParameters,
@@ -56,6 +57,7 @@ class Tiling(PlanPart, ABC):
         is_matrix: whether the phase is one product of matrices that BLAS multiplies in place.
         tiles: the number of tiles.
         scratch_size: bytes of scratch for a thread.
+        epilogue: what is computed of the sums.
 
     Args:
         geometry: the convolution.
@@ -72,6 +74,7 @@ class Tiling(PlanPart, ABC):
     is_matrix = False
     tiles: int
     scratch_size: int
+    epilogue = PLAIN
     _input_tile: InputTileLayout
     _row_splits: int
     _filter_splits: int
@@ -178,7 +181,7 @@ class Tiling(PlanPart, ABC):
 
 POSITION_KERNEL = Kernel("dmlpy.devices.cpu.convolution.kernels:build_convolution", 5)
 """The convolution that is vectorized over positions: whether groups have one filter each, the type of tensors, whether results
-are written from registers, and the instruction set."""
+are written from registers, the epilogue, and the instruction set."""
 
 
 _DIRECT, _BY_SCRATCH, _SCATTERED = 6.0, 18.0, 64.0
@@ -253,7 +256,7 @@ class PositionTiling(Tiling):
 
     @property
     def kernel(self) -> Function:
-        return POSITION_KERNEL(self._geometry.filters == 1, self._storage, self.direct, self._isa)
+        return POSITION_KERNEL(self._geometry.filters == 1, self._storage, self.direct, self.epilogue, self._isa)
 
     def is_dense(self, most: int) -> bool:
         input_tile = self._input_tile
@@ -295,7 +298,7 @@ class PositionTiling(Tiling):
 
 
 CHANNEL_KERNEL = Kernel("dmlpy.devices.cpu.convolution.output_channel_kernels:build_convolution", 5)
-"""The convolution that is vectorized over output channels: the type of tensors, and the instruction set."""
+"""The convolution that is vectorized over output channels: the type of tensors, the epilogue, and the instruction set."""
 PRODUCT = Kernel("dmlpy.devices.cpu.convolution.output_channel_kernels:build_product", 11)
 """Its product of weights with the input of neighbouring positions: the vectors of weights, the most positions, and the instruction set."""
 
@@ -373,7 +376,7 @@ class ChannelTiling(Tiling):
 
     @property
     def kernel(self) -> Function:
-        return CHANNEL_KERNEL(self._storage, self._isa)
+        return CHANNEL_KERNEL(self._storage, self.epilogue, self._isa)
 
     @property
     def _product(self) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
-from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
+from dmlpy.devices.graphs.fused_convolution_descs import NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.finish import Call, Finish
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, Index, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE

@@ -1,8 +1,8 @@
-"""`NormalizedConvolutionDesc`: a convolution with the batch normalization of its result, which has no memory."""
+"""Convolutions with what graphs compute of their results, which have no memory: a batch normalization, or an epilogue."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from dmlpy.description.coercion import Float, default
 from dmlpy.description.markers import In
@@ -34,3 +34,28 @@ class NormalizedConvolutionDesc(ConvolutionDesc):
 
     epsilon: Float = default(1e-5)
     """The number added to the variance."""
+
+
+class EpilogueConvolutionDesc(ConvolutionDesc):
+    """A convolution to whose result a tensor is added, and which is then multiplied by a sigmoid or a clipped line of itself.
+
+    Graphs create it from their nodes; DirectML fuses neither. A device without a plan for it runs the nodes separately.
+    """
+
+    c_name = "convolution with an epilogue"
+    is_extension = True
+    formula = "y = f(g(convolution + added)), with g(x) = x * sigmoid(x) or x * max(0, min(alpha * x + beta, 1))"
+
+    added_tensor: Annotated[TensorDesc | None, In("batch output_channels *out")] = None
+    """What is added; None adds nothing."""
+
+    gate: Any = default(None)
+    """The function g: `silu` and `hard_silu`, the products of x and its factor; `swish`, which keeps its digits where the sigmoid has none;
+    `hard_swish`, which is 0 where the factor is; None for x itself.
+    """
+
+    alpha: Float = default(0.0)
+    """The slope of the line of `hard_silu` and `hard_swish`."""
+
+    beta: Float = default(0.0)
+    """The line where x is 0."""

@@ -1,0 +1,125 @@
+"""Moves additions, and products of a result and its sigmoid, into the convolutions before them, if a device computes them in one pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.devices.graphs.activation_fusion import OUTPUT, Fusion, output_of_whole, replace_fused
+from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc
+from dmlpy.messages.problems import CompileError, DescError, DeviceError
+from dmlpy.operators.activation import (
+    ActivationHardSigmoidDesc,
+    ActivationHardSwishDesc,
+    ActivationSigmoidDesc,
+    ActivationSwishDesc,
+)
+from dmlpy.operators.convolution import ConvolutionDesc
+from dmlpy.operators.elementwise.arithmetic import ElementWiseAdd1Desc, ElementWiseAddDesc, ElementWiseMultiplyDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.graphs.ir import GraphIR, Source
+
+_OPERANDS = ("a_tensor", "b_tensor"), ("b_tensor", "a_tensor")
+
+
+def fuse_epilogues(ir: GraphIR, compile_node: Callable[[OperatorDesc], object]) -> GraphIR:
+    """The IR with epilogues in the convolutions whose results they alone read.
+
+    An epilogue is SWISH, HARD_SWISH, a MULTIPLY of the result by its SIGMOID or HARD_SIGMOID, or an ADD of a tensor of the same layout.
+
+    Args:
+        ir: a graph's, with its activations fused.
+        compile_node: compiles a desc. A whole that it rejects is not fused.
+    """
+    found = []
+    for index, desc in ir.operators.items():
+        for fusion in _fusions(ir, index, desc):
+            try:
+                compile_node(fusion.whole)
+            except (CompileError, DescError, DeviceError):
+                continue
+            found.append(fusion)
+            break
+    return replace_fused(ir, found) if found else ir
+
+
+def _fusions(ir: GraphIR, index: int, desc: OperatorDesc) -> Iterator[Fusion]:
+    """The node in a convolution, in each way that there is."""
+    if isinstance(desc, ActivationSwishDesc) and desc.sigmoid_input_scale == 1.0:
+        yield from _into_convolution(ir, index, ir.reads[index, "input_tensor"], ["input_tensor"], {"gate": "swish"})
+    elif isinstance(desc, ActivationHardSwishDesc):
+        line = {"gate": "hard_swish", "alpha": desc.alpha, "beta": desc.beta}
+        yield from _into_convolution(ir, index, ir.reads[index, "input_tensor"], ["input_tensor"], line)
+    elif isinstance(desc, ElementWiseMultiplyDesc):
+        for place, other in _OPERANDS:
+            yield from _with_factor(ir, index, place, ir.reads[index, other])
+    elif isinstance(desc, ElementWiseAddDesc | ElementWiseAdd1Desc):
+        members = {"fused_activation": getattr(desc, "fused_activation", None)}
+        for place, other in _OPERANDS:
+            if ir.reads[index, place] != ir.reads[index, other]:
+                yield from _into_convolution(ir, index, ir.reads[index, place], [place], members, other)
+
+
+def _with_factor(ir: GraphIR, index: int, place: str, factor: Source) -> Iterator[Fusion]:
+    """A product of a convolution's result, at `place`, and a factor that is a function of it."""
+    node, source = factor[0], ir.reads[index, place]
+    desc = None if node is None else ir.operators.get(node)
+    if node is None or len(ir.readers[factor]) > 1 or factor in ir.given or ir.reads.get((node, "input_tensor")) != source:
+        return
+    if isinstance(desc, ActivationSigmoidDesc):
+        yield from _into_convolution(ir, index, source, [place], {"gate": "silu"}, between=node)
+    elif isinstance(desc, ActivationHardSigmoidDesc):
+        line = {"gate": "hard_silu", "alpha": desc.alpha, "beta": desc.beta}
+        yield from _into_convolution(ir, index, source, [place], line, between=node)
+
+
+def _into_convolution(
+    ir: GraphIR,
+    index: int,
+    source: Source,
+    places: Sequence[str],
+    members: dict[str, Any],
+    added: str | None = None,
+    between: int | None = None,
+) -> Iterator[Fusion]:
+    """The node in the convolution that writes a value which it reads, with these members of the whole; nothing if it cannot be there.
+
+    Args:
+        ir: the graph's.
+        index: the node.
+        source: the value.
+        places: where the node reads it.
+        members: the members.
+        added: where the node reads what is added.
+        between: a node that computes another operand of the value.
+    """
+    writer, desc = source[0], ir.operators[index]
+    convolution = None if writer is None else ir.operators.get(writer)
+    tensors, readers = desc.tensors(), {index, *([] if between is None else [between])}
+    if writer is None or type(convolution) is not ConvolutionDesc or convolution.fused_activation is not None or source in ir.given:
+        return
+    if {node for node, _ in ir.readers[source]} != readers or len(ir.readers[source]) != len(readers):
+        return
+    written = ir.tensors[source]
+    given = [tensors[place] for place in places]
+    if between is not None:
+        given += [tensor for tensor in ir.operators[between].tensors().values() if tensor is not None]
+        given += [tensors[place] for place in ("a_tensor", "b_tensor") if place not in places]
+    output = output_of_whole(written, given, tensors[OUTPUT])
+    if output is None:
+        return
+    if added is not None:
+        other = output_of_whole(written, [], tensors[added])
+        if other is None:
+            return
+        members = {**members, "added_tensor": other}
+    own = {name: getattr(convolution, name) for name in type(convolution).model_fields}
+    try:
+        whole = EpilogueConvolutionDesc(**own | {OUTPUT: output} | members)
+    except DescError:
+        return
+    moved = {} if added is None else {added: "added_tensor"}
+    yield Fusion(index, source, whole, tensors[OUTPUT], moved, () if between is None else (between,))
