@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dmlpy as dml
@@ -51,6 +52,75 @@ def test_a_fork_waits_for_another_threads_import(tmp_path: Path, monkeypatch: py
     finally:
         other.join()
         del sys.modules[name]
+
+
+def test_an_import_that_begins_just_before_a_fork_begins_anew_in_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's lock of the module would be locked there for ever."""
+    name = "dmlpy.imported_late"
+    (tmp_path / "imported_late.py").write_text("import time\ntime.sleep(0.1)\ncomplete = True\n", encoding="utf-8")
+    monkeypatch.setattr(dml, "__path__", [*dml.__path__, str(tmp_path)])
+    monkeypatch.setattr(dml, "imported_late", None, raising=False)  # the import sets it
+    monkeypatch.setattr(forks, "_finish_imports", forks._imports)  # as if it had begun since
+    other = threading.Thread(target=importlib.import_module, args=(name,))
+    other.start()
+    while name not in sys.modules:
+        time.sleep(0.001)
+    try:
+        assert forked(lambda: (name not in sys.modules) + importlib.import_module(name).complete) == 2
+    finally:
+        other.join()
+        del sys.modules[name]
+
+
+def test_a_fork_waits_for_calls_of_llvm() -> None:
+    """Also for those that free what Python collects, on any thread; llvmlite's lock is free in the child."""
+    pytest.importorskip("llvmlite")
+    from dmlpy.devices.cpu.llvm import imported
+
+    binding, begun, called = imported("llvmlite.binding"), threading.Event(), list[int]()
+
+    def call() -> None:
+        with binding.ffi.lib._lock:
+            begun.set()
+            time.sleep(0.05)
+            called.append(4)
+
+    def child() -> int:
+        return sum(called) if binding.get_host_cpu_name() else 98
+
+    other = threading.Thread(target=call)
+    other.start()
+    assert begun.wait(10)
+    assert forked(child) == 4
+    other.join()
+
+
+class Tried:
+    """A member's value that notes whether another thread could build a class while pydantic reads it."""
+
+    def __init__(self) -> None:
+        self.found = list[bool]()
+
+    def __str__(self) -> str:
+        def acquire() -> None:
+            self.found.append(structs._BUILDING.acquire(blocking=False))
+
+        other = threading.Thread(target=acquire)
+        other.start()
+        other.join()
+        return ""
+
+    __repr__ = __str__
+
+
+def test_a_class_is_first_used_where_no_process_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pydantic makes what it needs on first use under native locks, for which nothing waits."""
+    value = Tried()
+    for name, empty in {"_COMPLETE": set(), "_TRIED": set(), "_OF_EACH_FORM": (value,)}.items():
+        monkeypatch.setattr(structs, name, empty)
+    dml.TensorDesc(data_type="FLOAT32", sizes=np.array([2, 3]))
+    assert value.found
+    assert not any(value.found)
 
 
 class Slow:

@@ -10,6 +10,7 @@ import inspect
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
@@ -58,6 +59,27 @@ else:
 
 
 _BUILDING = forks.reentrant_lock(awaited=True)  # pydantic has a lock of its own
+_COMPLETE: set[type[Struct]] = set()
+"""The classes whose validators are built, and tried."""
+_TRIED: set[str] = set()
+"""The forms of members that pydantic has read under that lock: what it makes on the first use of a form, it makes under native locks, which
+would be held in a forked process for ever."""
+_OF_EACH_FORM: tuple[Any, ...] = (None, 0, 1.5, "", (0,))
+
+
+def _forms_of(schema: Any) -> set[str]:
+    """The kinds of validators in one of pydantic's schemas; none if it has other structs in it, which may be nested without end."""
+    found, left = set[str](), [schema]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            form = part.get("type")
+            if form == "model" and form in found:
+                return set()
+            found.add(str(form))
+            part = part.values()
+        left += [value for value in part if isinstance(value, dict | list | tuple)]
+    return found
 
 
 class _Documentation:
@@ -252,9 +274,15 @@ class Struct(BaseModel, metaclass=StructType):
     @classmethod
     def _complete(cls) -> None:
         """Builds pydantic's validator on the class's first use: pydantic does not keep other threads from using a half-built one."""
-        if not cls.__pydantic_complete__:
+        if cls not in _COMPLETE:
             with _BUILDING:
-                cls.model_rebuild()
+                cls.model_rebuild()  # which does nothing for a complete class
+                if (forms := _forms_of(cls.__pydantic_core_schema__)) - _TRIED:
+                    for value in _OF_EACH_FORM:
+                        with suppress(Exception):  # no member accepts them all
+                            cls.__pydantic_validator__.validate_python(dict.fromkeys(cls.model_fields, value))
+                    _TRIED.update(forms)
+                _COMPLETE.add(cls)
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

@@ -4,6 +4,9 @@ A lock that another thread held would never be released there. So the locks of d
 they guard is complete, or made anew. A fork waits for what cannot be made anew: modules that other threads are importing, and work under
 locks of other libraries. `dmlpy.devices.threads` makes it wait for launches.
 
+Another thread's import may still begin between that wait and the fork itself, among the other hooks that run before it. What is left of
+such an import in the forked process is forgotten there, so that the module is imported anew.
+
 Two private parts of Python are used. `_at_fork_reinit` frees a lock; its own modules logging and threading call it for theirs.
 importlib's `_module_locks` are the imports under way; without this table a fork waits for none.
 """
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
 
 _locks: WeakSet[Any] = WeakSet()
 _awaited: list[RLock] = []
-_IMPORTED_ON_USE = {"cupy", "dmlpy", "llvmlite", "ml_dtypes", "numpy", "onnx", "psutil", "rich", "threadpoolctl", *sys.stdlib_module_names}
+_IMPORTED_ON_USE = {
+    *("annotated_types", "cupy", "dmlpy", "llvmlite", "ml_dtypes", "numpy", "onnx", "psutil", "pydantic", "pydantic_core", "rich"),
+    *("threadpoolctl", "typing_extensions", "typing_inspection", *sys.stdlib_module_names),
+}
 """The packages whose modules dmlpy imports when they are first used. A program's own module may be imported for as long as it runs."""
 
 _POOL = "concurrent.futures.thread"
@@ -52,6 +58,11 @@ def reentrant_lock(*, awaited: bool = False) -> RLock:
     return made
 
 
+def free_in_child(lock: Any) -> None:
+    """Lets a lock of another library be free in a forked process. The library holds it."""
+    _locks.add(lock)
+
+
 def _before() -> None:
     had_pool = _POOL in sys.modules
     finished = _finish_imports()
@@ -73,6 +84,7 @@ def _after() -> None:
 
 
 def _free_locks() -> None:
+    _forget_imports()
     for made in (*_locks, *(_locks_of_properties() if sys.version_info < (3, 12) else ())):
         made._at_fork_reinit()
 
@@ -99,6 +111,19 @@ def _imports() -> set[str]:
     """The modules that are being imported: Python has a lock for each, even while it still looks for the module."""
     names = [*getattr(sys.modules.get("importlib._bootstrap"), "_module_locks", ())]
     return {name for name in names if name.partition(".")[0] in _IMPORTED_ON_USE}
+
+
+def _forget_imports() -> None:
+    """Forgets the imports of threads that a forked process does not have: their locks, and what there is of the modules."""
+    locks, this = getattr(sys.modules.get("importlib._bootstrap"), "_module_locks", {}), threading.get_ident()
+    for name in _imports():
+        held = locks[name]()
+        if getattr(held, "owner", None) == this:
+            continue
+        del locks[name]
+        if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):
+            for part in [part for part in sys.modules if part == name or part.startswith(f"{name}.")]:
+                del sys.modules[part]
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,7 +7,9 @@ compilation it would reach callbacks of LLVM, which lose it.
 from __future__ import annotations
 
 import importlib
+import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dmlpy.messages import forks
@@ -24,6 +26,10 @@ SYMBOL = "dmlpy_kernel"
 _one_at_a_time = forks.reentrant_lock()
 """The main thread never acquires it: work continues after its caller was interrupted, and llvmlite must not be imported twice at once."""
 
+_in_llvm = forks.reentrant_lock(awaited=True)
+"""Held in each call of LLVM, so that a fork waits for those that free what was compiled, whenever Python collects it."""
+_guarded: set[str] = set()
+
 
 def imported(module: str) -> Any:
     """A module of llvmlite.
@@ -36,10 +42,22 @@ def imported(module: str) -> Any:
 
 def _imported(module: str) -> Any:
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
+        _guard_calls()
+        return found
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         raise DeviceError(f"llvmlite, which compiles for the device cpu, cannot be imported: {what}") from error
+
+
+def _guard_calls() -> None:
+    """Lets forks wait for calls of LLVM by other threads, and frees llvmlite's lock around them in a forked process."""
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    if ffi is not None and not _guarded:
+        _guarded.add(ffi.__name__)
+        ffi.register_lock_callback(_in_llvm.acquire, _in_llvm.release)
+        with suppress(AttributeError):  # it is private
+            forks.free_in_child(ffi.lib._lock._lock)
 
 
 def on_own_thread(work: Callable[[], T]) -> T:
