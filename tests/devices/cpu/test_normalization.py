@@ -55,6 +55,30 @@ def test_coefficients_are_numpys(layout: str, dtype: Any, monkeypatch: pytest.Mo
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("layout", ["packed", "channels last"])
+@pytest.mark.parametrize("sizes", [(3, 37, 9, 11), (600, 20, 3, 1)], ids=str)
+def test_statistics_of_a_batch_are_numpys(sizes: tuple[int, ...], layout: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several chunks and planes; and where a mean far from 0, an infinity or NaN leaves a group's statistics to NumPy."""
+    desc, arrays = case("BATCH_NORMALIZATION_TRAINING", np.random.default_rng(10), sizes, (1,), dtype)
+    plain = np.random.default_rng(11).normal(size=sizes).astype(dtype)
+    far, odd = plain.copy(), plain.copy()
+    far[:, 3] += 100.0
+    odd[0, :3, 1, 0] = np.nan, np.inf, -np.inf
+    kernel, calls = plans.CompiledForwardPlan._coefficient_kernel, list[int]()
+    find = plans._Forward._find_statistics
+    monkeypatch.setattr(plans._Forward, "_find_statistics", lambda own: (calls.append(1), find(own)))
+    for x, left_to_numpy in ((plain, 0), (far, 1), (odd, 1)):
+        given, found = arrays | {"input_tensor": x}, []
+        for own in (kernel, None):
+            monkeypatch.setattr(plans.CompiledForwardPlan, "_coefficient_kernel", own)
+            calls.clear()
+            found.append(results(dml.device("cpu"), desc, given, layout))
+            assert len(calls) == (1 if own is None else left_to_numpy)
+        for name, values in found[0].items():
+            np.testing.assert_array_equal(values, found[1][name], err_msg=name)
+
+
 def in_layout(desc: Any, name: str, strides: tuple[int, ...]) -> Any:
     return desc.replace(**{name: desc.tensors()[name].replace(strides=strides)})
 

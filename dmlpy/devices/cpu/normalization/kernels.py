@@ -11,14 +11,24 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from llvmlite import ir
 
-from dmlpy.devices.cpu.compiler.functions import jit
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.normalization.plan import BLOCK_ROWS, CHUNK_ROWS, BatchNormalizationParameters, CoefficientParameters, EntryLayout
-from dmlpy.devices.cpu.simd import float_at, set_float, simd_of, struct_view
+from dmlpy.devices.cpu.normalization.plan import (
+    BLOCK_ROWS,
+    CHUNK_ROWS,
+    BatchNormalizationParameters,
+    BatchStatisticsParameters,
+    CoefficientParameters,
+    EntryLayout,
+    KnownStatisticsParameters,
+)
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, set_float, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
-from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE
+from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE, LARGEST_SHARE
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -264,32 +274,116 @@ def _row_results(gradient: bool, stored: Storage, isa: Isa) -> Any:
 
 
 def build_coefficients(stored: Storage, isa: Isa) -> TaskBody:
-    """Builds the computation of the coefficients of y = (x - centre) * factor + offset, to be compiled. It runs on one thread.
+    """Builds the computation of y's coefficients from known statistics, to be compiled. It runs on one thread.
 
     Args:
         stored: the type of the statistics in memory.
         isa: the instruction set that it is compiled for.
     """
-    parameters_at, number_at = struct_view(CoefficientParameters), load_store_of(stored, isa).load_one
+    element, set_coefficients = _coefficient_setter(stored, isa)
+    parameters_at = struct_view(KnownStatisticsParameters)
+
+    def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p = parameters_at(parameters)
+        for group in range(p.groups):
+            set_coefficients(p, group, element(p.mean, p.mean_step, group), element(p.variance, p.variance_step, group))
+
+    return compute
+
+
+def _coefficient_setter(stored: Storage, isa: Isa) -> tuple[Any, Any]:
+    """element(address, step, group), a statistic; set_coefficients(p, group, mean, variance), of y = (x - centre) * factor + offset."""
+    number_at = load_store_of(stored, isa).load_one
 
     @jit
     def element(address: Any, step: Any, group: Any) -> Any:
         return float(number_at(address + step * group))
 
+    @jit
+    def set_coefficients(p: CoefficientParameters, group: Any, mean: Any, variance: Any) -> None:
+        scale, bias = element(p.scale, p.scale_step, group), element(p.bias, p.bias_step, group)
+        factor = float(np.float32(scale / math.sqrt(variance + p.epsilon)))
+        rounded = float(np.float32(mean))
+        rest = (mean - rounded) * factor
+        offset = bias - rest if abs(rest) < _INFINITY else bias
+        folded = float(np.float32(mean - bias / factor))
+        folds = variance > 0.0 and mean * mean <= FOLDED_SHARE * variance and abs(folded) < _INFINITY and abs(factor) < _INFINITY
+        at = group * FLOAT_BYTES
+        set_float(p.factor + at, np.float32(factor))
+        set_float(p.centre + at, np.float32(folded if folds else rounded))
+        set_float(p.offset + at, np.float32(0.0 if folds else offset))
+
+    return element, set_coefficients
+
+
+def build_batch_coefficients(layout: EntryLayout, stored: Storage, isa: Isa) -> TaskBody:
+    """Builds the computation of a batch's statistics, from the sums of x and x^2, and of y's coefficients, to be compiled.
+
+    It runs on one thread. Groups whose sums have lost digits are counted: their statistics and coefficients are not right.
+
+    Args:
+        layout: the layout of the entries.
+        stored: the type of the statistics in memory.
+        isa: the instruction set that it is compiled for.
+    """
+    _, set_coefficients = _coefficient_setter(stored, isa)
+    parameters_at, set_one = struct_view(BatchStatisticsParameters), load_store_of(stored, isa).store_one
+    planes, add_up = layout == "planes", _sum_of_vectors(isa)
+
+    @jit
+    def total(p: BatchStatisticsParameters, sums: Any, group: Any) -> Any:
+        if planes:
+            return add_up(sums + group * p.group_size, p.outer, p.outer_size, p.chunks)
+        found = 0.0
+        for chunk in range(p.chunks):
+            found += float(float_at(sums + chunk * p.outer_size + group * FLOAT_BYTES))
+        return found
+
+    @jit
+    def set_statistic(address: Any, step: Any, group: Any, value: Any) -> None:
+        if address != 0:
+            set_one(address + step * group, np.float32(value))
+
     def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p = parameters_at(parameters)
+        p, unsettled = parameters_at(parameters), 0
         for group in range(p.groups):
-            mean, variance = element(p.mean, p.mean_step, group), element(p.variance, p.variance_step, group)
-            scale, bias = element(p.scale, p.scale_step, group), element(p.bias, p.bias_step, group)
-            factor = float(np.float32(scale / math.sqrt(variance + p.epsilon)))
-            rounded = float(np.float32(mean))
-            rest = (mean - rounded) * factor
-            offset = bias - rest if abs(rest) < _INFINITY else bias
-            folded = float(np.float32(mean - bias / factor))
-            folds = variance > 0.0 and mean * mean <= FOLDED_SHARE * variance and abs(folded) < _INFINITY and abs(factor) < _INFINITY
-            at = group * FLOAT_BYTES
-            set_float(p.factor + at, np.float32(factor))
-            set_float(p.centre + at, np.float32(folded if folds else rounded))
-            set_float(p.offset + at, np.float32(0.0 if folds else offset))
+            sum_of_group, squares = total(p, p.sums, group), total(p, p.sums + p.sum_size, group)
+            mean = sum_of_group / p.entries
+            about_mean = squares - mean * sum_of_group
+            if not (squares <= LARGEST_SHARE * about_mean and squares < _INFINITY):
+                unsettled += 1
+            variance = float(np.float32(max(about_mean, 0.0) / p.entries))
+            set_statistic(p.batch_mean, p.batch_mean_step, group, mean)
+            set_statistic(p.batch_variance, p.batch_variance_step, group, variance)
+            set_coefficients(p, group, mean, variance)
+        set_integer(p.unsettled, unsettled)
 
     return compute
+
+
+def _sum_of_vectors(isa: Isa) -> Any:
+    """The intrinsic `add_up(first, rows, row_size, count)`: the float64 sum of all lanes of `count` vectors, in some rows."""
+    simd, lanes = simd_of(isa), isa.lanes
+
+    @intrinsic
+    def add_up(first: Any, rows: Any, row_size: Any, count: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            first, rows, row_size, count = arguments
+            doubles = ir.VectorType(ir.DoubleType(), lanes)
+            outside = Loop(builder, [first, ADDRESS(0), ir.Constant(doubles, [0.0] * lanes)])
+            row, number, total = outside.values
+            inside = Loop(builder, [row, ADDRESS(0), total])
+            place, vector, total = inside.values
+            total = builder.fadd(total, builder.fpext(simd.value_of(builder, place), doubles))
+            following = builder.add(vector, ADDRESS(1))
+            inside.repeat_while(builder.icmp_signed("<", following, count), [builder.add(place, ADDRESS(simd.size)), following, total])
+            following = builder.add(number, ADDRESS(1))
+            outside.repeat_while(builder.icmp_signed("<", following, rows), [builder.add(row, row_size), following, total])
+            found = builder.extract_element(total, INDEX(0))
+            for lane in range(1, lanes):
+                found = builder.fadd(found, builder.extract_element(total, INDEX(lane)))
+            return found
+
+        return types.float64(*[types.int64] * 4), generate
+
+    return add_up

@@ -78,13 +78,9 @@ class BatchNormalizationParameters(CountedParameters):
 
 
 class CoefficientParameters(CountedParameters):
-    """The parameters of `COEFFICIENTS`."""
+    """What the kernels of y's coefficients read and write."""
 
     groups: Count = field("groups")
-    mean: Address = field("the means")
-    mean_step: Bytes = field("from a mean to the next")
-    variance: Address = field("the variances")
-    variance_step: Bytes = field("from a variance to the next")
     scale: Address = field("the scales")
     scale_step: Bytes = field("from a scale to the next")
     bias: Address = field("the biases")
@@ -95,6 +91,32 @@ class CoefficientParameters(CountedParameters):
     epsilon: Float64 = field("what is added to variances")
 
 
+class KnownStatisticsParameters(CoefficientParameters):
+    """The parameters of `COEFFICIENTS`."""
+
+    mean: Address = field("the means")
+    mean_step: Bytes = field("from a mean to the next")
+    variance: Address = field("the variances")
+    variance_step: Bytes = field("from a variance to the next")
+
+
+class BatchStatisticsParameters(CoefficientParameters):
+    """The parameters of `BATCH_COEFFICIENTS`. A statistic that is not written has the address 0."""
+
+    outer: Count = field("planes of each group; not read for rows")
+    chunks: Count = field("chunks of a plane, or of all rows")
+    sums: Address = field("the sums of x of each chunk, and behind them those of its square")
+    sum_size: Bytes = field("from the sums of x to those of its square")
+    group_size: Bytes = field("from the sums of a plane to those of the next group's")
+    outer_size: Bytes = field("from the sums of a plane to those of the group's next one, or of a chunk of rows to the next")
+    entries: Float64 = field("entries of a group")
+    batch_mean: Address = field("the means")
+    batch_mean_step: Bytes = field("from a mean to the next")
+    batch_variance: Address = field("the variances")
+    batch_variance_step: Bytes = field("from a variance to the next")
+    unsettled: Address = field("how many groups have a mean so far from 0 that their sums have lost digits, an int64")
+
+
 SUMS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_sums", 5)
 """The sums over groups: the layout of the entries, whether of a gradient, the type of tensors, and the instruction set."""
 RESULTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_results", 5)
@@ -102,6 +124,9 @@ RESULTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_results", 5)
 
 COEFFICIENTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_coefficients", 5)
 """The coefficients of y from known statistics: the type of these, and the instruction set."""
+
+BATCH_COEFFICIENTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_batch_coefficients", 5)
+"""The statistics of a batch, and the coefficients of y: the layout of the entries, the type of statistics, and the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 17
 """Entries that are worth waking another thread for."""
@@ -112,6 +137,7 @@ _ALIGNMENT = 64
 _OUTPUTS = {"y": "output", "dx": "output"}
 STATISTICS = ("mean", "variance", "scale", "bias")
 """The roles of the operands that y's coefficients are computed from."""
+_AFFINE, _OF_BATCH = ("scale", "bias"), ("batch_mean", "batch_variance")
 
 
 def entry_layout(geometry: NormalizationGeometry) -> EntryLayout | None:
@@ -189,20 +215,29 @@ class CompiledForwardPlan(_CompiledPlan, forward.ForwardPlan):
 
     @property
     def _coefficient_kernel(self) -> Function | None:
-        """The function of the coefficients if they alone are computed, from statistics of one type: nothing is left to NumPy then."""
+        """The function of the coefficients, and in training of the batch's statistics, if nothing is left to NumPy then.
+
+        The statistics have one type, and none is a running one.
+        """
         operands = self._geometry.operands
-        types = {operands[role].data_type for role in STATISTICS if role in operands}
-        if operands.keys() - {"x", "add", "y"} != set(STATISTICS) or len(types) > 1 or refusal_of(types) or "y" not in operands:
+        roles = operands.keys() - {"x", "add", "y"}
+        types = {operands[role].data_type for role in roles}
+        if len(types) > 1 or refusal_of(types) or "y" not in operands or not roles.issuperset(_AFFINE):
             return None
-        return None if self._geometry.training else COEFFICIENTS(storage_of(*types), host_isa())
+        if not self._geometry.training:
+            return COEFFICIENTS(storage_of(*types), host_isa()) if roles == set(STATISTICS) else None
+        return BATCH_COEFFICIENTS(self.layout, storage_of(*types), host_isa()) if roles <= {*_AFFINE, *_OF_BATCH} else None
 
     def load(self) -> None:
         super().load()
         _ = self._coefficient_kernel
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        launch, kernel = _CompiledLaunch(self, tensors, temporary), self._coefficient_kernel
-        return _make_launch(_Forward(self, launch).run) if kernel is None else launch.without_numpy(kernel, self._geometry.epsilon)
+        launch, kernel, geometry = _CompiledLaunch(self, tensors, temporary), self._coefficient_kernel, self._geometry
+        if kernel is not None and not geometry.training:
+            return launch.without_numpy(kernel, geometry.epsilon)
+        run = _Forward(self, launch).run
+        return _make_launch(run if kernel is None else launch.with_sums(kernel, geometry.epsilon, run))
 
 
 class CompiledGradientPlan(_CompiledPlan, gradient.GradientPlan):
@@ -254,14 +289,41 @@ class _CompiledLaunch(NormalizationLaunch):
     def without_numpy(self, kernel: Function, epsilon: float) -> Launch:
         """Computes the coefficients, and y from them."""
         assert self._compute is not None
+        parameters = KnownStatisticsParameters.make(self._coefficient_values(STATISTICS, epsilon))
+        return in_order([TaskLaunch(kernel, parameters.ctypes.data, 1, parameters), self._compute])
+
+    def with_sums(self, kernel: Function, epsilon: float, otherwise: Callable[[], None]) -> Callable[[], None]:
+        """Computes the statistics and the coefficients from sums, and y; `otherwise` does where sums have lost digits."""
+        assert self._sum is not None
+        outer, groups, _, chunks = self._extents
+        sums, unsettled, lanes = self.statistics["sums"], np.zeros(1, np.int64), host_isa().lanes
+        vector = lanes * COMPUTE.itemsize
+        values = self._coefficient_values([role for role in (*_AFFINE, *_OF_BATCH) if role in self.tensors], epsilon)
+        values |= {"outer": outer, "chunks": chunks, "sums": sums.ctypes.data, "sum_size": sums.strides[0]}
+        values |= {"group_size": chunks * vector, "outer_size": sums.strides[1] if self._is_rows else groups * chunks * vector}
+        values |= {"entries": float(self.blocking.group_size), "unsettled": unsettled.ctypes.data}
+        parameters = BatchStatisticsParameters.make(values)
+        coefficients, centre = TaskLaunch(kernel, parameters.ctypes.data, 1, (parameters, unsettled)), self.statistics["centre"]
+
+        def run() -> None:
+            centre.fill(0.0)
+            self.sum_groups()
+            coefficients(0)
+            if unsettled[0]:
+                otherwise()
+            else:
+                self.compute()
+
+        return run
+
+    def _coefficient_values(self, roles: Iterable[str], epsilon: float) -> dict[str, Any]:
+        """The parameters of a kernel of coefficients, with the statistics of these roles."""
         values: dict[str, Any] = {"tiles": 1, "groups": self._extents[1], "epsilon": epsilon}
-        for role in STATISTICS:
+        for role in roles:
             array = self.tensors[role]
             steps = array.strides if self._is_rows else (0, 0, *array.strides)[-3:]
             values |= {role: array.ctypes.data, f"{role}_step": steps[1]}
-        values |= {name: self.statistics[name].ctypes.data for name in ("centre", "factor", "offset")}
-        parameters = CoefficientParameters.make(values)
-        return in_order([TaskLaunch(kernel, parameters.ctypes.data, 1, parameters), self._compute])
+        return values | {name: self.statistics[name].ctypes.data for name in ("centre", "factor", "offset")}
 
     def total(self, block: Block) -> Array:
         sums, (outer, groups, *_) = self.statistics["sums"], self._extents
