@@ -28,6 +28,7 @@ Native = Any
 
 FLOATS = frozenset({"float32", "float16", "bfloat16"})
 """The names of the types of elements. CuPy has no bfloat16."""
+_NUMPY_FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float16)})
 _OPTIONAL = frozenset(("b", "h0", "c0", "mean", "variance"))
 """The arguments that may be None."""
 _CPU, _CUDA = 1, 2
@@ -69,6 +70,8 @@ def receive(subject: str, arrays: Mapping[str, Array | None], device: Device | s
         DeviceError: no such device, such as for an array on a GPU where dmlpy finds none.
     """
     given = {name: array for name, array in arrays.items() if array is not None or name not in _OPTIONAL}
+    if (home := _numpy_home(given, device)) is not None:
+        return home, given
     places = {name: _place(array) for name, array in given.items()}
     problems = [
         Problem("array.kind", name, brief(given[name]), _FORM, remedy=_remedy(given[name])) for name, at in places.items() if not at
@@ -96,6 +99,19 @@ def receive(subject: str, arrays: Mapping[str, Array | None], device: Device | s
     if problems:
         raise DescError(subject, problems)
     return home, native
+
+
+def _numpy_home(arrays: Mapping[str, Array], device: Device | str | None) -> Home | None:
+    """The home of arrays of NumPy without any problem; None for others. A small layer takes less time than the other checks."""
+    dtypes = {array.dtype if type(array) is np.ndarray else None for array in arrays.values()}
+    if len(dtypes) > 1 or dtypes.isdisjoint(_NUMPY_FLOATS):
+        return None
+    found = find_device("cpu" if device is None else device)
+    return Home(found, np, _same) if found.memory_kind == "cpu" else None
+
+
+def _same(found: Native) -> Array:
+    return found
 
 
 def _place(array: Any) -> tuple[int, int] | None:
@@ -126,13 +142,13 @@ def _home(array: Any, place: tuple[int, int], device: Device | str | None) -> Ho
 
 def _wrapping(array: Any, xp: Any) -> Callable[[Native], Array]:
     if isinstance(array, xp.ndarray):
-        return lambda found: found
+        return _same
     if holds_bfloat16(array) and (torch := sys.modules.get("torch")) is not None and isinstance(array, torch.Tensor):
         return partial(tensor_of, torch)
     own = getattr(array, "__array_namespace__", None)
     library = own() if callable(own) else sys.modules.get(type(array).__module__.partition(".")[0])
     importer = getattr(library, "from_dlpack", None)
-    return importer if callable(importer) else lambda found: found
+    return importer if callable(importer) else _same
 
 
 def _native(array: Any, xp: Any) -> Native:

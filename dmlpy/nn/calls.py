@@ -5,6 +5,7 @@ Letters: T steps, B batch, I input size, H hidden units, D directions, G gates (
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.gate_order import GateOrder
@@ -47,7 +48,7 @@ class Call:
         self.subject, self.layer, self.order = subject, layer, order
         self.home, given = receive(subject, arrays, device)
         self.shapes = {name: tuple(array.shape) for name, array in given.items()}
-        if problems := _size_problems(layer, self.shapes):
+        if problems := _size_problems(layer, tuple(self.shapes.items())):
             raise DescError(subject, problems)
         steps, batch, inputs = self.shapes["x"]
         self.sizes = Sizes(steps, batch, inputs, self.shapes["r"][-1])
@@ -160,8 +161,10 @@ class Call:
         return found
 
 
-def _size_problems(layer: Layer, shapes: Mapping[str, tuple[int, ...]]) -> list[Problem]:
-    """The problems of the arguments' sizes."""
+@lru_cache
+def _size_problems(layer: Layer, given: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[Problem, ...]:
+    """The problems of the arguments' sizes, which are given by name."""
+    shapes = dict(given)
     lead: list[int | None] = []
     both: tuple[str, ...] = ()
     if layer.directions == 2:
@@ -190,7 +193,7 @@ def _size_problems(layer: Layer, shapes: Mapping[str, tuple[int, ...]]) -> list[
     if not problems and (units == 0 or inputs == 0):
         found = f"H = {units}, I = {inputs}"
         problems.append(Problem("array.shape", "r" if units == 0 else "x", found, "at least one unit and one input"))
-    return problems
+    return tuple(problems)
 
 
 def _fits(shape: tuple[int, ...], form: Sequence[int | None]) -> bool:

@@ -98,6 +98,17 @@ def test_all_problems_are_reported_at_once() -> None:
         nn.lstm(X, W[:, :3], R, B[:3], h0=H0[:1])
 
 
+def test_sizes_that_were_refused_are_refused_again() -> None:
+    """Checks of sizes are remembered, with and without problems."""
+    messages = set()
+    for _ in range(2):
+        assert nn.lstm(X, W, R).y.shape == (5, 3, 6)
+        with pytest.raises(dml.DescError, match=r"w is \[24, 3\], expected \[24, 4\]") as error:
+            nn.lstm(X, W[:, :3], R)
+        messages.add(str(error.value))
+    assert len(messages) == 1
+
+
 def test_arrays_on_a_gpu_that_is_not_there() -> None:
     if any(device.name.startswith("cuda:") for device in dml.list_devices()):
         pytest.skip("there is a GPU")
