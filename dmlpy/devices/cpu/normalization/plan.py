@@ -165,9 +165,9 @@ class _CompiledPlan(NormalizationPlan):
     def __init__(self, geometry: NormalizationGeometry, layout: EntryLayout) -> None:
         self.layout = layout
         super().__init__(geometry)
-        entries = prod(geometry.sizes)
-        self._threads = max(1, min(available_threads(), entries // _WORK_OF_A_THREAD))
-        self.temporary_size = self._shared.size + self._threads * self._own.size
+
+    def _count_threads(self) -> int:
+        return max(1, min(available_threads(), prod(self._geometry.sizes) // _WORK_OF_A_THREAD))
 
     @property
     def extents(self) -> tuple[int, int, int, int]:

@@ -62,7 +62,6 @@ class NormalizationPlan(PlanWithoutConstants):
 
     def __init__(self, geometry: NormalizationGeometry) -> None:
         self._geometry = geometry
-        operands = geometry.operands
         self._roles, self._axes = axes_of(geometry)
         arrays = len(self._copied()) + sum(prod(rows) for rows, _ in self._work_arrays().values())
         largest = blocks.BLOCK if arrays <= 1 else blocks.BLOCK // 4  # so that all of them stay in the cache
@@ -71,11 +70,15 @@ class NormalizationPlan(PlanWithoutConstants):
         statistics = [(name, blocking.statistics, dtype) for name, dtype in self._statistics().items()]
         self._shared = Layout([*partial, *statistics], _ALIGNMENT)
         self._own = Layout(self._thread_scratch(), _ALIGNMENT)
-        entries = prod(geometry.sizes)
-        size = entries * operands[self._roles[0]].data_type.numpy.itemsize
-        affordable = max(_FEW_THREADS, int(_LARGEST_SCRATCH * size / max(1, self._own.size)))
-        self._threads = max(1, min(available_threads(), entries // _ENTRIES_OF_A_THREAD, blocking.block_count, affordable))
+        self._threads = self._count_threads()
         self.temporary_size = self._shared.size + self._threads * self._own.size
+
+    def _count_threads(self) -> int:
+        """The threads that share the blocks."""
+        entries = prod(self._geometry.sizes)
+        size = entries * self._geometry.operands[self._roles[0]].data_type.numpy.itemsize
+        affordable = max(_FEW_THREADS, int(_LARGEST_SCRATCH * size / max(1, self._own.size)))
+        return max(1, min(available_threads(), entries // _ENTRIES_OF_A_THREAD, self._blocking.block_count, affordable))
 
     @abstractmethod
     def _sums(self) -> tuple[str, ...]:
