@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +145,20 @@ def test_a_weight_is_freed_before_the_next_one_is_packed(tmp_path: Path, monkeyp
     monkeypatch.setattr(StoredWeight, "release", watched)
     loaded.compile("cpu")
     assert left == [2, 1, 0, 0, 0, 0]  # as they are packed, and once more when all are
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("compiled_before", [False, True])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda loaded: pickle.loads(pickle.dumps(loaded))])
+def test_a_copy_of_a_model_has_its_weights(copied: Any, compiled_before: bool, outside: bool, tmp_path: Path) -> None:
+    """In memory: the file belongs to the other one, which may be gone."""
+    made, path = written(tmp_path, outside=outside)
+    loaded = onnx.load(path)
+    if compiled_before:
+        loaded.compile("numpy")
+    own = copied(loaded)
+    del loaded
+    assert run(own.compile("numpy"), 3).tobytes() == run(onnx.load(made).compile("numpy"), 3).tobytes()
 
 
 def test_what_reads_a_weight_otherwise_holds_it(tmp_path: Path) -> None:

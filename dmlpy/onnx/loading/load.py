@@ -83,16 +83,38 @@ class LoadedModel:
             raise DescError(f"onnx.load: {name}", [problem])
         self.folder = folder
         self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in self.proto.opset_import}
+        self.without_owned_inputs: set[Hashable] = set()
+        self.joins_chains = True
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begins without any array read."""
         self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # holds the tensor, so that no other one gets its id
         self._outside: dict[tuple[object, ...], Array] = {}
         self._stored: dict[int, tuple[TensorProto, StoredWeight]] = {}  # the same
         self._stored_outside: dict[tuple[object, ...], StoredWeight] = {}
         self._files: dict[Path, WeightFile] = {}
         self._lock = forks.lock()
-        self.without_owned_inputs: set[Hashable] = set()
-        self.joins_chains = True
         self._roots: set[int] = set()
         self._bytes: dict[Hashable, bytes] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle and a copy hold: arrays belong to the tensors of this object, so they are made anew."""
+        within: dict[int, Array] = {}
+        for place, tensor in enumerate(self.proto.graph.initializer):
+            if id(tensor) in self._weights:
+                within[place] = self._weights[id(tensor)][1]
+            elif id(tensor) in self._stored and tensor.data_location != TensorProto.EXTERNAL:
+                within[place] = self._stored[id(tensor)][1].elements.reshape(-1).view(np.uint8)
+        kept = ("proto", "name", "folder", "opsets", "limits", "size", "without_owned_inputs", "joins_chains")
+        return {"weights": within, **{name: getattr(self, name) for name in kept}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        weights = state.pop("weights")
+        self.__dict__ |= state
+        self._weights = {id(tensor): (tensor, weights[at], 0) for at, tensor in enumerate(self.proto.graph.initializer) if at in weights}
+        self._file = None
+        self._begin()
 
     @cached_property
     def types(self) -> dict[str, TypeProto]:

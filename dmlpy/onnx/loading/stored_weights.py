@@ -154,6 +154,9 @@ class StoredWeight:
     def _array(self, data: Array) -> Array:
         return data.view(self.dtype).reshape(self.shape)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.asarray, (self.elements,)  # a pickle and a copy are arrays
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.held(), dtype, copy=copy)
 
