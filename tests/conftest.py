@@ -74,7 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
     if not gpu_answers():
         keep_one_gpu_row(config, items)
-    selection.mark_quick(items)
+    if "quick" in config.option.markexpr:
+        selection.mark_quick(items)
 
 
 def keep_one_gpu_row(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -53,6 +53,8 @@ KNOWN_BY: dict[str, set[str]] = {
     "matplotlib": {"bench/picture.py", "docs/notebook.py", "keras/callbacks.py"},
     "dask": {"dask/*.py", "docs/error_examples/dask.py"},
     "distributed": {"dask/*.py"},
+    "jax": {"bench/libraries/jax.py"},
+    "openvino": {"bench/libraries/openvino.py"},
     "thinc": {"thinc/*.py"},
     "torch": {"thinc/pytorch.py", "torch/*.py", "bench/libraries/torch.py"},
     "dmlpy.torch": {"torch/*.py", "bench/libraries/torch.py"},

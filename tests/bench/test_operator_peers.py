@@ -62,7 +62,7 @@ def openvino(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What OpenVINO is asked for."""
     asked: list[dict[str, Any]] = []
     module = SimpleNamespace(Core=lambda: _Core(asked), Tensor=lambda array: array, __version__="2026.1-17-abc")
-    monkeypatch.setitem(sys.modules, "openvino", module)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "openvino", module)
     return asked
 
 
@@ -109,7 +109,7 @@ def jax(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         config=SimpleNamespace(update=told.__setitem__),
         clear_caches=lambda: told.update(cleared=True),
     )
-    monkeypatch.setitem(sys.modules, "jax", module)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "jax", module)
     monkeypatch.setenv("JAX_PLATFORMS", "")
     monkeypatch.setenv("XLA_FLAGS", "--own")
     return told
@@ -180,7 +180,7 @@ def test_every_function_of_jax_is_of_an_operator() -> None:
 
 @pytest.mark.parametrize(("module", "library", "package"), [("openvino", OpenVino, "openvino onnx"), ("jax", Jax, r"'jax\[cpu\]'")])
 def test_a_missing_library_is_absent(module: str, library: type[Library], package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setenv("JAX_PLATFORMS", "")
     monkeypatch.setenv("XLA_FLAGS", "")
     with pytest.raises(NotInstalledError, match=f"pip install {package}"):

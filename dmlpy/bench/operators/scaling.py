@@ -53,9 +53,8 @@ def _scale(case: TimedCase, scale: Fraction) -> TimedCase:
     axes = _axes(case, sizes)
     if not axes:
         raise OneSizeError(f"{case.operator} has one size")
-    for field, axis in axes.items():
-        if field in sizes:
-            _scaled_sizes(sizes[field], axis, scale)
+    for field in axes.keys() & sizes.keys():
+        _scaled_sizes(sizes[field], axes[field], scale)
     inputs: dict[str, Any] = {}
     for field, draw in case.inputs.items():
         if field in axes:
