@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import socket
@@ -154,13 +155,28 @@ def test_external_data_is_stored(tmp_path: Path) -> None:
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """Lets files have no more than some bytes; Python ignores the signal and raises OSError."""
+    """Lets files have no more than some bytes; Python ignores the signal and raises OSError.
+
+    But not where it stores the byte code of what is imported: that it would cut, and later processes could not import the module.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    stores, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = stores
+
+
+def test_no_byte_code_is_stored_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "imported_on_a_full_disk.py").write_text(f"text = {'x' * 2 * LIMIT!r}\n")
+    with full_disk():
+        importlib.import_module("imported_on_a_full_disk")
+    assert not (tmp_path / "__pycache__").exists()
 
 
 def _large(path: Path) -> None:
