@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
+import typer.testing
 
 import dmlpy as dml
 from dmlpy.onnx.nodes.error_policy import ErrorPolicy
@@ -127,6 +129,14 @@ def _own_kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DMLPY_CPU_OPTIMIZATION", "0")
         patch.setenv("DMLPY_CACHE_DIR", os.environ.get(KERNELS) or str(own))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_made_once() -> Iterator[None]:
+    """Typer's runner makes the commands anew of all functions' parameters for each that it runs: 20 ms, hundreds of times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", cache(typer.main.get_command), raising=False)
         yield
 
 
