@@ -1,10 +1,11 @@
-"""Whole ONNX models with dmlpy and ONNX Runtime on the CPU, in one run: the time of a run, of loading and compiling, and memory.
+"""Whole ONNX models with dmlpy, ONNX Runtime and OpenVINO on the CPU, in one run: the time of a run, of loading and compiling, and memory.
 
-    pip install -e '.[cpu,onnx]' onnxruntime
-    python -m tests.benchmarks.onnx_models [NAME ...] [--threads 2] [--rounds 25] [--save]
+    pip install -e '.[cpu,onnx]' onnxruntime openvino
+    python -m tests.benchmarks.onnx_models [NAME ...] [--type FLOAT16 ...] [--threads 2] [--rounds 25] [--save]
 
 The models have the shapes of MobileNetV2, SqueezeNet 1.1 and ResNet-18 at 224 x 224, LSTMs of two layers, and a transformer of four layers,
-all with random weights; one of a thousand small nodes shows what loading and compiling take. The results must agree. The libraries run in
+all with random weights; one of a thousand small nodes shows what loading and compiling take. Each is measured in FLOAT32, in FLOAT16 and
+quantized to INT8, but LSTMs, which are not quantized. The results must agree. OpenVINO may be missing. The libraries run in
 this process on the same number of threads and take turns, with a rest between them, for the threads of one library may look for work a
 while after its last; a turn is one run that does not count and three that do. Times are the medians and the least of all rounds. Memory is
 by how much the resident set of a process of its own grows by loading the model and running it thrice. `--save` writes
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
+import importlib.util
 import os
 import subprocess
 import sys
@@ -30,6 +32,7 @@ import numpy as np
 
 from dmlpy.messages.json_text import lay_out
 from tests.benchmarks import networks
+from tests.benchmarks.model_types import TYPES, in_type
 
 RECORD = Path(__file__).parent / "records" / "onnx_models.json"
 PAGE = RECORD.with_name("README.md")
@@ -38,8 +41,9 @@ REST_S = 0.15
 """The pause before each turn."""
 RUNS = 3
 """The runs of a turn."""
-TOLERANCE = 1e-4
-"""The largest norm of the difference of results, relative to that of the result."""
+TOLERANCES = {"FLOAT32": 1e-4, "FLOAT16": 2e-2, "INT8": 0.1}
+"""The largest norm of the difference of results, relative to that of the result. Of INT8, libraries join nodes, and differ by steps."""
+PEERS = ("ONNX Runtime", "OpenVINO")
 
 Array = np.ndarray[Any, Any]
 Model = Any
@@ -180,8 +184,35 @@ START_UP_MODELS: dict[str, Callable[[], Model]] = {
 """The models that `tests.benchmarks.model_start_up` measures besides: what loading them takes, not a run."""
 
 
-def runner(library: str, model: Model, threads: int) -> Callable[[Array], Array]:
-    """Loads and compiles a model with "ONNX Runtime" or for a device of dmlpy; returns what runs it."""
+def row_name(name: str, dtype: str) -> str:
+    """A model in a type, as records name it: FLOAT32 goes without saying."""
+    return name if dtype == "FLOAT32" else f"{name}, {dtype}"
+
+
+def type_of(row: str) -> str:
+    return next((dtype for dtype in TYPES if row.endswith(f", {dtype}")), "FLOAT32")
+
+
+def model_of(row: str) -> Model | None:
+    """The model of a row; None if it cannot have that type."""
+    dtype = type_of(row)
+    return in_type(MODELS[row.removesuffix(f", {dtype}")](), dtype)
+
+
+def libraries() -> list[str]:
+    """Those that are measured here: ONNX Runtime, with which results are compared, comes first."""
+    return [PEERS[0], *(name for name in PEERS[1:] if importlib.util.find_spec(name.lower())), *DEVICES]
+
+
+def runner(library: str, model: Model, threads: int, dtype: str = "FLOAT32") -> Callable[[Array], Array]:
+    """Loads and compiles a model with one of `PEERS` or for a device of dmlpy; returns what runs it."""
+    if library == "OpenVINO":
+        import openvino
+
+        hint = "f16" if dtype == "FLOAT16" else "f32"
+        core, options = openvino.Core(), {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": hint}
+        request = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options).create_infer_request()
+        return lambda x: np.array(request.infer([x])[0])
     if library == "ONNX Runtime":
         import onnxruntime
 
@@ -198,7 +229,10 @@ def runner(library: str, model: Model, threads: int) -> Callable[[Array], Array]
 
 def given_to(model: Model) -> Array:
     sizes = [size.dim_value for size in model.graph.input[0].type.tensor_type.shape.dim]
-    return np.random.default_rng(2).standard_normal(sizes, np.float32)
+    from onnx import helper
+
+    dtype = helper.tensor_dtype_to_np_dtype(model.graph.input[0].type.tensor_type.elem_type)
+    return np.random.default_rng(2).standard_normal(sizes, np.float32).astype(dtype)
 
 
 def milliseconds(run: Callable[[Array], Array], x: Array) -> float:
@@ -211,23 +245,23 @@ def milliseconds(run: Callable[[Array], Array], x: Array) -> float:
     return (time.perf_counter() - start) * 1e3 / RUNS
 
 
-def measured(name: str, threads: int, rounds: int) -> dict[str, Any]:
+def measured(name: str, model: Model, threads: int, rounds: int) -> dict[str, Any]:
     """The figures of a model."""
-    model = MODELS[name]()
+    dtype = type_of(name)
     x, runners, results = given_to(model), {}, {}
     found: dict[str, Any] = {}
-    for library in ("ONNX Runtime", *DEVICES):
+    for library in libraries():
         start = time.perf_counter()
-        run = runners[library] = runner(library, model, threads)
+        run = runners[library] = runner(library, model, threads, dtype)
         results[library] = run(x)
         found[library] = {"load_and_first_run_ms": (time.perf_counter() - start) * 1e3, "memory_bytes": memory(name, library, threads)}
-        expected = results["ONNX Runtime"]
-        error = float(np.linalg.norm(results[library] - expected) / np.linalg.norm(expected))
-        if not error <= TOLERANCE:
+        expected, own = (results[given].astype(np.float64) for given in (PEERS[0], library))
+        error = float(np.linalg.norm(own - expected) / np.linalg.norm(expected))
+        if not error <= TOLERANCES[dtype]:
             raise SystemExit(f"{name}: {library} differs by {error:.2g} of the result's norm")
     times = [{library: milliseconds(run, x) for library, run in runners.items()} for _ in range(rounds)]
-    for library, own in found.items():
-        own |= {"median_ms": median(row[library] for row in times), "least_ms": min(row[library] for row in times)}
+    for library, figures in found.items():
+        figures |= {"median_ms": median(row[library] for row in times), "least_ms": min(row[library] for row in times)}
     return found
 
 
@@ -245,11 +279,11 @@ def grown(name: str, library: str, threads: int) -> int:
     warm = Builder()
     small = warm.built(warm.node("Relu", "x"), (1,), (1,))
     runner(library, small, threads)(np.ones(1, np.float32))
-    model, process = MODELS[name](), psutil.Process()
+    model, process = model_of(name), psutil.Process()
     x = given_to(model)
     _trim()
     before = process.memory_info().rss
-    run = runner(library, model, threads)
+    run = runner(library, model, threads, type_of(name))
     for _ in range(3):
         run(x)
     return int(process.memory_info().rss) - before
@@ -266,22 +300,28 @@ def _trim() -> None:
 def page(record: dict[str, Any]) -> str:
     """The page of a record."""
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    measured_here = {library for row in record["models"].values() for library in row}
+    peers = [name for name in PEERS if name in measured_here]
+    head = ["model", "dmlpy, cpu", "dmlpy, numpy"]
+    for title in ("cpu / {}", "memory, {}", "load and first run, {}"):
+        head += [title.format(name) for name in (*peers, *([] if "/" in title else [DEVICES[0]]))]
     lines = [
         "# Whole ONNX models on the CPU",
         "",
         "Written by `python -m tests.benchmarks.onnx_models --save` from [its record](onnx_models.json), which holds every figure.",
         f"{record['processor']}, {record['threads']} threads, {record['date'][:10]}, load {record['load'][0]:.1f}; {versions}.",
-        "Medians, in ms.",
+        "Medians, in ms, and dmlpy's divided by those of others: below 1 dmlpy is faster.",
         "",
-        f"| model | ONNX Runtime | dmlpy, cpu | ratio | dmlpy, numpy | ratio | memory, {' | memory, '.join(('ONNX Runtime', DEVICES[0]))} |"
-        " load and first run, cpu |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| {' | '.join(head)} |",
+        f"| --- |{' ---: |' * (len(head) - 1)}",
     ]
     for name, row in record["models"].items():
-        peer, own, plain = (row[library] for library in ("ONNX Runtime", *DEVICES))
-        ratios = [f"{side['median_ms']:.2f} | {side['median_ms'] / peer['median_ms']:.2f}" for side in (own, plain)]
-        taken = " | ".join(f"{side['memory_bytes'] / 1e6:.0f} MB" for side in (peer, own))
-        lines.append(f"| {name} | {peer['median_ms']:.2f} | {' | '.join(ratios)} | {taken} | {own['load_and_first_run_ms'] / 1e3:.1f} s |")
+        own = row[DEVICES[0]]
+        cells = [name, *(f"{row[device]['median_ms']:.2f}" for device in DEVICES)]
+        cells += [f"{own['median_ms'] / row[peer]['median_ms']:.2f}" for peer in peers]
+        cells += [f"{row[library]['memory_bytes'] / 1e6:.0f} MB" for library in (*peers, DEVICES[0])]
+        cells += [f"{row[library]['load_and_first_run_ms']:.0f} ms" for library in (*peers, DEVICES[0])]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
@@ -292,6 +332,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {'; '.join(MODELS)}; all by default")
+    parser.add_argument("--type", choices=TYPES, nargs="+", default=TYPES, dest="types", help="all by default")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--save", action="store_true", help="write the record and its page")
@@ -303,10 +344,13 @@ def main() -> None:
             return
         record: dict[str, Any] = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "processor": machine.host(1).processor}
         record |= {"threads": arguments.threads, "rounds": arguments.rounds, "load": os.getloadavg()}
-        record["versions"] = {name: __import__(name).__version__ for name in ("dmlpy", "numpy", "llvmlite", "onnx", "onnxruntime")}
+        versions = ["dmlpy", "numpy", "llvmlite", "onnx", "onnxruntime", *(["openvino"] if "OpenVINO" in libraries() else [])]
+        record["versions"] = {name: __import__(name).__version__ for name in versions}
         record["models"] = {}
-        for name in arguments.names or MODELS:
-            record["models"][name] = found = measured(name, arguments.threads, arguments.rounds)
+        for name in (row_name(name, dtype) for dtype in arguments.types for name in arguments.names or MODELS):
+            if (model := model_of(name)) is None:
+                continue
+            record["models"][name] = found = measured(name, model, arguments.threads, arguments.rounds)
             print(name, *(f"{library} {own['median_ms']:.2f} ms" for library, own in found.items()), sep="; ", flush=True)
     if arguments.save:
         RECORD.write_text(lay_out(record), encoding="utf-8")
