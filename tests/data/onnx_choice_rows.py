@@ -207,8 +207,8 @@ def placed() -> None:
         for sizes in ((2, 1, 3, 4), (2, 1, 1, 3), (2, 1, 3, 1)):
             node("AffineGrid", [matrices, np.array(sizes, I64)], known=[1], opset=20, align_corners=align)
         node("AffineGrid", [matrices[:1], np.array([1, 1, 3, 4], I64)], known=[1], opset=20, align_corners=align)
-        for sizes in ((1, 1, 2, 3, 4), (1, 1, 1, 3, 2)):
-            node("AffineGrid", [images, np.array(sizes, I64)], known=[1], opset=20, align_corners=align)
+        for solid in ((1, 1, 2, 3, 4), (1, 1, 1, 3, 2)):
+            node("AffineGrid", [images, np.array(solid, I64)], known=[1], opset=20, align_corners=align)
 
 
 def unpooled() -> None:

@@ -88,7 +88,7 @@ def _fold_empty_quantization(node: Node) -> dict[str, Array] | None:
     data = node.inputs[0] if node.op_type == "DynamicQuantizeLinear" and not node.domain else None
     if data is None or not data.is_static or not data.is_empty:
         return None
-    found = (np.empty(node.sizes(0), np.uint8), np.asarray(1, np.float32), np.asarray(0, np.uint8))
+    found: tuple[Array, ...] = (np.empty(node.sizes(0), np.uint8), np.asarray(1, np.float32), np.asarray(0, np.uint8))
     return {name: array for name, array in zip(node.proto.output, found, strict=False) if name}
 
 
