@@ -111,7 +111,7 @@ class BlockExchange {
     /// Writes a value that others will read after the next `release`, if the thread has one.
     ///
     /// With several blocks a whole warp has to call it, and halves are stored in pairs: the places of lanes 2n and 2n + 1 are the halves of
-    //one / word, which is written if the former has a value.
+    /// one word, which is written if the former has a value.
     template <class E>
     __device__ void store(E* place, E value, bool has_value) const {
         if constexpr (protocol == Protocol::alone) {
@@ -193,7 +193,7 @@ class BlockExchange {
     }
 
     /// Called between two polls: whether to poll again. If not, the thread continues without the missing data, as do all others that wait,
-    //so that / the launch ends: if a single thread exited, the products of its warp would hang.
+    /// so that the launch ends: if a single thread exited, the products of its warp would hang.
     __device__ __forceinline__ bool look_again(Wait& wait) const {
         machine::pause(wait.looks);
         if (++wait.looks % looks_without_clock != 0) {

@@ -2,9 +2,8 @@
 //
 // Each block has all values of an exchange in its own shared memory: a thread that stores a value writes it to every block, including its
 // own, and each block counts arrivals. No words are polled, and nothing crosses to the L2 cache. This needs two counters, whose exchanges
-// take
-// turns: a block may be one exchange ahead of another, but not two, since it waits for values of all. So two buffers are enough; one is if
-// another exchange comes between reading from it and storing to it again.
+// take turns: a block may be one exchange ahead of another, but not two, since it waits for values of all. So two buffers are enough; one
+// is if another exchange comes between reading from it and storing to it again.
 //
 // A barrier of the cluster would do the same, but it makes each thread wait for all its writes, including outputs in global memory.
 // Blocks of a cluster are scheduled together, so waits need no timeout.
@@ -15,7 +14,7 @@ template <int blocks>
 class ClusterExchange {
   public:
     /// Called by all threads before the first `store`, a barrier of the cluster. `arrivals`: two in shared memory, at the same place in
-    //each / block. `bytes`: of the words that the whole group stores in each exchange. Earlier writes of this block to its buffers are done
+    /// each block. `bytes`: of the words that the whole group stores in each exchange. Earlier writes of this block to its buffers are done
     /// before any other block's values.
     __device__ ClusterExchange(machine::Arrivals* arrivals, int bytes) : arrivals_(arrivals), bytes_(bytes) {
         if (threadIdx.x == 0) {

@@ -4,8 +4,7 @@
 //   backward    y[n, g, m, o] = sum over c, k of x[n, g, c, (o + start - k * dilation) / stride] * w[g, c, m, k]   where that is an element
 //
 // with g for the groups and m for the output's channels in a group. Backward, the window slides over y, and x has an element for each of
-// its
-// positions: gathered like that, sums have a fixed order. Windows have 3 spatial dimensions; an image has a first one of size 1.
+// its positions: gathered like that, sums have a fixed order. Windows have 3 spatial dimensions; an image has a first one of size 1.
 //
 // An arithmetic defines the types of the tensors and their summation:
 //
@@ -31,7 +30,7 @@ struct Reduction {
 };
 
 /// The element of x along one dimension that a tap reads, below 0 if there is none. Forward, the place is that of the first tap with
-//padding / counted; backward it is an element of y.
+/// padding counted; backward it is an element of y.
 template <bool backward>
 __device__ __forceinline__ long long met_along(Window const& window, long long place, long long tap) {
     if constexpr (backward) {

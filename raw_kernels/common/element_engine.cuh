@@ -283,8 +283,8 @@ struct TypeAt<0, First, Rest...> {
 };
 
 /// The same for an input that is transposed against the output. A block processes one tile after the other; its warps have rows of the
-//input and / then of the output. A row of the tile is padded by an element, and smaller elements have a word of 4 bytes each, to avoid bank
-//conflicts.
+/// input and then of the output. A row of the tile is padded by an element, and smaller elements have a word of 4 bytes each, to avoid bank
+/// conflicts.
 template <class Functor, int crossed, class Offset, int most, class Out, class... In>
 __global__ void __launch_bounds__(crossing_threads) crossed_elements(const __grid_constant__ CrossedParameters<Functor, Offset, most, Out, In...> parameters) {
     using Crossed = typename TypeAt<crossed, In...>::type;

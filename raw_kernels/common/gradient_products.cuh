@@ -31,7 +31,7 @@ class Unscale {
   public:
     /// `inverse`: [parts][samples], from the run's first part on. `fetched`: room for the same in shared memory, for this warp; unused if
     /// alone. `skipped`: the steps of the first part that belong to another warp, none with `whole_parts`. `given`: how many parts there
-    //are / from the first one on; others of the run are padding, and have a scale of zero.
+    /// are from the first one on; others of the run are padding, and have a scale of zero.
     __device__ Unscale(BlockExchange<protocol> const& exchange, float const* inverse, float* fetched, int skipped, int parts, int given)
         : exchange_(exchange), inverse_(inverse), fetched_(fetched), skipped_(skipped), parts_(parts), given_(min(parts, given)) {}
 

@@ -11,7 +11,7 @@ struct GroupScan {
 };
 
 /// Computes them for each thread from every thread's `own`. All threads of a block have to call it; `turn` selects the free one of two
-//arrays in `shared`, of a / part for each thread.
+/// arrays in `shared`, of a part for each thread.
 template <class Part>
 __device__ __forceinline__ GroupScan<Part> scan_group(ThreadGroupSize const& size, unsigned slot, Part own, Part* shared, unsigned& turn) {
     if (size.slots_log2 == 0) {

@@ -386,7 +386,7 @@ __device__ __forceinline__ bool have_arrived(Arrivals const* arrivals, unsigned 
 }
 
 /// Writes a word to the place in another block's shared memory, or in this one's, that `place` is in this one's; and counts it as arrived
-//there.
+/// there.
 __device__ __forceinline__ void store_to_block(unsigned* place, unsigned value, Arrivals* arrivals, unsigned block) {
     unsigned address, counted;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(place)), "r"(block));

@@ -114,7 +114,7 @@ class Resident {
     }
 
     /// Values between the samples of an operand. In own memory they are padded, so that reads of four neighbouring samples have no bank
-    //conflicts.
+    /// conflicts.
     template <Protocol protocol>
     __device__ int row() const {
         constexpr int in_bank_row = 128 / static_cast<int>(sizeof(T));
@@ -165,7 +165,7 @@ class Resident {
     /// Calls add(step, place, weights, words, words_of_row) for each of the warp's steps in turn: weights(tile) are those of the matrix,
     /// `words` is the operand in shared memory from that step on, its samples so far apart; `place` is known to the compiler, and
     /// `together` neighbours differ in it: so many steps are unrolled, besides those in registers, which all are. Data that `others` load
-    //is / there too before the first call.
+    /// is there too before the first call.
     template <int together, Protocol protocol, class Others, class Add>
     __device__ __forceinline__ void for_steps(BlockExchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
                                               Others& others, Add const& add) {
@@ -273,11 +273,10 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     }
 
     /// The matrix by the operand of a pass, as `operand` made it; `next` is the operand of the next call, if it is available already; then
-    //`begin` is / not called for it then. To be called by all warps; a barrier has to follow before `sum`, and another one before the next
-    //product. /
-    /// With `scales` each depth step's products of two neighbouring samples count times scales(step, sample of the first), a
+    /// `begin` is not called for it then. To be called by all warps; a barrier has to follow before `sum`, and another one before the next
+    /// product. With `scales` each depth step's products of two neighbouring samples count times scales(step, sample of the first), a
     /// AlignedVector<float, 2>; the step is counted from the warp's first. scales.load() is called by the whole warp when the first loads
-    //of the / operand are in flight, and scales.keep() when the data of both has arrived, with a single wait.
+    /// of the operand are in flight, and scales.keep() when the data of both has arrived, with a single wait.
     template <Protocol protocol, class Scales = Unscaled>
     __device__ __forceinline__ void multiply(BlockExchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
                                              Scales scales = {}) {
@@ -340,8 +339,8 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     }
 
     /// Where the sum of a part of the depth is. Eight samples of a row are contiguous, in an order that depends on the row, such that
-    //neither / the lanes of `store_sums` nor those that read 4, 8, 16 or 32 neighbouring rows of one sample or of several meet a bank
-    //twice.
+    /// neither the lanes of `store_sums` nor those that read 4, 8, 16 or 32 neighbouring rows of one sample or of several meet a bank
+    /// twice.
     __device__ static int place_of_sum(unsigned part, unsigned row, unsigned sample) {
         unsigned const block = row / 4;  // of rows in one row of banks
         unsigned const order = (block & 1) << 2 | (block & 2) | (block >> 2 & 1);
@@ -386,9 +385,9 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     float* sums_;  // [depth_warps][sample_tiles][rows][8]
 };
 
-/// Products of floats by multiply and add, a step being four of depth. `row_lanes` (8, 16 or 32) neighbouring lanes own the rows
-/// lane + row_lanes slot, all warps the same; the warps, and in a warp the groups of so many lanes, split the depth, the groups in turn:
-//what / they read at once is contiguous.
+/// Products of floats by multiply and add, a step being four of depth. `row_lanes` (8, 16 or 32) neighbouring lanes own the rows lane +
+/// row_lanes slot, all warps the same; the warps, and in a warp the groups of so many lanes, split the depth, the groups in turn: what they
+/// read at once is contiguous.
 ///
 /// One 16-byte load of an operand serves four multiplications for each slot: with four slots it takes less of a multiprocessor's time than
 /// they do.

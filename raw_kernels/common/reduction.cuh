@@ -348,7 +348,7 @@ struct ArgExtreme {
 inline constexpr int unrolled_reduction = 4;
 
 /// Adds a thread's vectors of a split to the parts of its groups, and caches those that a second pass will read. Of the thread groups'
-//tensors the / first is x; `ArgExtreme` takes the second one's places as the numbers of entries in their group.
+/// tensors the first is x; `ArgExtreme` takes the second one's places as the numbers of entries in their group.
 template <int width, bool across, class Reduction, class T, int tensors, int owned>
 __device__ __forceinline__ void add_entries(T const* x, ThreadGroups<tensors> const& thread_groups, Member const& member, unsigned split,
                                             ReductionSettings const& settings, CachedVectors<AlignedVector<T, width>, 1> const& cached,

@@ -36,12 +36,12 @@ __device__ constexpr int power_of_two_from(int number) {
 }
 
 /// Copies an operand that other blocks computed to shared memory: each value once, chunk by chunk, and while a chunk is multiplied the
-//loads / of the next one, or of the next pass, are in flight.
+/// loads of the next one, or of the next pass, are in flight.
 ///
-/// The `row_warps` warps that read the same run of the depth load it jointly; a run has so many steps, and a step `step_units` values of
-/// 16 bytes for each sample. Of a pass there are `samples`, and a thread has `loads` of 16 bytes in flight. All template arguments are
-//powers / of two. A chunk in shared memory is [samples][row]; rows are so long that four of them can be read side by side, 32 bytes of
-//each, without / meeting a bank twice.
+/// The `row_warps` warps that read the same run of the depth load it jointly; a run has so many steps, and a step `step_units` values of 16
+/// bytes for each sample. Of a pass there are `samples`, and a thread has `loads` of 16 bytes in flight. All template arguments are powers
+/// of two. A chunk in shared memory is [samples][row]; rows are so long that four of them can be read side by side, 32 bytes of each,
+/// without meeting a bank twice.
 template <int samples, int row_warps, int step_units, int loads>
 class Staging {
     static constexpr int threads = 32 * row_warps;
@@ -107,7 +107,7 @@ class Staging {
     }
 
     /// Called by all warps when the chunk that starts at step `begin` is to be multiplied, after its `load`: waits until all of it has
-    //arrived, / and with the first one for `others`, copies it to shared memory, and begins to load what follows: the next chunk, or else
+    /// arrived, and with the first one for `others`, copies it to shared memory, and begins to load what follows: the next chunk, or else
     /// the first one of `next`.
     template <class T, class Exchange, class Others>
     __device__ __forceinline__ void enter(Exchange const& exchange, Operand<T> const& operand, Operand<T> const& next, int begin,

@@ -142,9 +142,9 @@ __device__ __forceinline__ void visit_vectors(ThreadGroups<tensors> const& threa
     }
 }
 
-/// A thread's cache in dynamic shared memory between two passes over the same split, forwards and backwards: of each of `tensors`
-/// tensors the first `count` of its vectors, the others being those that the cache may still hold. A thread accesses only its own vectors,
-//so / no barrier is needed, and they are next to those of its neighbours, without bank conflicts.
+/// A thread's cache in dynamic shared memory between two passes over the same split, forwards and backwards: of each of `tensors` tensors
+/// the first `count` of its vectors, the others being those that the cache may still hold. A thread accesses only its own vectors, so no
+/// barrier is needed, and they are next to those of its neighbours, without bank conflicts.
 template <class Vector, int tensors>
 class CachedVectors {
 public:
@@ -219,7 +219,7 @@ __device__ __forceinline__ void merge_thread_group(ThreadGroupSize const& size, 
 }
 
 /// The splits' partial results of each group, for a kernel that merges them: a block is one thread group, whose lanes are neighbouring
-//groups.
+/// groups.
 template <class Part>
 struct Splits {
     Part* partials;  // [splits][groups]

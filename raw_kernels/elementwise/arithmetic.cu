@@ -158,7 +158,7 @@ struct Multiply {
 
 /// x ^ exponent. Integers to the power of integers wrap around, and a negative power is rounded toward zero: 0 unless x is 1 or -1. Other
 /// powers with an integer among their operands are computed in double precision; results that are integers up to a rounding error are
-//rounded if / an integer is stored.
+/// rounded if an integer is stored.
 struct Pow {
     __device__ float operator()(float x, float exponent) const { return powf(x, exponent); }
     __device__ float for_halves(float x, float exponent) const {

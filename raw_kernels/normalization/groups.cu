@@ -149,7 +149,7 @@ __device__ __forceinline__ void take_parts(GroupsParameters<T, Statistic> const&
 }
 
 /// Corrects the mean of a thread group's groups by the mean of entries minus the mean, all of them cached: moments are rounded relative to
-//the first / entry, which may be far from the mean, so that entries next to the mean would lose digits.
+/// the first entry, which may be far from the mean, so that entries next to the mean would lose digits.
 template <int width, bool across, class T, class Statistic, int owned>
 __device__ __forceinline__ void correct_means(GroupsParameters<T, Statistic> const& parameters, Member const& member,
                                               CachedVectors<AlignedVector<T, width>, 1> const& cached, Scaling (&scalings)[owned]) {

@@ -106,7 +106,7 @@ __device__ __forceinline__ void write(TopKParameters<T> const& parameters, unsig
 }
 
 /// A block sorts as many entries as it has threads, twice: runs of `1 << run_log2`, of which the lines that a block has are one each, or
-//the / parts of a line. blockIdx.x counts blocks of runs. Its dynamic shared memory holds a key and an index of each entry.
+/// the parts of a line. blockIdx.x counts blocks of runs. Its dynamic shared memory holds a key and an index of each entry.
 template <class T>
 __global__ void __launch_bounds__(most_sort_threads, 1) sort(const __grid_constant__ TopKParameters<T> parameters) {
     using Key = KeyOf<T>;
