@@ -490,7 +490,8 @@ def build_maxima(stored: Storage, isa: Isa) -> TaskBody:
         for y in range(top, bottom):
             for x in range(left, right):
                 value = one(source + y * row + x * element)
-                found = value if (value > found) | (value != value) else found  # without a branch, which would depend on the values
+                if value > found or value != value:
+                    found = value
         return found if top < bottom and left < right else _ZERO
 
     @jit
