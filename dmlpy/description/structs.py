@@ -129,6 +129,9 @@ class Struct(BaseModel, metaclass=StructType):
     unused: ClassVar[Mapping[str, str]] = {}
     """Names that users may take for members, each with the reason why it is not one."""
 
+    _sample: ClassVar[Mapping[str, Any]] = {}
+    """Valid members, with which pydantic's validator is tried before threads share it."""
+
     numbers: ClassVar[tuple[str, ...]] = ()
     """Cached properties that follow from the sizes: copies for other sizes get theirs without solving the size patterns again."""
 
@@ -278,9 +281,9 @@ class Struct(BaseModel, metaclass=StructType):
             with _BUILDING:
                 cls.model_rebuild()  # which does nothing for a complete class
                 if (forms := _forms_of(cls.__pydantic_core_schema__)) - _TRIED:
-                    for value in _OF_EACH_FORM:
-                        with suppress(Exception):  # no member accepts them all
-                            cls.__pydantic_validator__.validate_python(dict.fromkeys(cls.model_fields, value))
+                    for members in (*(dict.fromkeys(cls.model_fields, value) for value in _OF_EACH_FORM), cls._sample):
+                        with suppress(Exception):  # no member accepts every form
+                            cls.__pydantic_validator__.validate_python(members, self_instance=cls.__new__(cls))
                     _TRIED.update(forms)
                 _COMPLETE.add(cls)
 

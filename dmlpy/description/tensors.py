@@ -41,6 +41,7 @@ class TensorDesc(Struct):
 
     c_name: ClassVar[str] = "DML_BUFFER_TENSOR_DESC"
     c_counts: ClassVar[Mapping[str, str]] = {"DimensionCount": "sizes"}
+    _sample: ClassVar[Mapping[str, Any]] = {"data_type": "FLOAT32", "sizes": [2, 3]}
 
     # DxDispatch and directml.h write empty strides for packed, and size 0 for one to compute: one meaning, one value, so that equal descs
     # are equal.
