@@ -13,6 +13,7 @@ from typing import Any
 
 import dmlpy
 from dmlpy.docs.sources import write_sources
+from dmlpy.messages.garbage import collections_paused
 from dmlpy.messages.problems import DmlError
 
 _STATIC = Path(__file__).with_name("static")
@@ -59,7 +60,8 @@ def build(output: Path, *, sources: Path | None = None, jobs: int | None = None)
     """
     if absent := [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]:
         raise DmlError(f"the site is built with packages that are not installed: {', '.join(absent)}; pip install -e '.[docs]'")
-    with tempfile.TemporaryDirectory() as temporary:
+    # All trees of documents stay until the end: looking through them for garbage took a fifth of the time.
+    with collections_paused(), tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "sources") if sources is None else sources
         missing = write_sources(folder)
         warnings = _run_sphinx(folder, output, Path(temporary, "doctrees"), jobs or os.cpu_count() or 1)

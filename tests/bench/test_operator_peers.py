@@ -1,4 +1,4 @@
-"""OpenVINO and JAX beside single operators, with stand-ins for both modules: neither is needed to test what is asked of them."""
+"""OpenVINO and JAX beside single operators, with a fake of each module: neither is needed to test what is asked of them."""
 
 from __future__ import annotations
 
