@@ -66,7 +66,7 @@ def test_the_first_usual_row_of_each_test_is_quick() -> None:
         FakeItem("graphs/test_graphs.py", "b", ("gpu",)),
         FakeItem("graphs/test_graphs.py", "c"),
         FakeItem("graphs/test_graphs.py", "d"),
-        FakeItem("x/test_functions.py"),
+        FakeItem("x/test_expressions.py"),
         FakeItem("devices/test_softmax.py", "e"),
         *(FakeItem(place if place.endswith(".py") else f"{place}/test_any.py") for place in selection.NOT_QUICK),
     ]
