@@ -302,41 +302,59 @@ class NarrowSums {
 };
 
 /// Sums of products of floats, by multiply-add: a thread has 8 rows and 4 columns of a tile of 64 x 64, or 8 columns of one of 128 x 64, for
-/// which it reads a third less of shared memory a product. Eight neighbouring threads have neighbouring rows, so that they read 16 bytes of
-/// each without meeting a bank twice. `Total` adds up the sums of `stage` terms.
+/// which it reads a third less of shared memory a product. They are interleaved such that neighbouring threads have neighbouring columns.
+/// `Total` adds up the sums of `stage` terms.
 template <class Total, int stage, int own_columns = 4>
 class FloatSums {
     static constexpr int own_rows = 8;
-    static constexpr int down = 8, across = 4;   // lanes of a warp
-    static constexpr int warps_across = tile_side / (across * own_columns);
+    static constexpr int across = tile_side / own_columns, down = 8;   // threads of 64 rows
 
   public:
     using Raw = unsigned;
     using Result = float;
-    static constexpr int rows = tile_threads / 32 / warps_across * down * own_rows;
+    static constexpr int rows = tile_threads / across * own_rows;
     static constexpr int columns = tile_side;
     static constexpr int piece_terms = 16;
     static constexpr int stage_terms = stage;
 
     __device__ __forceinline__ void multiply(unsigned const* row_piece, unsigned const* column_piece) {
-#pragma unroll 2
+#pragma unroll 1
         for (int quad = 0; quad < 4; ++quad) {
-            // Eight lines on, the groups of four words change by 1, and four lines on by 2.
             int const row_place = word_place(row(0), quad * 4), column_place = word_place(column(0), quad * 4);
-            Vector4<unsigned> a[own_rows];
+            auto const of_row = [&](int i) { return words_of(row_piece, row_place, i * down); };
+            auto const of_column = [&](int j) { return words_of(column_piece, column_place, j * across); };
+            if constexpr (own_columns < own_rows) {   // the smaller side stays in registers
+                Vector4<unsigned> b[own_columns];
 #pragma unroll
-            for (int i = 0; i < own_rows; ++i) {
-                a[i] = *reinterpret_cast<Vector4<unsigned> const*>(row_piece + (row_place ^ i % 4 * 4) + i * down * line_words);
-            }
+                for (int j = 0; j < own_columns; ++j) {
+                    b[j] = of_column(j);
+                }
 #pragma unroll
-            for (int j = 0; j < own_columns; ++j) {
-                unsigned const* const of_column = column_piece + (column_place ^ (j % 2 * 2 ^ j / 2 % 4) * 4) + j * across * line_words;
-                Vector4<unsigned> const b = *reinterpret_cast<Vector4<unsigned> const*>(of_column);
+                for (int i = 0; i < own_rows; ++i) {
+                    Vector4<unsigned> const a = of_row(i);
 #pragma unroll
-                for (int k = 0; k < 4; ++k) {
+                    for (int j = 0; j < own_columns; ++j) {
 #pragma unroll
-                    for (int i = 0; i < own_rows; ++i) {
-                        sums_[i][j] += machine::float_of_bits(a[i].values[k]) * machine::float_of_bits(b.values[k]);
+                        for (int k = 0; k < 4; ++k) {
+                            add(sums_[i][j], a, b[j], k);
+                        }
+                    }
+                }
+            } else {
+                Vector4<unsigned> a[own_rows];
+#pragma unroll
+                for (int i = 0; i < own_rows; ++i) {
+                    a[i] = of_row(i);
+                }
+#pragma unroll
+                for (int j = 0; j < own_columns; ++j) {
+                    Vector4<unsigned> const b = of_column(j);
+#pragma unroll
+                    for (int k = 0; k < 4; ++k) {
+#pragma unroll
+                        for (int i = 0; i < own_rows; ++i) {
+                            add(sums_[i][j], a[i], b, k);
+                        }
                     }
                 }
             }
@@ -367,16 +385,20 @@ class FloatSums {
     }
 
   private:
-    static_assert(line_words == 16);   // as `multiply` finds places
+    /// Words of the line that lies so many multiples of 8 after the one that has them at a place.
+    __device__ static __forceinline__ Vector4<unsigned> words_of(unsigned const* piece, int place, int lines) {
+        return *reinterpret_cast<Vector4<unsigned> const*>(piece + (place ^ lines / 8 % 4 * 4) + lines * line_words);
+    }
+
+    __device__ static __forceinline__ void add(float& sum, Vector4<unsigned> const& a, Vector4<unsigned> const& b, int k) {
+        sum += machine::float_of_bits(a.values[k]) * machine::float_of_bits(b.values[k]);
+    }
 
     __device__ static __forceinline__ int row(int i) {
-        int const thread = static_cast<int>(threadIdx.x);
-        return (thread / 32 / warps_across * own_rows + i) * down + thread % down;
+        int const line = static_cast<int>(threadIdx.x) / across;
+        return (rows == tile_side ? line : line / down * tile_side + line % down) + i * down;
     }
-    __device__ static __forceinline__ int column(int j) {
-        int const thread = static_cast<int>(threadIdx.x);
-        return (thread / 32 % warps_across * own_columns + j) * across + thread % 32 / down;
-    }
+    __device__ static __forceinline__ int column(int j) { return static_cast<int>(threadIdx.x) % across + j * across; }
 
     float sums_[own_rows][own_columns] = {};
     Total totals_[own_rows][own_columns];

@@ -191,7 +191,7 @@ def convolution_loops() -> Iterator[KernelLoop]:
                 tile.cycles_name,
                 tiles_kernel(arithmetic, tile),
                 COPIED_PIECES,
-                {QUADS_OF_FLOATS: 2, SETTLE: 0, COPIED_SINGLY_LOOP: 0},
+                {QUADS_OF_FLOATS: 4, SETTLE: 0, COPIED_SINGLY_LOOP: 0},
                 {TURN: [NEXT_TAP, *usual], NEXT_TAP_WAY: usual},
                 TILE_THREADS,
                 tile.shared_bytes,
