@@ -99,13 +99,14 @@ def arrays(compiled: dml.CompiledGraph) -> dict[str, Any]:
 
 
 CASES = {
-    "rows that vectors cross": Case((1, 5, 11, 19), (21, 5, 3, 3), by_sigmoid, ("factor", "end")),
+    "rows that vectors cross": Case((1, 5, 11, 19), (21, 5, 3, 3), by_line, ("factor", "end")),
     "rows that vectors cross, a sum": Case((1, 5, 11, 19), (21, 5, 3, 3), added),
-    "a narrow image": Case((2, 24, 5, 6), (40, 24, 3, 3), swish),
+    "a narrow image": Case((2, 24, 5, 6), (40, 24, 3, 3), hard_swish),
     "a narrow image, a clipped sum": Case((2, 24, 5, 6), (40, 24, 3, 3), added_and_clipped),
     "depthwise": Case((2, 6, 9, 37), (6, 1, 3, 3), hard_swish, groups=6),
     "depthwise, a sum": Case((2, 6, 9, 37), (6, 1, 3, 3), added, groups=6),
-    "halves": Case((1, 5, 11, 19), (21, 5, 3, 3), by_line, ("factor", "end"), "FLOAT16"),
+    "halves": Case((1, 5, 11, 19), (21, 5, 3, 3), by_sigmoid, ("factor", "end"), "FLOAT16"),
+    "halves, depthwise": Case((2, 6, 9, 37), (6, 1, 3, 3), swish, dtype="FLOAT16", groups=6),
     "halves, a sum": Case((1, 5, 11, 19), (21, 5, 3, 3), added_and_clipped, dtype="FLOAT16"),
     "halves of a narrow image, a sum": Case((2, 24, 5, 6), (40, 24, 3, 3), added, dtype="FLOAT16"),
 }
@@ -129,12 +130,12 @@ def test_epilogues_run_with_the_convolutions_before_them(name: str) -> None:
 
 def another_reader(g: dml.GraphBuilder, x: Any) -> Any:
     g.output("abs", g.add(dml.ElementWiseAbsDesc, "abs", input_tensor=x))
-    return swish(g, x)
+    return hard_swish(g, x)
 
 
 def an_output(g: dml.GraphBuilder, x: Any) -> Any:
     g.output("sums", x)
-    return by_sigmoid(g, x)
+    return by_line(g, x)
 
 
 def scaled_inside(g: dml.GraphBuilder, x: Any) -> Any:
@@ -159,12 +160,13 @@ def added_in_another_layout(g: dml.GraphBuilder, x: Any) -> Any:
 APART: dict[str, tuple[Node, dict[str, Any]]] = {
     "another reader": (another_reader, {}),
     "an output of the graph": (an_output, {}),
+    "a sigmoid of FLOAT32": (by_sigmoid, {}),
     "a scale inside": (scaled_inside, {}),
     "the sigmoid of another tensor": (by_sigmoid_of_another, {}),
     "twice the result": (added_to_itself, {}),
     "another layout": (added_in_another_layout, {}),
-    "transposed": (swish, {"direction": "BACKWARD"}),
-    "an activation between": (swish, {"fused_activation": RELU}),
+    "transposed": (hard_swish, {"direction": "BACKWARD"}),
+    "an activation between": (hard_swish, {"fused_activation": RELU}),
 }
 
 
@@ -204,8 +206,8 @@ def test_devices_without_such_plans_run_them_separately() -> None:
     assert compiled.explain_plan().fused == {}
     x = dml.TensorDesc(data_type="FLOAT32", sizes=(1, 5, 7, 8))
     members: dict[str, Any] = dict.fromkeys(("strides", "dilations", "start_padding", "end_padding"), (1, 1)) | {"output_padding": (0, 0)}
-    desc = EpilogueConvolutionDesc(input_tensor=x, filter_tensor=x.replace(sizes=(5, 5, 3, 3)), gate="silu", **members).with_outputs()
-    assert dml.compile(desc, "cpu").plan.endswith("epilogue in float32: x sigmoid(x)")
+    desc = EpilogueConvolutionDesc(input_tensor=x, filter_tensor=x.replace(sizes=(5, 5, 3, 3)), gate="hard_silu", **members).with_outputs()
+    assert dml.compile(desc, "cpu").plan.endswith("epilogue in float32: x HARD_SIGMOID(x)")
     assert dml.device("numpy").plan(desc) is None
     tanh = desc.replace(fused_activation=dml.ActivationTanhDesc())
     assert compiled_plan(tanh) == "an epilogue is that of a forward convolution, with RELU or CLIP behind it"

@@ -62,6 +62,8 @@ def _why_no_epilogue(desc: ConvolutionDesc, geometry: Geometry) -> str | None:
 
     if not isinstance(desc, EpilogueConvolutionDesc):
         return None
+    if desc.gate in ("silu", "swish") and desc.input_tensor.data_type == DataType.FLOAT32:
+        return "a pass of its own computes sigmoids of FLOAT32 as fast: it interleaves several vectors"
     function, output, added = desc.fused_activation, desc.output_tensor, desc.added_tensor
     clips = isinstance(function, ElementWiseClipDesc) and function.scale_bias is None
     if geometry.backward or not (clips or function is None or isinstance(function, ActivationReluDesc)):
