@@ -2,6 +2,9 @@
 
 An entry of a heap is an integer of 64 bits that is larger for better elements: the key of the element, whose order is theirs, above its
 inverted index, by which the first of equal elements is the best. Vectors of elements no better than the worst entry are passed over.
+
+Each better element costs a walk down the heap. So that a sorted row, the best element last, has no more of them than one in no order, the
+vectors are not visited in their order: first few that are far from each other, then those half way between, and so on.
 """
 
 from __future__ import annotations
@@ -69,22 +72,22 @@ def _key_at(dtype: np.dtype[Any], ascending: bool) -> Any:
     return key_at
 
 
-def _above(dtype: np.dtype[Any], ascending: bool, lanes: int) -> Any:
-    """The intrinsic `above(address, key)`: an integer with a bit for each element of a vector whose key is larger."""
+def _not_below(dtype: np.dtype[Any], ascending: bool, lanes: int) -> Any:
+    """The intrinsic `not_below(address, key)`: an integer with a bit for each element of a vector whose key is as large, or larger."""
 
     @intrinsic
-    def above(address: Any, key: Any) -> Any:
+    def not_below(address: Any, key: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
             address, key = arguments
             keys = _keys(builder, address, dtype, lanes, ascending)
             none = ir.Constant(keys.type, ir.Undefined)
             first = builder.insert_element(none, builder.trunc(key, INDEX), INDEX(0))
             limits = builder.shuffle_vector(first, none, ir.Constant(keys.type, [0] * lanes))
-            return builder.zext(builder.bitcast(builder.icmp_signed(">", keys, limits), ir.IntType(lanes)), ADDRESS)
+            return builder.zext(builder.bitcast(builder.icmp_signed(">=", keys, limits), ir.IntType(lanes)), ADDRESS)
 
         return types.int64(types.int64, types.int64), generate
 
-    return above
+    return not_below
 
 
 @jit
@@ -125,7 +128,7 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
     """
     dtype, lanes = np.dtype(kind), 2 * isa.lanes
     width, copy = dtype.itemsize, element_copy(dtype.itemsize)
-    key_at, above = _key_at(dtype, ascending), _above(dtype, ascending, lanes)
+    key_at, not_below = _key_at(dtype, ascending), _not_below(dtype, ascending, lanes)
 
     @jit
     def entry_at(x: Any, step: Any, index: Any) -> Any:
@@ -138,6 +141,16 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
             _sink(heap, 0, k, entry)
 
     @jit
+    def take_of_vector(x: Any, at: Any, heap: Any, k: Any) -> None:
+        worst = integer_at(heap)
+        # Behind the worst entry's element an equal one is no better; no key is above the largest.
+        is_behind = at > _LAST_INDEX - (worst & _LAST_INDEX)
+        found = not_below(x + at * width, min((worst >> 32) + (1 if is_behind else 0), _LARGEST))
+        while found != 0:
+            take(heap, k, entry_at(x, width, at + first_bit(found)))
+            found &= found - 1
+
+    @jit
     def find(p: TopKParameters, x: Any, heap: Any) -> None:
         """Fills a heap with the entries of the best elements of a row."""
         k, size, step = p.k, p.size, p.x_step
@@ -148,11 +161,16 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
             _sink(heap, place, k, integer_at(heap + place * _ENTRY))
             place -= 1
         first = k + (size - k) // lanes * lanes if step == width else k
-        for at in range(k, first, lanes):
-            found = above(x + at * width, integer_at(heap) >> 32)
-            while found != 0:
-                take(heap, k, entry_at(x, width, at + first_bit(found)))
-                found &= found - 1
+        gap, begin = lanes, 0
+        while gap * k < (first - k) * lanes:  # of a sorted row the first vectors are all better, and then as many elements each time
+            gap *= 2
+        while True:
+            for at in range(k + begin, first, gap):
+                take_of_vector(x, at, heap, k)
+            gap = gap if begin == 0 else gap // 2
+            begin = gap // 2
+            if begin < lanes:
+                break
         for index in range(first, size):
             take(heap, k, entry_at(x, step, index))
 

@@ -25,7 +25,7 @@ _WORK_OF_A_THREAD = 1 << 16
 _ALIGNMENT = 64
 _FEW = 1 << 8
 """Elements of a row that are sorted as a whole."""
-_LEAST_SHARE = 4
+_LEAST_SHARE = 32
 """Of longer rows a heap finds a share of the elements; NumPy sorts sooner where that is larger."""
 _WIDEST = 32
 """Bits of an element: a heap's entry is an element and its index."""
@@ -107,5 +107,5 @@ def top_k_plan(desc: TopKDesc) -> TopKPlan | str:
     if not 8 <= data_type.bits <= _WIDEST:
         return f"a compiled TOP_K has elements of 8 to {_WIDEST} bits"
     if size > _FEW and desc.k * _LEAST_SHARE > size:
-        return f"a compiled TOP_K takes at most a quarter of more than {_FEW} elements"
+        return f"a compiled TOP_K takes at most 1 in {_LEAST_SHARE} of more than {_FEW} elements"
     return refusal_of({data_type}) or TopKPlan(desc)
