@@ -73,9 +73,11 @@ def test_the_definitions_numbers(name: str, data_type: str, monkeypatch: pytest.
     assert isinstance(compiled_plan(desc), plan.ResamplingPlan)
     rng = np.random.default_rng(3)
     x = rng.normal(0, 3, source.tensor.sizes).astype(source.tensor.data_type.numpy)
-    x.flat[rng.choice(x.size, 6, replace=False)] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-6]
-    found = run(desc, {source.place: x}, "cpu")[target.place]
-    np.testing.assert_array_equal(found, run(desc, {source.place: x}, "numpy")[target.place])
+    for special in ([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-6], np.resize([0.0, -0.0, -0.0, -0.0], x.size)):
+        x.flat[rng.choice(x.size, len(special), replace=False)] = special
+        found, wanted = (run(desc, {source.place: x}, device)[target.place] for device in ("cpu", "numpy"))
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(wanted[wanted == 0]))
 
 
 WIDE = resampled(dml.ResampleGradDesc, LINEAR, (1, 2), (1, 80))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _SIZE = EncodedPass.dtype.itemsize
-_ZERO = np.float32(0.0)
 
 
 @intrinsic
@@ -103,7 +101,7 @@ def build_resampling(stored: Storage, isa: Isa) -> TaskBody:
                 copy_row(source + outer * e.size * own_size, row, e.size)
                 begin = row
             for at in range(0, e.output_size, lanes):
-                total = all_of(_ZERO)
+                total = all_of(e.start)
                 for turn in range(e.turns):
                     place = (turn * e.pitch + at) * FLOAT_BYTES
                     total = add_term(total, begin, e.sources + place, e.weights + place)
@@ -116,7 +114,7 @@ def build_resampling(stored: Storage, isa: Isa) -> TaskBody:
             for entry in range(e.output_size):
                 to = (outer * e.output_size + entry) * e.inner
                 for at in range(0, e.inner, lanes):
-                    total, left = all_of(_ZERO), e.inner - at
+                    total, left = all_of(e.start), e.inner - at
                     for turn in range(e.turns):
                         place = (turn * e.pitch + entry) * FLOAT_BYTES
                         number = _number_at(e.sources + place)

@@ -12,7 +12,7 @@ from dmlpy.description.value_structs import ScaleBias
 from dmlpy.devices.cpu.elementwise.plans import elementwise_plan
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, KernelStruct, UnitParameters, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Float32, KernelStruct, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import Launch, Plan, PlanWithoutConstants, Pointers, in_order
 from dmlpy.devices.threads import available_threads
@@ -63,6 +63,7 @@ class EncodedPass(KernelStruct):
     weights: Address = field("and what it is multiplied by, float32 [turns, pitch]")
     source: Bytes = field("the offset in scratch of what is read")
     target: Bytes = field("the offset in scratch of what is written")
+    start: Float32 = field("what sums begin with: 0, or -0 if each has a term, so that one of -0 keeps its sign")
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,8 @@ class ResamplingPlan(PlanWithoutConstants):
             arrays = FixedArray(sources), FixedArray(weights)
             self._arrays += arrays
             scratch = (row + (number + 1) % 2 * plane, row + number % 2 * plane)
-            values = (outer, size, own.size, inner, *sources.shape, *(array.address for array in arrays), *scratch)
+            start = -0.0 if (sources[0, : own.size] >= 0).all() else 0.0
+            values = (outer, size, own.size, inner, *sources.shape, *(array.address for array in arrays), *scratch, start)
             table[number] = values
         self._table = FixedArray(table)
 
