@@ -136,6 +136,7 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
     "small planes": (6, 6, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 6),
     "small planes with strides": (3, 6, (18, 17), (3, 3), (2, 2), (1, 1), (0, 1), (1, 1), 3),
     "small planes, dilated": (4, 4, (12, 11), (5, 5), (1, 1), (2, 1), (4, 2), (4, 2), 4),
+    "small planes, pointwise": (2, 4, (25, 27), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 2),
     "padding alone": (2, 3, (2, 2), (2, 2), (2, 2), (1, 1), (3, 3), (3, 3), 1),
 }
 
@@ -206,6 +207,7 @@ def test_which_planes_are_read_in_place() -> None:
         "small planes": 32,
         "small planes with strides": 128,
         "small planes, dilated": 64,
+        "small planes, pointwise": 32,
     }
     assert not windows.keys() & {"groups", "a window", "padding alone"}
 

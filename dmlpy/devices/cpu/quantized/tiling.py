@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
@@ -439,6 +439,8 @@ class PlaneTiling:
             threads: the threads.
             isa: the instruction set.
         """
+        if geometry.positions:  # rows are of no use here, and the last one is shorter
+            geometry = replace(geometry, spatial=(1, geometry.positions), out=(1, geometry.positions), positions=0)
         positions, (height, width) = prod(geometry.out), geometry.spatial
         if geometry.channels > 1 or 4 * isa.lanes != REGISTER or not permutes_bytes() or positions < isa.lanes:
             return None
