@@ -521,6 +521,7 @@ ONE_OF_A_FAMILY = (
         "GlobalAveragePool",
     ),
     *("Conv", "MaxPool", "ConvTranspose", "Pad", "GatherElements", "ScatterElements", "Dropout", "a causal mask", "LSTM"),
+    *("Add of two", "GridSample"),
 )
 
 

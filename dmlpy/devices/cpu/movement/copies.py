@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DepthSpaceOrder, PaddingMode
+from dmlpy.description.symbolic_sizes import is_symbolic
 from dmlpy.devices.cpu.movement.plan import Copy, Elements
 from dmlpy.operators.movement.blocks import DepthToSpace1Desc, SpaceToDepth1Desc, SpaceToDepthBaseDesc
 from dmlpy.operators.movement.slicing import Padding1Desc
@@ -32,7 +33,8 @@ def fill_of(to: Elements, value: Any) -> Copy:
 
 
 def constant_copies(desc: FillValueConstantDesc) -> list[Copy]:
-    return [fill_of(Elements.of("output_tensor", desc.output_tensor), of_scalar(desc.value, desc.value_data_type))]
+    value = desc.value if is_symbolic(desc.value) else of_scalar(desc.value, desc.value_data_type)
+    return [fill_of(Elements.of("output_tensor", desc.output_tensor), value)]
 
 
 def identity_copies(desc: Any) -> list[Copy]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.symbolic_sizes import slice_indices
+from dmlpy.description.sized_arrays import SizedArray
+from dmlpy.description.symbolic_sizes import is_symbolic, slice_indices
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.elementwise.plan import Blocks
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
@@ -57,8 +58,9 @@ class Elements:
 
     @classmethod
     def repeating(cls, value: Any, dtype: np.dtype[Any], shape: Sequence[int]) -> Elements:
-        """A number that is repeated."""
-        return cls(FixedArray(np.array(value, dtype)), dtype, tuple(shape), (0,) * len(shape))
+        """A number that is repeated, which may be a symbolic size."""
+        array = SizedArray.of([value], (), dtype) if is_symbolic(value) else np.array(value, dtype)
+        return cls(FixedArray(array), dtype, tuple(shape), (0,) * len(shape))
 
     @property
     def size(self) -> int:

@@ -165,10 +165,12 @@ class PoolingPlan(PlanWithoutConstants):
         self.temporary_size = self._shares.threads * self._scratch_size
         self._offsets = None if self._within_window else self._input_tile.offsets()
         self._counts = window_counts(desc, self._isa) if self._averages else ()
-        numbers = [
-            row * self._dilations[0] * width + column * self._dilations[1] for row in range(window[0]) for column in range(window[1])
-        ]
-        self._numbers = None if self._indices is None else FixedArray.of_rows([numbers])
+        self._numbers = None
+        if self._indices is not None:  # windows without indices may be images, of many elements or of open sizes
+            numbers = [
+                row * self._dilations[0] * width + column * self._dilations[1] for row in range(window[0]) for column in range(window[1])
+            ]
+            self._numbers = FixedArray.of_rows([numbers])
 
     def load(self) -> None:
         self._kernel()
