@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -101,16 +102,16 @@ class Tried:
     def __init__(self) -> None:
         self.found = list[bool]()
 
-    def __str__(self) -> str:
+    def __iter__(self) -> Iterator[int]:
         def acquire() -> None:
-            self.found.append(structs._BUILDING.acquire(blocking=False))
+            if acquired := structs._BUILDING.acquire(blocking=False):
+                structs._BUILDING.release()
+            self.found.append(acquired)
 
         other = threading.Thread(target=acquire)
         other.start()
         other.join()
-        return ""
-
-    __repr__ = __str__
+        return iter(())
 
 
 def test_a_class_is_first_used_where_no_process_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
