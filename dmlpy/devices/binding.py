@@ -85,7 +85,7 @@ class BoundTensor:
         return self.pointer + self.desc.extent_in_bytes
 
     def forget(self) -> None:
-        """Keeps the memory alive no longer, which nobody reads any more."""
+        """No longer keeps the memory alive, for when nothing reads it any more."""
         self._pointer, self.owner, self.array = self.pointer, None, None
 
     def values(self) -> np.ndarray[Any, Any]:

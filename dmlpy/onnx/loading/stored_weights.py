@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Array
 
 LEAST_STORED = 1 << 16
-"""The bytes of a weight from which on it is worth to be freed."""
+"""The least bytes of a weight that is worth freeing."""
 CAN_READ_AGAIN = hasattr(os, "preadv")
 """Whether the system reads at a place of an open file, and lets others delete it: Windows does not."""
 _ALIGNMENT = 64

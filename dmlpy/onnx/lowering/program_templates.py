@@ -182,7 +182,7 @@ class _Form:
 
     @property
     def waits(self) -> bool:
-        """Whether sizes for which no template holds have been many enough for one to be replaced."""
+        """Whether enough sizes have come for which no template holds that one is to be replaced."""
         return bool(self.templates) and self.misses > self.patience
 
     def use(self, template: _Template) -> None:

@@ -21,8 +21,8 @@ _MIN_ROWS, _MIN_COLUMNS = 4, 16
 _SMALL_MULTIPLICATIONS = 1 << 14
 """So few take less time than NumPy takes to begin a product."""
 _MULTIPLICATIONS_IN_PLACE = 1 << 21
-"""So many of several rows or matrices, at most, are computed in place by one thread, as fast as BLAS does or faster; more are worth the
-threads that BLAS may use."""
+"""The most multiplications of several rows or matrices that one thread computes in place, at least as fast as BLAS; for more, BLAS may use
+several threads."""
 _MIN_TERMS = 16
 """With fewer terms, rounding A would take as long as multiplying it."""
 
