@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.launches import ACTION_SIZE, CALL, NUMBER, RepetitionParameters
-from dmlpy.devices.cpu.movement.kernels import memory_copy
-from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at
+from dmlpy.devices.cpu.memory_kernels import byte_at, memory_copy
 from dmlpy.devices.cpu.runtime_kernels import exchange_integer, indirect_call
 from dmlpy.devices.cpu.simd import integer_at, set_integer, struct_view
 from dmlpy.devices.cpu.structs import ConcurrentParameters

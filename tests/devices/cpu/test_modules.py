@@ -55,3 +55,12 @@ def test_only_kernels_import_llvmlite() -> None:
 def test_only_kernels_import_kernels() -> None:
     found = {short(path): sorted(KERNEL_MODULES & imports(path)) for path in FILES if not is_of(path, KERNELS + MACHINERY)}
     assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_kernels_that_families_share_know_none_of_them() -> None:
+    """Those beside the folders; the compiler has a folder, but is no family."""
+    families = tuple(f"dmlpy.devices.cpu.{path.parent.name}." for path in FOLDER.glob("*/plans.py"))
+    assert len(families) > 10
+    shared = {short(path): imports(path) for path in FILES if path.parent == FOLDER and is_of(path, KERNELS)}
+    found = {name: sorted(each for each in names if each.startswith(families)) for name, names in shared.items()}
+    assert {name: names for name, names in found.items() if names} == {}

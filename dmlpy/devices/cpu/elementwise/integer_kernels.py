@@ -15,7 +15,7 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.elementwise.integer_plan import CODES, ContiguousParameters, Function, Kind, SmallParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, quad_at, set_byte, set_quad
+from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
 from dmlpy.devices.cpu.simd import INDEX, Loop, float_at, integer_at, set_float, set_integer, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
@@ -39,9 +39,9 @@ def _integer(address: Any, kind: Any) -> Any:
     elif kind == _INT8:
         value = (byte_at(address) ^ 128) - 128
     elif kind == _UINT32:
-        value = quad_at(address) & 0xFFFFFFFF
+        value = word_at(address) & 0xFFFFFFFF
     else:
-        value = quad_at(address)
+        value = word_at(address)
     return value
 
 
@@ -53,7 +53,7 @@ def _store(address: Any, kind: Any, value: Any) -> None:
     elif kind in (_UINT8, _INT8):
         set_byte(address, value)
     else:
-        set_quad(address, value)
+        set_word(address, value)
 
 
 @jit

@@ -10,7 +10,7 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.generation.plan import BandsParameters, SequenceParameters
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.movement.kernels import fill, long_at, memory_copy
+from dmlpy.devices.cpu.memory_kernels import fill, long_at, memory_copy
 from dmlpy.devices.cpu.simd import INDEX, simd_of
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 

@@ -9,8 +9,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.indexing.plan import IndexingParameters, NonzeroParameters
-from dmlpy.devices.cpu.movement.kernels import block_copy, element_copy, fill, long_at, set_long, word_at
-from dmlpy.devices.cpu.quantized.byte_product_kernels import set_quad
+from dmlpy.devices.cpu.memory_kernels import block_copy, element_copy, fill, long_at, set_long, set_word, word_at
 from dmlpy.devices.cpu.simd import ADDRESS, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
@@ -152,14 +151,14 @@ def build_nonzero(width: int) -> TaskBody:
         if outer == 1:
             row = long_at(indices)
             for column in range(columns):
-                set_quad(target, row)
-                set_quad(target + _WORD_BYTES, column)
+                set_word(target, row)
+                set_word(target + _WORD_BYTES, column)
                 target += size if bits_at(x + column * step) & mask != 0 else 0
         else:
             for column in range(columns):
                 for dimension in range(outer):
-                    set_quad(target + dimension * _WORD_BYTES, long_at(indices + dimension * 8))
-                set_quad(target + outer * _WORD_BYTES, column)
+                    set_word(target + dimension * _WORD_BYTES, long_at(indices + dimension * 8))
+                set_word(target + outer * _WORD_BYTES, column)
                 target += size if bits_at(x + column * step) & mask != 0 else 0
         return target
 
@@ -182,9 +181,9 @@ def build_nonzero(width: int) -> TaskBody:
                     set_long(p.indices + dimension * 8, 0)
                     dimension -= 1
         found = (target - p.coordinates) // size
-        set_quad(p.count, found)
+        set_word(p.count, found)
         if target < p.coordinates + p.size:
-            set_quad(target, 0)
+            set_word(target, 0)
             repeat(target, target, _WORD_BYTES, p.coordinates + p.size - target)
 
     return find

@@ -11,8 +11,9 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import bfloat16_of, floats_of_bfloat16
+from dmlpy.devices.cpu.memory_kernels import block_copy, element_copy, fill, long_at, memory_copy, word_at
 from dmlpy.devices.cpu.movement.plan import NEGATIVE, NOT_A_NUMBER, POSITIVE, CopiesParameters, EncodedCopy, ReversalParameters
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, integer_at, lanes_below, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, integer_at, lanes_below, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ _STRIP = 32
 """Columns of a transposed block that are copied row by row, so that the cache lines of the source are read once."""
 _THIN = 8
 """Rows of fewer elements are copied column by column, if there are more of them."""
-_FILL_BYTES = 64
 _VECTOR_BYTES = 32
 """Bytes of elements that are doubled at once."""
 _NARROW_BYTES = 2
@@ -128,61 +128,6 @@ def for_each_block(copy_block: Any) -> TaskBody:
     return share_units(CopiesParameters, copy)
 
 
-@intrinsic
-def memory_copy(target: Any, source: Any, size: Any) -> Any:
-    """Copies bytes."""
-
-    def generate(builder: Any, arguments: Any) -> None:
-        target, source, size = arguments
-        to, of = (builder.inttoptr(address, ir.IntType(8).as_pointer()) for address in (target, source))
-        kind = ir.FunctionType(ir.VoidType(), [to.type, of.type, ADDRESS, ir.IntType(1)])
-        function = declared(builder.module, kind, "llvm.memcpy.p0.p0.i64")
-        builder.call(function, [to, of, size, ir.IntType(1)(0)])
-
-    return types.void(*[types.int64] * 3), generate
-
-
-@intrinsic
-def fill(target: Any, source: Any, width: Any, size: Any) -> Any:
-    """Fills bytes, at least one element, with the element of a width at an address."""
-
-    def generate(builder: Any, arguments: Any) -> None:
-        target, source, width, size = arguments
-        end = builder.append_basic_block("filled")
-        choice = builder.switch(width, end)
-        for own in (1, 2, 4, 8):
-            block = builder.append_basic_block(f"width{own}")
-            choice.add_case(ADDRESS(own), block)
-            builder.position_at_end(block)
-            kind = ir.IntType(8 * own)
-            value = builder.load(builder.inttoptr(source, kind.as_pointer()), align=own)
-            _fill_loop(builder, target, value, own, size)
-            builder.branch(end)
-        builder.position_at_end(end)
-
-    return types.void(*[types.int64] * 4), generate
-
-
-def _fill_loop(builder: Any, target: Any, value: Any, width: int, size: Any) -> None:
-    """The code that stores whole vectors of a value, then single ones."""
-    lanes = _FILL_BYTES // width
-    vectors = ir.VectorType(value.type, lanes)
-    none = ir.Constant(vectors, ir.Undefined)
-    repeated = builder.shuffle_vector(
-        builder.insert_element(none, value, INDEX(0)), none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes)
-    )
-    first = ADDRESS(0)
-    for stored, step in ((repeated, _FILL_BYTES), (value, width)):
-        last = builder.sub(size, builder.srem(builder.sub(size, first), ADDRESS(step)))
-        with builder.if_then(builder.icmp_signed("<", first, last)):
-            loop = Loop(builder, [first])
-            place = builder.inttoptr(builder.add(target, loop.values[0]), stored.type.as_pointer())
-            builder.store(stored, place, align=width)
-            following = builder.add(loop.values[0], ADDRESS(step))
-            loop.repeat_while(builder.icmp_signed("<", following, last), [following])
-        first = last
-
-
 def _strided(width: int) -> Any:
     """The kernel that copies elements of a width one by one, the longer axis innermost; elements side by side are doubled by vectors."""
     copy_one, double = element_copy(width), _doubling(width)
@@ -236,69 +181,6 @@ def _doubling(width: int) -> Any:
             copy_one(to + (2 * at + 1) * width, source + at * width)
 
     return double
-
-
-def element_copy(width: int) -> Any:
-    """The operation that copies an element of a width."""
-    kind = ir.IntType(8 * width)
-
-    @intrinsic
-    def copy_one(target: Any, source: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            to, of = (builder.inttoptr(address, kind.as_pointer()) for address in arguments)
-            builder.store(builder.load(of, align=width), to, align=width)
-
-        return types.void(types.int64, types.int64), generate
-
-    return copy_one
-
-
-def block_copy() -> Any:
-    """The kernel `copy(target, source, size)`, which copies bytes: single elements without a call."""
-    one, two, four, eight, copy_bytes = (*(element_copy(width) for width in (1, 2, 4, 8)), memory_copy)
-
-    @jit
-    def copy(to: Any, source: Any, size: Any) -> None:
-        if size == 4:
-            four(to, source)
-        elif size == 2:
-            two(to, source)
-        elif size == 8:
-            eight(to, source)
-        elif size == 1:
-            one(to, source)
-        else:
-            copy_bytes(to, source, size)
-
-    return copy
-
-
-def _signed_load(bits: int) -> Any:
-    """The intrinsic that loads a signed integer."""
-    kind = ir.IntType(bits)
-
-    @intrinsic
-    def load(address: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> Any:
-            value = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()), align=bits // 8)
-            return value if bits == ADDRESS.width else builder.sext(value, ADDRESS)
-
-        return types.int64(types.int64), generate
-
-    return load
-
-
-word_at, long_at = _signed_load(32), _signed_load(64)
-
-
-@intrinsic
-def set_long(address: Any, value: Any) -> Any:
-    """Stores a 64-bit integer that no other thread reads."""
-
-    def generate(builder: Any, arguments: Any) -> None:
-        builder.store(arguments[1], builder.inttoptr(arguments[0], ADDRESS.as_pointer()), align=8)
-
-    return types.void(types.int64, types.int64), generate
 
 
 def _converted_row(converted: _Convert, narrows: bool, isa: Isa) -> Any:

@@ -8,8 +8,8 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.memory_kernels import byte_at, set_word, word_at
 from dmlpy.devices.cpu.pooling.byte_plan import LANES, BytePoolingParameters
-from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_at, quad_at, set_quad
 from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import run_writer, set_double
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, repeated_index
@@ -86,7 +86,7 @@ def _sum_columns(p: BytePoolingParameters, source: Any, top: Any, sums: Any) -> 
     width, element, flip = p.width, p.input_element, p.input_flip
     whole = width // _BYTES * _BYTES if element == 1 else 0
     for column in range(width):
-        set_quad(sums + 4 * column, 0)
+        set_word(sums + 4 * column, 0)
     for tap in range(p.window_y):
         row = top + tap * p.dilation_y
         if 0 <= row < p.height:
@@ -95,7 +95,7 @@ def _sum_columns(p: BytePoolingParameters, source: Any, top: Any, sums: Any) -> 
                 _add_bytes(at + column, flip, sums + 4 * column)
             for column in range(whole, width):
                 place = sums + 4 * column
-                set_quad(place, quad_at(place) + (byte_at(at + column * element) ^ flip))
+                set_word(place, word_at(place) + (byte_at(at + column * element) ^ flip))
 
 
 @jit
@@ -106,7 +106,7 @@ def _sum_windows(p: BytePoolingParameters, columns: Any, sums: Any) -> None:
         first = (dilation - 1 - left) // dilation if left < 0 else 0
         last = min(p.window_x, (width - left + dilation - 1) // dilation)
         for tap in range(first, last):
-            total += quad_at(columns + 4 * (left + tap * dilation))
+            total += word_at(columns + 4 * (left + tap * dilation))
         set_double(sums + 8 * x, float(total))
 
 

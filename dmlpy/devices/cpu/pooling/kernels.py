@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
-from dmlpy.devices.cpu.movement.kernels import long_at, set_long, word_at
+from dmlpy.devices.cpu.memory_kernels import long_at, set_long, set_word, word_at
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingParameters, PoolingParameters
 from dmlpy.devices.cpu.pooling.region_plan import SAMPLE_BYTES, RegionParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, integer_at, maximum, set_float, simd_of
@@ -134,22 +134,6 @@ def maximum_of(isa: Isa) -> Any:
 # With indices
 
 
-def _set_index(bits: int) -> Any:
-    """The intrinsic `set_index(address, value)`, which stores the low bits of an index."""
-    kind = ir.IntType(bits)
-
-    @intrinsic
-    def set_index(address: Any, value: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            address, value = arguments
-            value = value if bits == value.type.width else builder.trunc(value, kind)
-            builder.store(value, builder.inttoptr(address, kind.as_pointer()), align=bits // 8)
-
-        return types.void(types.int64, types.int64), generate
-
-    return set_index
-
-
 def _largest_of_window(stored: Storage, isa: Isa) -> Any:
     """The kernel `find(p, source, y, x)`: the largest element of the window at a position, and its number in the plane or -1.
 
@@ -223,13 +207,7 @@ def build_indexed_positions(stored: Storage, isa: Isa) -> TaskBody:
     The arguments are those of `build_indexed_pooling`.
     """
     gather, find, find_one, lanes = input_tile_gather(stored, isa), _largest_of_taps(isa), _largest_of_window(stored, isa), isa.lanes
-    load, write, size, set_word, set_long = (
-        simd_of(isa).load,
-        spread_writer(stored, isa),
-        isa.lanes * FLOAT_BYTES,
-        _set_index(32),
-        _set_index(64),
-    )
+    load, write, size = simd_of(isa).load, spread_writer(stored, isa), isa.lanes * FLOAT_BYTES
 
     @jit
     def pool_vector(p: PoolingParameters, at: Any, source: Any, plane: Any, y: Any, x: Any, output: Any, indices: Any, room: Any) -> None:
@@ -289,12 +267,7 @@ def build_indexed_pooling(stored: Storage, isa: Isa) -> TaskBody:
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    find, set_one, set_word, set_long = (
-        _largest_of_window(stored, isa),
-        load_store_of(stored, isa).store_one,
-        _set_index(32),
-        _set_index(64),
-    )
+    find, set_one = _largest_of_window(stored, isa), load_store_of(stored, isa).store_one
 
     @jit
     def pool_plane(p: IndexedPoolingParameters, plane: Any, source: Any, pooled: Any, indices: Any, scratch: Any) -> None:

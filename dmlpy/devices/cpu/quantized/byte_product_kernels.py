@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, declared, intrinsic, jit
+from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word
 from dmlpy.devices.cpu.quantized.products import Dot
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_count, repeated_index
 
@@ -204,46 +205,6 @@ def interleaving(columns: int, step: int) -> Any:
     return interleave
 
 
-@intrinsic
-def byte_at(address: Any) -> Any:
-    """Loads an unsigned byte."""
-
-    def generate(builder: Any, arguments: Any) -> Any:
-        return builder.zext(builder.load(builder.inttoptr(arguments[0], _BYTE.as_pointer()), align=1), ADDRESS)
-
-    return types.int64(types.int64), generate
-
-
-@intrinsic
-def set_byte(address: Any, value: Any) -> Any:
-    """Writes the low 8 bits of an integer."""
-
-    def generate(builder: Any, arguments: Any) -> None:
-        builder.store(builder.trunc(arguments[1], _BYTE), builder.inttoptr(arguments[0], _BYTE.as_pointer()), align=1)
-
-    return types.void(types.int64, types.int64), generate
-
-
-@intrinsic
-def quad_at(address: Any) -> Any:
-    """Loads a signed integer of 32 bits."""
-
-    def generate(builder: Any, arguments: Any) -> Any:
-        return builder.sext(builder.load(builder.inttoptr(arguments[0], INDEX.as_pointer()), align=1), ADDRESS)
-
-    return types.int64(types.int64), generate
-
-
-@intrinsic
-def set_quad(address: Any, value: Any) -> Any:
-    """Writes the low 32 bits of an integer."""
-
-    def generate(builder: Any, arguments: Any) -> None:
-        builder.store(builder.trunc(arguments[1], INDEX), builder.inttoptr(arguments[0], INDEX.as_pointer()), align=1)
-
-    return types.void(types.int64, types.int64), generate
-
-
 @cache
 def chunk_copy(size: int) -> Any:
     """The kernel `copy(source, target, flip)`: as many bytes, changed by `flip`."""
@@ -324,7 +285,7 @@ def row_interleaving() -> Any:
         while at < count:
             place = at * column
             found = byte_at(source + place) | byte_at(second + place) << 8 | byte_at(third + place) << 16 | byte_at(fourth + place) << 24
-            set_quad(target + at * 4, (found ^ flip) & mask)
+            set_word(target + at * 4, (found ^ flip) & mask)
             at += 1
 
     return interleave

@@ -14,9 +14,9 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import called, declared, intrinsic, jit
+from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     all_of,
-    byte_at,
     byte_sums,
     copy_bytes,
     dot,
@@ -24,8 +24,6 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     quad_product,
     repeated_quad,
     row_interleaving,
-    set_byte,
-    set_quad,
     store,
 )
 from dmlpy.devices.cpu.quantized.products import Output
@@ -52,7 +50,7 @@ _interleave = row_interleaving()
 @jit
 def _fill_quads(target: Any, count: Any, quad: Any) -> None:
     for at in range(count):
-        set_quad(target + at * 4, quad)
+        set_word(target + at * 4, quad)
 
 
 @jit
@@ -139,7 +137,7 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
         """Returns the thread's scratch, a quad of padding, and that no input tile is in the scratch."""
         sums = own_scratch(p, thread)
         for column in range(width):
-            set_quad(sums + ((block + 1) * width + column) * 4, 0)
+            set_word(sums + ((block + 1) * width + column) * 4, 0)
         return sums, _quad_of_padding(p), -1
 
     @jit
@@ -225,7 +223,7 @@ def row_window_product(stride: int, isa: ByteIsa) -> Any:
 @jit
 def _fill_bytes(target: Any, count: Any, value: Any) -> None:
     for at in range(0, count // 4 * 4, 4):
-        set_quad(target + at, value * 0x01010101)
+        set_word(target + at, value * 0x01010101)
     for at in range(count // 4 * 4, count):
         set_byte(target + at, value)
 
@@ -307,7 +305,7 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
         """Returns the thread's scratch, with padding in the rows of two images, and that it has rows of none."""
         scratch, padding = own_scratch(p, thread), _quad_of_padding(p) & 255
         for column in range(most):
-            set_quad(scratch + 2 * DEPTHWISE_VECTORS * size + column * 4, 0)
+            set_word(scratch + 2 * DEPTHWISE_VECTORS * size + column * 4, 0)
         for half in range(2):
             _fill_bytes(scratch + 3 * DEPTHWISE_VECTORS * size + half * p.tile_size, p.tile_rows * p.pitch, padding)
         return scratch, padding, -1
@@ -449,7 +447,7 @@ def build_depthwise_planes(output: Output, window: int, isa: ByteIsa) -> TaskBod
         """Returns the thread's scratch, with zeros where a plane is copied to, and a quad of padding."""
         scratch = own_scratch(p, thread)
         for at in range(2 * DEPTHWISE_VECTORS * REGISTER, p.scratch_size, 4):
-            set_quad(scratch + at, 0)
+            set_word(scratch + at, 0)
         return scratch, _quad_of_padding(p)
 
     @jit

@@ -14,7 +14,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.quantized.byte_product_kernels import set_byte
+from dmlpy.devices.cpu.memory_kernels import set_byte
 from dmlpy.devices.cpu.quantized.linear import DynamicParameters, Element, ElementsParameters
 from dmlpy.devices.cpu.quantized.result_kernels import LARGEST_FACTOR, LEAST_FACTOR, TIE_MARGIN
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, float_at, integer_at, repeated_index, set_float, simd_of, struct_view

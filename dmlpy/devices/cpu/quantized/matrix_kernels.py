@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.compiler.functions import jit
-from dmlpy.devices.cpu.quantized.byte_product_kernels import (
-    byte_at,
-    byte_sums,
-    copy_bytes,
-    quad_at,
-    quad_product,
-    row_interleaving,
-    set_byte,
-    set_quad,
-)
+from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
+from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_sums, copy_bytes, quad_product, row_interleaving
 from dmlpy.devices.cpu.quantized.matrix import ByteMatrixParameters, BytePackingParameters
 from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, run_writer
@@ -48,7 +40,7 @@ def build_packing(isa: ByteIsa) -> TaskBody:
             to, rows = panel + quad * vectors * size, min(4, p.terms - quad * 4)
             interleave(source + quad * 4 * p.b_row, p.b_row, rows, p.b_column, columns, p.b_flip, to)
             for column in range(columns, width):
-                set_quad(to + column * 4, 0)
+                set_word(to + column * 4, 0)
         add(vectors, p.quads, vectors * size, 1, p.offsets, panel, p.sums + tile * vectors * size)
         return own
 
@@ -67,7 +59,7 @@ def _copy_row(p: ByteMatrixParameters, source: Any, target: Any) -> Any:
         set_byte(target + term, 0)
     total = 0
     for quad in range(p.quads):
-        four = quad_at(target + quad * 4) ^ 0x80808080  # unsigned again, so that bytes are separate
+        four = word_at(target + quad * 4) ^ 0x80808080  # unsigned again, so that bytes are separate
         total += (four & 255) + (four >> 8 & 255) + (four >> 16 & 255) + (four >> 24 & 255) - 512
     return total
 
@@ -86,7 +78,7 @@ def _row_writer(output: Output, isa: ByteIsa) -> Any:
         if has_bias and p.bias != 0:
             at = bias + row * p.bias_row + column * p.bias_column
             for number in range(columns):
-                set_quad(biases + number * 4, quad_at(at + number * p.bias_column))
+                set_word(biases + number * 4, word_at(at + number * p.bias_column))
         finish(p, p.row_terms + row * ROW_SIZE, second, total, terms, (columns + lanes - 1) // lanes, biases, results)
         write(results, output + row * p.output_row + column * p.output_element, columns, p.output_element)
 
@@ -110,7 +102,7 @@ def build_product(output: Output, isa: ByteIsa) -> TaskBody:
         """Returns the thread's scratch and that no chunk of rows is in it."""
         sums = own_scratch(p, thread)
         for column in range(width):
-            set_quad(sums + ((block + 1) * width + column) * 4, _NO_BIAS)
+            set_word(sums + ((block + 1) * width + column) * 4, _NO_BIAS)
         return sums, -1
 
     @jit

@@ -15,7 +15,8 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, declared, intrinsic, jit, unpacked
-from dmlpy.devices.cpu.quantized.byte_product_kernels import all_of, byte_at, copy_bytes, integers, load, quad_at, set_byte, set_quad, store
+from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
+from dmlpy.devices.cpu.quantized.byte_product_kernels import all_of, copy_bytes, integers, load, store
 from dmlpy.devices.cpu.quantized.products import Dot, Output, RowTerms, TermParameters
 from dmlpy.devices.cpu.simd import (
     ADDRESS,
@@ -352,7 +353,7 @@ def row_results(output: Output, of_filters: bool, isa: ByteIsa) -> Any:
     @jit
     def correct(p: Any, r: RowTerms, second: Any, total: Any, columns: Any, target: Any) -> None:
         """Writes one quantized result as it is defined."""
-        whole = wrapped(quad_at(total) + r.first * quad_at(columns[0]) + second * quad_at(columns[1]))
+        whole = wrapped(word_at(total) + r.first * word_at(columns[0]) + second * word_at(columns[1]))
         value = (whole + r.bias) * r.scale * r.second_scale * double_at(columns[3]) / r.output_scale
         steps = 0.0 if value != value else round_even(value)
         set_byte(target, int(min(max(steps + r.zero_point, float(p.low)), float(p.high))))
@@ -400,7 +401,7 @@ def run_writer(output: Output) -> Any:
                 if element == 1:
                     set_byte(target + at * step, byte_at(source + at))
                 else:
-                    set_quad(target + at * step, quad_at(source + at * 4))
+                    set_word(target + at * step, word_at(source + at * 4))
 
     return write
 
@@ -472,14 +473,14 @@ def build_terms() -> TaskBody:
             if p.of_filters != 0:
                 right = _zero_at(p.right_zero, p.right_signed, p.right_shift)
                 r.scale, r.second_scale = _scale_at(p.right_scale), r.scale
-                r.first, r.second = p.terms * right * left - right * quad_at(p.sums + 4 * row), -left
+                r.first, r.second = p.terms * right * left - right * word_at(p.sums + 4 * row), -left
                 uses_second |= left != 0
             else:
                 r.first, r.second = -left, p.terms * left
             scale = r.scale * r.second_scale / r.output_scale
             r.factor = _factor_of(scale)
             if p.bias != 0:
-                bias = quad_at(p.bias + p.bias_step * row)
+                bias = word_at(p.bias + p.bias_step * row)
                 # A product of differences is at most 255 * 255.
                 if abs(bias) + 65025 * p.terms < 0x7FFFFFFF:
                     r.first += bias
@@ -491,11 +492,11 @@ def build_terms() -> TaskBody:
         for column in range(p.columns):
             right, scale = 0, 1.0
             if p.of_filters != 0:
-                set_quad(p.column_first + 4 * column, 1)
+                set_word(p.column_first + 4 * column, 1)
             elif column < p.valid_columns:
                 right = _zero_at(next_of(p.right_zero, p.right_zero_step, column), p.right_signed, p.right_shift)
                 scale = _scale_at(next_of(p.right_scale, p.right_scale_step, column))
-            set_quad(p.column_second + 4 * column, right)
+            set_word(p.column_second + 4 * column, right)
             set_float(p.column_factor + 4 * column, _factor_of(scale))
             set_double(p.column_scale + 8 * column, scale)
 

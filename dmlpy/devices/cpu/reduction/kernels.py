@@ -15,8 +15,8 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of
+from dmlpy.devices.cpu.memory_kernels import set_word
 from dmlpy.devices.cpu.pooling.kernels import maximum_of
-from dmlpy.devices.cpu.quantized.byte_product_kernels import set_quad
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, IndexReductionParameters, Layout
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, lanes_below, set_float, set_integer, simd_of
 from dmlpy.devices.cpu.simd_math import function_of
@@ -437,7 +437,7 @@ def build_index_reduction(isa: Isa) -> TaskBody:
             if p.y_width == _EIGHT:
                 set_integer(target, index)
             else:
-                set_quad(target, index)
+                set_word(target, index)
 
     return share_units(IndexReductionParameters, run)
 

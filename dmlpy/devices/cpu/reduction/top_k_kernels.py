@@ -17,8 +17,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.movement.kernels import element_copy, long_at
-from dmlpy.devices.cpu.quantized.byte_product_kernels import set_quad
+from dmlpy.devices.cpu.memory_kernels import element_copy, long_at, set_word
 from dmlpy.devices.cpu.reduction.kernels import first_bit
 from dmlpy.devices.cpu.reduction.top_k_plan import TopKParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, integer_at, set_integer
@@ -194,6 +193,6 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
                 if p.index_bytes == _EIGHT:
                     set_integer(indices + at * p.index_step, index)
                 else:
-                    set_quad(indices + at * p.index_step, index)
+                    set_word(indices + at * p.index_step, index)
 
     return share_units(TopKParameters, run, own_scratch)

@@ -1,0 +1,168 @@
+"""Integers and bytes in memory, for kernels: loads and stores of 8, 32 and 64 bits, and copies of elements and blocks.
+
+Other threads may write what `simd.integer_at` reads; what these operations read and write belongs to one thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop
+
+_BYTE = ir.IntType(8)
+_FILL_BYTES = 64
+"""Bytes of a vector that fills memory."""
+
+
+@intrinsic
+def byte_at(address: Any) -> Any:
+    """Loads an unsigned byte."""
+
+    def generate(builder: Any, arguments: Any) -> Any:
+        return builder.zext(builder.load(builder.inttoptr(arguments[0], _BYTE.as_pointer()), align=1), ADDRESS)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def set_byte(address: Any, value: Any) -> Any:
+    """Writes the low 8 bits of an integer."""
+
+    def generate(builder: Any, arguments: Any) -> None:
+        builder.store(builder.trunc(arguments[1], _BYTE), builder.inttoptr(arguments[0], _BYTE.as_pointer()), align=1)
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def word_at(address: Any) -> Any:
+    """Loads a signed integer of 32 bits, at any address."""
+
+    def generate(builder: Any, arguments: Any) -> Any:
+        return builder.sext(builder.load(builder.inttoptr(arguments[0], INDEX.as_pointer()), align=1), ADDRESS)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def set_word(address: Any, value: Any) -> Any:
+    """Writes the low 32 bits of an integer, at any address."""
+
+    def generate(builder: Any, arguments: Any) -> None:
+        builder.store(builder.trunc(arguments[1], INDEX), builder.inttoptr(arguments[0], INDEX.as_pointer()), align=1)
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def long_at(address: Any) -> Any:
+    """Loads a 64-bit integer that no other thread writes."""
+
+    def generate(builder: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ADDRESS.as_pointer()), align=8)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def set_long(address: Any, value: Any) -> Any:
+    """Stores a 64-bit integer that no other thread reads."""
+
+    def generate(builder: Any, arguments: Any) -> None:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], ADDRESS.as_pointer()), align=8)
+
+    return types.void(types.int64, types.int64), generate
+
+
+def element_copy(width: int) -> Any:
+    """The operation that copies an element of a width."""
+    kind = ir.IntType(8 * width)
+
+    @intrinsic
+    def copy_one(target: Any, source: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            to, of = (builder.inttoptr(address, kind.as_pointer()) for address in arguments)
+            builder.store(builder.load(of, align=width), to, align=width)
+
+        return types.void(types.int64, types.int64), generate
+
+    return copy_one
+
+
+@intrinsic
+def memory_copy(target: Any, source: Any, size: Any) -> Any:
+    """Copies bytes."""
+
+    def generate(builder: Any, arguments: Any) -> None:
+        target, source, size = arguments
+        to, of = (builder.inttoptr(address, ir.IntType(8).as_pointer()) for address in (target, source))
+        kind = ir.FunctionType(ir.VoidType(), [to.type, of.type, ADDRESS, ir.IntType(1)])
+        function = declared(builder.module, kind, "llvm.memcpy.p0.p0.i64")
+        builder.call(function, [to, of, size, ir.IntType(1)(0)])
+
+    return types.void(*[types.int64] * 3), generate
+
+
+def block_copy() -> Any:
+    """The kernel `copy(target, source, size)`, which copies bytes: single elements without a call."""
+    one, two, four, eight, copy_bytes = (*(element_copy(width) for width in (1, 2, 4, 8)), memory_copy)
+
+    @jit
+    def copy(to: Any, source: Any, size: Any) -> None:
+        if size == 4:
+            four(to, source)
+        elif size == 2:
+            two(to, source)
+        elif size == 8:
+            eight(to, source)
+        elif size == 1:
+            one(to, source)
+        else:
+            copy_bytes(to, source, size)
+
+    return copy
+
+
+@intrinsic
+def fill(target: Any, source: Any, width: Any, size: Any) -> Any:
+    """Fills bytes, at least one element, with the element of a width at an address."""
+
+    def generate(builder: Any, arguments: Any) -> None:
+        target, source, width, size = arguments
+        end = builder.append_basic_block("filled")
+        choice = builder.switch(width, end)
+        for own in (1, 2, 4, 8):
+            block = builder.append_basic_block(f"width{own}")
+            choice.add_case(ADDRESS(own), block)
+            builder.position_at_end(block)
+            kind = ir.IntType(8 * own)
+            value = builder.load(builder.inttoptr(source, kind.as_pointer()), align=own)
+            _fill_loop(builder, target, value, own, size)
+            builder.branch(end)
+        builder.position_at_end(end)
+
+    return types.void(*[types.int64] * 4), generate
+
+
+def _fill_loop(builder: Any, target: Any, value: Any, width: int, size: Any) -> None:
+    """The code that stores whole vectors of a value, then single ones."""
+    lanes = _FILL_BYTES // width
+    vectors = ir.VectorType(value.type, lanes)
+    none = ir.Constant(vectors, ir.Undefined)
+    repeated = builder.shuffle_vector(
+        builder.insert_element(none, value, INDEX(0)), none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes)
+    )
+    first = ADDRESS(0)
+    for stored, step in ((repeated, _FILL_BYTES), (value, width)):
+        last = builder.sub(size, builder.srem(builder.sub(size, first), ADDRESS(step)))
+        with builder.if_then(builder.icmp_signed("<", first, last)):
+            loop = Loop(builder, [first])
+            place = builder.inttoptr(builder.add(target, loop.values[0]), stored.type.as_pointer())
+            builder.store(stored, place, align=width)
+            following = builder.add(loop.values[0], ADDRESS(step))
+            loop.repeat_while(builder.icmp_signed("<", following, last), [following])
+        first = last
