@@ -1,4 +1,4 @@
-"""Vectors of floats from and to memory that holds FLOAT32, FLOAT16 or BFLOAT16."""
+"""Vectors of floats from and to memory that holds FLOAT32, FLOAT16 or BFLOAT16: in order, spread, or transposed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
-from dmlpy.devices.cpu.simd import FLOAT, INDEX, float_at, lanes_below, set_float, simd_of
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_below, float_at, lanes_below, set_float, simd_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _BITS, _BYTES = 16, 2
 _SHORT = ir.IntType(_BITS)
@@ -147,6 +147,52 @@ def row_copy(stored: Storage, isa: Isa) -> Any:
             write(target + entry * FLOAT_BYTES, read(source + entry * size, count - entry), count - entry)
 
     return copy
+
+
+def transposed(builder: Any, tile: Sequence[Any]) -> list[Any]:
+    """The transpose of a square tile of vectors."""
+    lanes, rows = len(tile), list(tile)
+    # Two rows' first halves, an element of each in turn, and their second halves.
+    turns = [
+        ir.Constant(ir.VectorType(INDEX, lanes), [index for lane in range(start, start + lanes // 2) for index in (lane, lanes + lane)])
+        for start in (0, lanes // 2)
+    ]
+    # Each round moves one bit of an element's row number to its place in the row, and the place's highest bit to the row number.
+    for _ in range(lanes.bit_length() - 1):
+        pairs = zip(rows[: lanes // 2], rows[lanes // 2 :], strict=True)
+        rows = [builder.shuffle_vector(*pair, turn) for pair in pairs for turn in turns]
+    return rows
+
+
+@cache
+def transposed_tile(isa: Isa, *, stored: Storage = "float32") -> Any:
+    """The kernel `transpose(source, source_row, rows, entries, target, target_row)`.
+
+    target[entry][row] = source[row][entry] for the first `entries` entries of the first `rows` rows, at most a vector's lanes of each;
+    the other lanes of a target's row are 0. `source_row` and `target_row` are in bytes. Memory of other rows and entries is not touched.
+
+    Args:
+        isa: the instruction set that it is compiled for.
+        stored: the type of the source's elements; the target is of FLOAT32.
+    """
+    simd, lanes, load_first = simd_of(isa), isa.lanes, ir_load_store_of(stored, isa).load_first
+
+    @intrinsic
+    def transpose(source: Any, source_row: Any, rows: Any, entries: Any, target: Any, target_row: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            source, source_row, rows, entries, target, target_row = arguments
+            tile = []
+            for row in range(lanes):
+                count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
+                tile.append(load_first(builder, source, count))
+                source = builder.add(source, source_row)
+            for value in each_below(builder, transposed(builder, tile), entries):
+                simd.write(builder, value, target)
+                target = builder.add(target, target_row)
+
+        return types.void(*[types.int64] * 6), generate
+
+    return transpose
 
 
 def floats_of_bfloat16(builder: Any, bits: Any, lanes: int) -> Any:

@@ -102,12 +102,19 @@ def maximum(builder: Any, x: Any, y: Any) -> Any:
     return builder.select(builder.fcmp_unordered("uno", y, y), y, found)
 
 
-def prefetch(builder: Any, address: Any, *, writes: bool = False) -> None:
-    """Prefetches the cache line at an address, which may be invalid, to read it or to write to it, in LLVM code."""
+def prefetch(builder: Any, address: Any, *, writes: bool = False, caches: int = 3) -> None:
+    """Prefetches the cache line at an address, which may be invalid, in LLVM code.
+
+    Args:
+        builder: where the code is appended.
+        address: the address.
+        writes: whether it is written, not read.
+        caches: 3 for a copy in all caches, 2 for none in the first-level cache.
+    """
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
-    to_all_caches, data = INDEX(3), INDEX(1)
-    builder.call(declared(builder.module, kind, "llvm.prefetch.p0"), [pointer, INDEX(int(writes)), to_all_caches, data])
+    data = INDEX(1)
+    builder.call(declared(builder.module, kind, "llvm.prefetch.p0"), [pointer, INDEX(int(writes)), INDEX(caches), data])
 
 
 @intrinsic

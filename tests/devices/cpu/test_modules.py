@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from fnmatch import fnmatch
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from tests.support.folders import ROOT
@@ -57,10 +59,22 @@ def test_only_kernels_import_kernels() -> None:
     assert {name: names for name, names in found.items() if names} == {}
 
 
+FAMILIES = {path.parent.name for path in FOLDER.glob("*/plans.py")}
+"""The folders of operators' families; the compiler has a folder, but is no family."""
+
+
+def families_of_kernels(files: Iterable[Path]) -> set[str]:
+    """The families whose modules are imported by those of the files that compiled code is made of."""
+    names = (name.split(".") for path in files if is_of(path, KERNELS) for name in imports(path))
+    return {name[3] for name in names if name[:3] == ["dmlpy", "devices", "cpu"] and len(name) > 4} & FAMILIES
+
+
 def test_kernels_that_families_share_know_none_of_them() -> None:
-    """Those beside the folders; the compiler has a folder, but is no family."""
-    families = tuple(f"dmlpy.devices.cpu.{path.parent.name}." for path in FOLDER.glob("*/plans.py"))
-    assert len(families) > 10
-    shared = {short(path): imports(path) for path in FILES if path.parent == FOLDER and is_of(path, KERNELS)}
-    found = {name: sorted(each for each in names if each.startswith(families)) for name, names in shared.items()}
-    assert {name: names for name, names in found.items() if names} == {}
+    assert len(FAMILIES) > 10
+    assert families_of_kernels(path for path in FILES if path.parent == FOLDER) == set()
+
+
+def test_kernels_of_families_import_each_other_in_no_circle() -> None:
+    known = {family: families_of_kernels((FOLDER / family).glob("*.py")) - {family} for family in FAMILIES}
+    assert known["recurrent"] == {"matrix"}
+    TopologicalSorter(known).prepare()  # which raises CycleError

@@ -21,7 +21,6 @@ from dmlpy.reference.attention import mask_addends
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.devices.plan import Launch, Plan, Pointers
 
 _LAYERS = {
     "query": (("stacked_query_key_tensor", 0), ("stacked_query_key_value_tensor", 0)),

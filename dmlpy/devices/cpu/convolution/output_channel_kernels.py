@@ -12,17 +12,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
+from dmlpy.devices.cpu.compiler.functions import intrinsic, jit, unpacked
 from dmlpy.devices.cpu.convolution.kernels import finisher, locate_input, locate_tile
 from dmlpy.devices.cpu.convolution.layout import ChannelParameters, Epilogue
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
-from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
-from dmlpy.devices.cpu.recurrent.packing_kernels import turned
+from dmlpy.devices.cpu.load_store import load_store_of, spread_writer, transposed
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_below, each_count, simd_of
+from dmlpy.devices.cpu.simd import ADDRESS, Loop, each_below, each_count, prefetch, simd_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
@@ -92,7 +90,7 @@ def _product(builder: Any, count: int, columns: int, isa: Isa, arguments: Sequen
     end = builder.add(term_offsets, builder.shl(terms, ADDRESS(3)))
     loop = Loop(builder, [term_offsets, matrix, ahead, *starts])
     term_offset, row, line, *carried = loop.values
-    _prefetch(builder, line)
+    prefetch(builder, line, caches=2)
     weights = [simd.value_of(builder, row, vector * simd.size) for vector in range(count)]
     at = builder.add(source, builder.load(builder.inttoptr(term_offset, ADDRESS.as_pointer()), align=8))
     totals = []
@@ -104,14 +102,6 @@ def _product(builder: Any, count: int, columns: int, isa: Isa, arguments: Sequen
     loop.repeat_while(builder.icmp_signed("<", following[0], end), [*following, *totals])
     for number, total in enumerate(totals):
         simd.write(builder, total, sums, number * simd.size)
-
-
-def _prefetch(builder: Any, address: Any) -> None:
-    """Prefetches a cache line to the second-level cache."""
-    pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
-    kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
-    # For a read, of data, with second-level locality.
-    builder.call(declared(builder.module, kind, "llvm.prefetch.p0"), [pointer, INDEX(0), INDEX(2), INDEX(1)])
 
 
 @cache
@@ -147,7 +137,7 @@ def tile_epilogue(clips: bool, isa: Isa) -> Any:
                 value = simd.fused(builder, builder.fsub(simd.value_of(builder, sums), centre), factor, bias)
                 tile.append(simd.clipped(builder, value, *limits) if clips else value)
                 sums = builder.add(sums, sums_row)
-            for value in each_below(builder, turned(builder, tile), filters):
+            for value in each_below(builder, transposed(builder, tile), filters):
                 simd.write_first(builder, value, target, positions)
                 target = builder.add(target, target_row)
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     _Convert = Callable[[Any, Any, int], Any]
     """Converts the bits of elements: converted(builder, bits, lanes)."""
-    from dmlpy.devices.cpu.isa import Isa
 
 
 _STRIP = 32

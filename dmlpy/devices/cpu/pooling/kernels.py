@@ -19,7 +19,6 @@ from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, integer_at, m
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 

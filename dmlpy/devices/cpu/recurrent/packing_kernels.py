@@ -5,70 +5,21 @@ Those of rows run between two launches, when caches are cold: a dozen equivalent
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from llvmlite import ir
 
-from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
+from dmlpy.devices.cpu.compiler.functions import jit
+from dmlpy.devices.cpu.isa import FLOAT_BYTES
+from dmlpy.devices.cpu.load_store import load_store_of, transposed_tile
 from dmlpy.devices.cpu.recurrent.parameters import BLANK, REPEATS, PackedMatrixParameters, PackingParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, integer_at, set_integer, simd_of, struct_view
+from dmlpy.devices.cpu.simd import integer_at, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from dmlpy.devices.cpu.isa import Isa, Storage
-
-
-def turned(builder: Any, tile: Sequence[Any]) -> list[Any]:
-    """The transpose of a square tile of vectors."""
-    lanes, rows = len(tile), list(tile)
-    # Two rows' first halves, an element of each in turn, and their second halves.
-    turns = [
-        ir.Constant(ir.VectorType(INDEX, lanes), [index for lane in range(start, start + lanes // 2) for index in (lane, lanes + lane)])
-        for start in (0, lanes // 2)
-    ]
-    # Each round moves one bit of an element's row number to its place in the row, and the place's highest bit to the row number.
-    for _ in range(lanes.bit_length() - 1):
-        pairs = zip(rows[: lanes // 2], rows[lanes // 2 :], strict=True)
-        rows = [builder.shuffle_vector(*pair, turn) for pair in pairs for turn in turns]
-    return rows
-
-
-@cache
-def transposed_tile(isa: Isa, *, stored: Storage = "float32") -> Any:
-    """The kernel `transpose(source, source_row, rows, entries, target, target_row)`.
-
-    target[entry][row] = source[row][entry] for the first `entries` entries of the first `rows` rows, at most a vector's lanes of each;
-    the other lanes of a target's row are 0. `source_row` and `target_row` are in bytes. Memory of other rows and entries is not touched.
-
-    Args:
-        isa: the instruction set that it is compiled for.
-        stored: the type of the source's elements; the target is of FLOAT32.
-    """
-    simd, lanes, load_first = simd_of(isa), isa.lanes, ir_load_store_of(stored, isa).load_first
-
-    @intrinsic
-    def transpose(source: Any, source_row: Any, rows: Any, entries: Any, target: Any, target_row: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            source, source_row, rows, entries, target, target_row = arguments
-            tile = []
-            for row in range(lanes):
-                count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
-                tile.append(load_first(builder, source, count))
-                source = builder.add(source, source_row)
-            for value in each_below(builder, turned(builder, tile), entries):
-                simd.write(builder, value, target)
-                target = builder.add(target, target_row)
-
-        return types.void(*[types.int64] * 6), generate
-
-    return transpose
+    from dmlpy.devices.cpu.isa import Isa
 
 
 def build_packing(isa: Isa) -> Callable[..., int]:

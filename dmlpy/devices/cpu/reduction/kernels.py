@@ -25,7 +25,6 @@ from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)

@@ -18,7 +18,6 @@ from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, simd_of
 from dmlpy.devices.cpu.simd_math import function_of
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
