@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import Address, CountedParameters, Parameters, field
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -13,24 +17,28 @@ CONCURRENT_LAUNCH = Kernel("tests.support.concurrent_launch:build_concurrent_lau
 """The body of the launch."""
 
 
-def build_concurrent_launch() -> TaskBody:
-    """The body, to be compiled.
+class CallParameters(CountedParameters):
+    """The parameters of the launch."""
 
-    Its parameters, after the two of counted tiles, are the number of functions, then for each its address and that of its parameters.
-    """
+    calls: Address = field("two integers for each tile: the addresses of its function and of the function's parameters")
+
+
+def call_parameters(calls: Sequence[tuple[int, int]]) -> Parameters:
+    """The parameters of a launch of these calls."""
+    return CallParameters.bound({"tiles": len(calls), "calls": np.array(calls, np.int64)})
+
+
+def build_concurrent_launch() -> TaskBody:
+    """The body, to be compiled."""
+    from dmlpy.devices.cpu.compiler.functions import jit
     from dmlpy.devices.cpu.runtime_kernels import indirect_call
     from dmlpy.devices.cpu.simd import integer_at
-    from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
+    from dmlpy.devices.cpu.thread_pool_kernels import share_tiles
 
     call = indirect_call(5)
 
-    def concurrent(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        count, finished = integer_at(parameters + 16), 0
-        tile = first_tile(parameters, count, thread, threads, sync, epoch)
-        while tile < count:
-            call(integer_at(parameters + 24 + 16 * tile), (integer_at(parameters + 32 + 16 * tile), 0, 1, 0, 0))
-            finished += 1
-            tile = next_tile(parameters, tile, count, threads, epoch)
-        wait_for_all_tiles(parameters, finished, count, thread, threads)
+    @jit
+    def run(p: CallParameters, tile: Any, own: Any) -> None:
+        call(integer_at(p.calls + 16 * tile), (integer_at(p.calls + 16 * tile + 8), 0, 1, 0, 0))
 
-    return concurrent
+    return share_tiles(CallParameters, run)

@@ -204,14 +204,14 @@ def share_tiles(kind: type[CountedParameters], run: Any, begin: Any = _nothing) 
 
     def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, finished = parameters_at(parameters), 0
-        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        tile = _first_tile(parameters, p.tiles, thread, threads, sync, epoch)
         if tile < p.tiles:
             own = begin(p, thread)
             while tile < p.tiles:
                 own = run(p, tile, own)
                 finished += 1
-                tile = next_tile(parameters, tile, p.tiles, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
+                tile = _next_tile(parameters, tile, p.tiles, threads, epoch)
+        _wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
 
     return compute
 
@@ -240,7 +240,7 @@ def own_scratch(p: Any, thread: Any) -> Any:
 
 
 @jit
-def first_tile(state: Any, tiles: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> Any:
+def _first_tile(state: Any, tiles: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> Any:
     """Begins or joins a launch, and acquires a tile; returns `tiles` or more if none is left.
 
     Args:
@@ -263,7 +263,7 @@ def first_tile(state: Any, tiles: Any, thread: Any, threads: Any, sync: Any, epo
 
 
 @jit
-def next_tile(state: Any, tile: Any, tiles: Any, threads: Any, epoch: Any) -> Any:
+def _next_tile(state: Any, tile: Any, tiles: Any, threads: Any, epoch: Any) -> Any:
     """Acquires another tile after `tile`."""
     if threads == 1:
         return tile + 1
@@ -282,7 +282,7 @@ def _take_ticket(state: Any, tiles: Any, epoch: Any) -> Any:
 
 
 @jit
-def wait_for_all_tiles(state: Any, finished: Any, tiles: Any, thread: Any, threads: Any) -> None:
+def _wait_for_all_tiles(state: Any, finished: Any, tiles: Any, thread: Any, threads: Any) -> None:
     """Adds the number of tiles that this thread has done; the first thread waits until all are done."""
     if threads == 1:
         return

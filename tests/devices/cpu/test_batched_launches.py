@@ -24,7 +24,7 @@ from dmlpy.devices.cpu.matrix import plan as products
 from dmlpy.devices.cpu.reduction import plan as reductions
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, ThreadPool
 from dmlpy.devices.plan import in_order
-from tests.support.concurrent_launch import CONCURRENT_LAUNCH
+from tests.support.concurrent_launch import CONCURRENT_LAUNCH, call_parameters
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -162,10 +162,8 @@ def test_a_worker_takes_part_in_each_launch() -> None:
 
     function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(body)
     address: Any = cast(function, c_void_p).value
-    parameters = [np.array([0, 0, 2, *[address, 0] * 2], np.int64) for _ in range(3)]
-    alone = np.array([0, 0, 0], np.int64)
-    calls = [TaskLaunch(CONCURRENT_LAUNCH(), own.ctypes.data, 2, own) for own in parameters]
-    [(run, _)] = BatchedLaunches([calls[0], TaskLaunch(CONCURRENT_LAUNCH(), alone.ctypes.data, 1, alone), *calls[1:]]).parts
+    calls = [TaskLaunch.of(CONCURRENT_LAUNCH(), call_parameters([(address, 0)] * 2), 2) for _ in range(3)]
+    [(run, _)] = BatchedLaunches([calls[0], TaskLaunch.of(CONCURRENT_LAUNCH(), call_parameters([]), 1), *calls[1:]]).parts
     for _ in range(3):
         run(0)
     assert len(seen) == 18

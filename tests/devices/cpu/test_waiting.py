@@ -20,7 +20,7 @@ from dmlpy.devices.cpu import launches
 from dmlpy.devices.cpu.recurrent import schedule
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
 from dmlpy.devices.cpu.thread_pool import ThreadPool
-from tests.support.concurrent_launch import CONCURRENT_LAUNCH
+from tests.support.concurrent_launch import CONCURRENT_LAUNCH, call_parameters
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +58,8 @@ def test_the_caller_sleeps_while_a_tile_is_under_way() -> None:
 
     function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(body)
     address: Any = cast(function, c_void_p).value
-    parameters, pool = np.array([0, 0, 2, *[address, 0] * 2], np.int64), ThreadPool()
+    parameters, pool = call_parameters([(address, 0)] * 2), ThreadPool()
     began = time.thread_time()
-    pool.run(CONCURRENT_LAUNCH(), parameters.ctypes.data, 2, memory=parameters)
+    pool.run(CONCURRENT_LAUNCH(), parameters.address, 2, memory=parameters)
     assert taken.is_set()
     assert time.thread_time() - began < MOST_S
