@@ -9,9 +9,10 @@ import numpy as np
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import ExternalFunction
-from dmlpy.devices.cpu.jit import ACQUIRE, Kernel, make_struct
+from dmlpy.devices.cpu.jit import ACQUIRE, Kernel
 from dmlpy.devices.cpu.runtime_kernels import add_integer, nanoseconds
 from dmlpy.devices.cpu.simd import integer_at, set_integer, struct_view
+from dmlpy.devices.cpu.structs import make_struct
 from dmlpy.devices.cpu.thread_pool import TILE_STATE_SIZE, TILE_STATES
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, enter, leave, publish
 

@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from dmlpy.debugging import CACHE
 from dmlpy.devices.cpu import elf_loader
 from dmlpy.devices.cpu.isa import host_processor
@@ -35,7 +33,7 @@ from dmlpy.messages.garbage import collections_paused
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Iterator
 
 Function: TypeAlias = Any
 """A kernel for certain choices, as a function of ctypes: takes integers (numbers and addresses) and returns nothing. It has its address as
@@ -142,16 +140,6 @@ PRODUCT = Kernel("dmlpy.devices.cpu.product_kernels:build_product", 8)
 """`Simd.product`: the number of vectors, whether the factors are ordered by terms, and the instruction set."""
 GATE_PRODUCTS = Kernel("dmlpy.devices.cpu.product_kernels:build_gate_products", 9)
 """The products of a cell's gates: the number of gates, how many are summed at once, and the instruction set."""
-GATHER = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:build_gather", 5)
-"""The gathering of an input tile of an image: the type of its elements, and the instruction set."""
-
-
-def make_struct(kind: np.dtype[np.void], values: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.void]]:
-    """The parameters of a compiled kernel: a struct in an array of its own, with the values of some fields and zeros in the others."""
-    struct = np.zeros(1, kind)
-    for name, value in values.items():
-        struct[name] = value
-    return struct
 
 
 def _check_externals(code: str) -> None:

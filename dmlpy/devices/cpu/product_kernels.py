@@ -151,7 +151,6 @@ def row_products(isa: Isa, stored: Storage = "float32") -> Any:
     """
     simd, lanes, own = simd_of(isa), isa.lanes, ir_load_store_of(stored, isa)
     zero = ir.Constant(ir.VectorType(FLOAT, lanes), [0.0] * lanes)
-    even, odd = (ir.Constant(ir.VectorType(INDEX, lanes), [2 * lane + first for lane in range(lanes)]) for first in (0, 1))
 
     @intrinsic
     def multiply(matrix: Any, matrix_row: Any, terms: Any, factors: Any) -> Any:
@@ -196,12 +195,19 @@ def row_products(isa: Isa, stored: Storage = "float32") -> Any:
                 total.add_incoming(before_last, tail)
                 total.add_incoming(after_last, last)
                 totals.append(total)
-            # Each round adds neighbouring lanes, and packs the sums of two vectors into one, in order.
-            while len(totals) > 1:
-                pairs = zip(totals[::2], totals[1::2], strict=True)
-                totals = [builder.fadd(builder.shuffle_vector(*pair, even), builder.shuffle_vector(*pair, odd)) for pair in pairs]
-            return totals[0]
+            return _lane_sums(builder, totals)
 
         return simd.kind(*[types.int64] * 4), generate
 
     return multiply
+
+
+def _lane_sums(builder: Any, vectors: Sequence[Any]) -> Any:
+    """A vector of the sums of the lanes of as many vectors, in order."""
+    lanes, sums = len(vectors), list(vectors)
+    even, odd = (ir.Constant(ir.VectorType(INDEX, lanes), [2 * lane + first for lane in range(lanes)]) for first in (0, 1))
+    # Each round adds neighbouring lanes, and packs the sums of two vectors into one, in order.
+    while len(sums) > 1:
+        pairs = zip(sums[::2], sums[1::2], strict=True)
+        sums = [builder.fadd(builder.shuffle_vector(*pair, even), builder.shuffle_vector(*pair, odd)) for pair in pairs]
+    return sums[0]

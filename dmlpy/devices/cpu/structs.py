@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from dmlpy.description.sized_arrays import SizedArray
-from dmlpy.devices.cpu.jit import make_struct
 from dmlpy.devices.plan import BoundAddress, PlanPart
 
 if TYPE_CHECKING:
@@ -50,6 +49,14 @@ _TYPES = {
     "Float32": np.float32,
     "Float64": np.float64,
 }
+
+
+def make_struct(kind: np.dtype[np.void], values: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.void]]:
+    """The parameters of a compiled kernel: a struct in an array of its own, with the values of some fields and zeros in the others."""
+    struct = np.zeros(1, kind)
+    for name, value in values.items():
+        struct[name] = value
+    return struct
 
 
 class _Field(NamedTuple):

@@ -1,4 +1,4 @@
-"""Depthwise convolutions, and poolings of single planes, in row blocks: their parameters, tiles, and the form of a convolution's plan."""
+"""Row blocks of planes, which depthwise convolutions and poolings share: parameters and tiles. `DepthwiseTiling` is a convolution's."""
 
 from __future__ import annotations
 

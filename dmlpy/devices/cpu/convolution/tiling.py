@@ -20,7 +20,7 @@ from dmlpy.devices.cpu.convolution.layout import (
     byte_strides,
 )
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of, storage_of
-from dmlpy.devices.cpu.jit import GATHER, Kernel
+from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import FixedArray
 from dmlpy.devices.plan import PlanPart
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Geometry
     from dmlpy.devices.plan import Pointers
 
+
+GATHER = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:build_gather", 5)
+"""The gathering of an input tile of an image: the type of its elements, and the instruction set."""
 
 ALIGNMENT = 64
 INPUT_TILE_BYTES = 1 << 18

@@ -1,1 +1,1 @@
-"""Compiled batch normalization: sums of groups, and results from an element and its group's coefficients."""
+"""Compiled normalization: of batches, with the kernels of this folder; by mean and variance, and by norms, with those of `reduction`."""

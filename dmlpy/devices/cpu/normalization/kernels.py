@@ -120,18 +120,43 @@ def _plane_sums(gradient: bool, stored: Storage, isa: Isa) -> Any:
 
 
 def _row_sums(gradient: bool, stored: Storage, isa: Isa) -> Any:
-    simd, load_store = simd_of(isa), load_store_of(stored, isa)
-    add, subtract, multiply_add, all_of = simd.add, simd.subtract, simd.multiply_add, simd.all_of
-    load, store, read, read_floats, element = simd.load, simd.store, load_store.load, load_store_of("float32", isa).load, load_store.size
-    lanes, size, zero = isa.lanes, simd.size, np.float32(0.0)
+    sum_vector, sum_four_vectors = _vector_sum(gradient, stored, isa), _four_vector_sums(gradient, stored, isa)
+    element, lanes, size = load_store_of(stored, isa).size, isa.lanes, simd_of(isa).size
+
+    @jit
+    def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+        sums = p.sums + number * ((p.groups + lanes - 1) // lanes * size)
+        fours = p.groups // (4 * lanes) * (4 * lanes)
+        for begin in range(first, last, BLOCK_ROWS):
+            rows, overwrites = min(BLOCK_ROWS, last - begin), begin == first
+            x, dy = p.x + begin * p.x_outer, p.dy + begin * p.dy_outer
+            for column in range(0, fours, 4 * lanes):
+                sum_four_vectors(p, x + column * element, dy + column * element, rows, column, sums + column * FLOAT_BYTES, overwrites)
+            for column in range(fours, p.groups, lanes):
+                sum_vector(p, x + column * element, dy + column * element, rows, column, sums + column * FLOAT_BYTES, overwrites)
+
+    return chunk
+
+
+def _accumulation(isa: Isa) -> Any:
+    """accumulate(to, value, overwrites): the vector at an address is the value, or what it was before is added."""
+    load, store, add = simd_of(isa).load, simd_of(isa).store, simd_of(isa).add
 
     @jit
     def accumulate(to: Any, value: Any, overwrites: Any) -> None:
         store(to, value if overwrites else add(load(to), value))
 
+    return accumulate
+
+
+def _vector_sum(gradient: bool, stored: Storage, isa: Isa) -> Any:
+    """sum_vector(p, x, dy, rows, column, to, overwrites): adds up rows of a vector of groups."""
+    simd, accumulate, zero = simd_of(isa), _accumulation(isa), np.float32(0.0)
+    add, subtract, multiply_add, all_of = simd.add, simd.subtract, simd.multiply_add, simd.all_of
+    read, read_floats = load_store_of(stored, isa).load, load_store_of("float32", isa).load
+
     @jit
     def sum_vector(p: BatchNormalizationParameters, x: Any, dy: Any, rows: Any, column: Any, to: Any, overwrites: Any) -> None:
-        """Adds up rows of a vector of groups."""
         left = p.groups - column
         centre = read_floats(p.centre + column * FLOAT_BYTES, left)
         a, b, c = all_of(zero), all_of(zero), all_of(zero)
@@ -149,15 +174,22 @@ def _row_sums(gradient: bool, stored: Storage, isa: Isa) -> Any:
         if gradient:
             accumulate(to + 2 * p.sum_size, c, overwrites)
 
+    return sum_vector
+
+
+def _four_vector_sums(gradient: bool, stored: Storage, isa: Isa) -> Any:
+    """The `sum_vector` of four vectors, a cache line or more at a time."""
+    simd, load_store, accumulate, zero = simd_of(isa), load_store_of(stored, isa), _accumulation(isa), np.float32(0.0)
+    add, subtract, multiply_add, all_of, load = simd.add, simd.subtract, simd.multiply_add, simd.all_of, simd.load
+    read, step, lanes, size = load_store.load, isa.lanes * load_store.size, isa.lanes, simd.size
+
     @jit
     def sum_four_vectors(p: BatchNormalizationParameters, x: Any, dy: Any, rows: Any, column: Any, to: Any, overwrites: Any) -> None:
-        """Adds up rows of four vectors of groups, a cache line or more at a time."""
         centres = p.centre + column * FLOAT_BYTES
         m0, m1, m2, m3 = load(centres), load(centres + size), load(centres + 2 * size), load(centres + 3 * size)
         a0, a1, a2, a3 = all_of(zero), all_of(zero), all_of(zero), all_of(zero)
         b0, b1, b2, b3 = all_of(zero), all_of(zero), all_of(zero), all_of(zero)
         c0, c1, c2, c3 = all_of(zero), all_of(zero), all_of(zero), all_of(zero)
-        step = lanes * element
         for _ in range(rows):
             v0, v1 = subtract(read(x, lanes), m0), subtract(read(x + step, lanes), m1)
             v2, v3 = subtract(read(x + 2 * step, lanes), m2), subtract(read(x + 3 * step, lanes), m3)
@@ -179,19 +211,7 @@ def _row_sums(gradient: bool, stored: Storage, isa: Isa) -> Any:
             for number, value in enumerate((c0, c1, c2, c3)):
                 accumulate(to + 2 * p.sum_size + number * size, value, overwrites)
 
-    @jit
-    def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
-        sums = p.sums + number * ((p.groups + lanes - 1) // lanes * size)
-        fours = p.groups // (4 * lanes) * (4 * lanes)
-        for begin in range(first, last, BLOCK_ROWS):
-            rows, overwrites = min(BLOCK_ROWS, last - begin), begin == first
-            x, dy = p.x + begin * p.x_outer, p.dy + begin * p.dy_outer
-            for column in range(0, fours, 4 * lanes):
-                sum_four_vectors(p, x + column * element, dy + column * element, rows, column, sums + column * FLOAT_BYTES, overwrites)
-            for column in range(fours, p.groups, lanes):
-                sum_vector(p, x + column * element, dy + column * element, rows, column, sums + column * FLOAT_BYTES, overwrites)
-
-    return chunk
+    return sum_four_vectors
 
 
 def _result_kernel(gradient: bool, isa: Isa) -> Any:

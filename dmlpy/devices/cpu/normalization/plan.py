@@ -153,7 +153,7 @@ def entry_layout(geometry: NormalizationGeometry) -> EntryLayout | None:
 
 
 class _CompiledPlan(NormalizationPlan):
-    """The base of both plans.
+    """The base of the plan of y and of that of the gradients.
 
     Args:
         geometry: a checked desc's.

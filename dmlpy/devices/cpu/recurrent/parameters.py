@@ -243,8 +243,8 @@ class ReserveRows:
     Attributes:
         saved: [D, T, K, B, H]: for each gate, in the desc's order, its value or its sum (`saves_argument`); for a GRU with
             linear_before_reset then h[t-1] Rh^T + Rbh. Zeros for the f of coupled gates, and past a sequence's end.
-        hidden: [D, T + 1, B, S]: h before and after each step. A forward recurrence's step t leads from slot t to slot t + 1, a backward
-            time loop's from slot t + 1 to slot t. Slots past a sequence's end hold the carried state.
+        hidden: [D, T + 1, B, S]: h before and after each step. A forward layer's step t leads from slot t to slot t + 1, a backward one's
+            from slot t + 1 to slot t. Slots past a sequence's end hold the carried state.
         memory: [D, T + 1, B, H]: the same for the cell state; None except for LSTM.
 
     S is H, or with a projection its size.
