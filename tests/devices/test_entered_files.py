@@ -12,7 +12,7 @@ from tests.support.entered_files import STEPS
 from tests.support.folders import ROOT
 from tests.support.tools import missing
 
-LISTED = ("numpy", "cuda")
+LISTED = ("numpy", "cpu", "cuda")
 """The devices whose way through the files is a table of the README."""
 
 MOST_COMPILING = 30
