@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
     from dmlpy.devices.profile import Profile
-    from dmlpy.onnx import Limits
+    from dmlpy.onnx import Limits, Model
     from dmlpy.onnx.reporting.report import Like
     from dmlpy.onnx.reporting.report import Report as ModelReport
 
@@ -143,21 +143,7 @@ def run_onnx(
     from dmlpy import onnx  # needs the package onnx
 
     model = onnx.load(path, sizes=sizes, limits=limits)
-    unknown = [name for name in inputs if name not in model.inputs]
-    if unknown:
-        expected = f"one of {listed([*model.inputs])}"
-        raise BindError(
-            model.name,
-            [Problem("onnx.inputs", name, "no input of the model", expected, remedy=did_you_mean(name, model.inputs)) for name in unknown],
-        )
-    arrays: dict[str, Any] = {}
-    for name, file in inputs.items():
-        try:
-            arrays[name] = read_array(file, read_header(file, f"--input {name}"))
-        except (OSError, MemoryError) as error:
-            reason = (error.strerror or str(error)) if isinstance(error, OSError) else "more than fits into memory"
-            found = f"{file}: {reason}"
-            raise DescError("dmlpy onnx run", [Problem("file.unreadable", f"--input {name}", found, "a .npy file")]) from None
+    arrays = _read_inputs(inputs, model)
     compiled = model.compile(device, level)
     try:
         results = compiled(arrays)
@@ -175,6 +161,26 @@ def run_onnx(
             told += f" in {target}"
         inform(told)
     return compiled.profile(arrays) if profile else None
+
+
+def _read_inputs(files: Mapping[str, Path], model: Model) -> dict[str, Any]:
+    """The arrays in .npy files, by the names of a model's inputs."""
+    unknown = [name for name in files if name not in model.inputs]
+    if unknown:
+        expected = f"one of {listed([*model.inputs])}"
+        raise BindError(
+            model.name,
+            [Problem("onnx.inputs", name, "no input of the model", expected, remedy=did_you_mean(name, model.inputs)) for name in unknown],
+        )
+    arrays: dict[str, Any] = {}
+    for name, file in files.items():
+        try:
+            arrays[name] = read_array(file, read_header(file, f"--input {name}"))
+        except (OSError, MemoryError) as error:
+            reason = (error.strerror or str(error)) if isinstance(error, OSError) else "more than fits into memory"
+            found = f"{file}: {reason}"
+            raise DescError("dmlpy onnx run", [Problem("file.unreadable", f"--input {name}", found, "a .npy file")]) from None
+    return arrays
 
 
 def _with_option(problem: Problem) -> Problem:

@@ -1,4 +1,4 @@
-"""The compiled convolution that is vectorized over positions.
+"""The compiled convolution that is vectorized over positions, and what its other forms share with it: a tile's place, and the epilogue.
 
 An input tile is copied with its padding (see `gather_kernels`), so vectors of positions run through its rows, and the sums of a block of
 filters for some vectors stay in registers over all channels and taps. Pointwise convolutions with strides of 1 read the input in place.
