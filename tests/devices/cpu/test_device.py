@@ -25,6 +25,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 RNG = np.random.default_rng(1)
 SIZES = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
 SINE = dml.ElementWiseSinDesc(input_tensor=SIZES, output_tensor=SIZES)
+ANGLE = dml.ElementWiseAtanYXDesc(a_tensor=SIZES, b_tensor=SIZES, output_tensor=SIZES)
 POOLING = dml.MaxPoolingDesc(
     input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 4, 4, 4]),
     strides=(1, 1, 1),
@@ -41,8 +42,8 @@ NO_LLVMLITE = "llvmlite is not installed: pip install 'dmlpy[cpu]'"
         pytest.param(build("RNN", RNG).desc, True, "compiled", id="compiled"),
         pytest.param(build("RNN", RNG).desc, False, f"numpy ({NO_LLVMLITE})", id="no llvmlite"),
         pytest.param(POOLING, True, "numpy (a pooling over three dimensions has no compiled form)", id="another option"),
-        pytest.param(SINE, True, "numpy (ELEMENT_WISE_SIN has no compiled form)", id="another operator"),
-        pytest.param(SINE, False, "numpy (ELEMENT_WISE_SIN has no compiled form)", id="another operator, no llvmlite"),
+        pytest.param(ANGLE, True, "numpy (ELEMENT_WISE_ATAN_YX has no compiled form)", id="another operator"),
+        pytest.param(ANGLE, False, "numpy (ELEMENT_WISE_ATAN_YX has no compiled form)", id="another operator, no llvmlite"),
     ],
 )
 def test_the_plan_names_the_strategy_and_why(
@@ -65,7 +66,7 @@ def test_results_of_a_desc_without_a_compiled_form() -> None:
 def test_the_strategy_of_an_operator_that_stores_owned_inputs() -> None:
     owned = SINE.replace(input_tensor=SIZES.replace(flags="OWNED_BY_DML"))
     lines = dml.compile(owned, "cpu").plan.splitlines()
-    assert (lines[0], lines[-1]) == ("strategy: numpy (ELEMENT_WISE_SIN has no compiled form)", "prepare copies input_tensor")
+    assert (lines[0], lines[-1]) == ("strategy: numpy (ELEMENT_WISE_SIN has no compiled form of FLOAT32)", "prepare copies input_tensor")
     assert not dml.compile(owned, "numpy").plan.startswith("strategy")
 
 

@@ -19,7 +19,7 @@ pytest.importorskip("llvmlite")
 from dmlpy.devices.cpu import thread_pool
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cpu.elementwise import plan as elementwise_plan
-from dmlpy.devices.cpu.elementwise.program import FUNCTIONS, OPERATORS
+from dmlpy.devices.cpu.elementwise.program import FUNCTIONS, OPERATORS, OPERATORS_OF_HALVES
 from tests.support.compiled_plans import run_on
 
 COUNT = 5003
@@ -68,16 +68,59 @@ def test_each_operator(name: str, data_type: str, monkeypatch: pytest.MonkeyPatc
         given = {slot.place: values(seed).astype(dtype) for seed, slot in enumerate(desc.input_slots()) if slot.tensor is not None}
     results = [run_on(threads, elementwise_plan, desc, given, monkeypatch) for threads in (1, 2)]
     np.testing.assert_array_equal(*results)
+    assert_as_defined(desc, given, results[0], has_any_zero=name in _ANY_ZERO)
+
+
+def assert_as_defined(desc: Any, given: dict[str, Any], found: Any, *, has_any_zero: bool = False) -> None:
+    """Small values too; NaN, infinities and, unless they may have either sign, zeros are the same."""
     with np.errstate(all="ignore"):
         expected = np.asarray(dml.reference(desc, given).output_tensor)
-        stored = expected.astype(dtype)
-    np.testing.assert_array_equal(np.isnan(results[0]), np.isnan(stored))
-    np.testing.assert_array_equal(results[0][np.isinf(stored)], stored[np.isinf(stored)])
-    zeros = (results[0] == 0) & (stored == 0) & (name not in _ANY_ZERO)
-    np.testing.assert_array_equal(np.signbit(results[0][zeros]), np.signbit(stored[zeros]))
+        stored = expected.astype(found.dtype)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(stored))
+    np.testing.assert_array_equal(found[np.isinf(stored)], stored[np.isinf(stored)])
+    zeros = (found == 0) & (stored == 0) & (not has_any_zero)
+    np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(stored[zeros]))
     for scale in (1e-2, 1e2, np.inf):
         alike = (np.abs(expected) <= scale) & np.isfinite(stored)
-        assert_close(results[0][alike], expected[alike], dtype)
+        assert_close(found[alike], expected[alike], found.dtype.type)
+
+
+HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+EXPONENTS = (0.5, 3.0, -1.0, -2.0, 1.5, 0.0, np.inf, -np.inf, np.nan)
+HALF_KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    **{kind.short_name(): (kind, {}) for kind in map(resolve_name, OPERATORS_OF_HALVES) if kind is not dml.ElementWisePowDesc},
+    **{f"the power {each}": (dml.ElementWiseConstantPowDesc, {"exponent": each}) for each in EXPONENTS},
+}
+
+
+@pytest.mark.parametrize("name", HALF_KINDS)
+def test_functions_of_all_halves(name: str) -> None:
+    """Each number is rounded as its definition in float64 is, but for a few that are nearly halfway between two halves."""
+    kind, members = HALF_KINDS[name]
+    desc = desc_of(kind, dml.TensorDesc(data_type="FLOAT16", sizes=HALVES.shape), scale_bias=None, **members)
+    operator = dml.compile(desc, "cpu")
+    assert operator.plan.startswith("strategy: compiled")
+    found = operator(input_tensor=HALVES)["output_tensor"]
+    assert_as_defined(desc, {"input_tensor": HALVES}, found)
+    with np.errstate(all="ignore"):
+        rounded = np.asarray(dml.reference(desc, input_tensor=HALVES).output_tensor).astype(np.float16)
+    assert np.count_nonzero((found != rounded) & ~np.isnan(rounded)) <= 16
+
+
+def test_powers_of_halves() -> None:
+    """Bases and exponents in all pairs of those that pow has a rule for, and many others."""
+    rng = np.random.default_rng(4)
+    ruled = np.array([0, 1, 2, 3, 0.5, 1025, 65504, 6e-8, np.inf, np.nan], np.float16)
+    ruled = np.concatenate([ruled, -ruled])
+    parts = [grid.ravel() for grid in np.meshgrid(ruled, ruled)]
+    drawn = rng.uniform(0.01, 9, 5000), rng.normal(scale=3.0, size=5000)
+    base, exponent = (np.concatenate([part, more.astype(np.float16)]) for part, more in zip(parts, drawn, strict=True))
+    tensor = dml.TensorDesc(data_type="FLOAT16", sizes=base.shape)
+    desc = dml.ElementWisePowDesc(input_tensor=tensor, exponent_tensor=tensor, output_tensor=tensor)
+    given = {"input_tensor": base, "exponent_tensor": exponent}
+    operator = dml.compile(desc, "cpu")
+    assert operator.plan.startswith("strategy: compiled")
+    assert_as_defined(desc, given, operator(**given)["output_tensor"])
 
 
 @pytest.mark.parametrize("data_type", TYPES)
@@ -162,9 +205,14 @@ def test_a_thread_that_comes_after_the_launch_touches_nothing(monkeypatch: pytes
 # an operator, its members, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "integers": (dml.ElementWiseAddDesc, {"data_type": "INT16"}, "are of FLOAT32, FLOAT16 or BFLOAT16, or of integers in small"),
-    "power": (dml.ElementWiseConstantPowDesc, {"exponent": 3.0}, "the square has a compiled form"),
+    "power": (dml.ElementWiseConstantPowDesc, {"exponent": 3.0}, "powers square and root, and those of FLOAT16"),
     "rounding": (dml.ElementWiseRoundDesc, {"rounding_mode": "TOWARD_ZERO"}, "that of halves to even numbers"),
-    "sine": (dml.ElementWiseSinDesc, {}, "ELEMENT_WISE_SIN has no compiled form"),
+    "sine": (dml.ElementWiseSinDesc, {}, "ELEMENT_WISE_SIN has no compiled form of FLOAT32"),
+    "scaled sine": (
+        dml.ElementWiseSinDesc,
+        {"data_type": "FLOAT16", "scale_bias": dml.ScaleBias(scale=1e9, bias=0.0)},
+        "scaled halves may be beyond the range",
+    ),
 }
 
 

@@ -188,7 +188,8 @@ def test_numpys_operators_read_and_write_halves_by_the_kernel(strides: Any, monk
         convert(self, target, source)
 
     monkeypatch.setattr(array_functions.Conversion, "__call__", count)
-    desc = dml.ElementWiseSinDesc(input_tensor=tensor("FLOAT16", 90, 50, strides=strides), output_tensor=tensor("FLOAT16", 90, 50))
+    given, result = tensor("FLOAT16", 90, 50, strides=strides), tensor("FLOAT16", 90, 50)
+    desc = dml.ElementWiseSinDesc(input_tensor=given, output_tensor=result, scale_bias=dml.ScaleBias(scale=2.0, bias=0.5))
     memory = np.random.default_rng(4).normal(size=4500).astype(np.float16)
     x = np.lib.stride_tricks.as_strided(memory, (90, 50), desc.input_tensor.numpy_strides())
     found = dml.compile(desc, "cpu")(input_tensor=x).output_tensor

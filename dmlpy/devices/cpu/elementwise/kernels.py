@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.elementwise.half_function_kernels import HalfFunctions
 from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, NARROW_RESULT, NARROW_X, NARROW_Y, Code, EncodedInstruction, ProgramParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
@@ -74,11 +75,12 @@ _UNROLL = 4
 """Vectors that a turn of an unrolled loop computes."""
 
 
-def computation(narrow: IrLoadStore | None, isa: Isa) -> Any:
+def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
     """The intrinsic `compute(code, formats, result, x, y, count, a, b)`: an instruction on `count` elements at addresses.
 
     Args:
         narrow: how operands of 2 bytes are loaded and stored, which `formats` may name; None if there are none.
+        stored: the type of these.
         isa: the instruction set that it is compiled for.
     """
     simd = simd_of(isa)
@@ -92,7 +94,9 @@ def computation(narrow: IrLoadStore | None, isa: Isa) -> Any:
             operands = [_Operand(isa, builder, narrow, address, formats, bit) for address, bit in bits]
             end = builder.append_basic_block("computed")
             choice = builder.switch(code, end)
-            for number, formula in _formulas(SimdMath(builder, simd), builder).items():
+            math = SimdMath(builder, simd)
+            formulas = _formulas(math, builder) | (HalfFunctions(math, builder).formulas() if stored == "float16" else {})
+            for number, formula in formulas.items():
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
                 builder.position_at_end(block)
@@ -339,8 +343,8 @@ def build_interpreter(stored: Storage, isa: Isa) -> TaskBody:
         isa: the instruction set that it is compiled for.
     """
     if stored == "float32":
-        return _interpreter(None, None, isa)
-    return _interpreter(ir_load_store_of(stored, isa), load_store_of(stored, isa), isa)
+        return _interpreter(None, None, stored, isa)
+    return _interpreter(ir_load_store_of(stored, isa), load_store_of(stored, isa), stored, isa)
 
 
 @jit
@@ -362,15 +366,16 @@ def _place_block(p: ProgramParameters, table: Any, block: Any) -> Any:
     return split
 
 
-def _interpreter(vectors: IrLoadStore | None, elements: LoadStore | None, isa: Isa) -> TaskBody:
+def _interpreter(vectors: IrLoadStore | None, elements: LoadStore | None, stored: Storage, isa: Isa) -> TaskBody:
     """A thread's part of a program.
 
     Args:
         vectors: how instructions load and store operands of 2 bytes; None if there are none.
         elements: how LOAD and STORE do.
+        stored: the type of these.
         isa: the instruction set that it is compiled for.
     """
-    compute, copy = computation(vectors, isa), _register_copy(elements, isa)
+    compute, copy = computation(vectors, stored, isa), _register_copy(elements, isa)
     instruction_at = struct_view(EncodedInstruction)
 
     @jit

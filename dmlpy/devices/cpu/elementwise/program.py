@@ -91,6 +91,23 @@ class Code(IntEnum):
     """The remainder of x / y with the sign of x."""
     MODULUS_FLOOR = auto()
     """The remainder of x / y with the sign of y."""
+    SIN = auto()
+    """This and the following ones are in kernels of FLOAT16 alone."""
+    COS = auto()
+    TAN = auto()
+    ASIN = auto()
+    ACOS = auto()
+    ATAN = auto()
+    SINH = auto()
+    COSH = auto()
+    ASINH = auto()
+    ACOSH = auto()
+    ATANH = auto()
+    LOG = auto()
+    POWER = auto()
+    """x to the power y."""
+    CONSTANT_POWER = auto()
+    """x to the power a."""
 
 
 NARROW = (DataType.FLOAT16, DataType.BFLOAT16)
@@ -113,6 +130,7 @@ EXPENSIVE = frozenset(
         Code.PARAMETRIC_SOFTPLUS,
         Code.MODULUS_TRUNCATE,
         Code.MODULUS_FLOOR,
+        *(code for code in Code if code >= Code.SIN),
     }
 )
 """The instructions that take several times as long as an addition."""
@@ -332,9 +350,11 @@ def _add1(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     return total if function is None else _TRANSLATIONS[name_of(type(function))](function, program, {_X: total})
 
 
-def _square(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+def _constant_power(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     x = _scaled(desc, program, reads[_X])
-    return program.add(Code.MULTIPLY, x, x)
+    if desc.exponent == 2.0:
+        return program.add(Code.MULTIPLY, x, x)
+    return program.add(Code.SQRT, x) if desc.exponent == 0.5 else program.add(Code.CONSTANT_POWER, x, a=desc.exponent)
 
 
 def _celu(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
@@ -385,6 +405,21 @@ _OF_FUNCTIONS: dict[str, Translation] = {
     f"{ACTIVATION}ParameterizedReluDesc": _binary(Code.PARAMETERIZED_RELU, _X, "slope_tensor"),
     f"{ACTIVATION}ReluGradDesc": _binary(Code.RELU_GRADIENT, _X, "input_gradient_tensor"),
 }
+_OF_HALVES: dict[str, Translation] = {
+    f"{ARITHMETIC}PowDesc": _binary(Code.POWER, _X, "exponent_tensor"),
+    f"{MATH}SinDesc": _unary(Code.SIN),
+    f"{MATH}CosDesc": _unary(Code.COS),
+    f"{MATH}TanDesc": _unary(Code.TAN),
+    f"{MATH}AsinDesc": _unary(Code.ASIN),
+    f"{MATH}AcosDesc": _unary(Code.ACOS),
+    f"{MATH}AtanDesc": _unary(Code.ATAN),
+    f"{MATH}SinhDesc": _unary(Code.SINH),
+    f"{MATH}CoshDesc": _unary(Code.COSH),
+    f"{MATH}AsinhDesc": _unary(Code.ASINH),
+    f"{MATH}AcoshDesc": _unary(Code.ACOSH),
+    f"{MATH}AtanhDesc": _unary(Code.ATANH),
+    f"{MATH}LogDesc": _unary(Code.LOG),
+}
 _OF_OPERATORS: dict[str, Translation] = {
     f"{ARITHMETIC}AddDesc": _binary(Code.ADD),
     f"{ARITHMETIC}Add1Desc": _add1,
@@ -397,7 +432,7 @@ _OF_OPERATORS: dict[str, Translation] = {
     f"{ARITHMETIC}ModulusFloorDesc": _binary(Code.MODULUS_FLOOR),
     f"{ARITHMETIC}MeanDesc": _mean,
     f"{ARITHMETIC}DifferenceSquareDesc": _difference_square,
-    f"{ARITHMETIC}ConstantPowDesc": _square,
+    f"{ARITHMETIC}ConstantPowDesc": _constant_power,
     f"{MATH}IdentityDesc": _identity,
     f"{MATH}AbsDesc": _of_scaled(Code.ABS),
     f"{MATH}NegateDesc": _unary(Code.NEGATE),
@@ -417,24 +452,37 @@ _OF_OPERATORS: dict[str, Translation] = {
     f"{RANGES}RoundDesc": _unary(Code.ROUND),
 }
 
-FUNCTIONS, OPERATORS = tuple(_OF_FUNCTIONS), tuple(_OF_OPERATORS)
-"""The names of the activations, and of the other operators, that have a translation."""
+FUNCTIONS, OPERATORS, OPERATORS_OF_HALVES = tuple(_OF_FUNCTIONS), tuple(_OF_OPERATORS), tuple(_OF_HALVES)
+"""The names of the activations, and of the other operators, that have a translation: the last ones for FLOAT16 alone."""
 
-_TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS
+_TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS | _OF_HALVES
+
+
+def _has_plain_halves(desc: Any) -> bool:
+    """Whether the operand is as it is in a tensor of FLOAT16: scaled ones may be beyond the range of halves."""
+    return desc.input_tensor.data_type is DataType.FLOAT16 and desc.scale_bias is None
+
+
 _PARTIAL: dict[str, tuple[Callable[[Any], bool], str]] = {
-    f"{ARITHMETIC}ConstantPowDesc": (lambda desc: desc.exponent == 2.0, "of the powers the square has a compiled form"),
+    f"{ARITHMETIC}ConstantPowDesc": (
+        lambda desc: desc.exponent in (0.5, 2.0) or _has_plain_halves(desc),
+        "of the powers square and root, and those of FLOAT16 without scale and bias, have a compiled form",
+    ),
     f"{RANGES}RoundDesc": (
         lambda desc: desc.rounding_mode is RoundingMode.HALVES_TO_NEAREST_EVEN,
         "of the roundings that of halves to even numbers has a compiled form",
     ),
+    **dict.fromkeys(_OF_HALVES, (_has_plain_halves, "scaled halves may be beyond the range of the compiled form")),
 }
 """The operators whose translation is for some of their attributes: whether it is for these, and the reason if it is not."""
 
 
-def why_untranslated(desc: OperatorDesc) -> str | None:
+def why_untranslated(desc: Any) -> str | None:
     """The reason why a checked desc cannot be translated, or None."""
     if name_of(type(desc)) not in _TRANSLATIONS:
         return f"{desc.short_name()} has no compiled form"
+    if name_of(type(desc)) in _OF_HALVES and desc.input_tensor.data_type is not DataType.FLOAT16:
+        return f"{desc.short_name()} has no compiled form of {desc.input_tensor.data_type.name}"
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}, {DataType.BFLOAT16}):
         return "compiled element-wise operators are of FLOAT32, FLOAT16 or BFLOAT16, or of integers in small or contiguous tensors"
