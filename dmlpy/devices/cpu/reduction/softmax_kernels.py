@@ -39,11 +39,71 @@ def build_normalization(stored: Storage, isa: Isa) -> TaskBody:
     return for_each_unit(_normalized_row(stored, isa), "rows", stored, isa)
 
 
+_VECTORS = 4
+"""Vectors of a turn of a loop over a row: so many chains of dependent instructions are in registers."""
+
+
+def _largest_of_row(isa: Isa) -> Any:
+    """The kernel `largest_of_row(row, size)`: the largest of contiguous entries; it may miss a NaN."""
+    simd, read, lanes = simd_of(isa), load_store_of("float32", isa).load, isa.lanes
+    load, all_of, at_least, turn = simd.load, simd.all_of, simd.at_least, _VECTORS * isa.lanes
+    select_first, largest_of = lane_selector(isa), horizontal_maximum(isa)
+
+    @jit
+    def largest_of_row(row: Any, size: Any) -> Any:
+        whole = size // turn * turn
+        a, b, c, d = all_of(_LOWEST), all_of(_LOWEST), all_of(_LOWEST), all_of(_LOWEST)
+        for at in range(0, whole, turn):
+            position = row + at * FLOAT_BYTES
+            a, b = at_least(load(position), a), at_least(load(position + lanes * FLOAT_BYTES), b)
+            c, d = at_least(load(position + 2 * lanes * FLOAT_BYTES), c), at_least(load(position + 3 * lanes * FLOAT_BYTES), d)
+        for at in range(whole, size, lanes):
+            left = size - at
+            value = read(row + at * FLOAT_BYTES, left)
+            a = at_least(value if left >= lanes else select_first(left, value, all_of(_LOWEST)), a)
+        return largest_of(at_least(at_least(a, b), at_least(c, d)))
+
+    return largest_of_row
+
+
+def _sum_of_powers(isa: Isa) -> Any:
+    """The kernel `sum_of_powers(p, row, to, size, limit)`: the sum of exp(x - limit) of contiguous entries, at most `CHUNK`."""
+    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp_of_negative", isa)
+    add, subtract, all_of, load, store = simd.add, simd.subtract, simd.all_of, simd.load, simd.store
+    read, write, lanes, turn = load_store.load, load_store.store, isa.lanes, _VECTORS * isa.lanes
+    select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
+
+    @jit
+    def sum_of_powers(p: GroupParameters, row: Any, to: Any, size: Any, limit: Any) -> Any:
+        """Writes the powers unless their logarithms are asked for."""
+        whole = size // turn * turn
+        a, b, c, d = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
+        for at in range(0, whole, turn):
+            source, target = row + at * FLOAT_BYTES, to + at * FLOAT_BYTES
+            e, f = exp(subtract(load(source), limit)), exp(subtract(load(source + lanes * FLOAT_BYTES), limit))
+            g = exp(subtract(load(source + 2 * lanes * FLOAT_BYTES), limit))
+            h = exp(subtract(load(source + 3 * lanes * FLOAT_BYTES), limit))
+            if p.log == 0:
+                store(target, e)
+                store(target + lanes * FLOAT_BYTES, f)
+                store(target + 2 * lanes * FLOAT_BYTES, g)
+                store(target + 3 * lanes * FLOAT_BYTES, h)
+            a, b, c, d = add(a, e), add(b, f), add(c, g), add(d, h)
+        for at in range(whole, size, lanes):
+            position, left = at * FLOAT_BYTES, size - at
+            power = exp(subtract(read(row + position, left), limit))
+            if p.log == 0:
+                write(to + position, power, left)
+            a = add(a, power if left >= lanes else select_first(left, power, all_of(_ZERO)))
+        return np.float64(sum_of(add(add(a, b), add(c, d))))
+
+    return sum_of_powers
+
+
 def _softmax_row(isa: Isa) -> Any:
-    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp", isa)
-    add, subtract, multiply, all_of, at_least = simd.add, simd.subtract, simd.multiply, simd.all_of, simd.at_least
-    read, write, load, lanes = load_store.load, load_store.store, simd.load, isa.lanes
-    select_first, sum_of, largest_of = lane_selector(isa), horizontal_sum(isa), horizontal_maximum(isa)
+    simd, load_store, lanes = simd_of(isa), load_store_of("float32", isa), isa.lanes
+    subtract, multiply, all_of, load, store = simd.subtract, simd.multiply, simd.all_of, simd.load, simd.store
+    read, write, largest_of_row, sum_of_powers = load_store.load, load_store.store, _largest_of_row(isa), _sum_of_powers(isa)
 
     @jit
     def unit(
@@ -58,44 +118,38 @@ def _softmax_row(isa: Isa) -> Any:
         group1: Any,
         left: Any,
     ) -> None:
-        size = p.entry_size
-        whole, rest = size // lanes * lanes, size % lanes
-        largest = all_of(_LOWEST)
+        size, largest = p.entry_size, _LOWEST
         for outer in range(p.outer_size):
-            row = x + outer * x_outer
-            for at in range(0, whole, lanes):
-                largest = at_least(load(row + at * FLOAT_BYTES), largest)
-            if rest > 0:
-                value = select_first(rest, read(row + whole * FLOAT_BYTES, rest), all_of(_LOWEST))
-                largest = at_least(value, largest)
+            largest = max(largest, largest_of_row(x + outer * x_outer, size))
         # A NaN that the maximum missed makes the sum NaN, and so do differences of infinities.
-        limit, total = all_of(largest_of(largest)), 0.0
+        limit, total = all_of(largest), 0.0
         for outer in range(p.outer_size):
             row, to = x + outer * x_outer, y + outer * y_outer
             for first in range(0, size, CHUNK):
-                partial = all_of(_ZERO)
-                for at in range(first, min(size, first + CHUNK), lanes):
-                    position, left = at * FLOAT_BYTES, size - at
-                    power = exp(subtract(read(row + position, left), limit))
-                    if p.log == 0:
-                        write(to + position, power, left)
-                    partial = add(partial, power if left >= lanes else select_first(left, power, all_of(_ZERO)))
-                total += np.float64(sum_of(partial))
-        factor, log_total = all_of(np.float32(1.0 / total)), all_of(np.float32(math.log(total)))
+                position = first * FLOAT_BYTES
+                total += sum_of_powers(p, row + position, to + position, min(size - first, CHUNK), limit)
+        of_total = all_of(np.float32(math.log(total) if p.log != 0 else 1.0 / total))
+        whole = size // lanes * lanes
         for outer in range(p.outer_size):
             row, to = x + outer * x_outer, y + outer * y_outer
-            for at in range(0, size, lanes):
-                position, left = at * FLOAT_BYTES, size - at
+            if p.log == 0:
+                for position in range(0, whole * FLOAT_BYTES, lanes * FLOAT_BYTES):
+                    store(to + position, multiply(load(to + position), of_total))
+            else:
+                for position in range(0, whole * FLOAT_BYTES, lanes * FLOAT_BYTES):
+                    store(to + position, subtract(subtract(load(row + position), limit), of_total))
+            if whole < size:
+                position, rest = whole * FLOAT_BYTES, size - whole
                 if p.log == 0:
-                    write(to + position, multiply(read(to + position, left), factor), left)
+                    write(to + position, multiply(read(to + position, rest), of_total), rest)
                 else:
-                    write(to + position, subtract(subtract(read(row + position, left), limit), log_total), left)
+                    write(to + position, subtract(subtract(read(row + position, rest), limit), of_total), rest)
 
     return unit
 
 
 def _softmax_columns(isa: Isa) -> Any:
-    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp", isa)
+    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp_of_negative", isa)
     add, subtract, divide, all_of, at_least = simd.add, simd.subtract, simd.divide, simd.all_of, simd.at_least
     read, write, lanes, lane_of, with_lane = load_store.load, load_store.store, isa.lanes, simd.lane, simd.with_lane
 
