@@ -14,6 +14,7 @@ from dmlpy.devices.cpu.elementwise.program import (
     ALIGNMENT,
     BLOCK,
     EXPENSIVE,
+    LONG_BLOCK,
     NARROW,
     NARROW_RESULT,
     NARROW_X,
@@ -111,6 +112,8 @@ _Encoded = tuple[int, int, int, int, int, int, float, float, int]
 
 _WORK_OF_A_THREAD = 1 << 18
 """Additions that are worth waking another thread for."""
+_FEWEST_BLOCKS = 4
+"""Blocks of a thread, at least, where they are longer than others."""
 _EXPENSIVE_COST = 8
 """Additions in the time of a long instruction."""
 
@@ -136,7 +139,9 @@ class ElementwisePlan(PlanWithoutConstants):
         self._names, descs = [name for name, _ in named], [desc for _, desc in named]
         self._count = output[1].element_count
         self._isa = host_isa()
-        self._blocks = Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes, BLOCK)
+        work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
+        threads = min(available_threads(), work // _WORK_OF_A_THREAD)
+        self._blocks = _blocks_of(program, descs, self._isa.lanes, self._count // (_FEWEST_BLOCKS * max(threads, 1)))
         self._length = len(program.instructions)
         self._sizes = FixedArray.of_rows([self._blocks.sizes])
         widths = [desc.data_type.numpy.itemsize for desc in descs]
@@ -147,8 +152,7 @@ class ElementwisePlan(PlanWithoutConstants):
         of_others = [desc.data_type in NARROW for _, desc in others]
         instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks, of_others).instructions()
         self._instructions = FixedArray(instructions)
-        work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
-        self._shares = WorkShares(prod(self._blocks.sizes), min(available_threads(), work // _WORK_OF_A_THREAD))
+        self._shares = WorkShares(prod(self._blocks.sizes), threads)
         self._register_size = _align(self._blocks.rows * self._blocks.columns * FLOAT_BYTES)
         self._scratch_size = _align((len(descs) + self._used) * 8) + self._used * self._register_size
         self.temporary_size = self._shares.threads * self._scratch_size
@@ -187,6 +191,16 @@ class ElementwisePlan(PlanWithoutConstants):
             "scratch_size": self._scratch_size,
         }
         return TaskLaunch.of(self._kernel(), ProgramParameters.bound(values), self._shares.threads)
+
+
+def _blocks_of(program: Program, tensors: Sequence[TensorDesc], lanes: int, share: int) -> Blocks:
+    """The blocks of tensors, the output first: long ones where an instruction needs no registers and `share` elements are as many."""
+    sizes, strides, numbers = tensors[0].sizes, [tensor.element_strides for tensor in tensors], range(len(tensors))
+    blocks = Blocks.of(sizes, strides, lanes, BLOCK)
+    if len(program.instructions) > 1 or share < LONG_BLOCK or not all(map(blocks.is_contiguous, numbers)):
+        return blocks
+    longer = Blocks.of(sizes, strides, lanes, LONG_BLOCK)
+    return longer if all(map(longer.is_contiguous, numbers)) else blocks
 
 
 def _align(size: int) -> int:

@@ -234,6 +234,8 @@ def with_silu(program: Program) -> Program:
 
 BLOCK = 1024
 """Elements of a block, at most: the registers of a usual chain stay in a core's first cache."""
+LONG_BLOCK = 1 << 13
+"""Elements of a block of one instruction without registers: the interpreter places a block in the time of a hundred elements."""
 
 ALIGNMENT = 64
 """Bytes that registers are aligned to."""
