@@ -92,6 +92,7 @@ class IrLoadStore:
         load_masked: load_masked(builder, address, mask, other) loads the lanes of a mask; the others are not read and get `other`.
         store: store(builder, value, address) stores a vector.
         store_first: store_first(builder, value, address, count) stores the first `count` lanes.
+        store_masked: store_masked(builder, value, address, mask) stores the lanes of a mask.
     """
 
     size: int
@@ -100,15 +101,17 @@ class IrLoadStore:
     load_masked: Callable[[Any, Any, Any, float], Any]
     store: Callable[[Any, Any, Any], None]
     store_first: Callable[[Any, Any, Any, Any], None]
+    store_masked: Callable[[Any, Any, Any, Any], None]
 
 
 def ir_load_store_of(stored: Storage, isa: Isa) -> IrLoadStore:
     """How LLVM code loads and stores floats of a type in memory."""
     if stored == "float32":
         simd = simd_of(isa)
-        return IrLoadStore(FLOAT_BYTES, simd.value_of, simd.first_of, simd.chosen_of, simd.write, simd.write_first)
+        return IrLoadStore(FLOAT_BYTES, simd.value_of, simd.first_of, simd.chosen_of, simd.write, simd.write_first, simd.write_chosen)
     assert stored in ("float16", "bfloat16"), stored
-    return IrLoadStore(_BYTES, *(partial(access, stored, isa) for access in (_load, _load_first, _load_masked, _store, _store_first)))
+    accesses = _load, _load_first, _load_masked, _store, _store_first, _store_masked
+    return IrLoadStore(_BYTES, *(partial(access, stored, isa) for access in accesses))
 
 
 @cache
@@ -261,7 +264,10 @@ def _store(stored: Storage, isa: Isa, builder: Any, value: Any, address: Any) ->
 
 
 def _store_first(stored: Storage, isa: Isa, builder: Any, value: Any, address: Any, count: Any) -> None:
-    chosen = lanes_below(builder, count, isa.lanes)
+    _store_masked(stored, isa, builder, value, address, lanes_below(builder, count, isa.lanes))
+
+
+def _store_masked(stored: Storage, isa: Isa, builder: Any, value: Any, address: Any, chosen: Any) -> None:
     arguments = [_bits_of(stored, builder, value, isa.lanes), _at(builder, address, isa.lanes), INDEX(_BYTES), chosen]
     _masked(builder, isa, "store", ir.VoidType(), arguments)
 

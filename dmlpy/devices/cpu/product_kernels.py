@@ -66,7 +66,7 @@ def build_gate_products(gates: int, fused: int, isa: Isa) -> Callable[..., None]
 
 
 @cache
-def tile_product(filters: int, most: int, isa: Isa) -> Any:
+def tile_product(filters: int, most: int, read: Storage, isa: Isa) -> Any:
     """The kernel `multiply(vectors, channels, plane, taps, offsets, source, matrix, target)`.
 
     target[filter][vector] is the sum over channels and taps, in order, of matrix[channel][tap][filter] times the vector at source +
@@ -76,6 +76,7 @@ def tile_product(filters: int, most: int, isa: Isa) -> Any:
     Args:
         filters: the number of filters.
         most: vectors of positions, at most.
+        read: the type of the vectors in memory.
         isa: the instruction set that it is compiled for.
     """
 
@@ -85,7 +86,7 @@ def tile_product(filters: int, most: int, isa: Isa) -> Any:
             count, *others = arguments
             *factors, target = others
             for number in each_count(builder, count, most):
-                for index, total in enumerate(tile_sums(builder, filters, number, isa, factors)):
+                for index, total in enumerate(tile_sums(builder, filters, number, read, isa, factors)):
                     row, vector = divmod(index, number)
                     simd_of(isa).write(builder, total, target, (row * most + vector) * FLOAT_BYTES * isa.lanes)
 
@@ -94,10 +95,10 @@ def tile_product(filters: int, most: int, isa: Isa) -> Any:
     return multiply
 
 
-def tile_sums(builder: Any, filters: int, count: int, isa: Isa, arguments: Sequence[Any]) -> list[Any]:
+def tile_sums(builder: Any, filters: int, count: int, read: Storage, isa: Isa, arguments: Sequence[Any]) -> list[Any]:
     """The sums of `tile_product` for a number of vectors, [filter][vector], of its arguments from `channels` to `matrix`."""
     channels, plane, taps, offsets, source, matrix = arguments
-    simd = simd_of(isa)
+    simd, load_store = simd_of(isa), ir_load_store_of(read, isa)
     zero = ir.Constant(ir.VectorType(FLOAT, isa.lanes), [0.0] * isa.lanes)
     begin = builder.block
     outer, inner, next_channel, after = (builder.append_basic_block(name) for name in ("channel", "tap", "channel_done", "summed"))
@@ -113,7 +114,7 @@ def tile_sums(builder: Any, filters: int, count: int, isa: Isa, arguments: Seque
     sums = [builder.phi(zero.type) for _ in carried]
     place = builder.add(offsets, builder.shl(tap, ADDRESS(3)))
     at = builder.add(row, builder.load(builder.inttoptr(place, ADDRESS.as_pointer()), align=8))
-    values = [simd.value_of(builder, at, vector * simd.size) for vector in range(count)]
+    values = [load_store.load(builder, builder.add(at, ADDRESS(vector * isa.lanes * load_store.size))) for vector in range(count)]
     totals = list(sums)
     for number in range(filters):
         weight = simd.repeated_at(builder, builder.add(factor, ADDRESS(number * FLOAT_BYTES)))

@@ -49,13 +49,16 @@ CASES: dict[str, tuple[Any, ...]] = {
     "pairs of columns": ((1, 3, 9, 63), (8, 3, 3, 3), (2, 2), (1, 1), (0, 0), (0, 0), 1, None),
 }
 
+_IN_HALVES = ["in place", "in place, a short last row", "vectors that cross rows", "groups", "many images of one element, groups"]
+TYPED_CASES = [*((name, "float32") for name in CASES), *((name, "float16") for name in _IN_HALVES)]
 
-def case_of(name: str) -> tuple[dml.ConvolutionDesc, dict[str, Array]]:
+
+def case_of(name: str, data_type: str = "float32") -> tuple[dml.ConvolutionDesc, dict[str, Array]]:
     """The desc of a row and its inputs."""
     sizes, filters, strides, dilations, starts, ends, groups, function = CASES[name]
     rng = np.random.default_rng(8)
     shapes = {"input_tensor": sizes, "filter_tensor": filters, "bias_tensor": (1, filters[0], *[1] * len(strides))}
-    given = {place: rng.normal(size=shape).astype(np.float32) for place, shape in shapes.items()}
+    given = {place: rng.normal(size=shape).astype(data_type) for place, shape in shapes.items()}
     own = {"strides": strides, "dilations": dilations, "start_padding": starts, "end_padding": ends, "group_count": groups}
     own |= {"output_padding": [0] * len(strides), "fused_activation": function}
     return dml.ConvolutionDesc(**{place: tensor(array) for place, array in given.items()}, **own).with_outputs(), given
@@ -75,12 +78,12 @@ def only(tiling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution_tiling.ChannelTiling, "cost", property(lambda own: -1.0 if tiling == CHANNELS else float("inf")))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_both_tilings_give_the_same_bits_on_any_number_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    desc, given = case_of(name)
+@pytest.mark.parametrize(("name", "data_type"), TYPED_CASES)
+def test_both_tilings_give_the_same_bits_on_any_number_of_threads(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    desc, given = case_of(name, data_type)
     only(POSITIONS, monkeypatch)
     result = run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True)
-    assert_close(result, dml.reference(desc, given).output_tensor, np.float32, terms=int(np.prod(given["filter_tensor"].shape[1:])))
+    assert_close(result, dml.reference(desc, given).output_tensor, result.dtype, terms=int(np.prod(given["filter_tensor"].shape[1:])))
     for tiling, threads in ((POSITIONS, 5), (CHANNELS, 1), (CHANNELS, 2), (CHANNELS, 5)):
         only(tiling, monkeypatch)
         assert tiling_of(desc) == tiling
@@ -97,11 +100,11 @@ def test_tiles_and_chunks_change_no_bit(name: str, monkeypatch: pytest.MonkeyPat
         np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result, size)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "data_type"), TYPED_CASES)
 @pytest.mark.parametrize("tiling", [POSITIONS, CHANNELS])
-def test_gaps_in_the_output_stay_as_they_were(tiling: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gaps_in_the_output_stay_as_they_were(tiling: str, name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those between rows and between channels."""
-    desc, given = case_of(name)
+    desc, given = case_of(name, data_type)
     assert desc.output_tensor is not None
     strides, step = [0] * len(desc.output_tensor.sizes), 1
     for axis in reversed(range(len(strides))):
@@ -111,7 +114,20 @@ def test_gaps_in_the_output_stay_as_they_were(tiling: str, name: str, monkeypatc
     for cached in (compiler._compile, compiler._compile_operator):  # another tiling may be cached
         cached.cache_clear()
     found, expected = run(own, given, "cpu")["output_tensor"], by_definition(own, given)["output_tensor"]
-    assert_close(found, expected, np.float32, terms=int(np.prod(given["filter_tensor"].shape[1:])))
+    assert_close(found, expected, found.dtype, terms=int(np.prod(given["filter_tensor"].shape[1:])))
+
+
+@pytest.mark.parametrize(
+    ("tiling", "reading"), [(POSITIONS, "48 positions, input read in place"), (CHANNELS, "85 positions, input copied")]
+)
+def test_halves_of_pointwise_convolutions_are_read_in_place_or_copied_in_long_rows(
+    tiling: str, reading: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(convolution_plan, "host_isa", lambda: Isa(16, 32))
+    only(tiling, monkeypatch)
+    plan = compiled_plan(case_of("in place", "float16")[0])
+    assert not isinstance(plan, str)
+    assert reading in plan.describe()
 
 
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
@@ -211,13 +227,21 @@ def test_a_fused_batch_normalization(tiling: str, biased: bool, monkeypatch: pyt
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages as Linux has them")
 @pytest.mark.parametrize("threads", [1, 5])
-@pytest.mark.parametrize("name", ["in place", "strides beyond the window, inside", "several tiles", "pairs of columns"])
+@pytest.mark.parametrize(
+    ("name", "data_type"),
+    [
+        *((name, "float32") for name in ("in place", "strides beyond the window, inside", "several tiles", "pairs of columns")),
+        ("in place", "float16"),
+    ],
+)
 @pytest.mark.parametrize("tiling", [POSITIONS, CHANNELS])
-def test_nothing_is_read_beyond_the_input_and_scratch(tiling: str, name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_beyond_the_input_and_scratch(
+    tiling: str, name: str, data_type: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The system would end the process; of several threads the tiles are small."""
     from tests.fuzzing.pages import Guarded
 
-    desc, given = case_of(name)
+    desc, given = case_of(name, data_type)
     only(tiling, monkeypatch)
     expected = run_on(threads, convolution_plan, desc, given, monkeypatch)
     plan, x, result = compiled_plan(desc), given["input_tensor"], np.full_like(expected, np.nan)
@@ -226,7 +250,7 @@ def test_nothing_is_read_beyond_the_input_and_scratch(tiling: str, name: str, th
     pointers = {place: array.ctypes.data for place, array in given.items()} | {"output_tensor": result.ctypes.data}
     plan.pack({place: pointers.pop(place) for place in plan.constants}, packed.ctypes.data)(0)
     for at_end in (True, False):
-        sizes = (x.nbytes, 4), (plan.prepared_temporary_size, 64)
+        sizes = (x.nbytes, x.itemsize), (plan.prepared_temporary_size, 64)
         source, scratch = (Guarded(size, alignment, at_end=at_end, fill=0) for size, alignment in sizes)
         source.values(x.shape, x.dtype, x.strides)[...] = x
         plan.bind({**pointers, "input_tensor": source.pointer}, scratch.pointer, packed.ctypes.data)(0)
@@ -241,7 +265,7 @@ def test_a_thread_that_comes_after_the_launch_touches_nothing(tiling: str) -> No
     from dmlpy.devices.cpu.convolution.layout import PLAIN, ChannelParameters, PositionParameters
 
     kinds = {
-        POSITIONS: (PositionParameters.dtype, convolution_tiling.POSITION_KERNEL(False, "float32", True, PLAIN, host_isa())),
+        POSITIONS: (PositionParameters.dtype, convolution_tiling.POSITION_KERNEL(False, "float32", "float32", True, PLAIN, host_isa())),
         CHANNELS: (ChannelParameters.dtype, convolution_tiling.CHANNEL_KERNEL("float32", PLAIN, host_isa())),
     }
     kind, kernel = kinds[tiling]

@@ -19,7 +19,7 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit, unpacked
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
 from dmlpy.devices.cpu.convolution.layout import ConvolutionParameters, Epilogue, PositionParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage, block_of
-from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
+from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of, spread_writer
 from dmlpy.devices.cpu.product_kernels import tile_product, tile_sums
 from dmlpy.devices.cpu.simd import ADDRESS, each_count, float_at, lanes_below, simd_of
 from dmlpy.devices.cpu.simd_math import SimdMath
@@ -28,6 +28,7 @@ from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.devices.cpu.load_store import IrLoadStore
     from dmlpy.devices.cpu.simd import Simd
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
@@ -110,7 +111,7 @@ def finisher(epilogue: Epilogue, isa: Isa) -> Any:
 
 
 @cache
-def product_with_epilogue(filters: int, most: int, epilogue: Epilogue, isa: Isa) -> Any:
+def product_with_epilogue(filters: int, most: int, read: Storage, stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     """The kernel `multiply(count, factors, rows, coefficients, numbers, target)`.
 
     It sums as `tile_product` does; `factors` are that kernel's arguments from `channels` to `matrix`. The other tuples are:
@@ -129,10 +130,12 @@ def product_with_epilogue(filters: int, most: int, epilogue: Epilogue, isa: Isa)
     Args:
         filters: the number of filters whose sums are in registers.
         most: vectors of positions, at most.
+        read: the type of the vectors of positions in memory.
+        stored: the type of the results.
         epilogue: the epilogue.
         isa: the instruction set that it is compiled for.
     """
-    simd = simd_of(isa)
+    simd, load_store = simd_of(isa), ir_load_store_of(stored, isa)
 
     @intrinsic
     def multiply(count: Any, factors: Any, rows: Any, coefficients: Any, numbers: Any, target: Any) -> Any:
@@ -141,9 +144,9 @@ def product_with_epilogue(filters: int, most: int, epilogue: Epilogue, isa: Isa)
             factors, rows, coefficients, numbers, target = (unpacked(builder, packed) for packed in tuples)
             numbers = [simd.repeated(builder, number) for number in numbers]
             for number in each_count(builder, count, most):
-                sums = tile_sums(builder, filters, number, isa, factors)
-                destinations = _destinations(builder, number, rows, target, isa)
-                _write_results(builder, sums, destinations, coefficients, (epilogue, numbers), target[2:], isa)
+                sums = tile_sums(builder, filters, number, read, isa, factors)
+                destinations = _destinations(builder, number, rows, target, (load_store.size, isa.lanes))
+                _write_results(builder, sums, destinations, coefficients, (epilogue, numbers), target[2:], (simd, load_store))
 
         six, four, three = (types.UniTuple(types.int64, size) for size in (6, 4, 3))
         floats = types.UniTuple(types.float32, len(EPILOGUE_NUMBERS))
@@ -170,9 +173,9 @@ class _Destination(NamedTuple):
     next_lanes: Any
 
 
-def _destinations(builder: Any, count: int, rows: Sequence[Any], target: Sequence[Any], isa: Isa) -> list[_Destination]:
-    """The destinations of `count` vectors, for the first filter."""
-    (column, width, pitch, positions), (row, row_step, *_), lanes = rows, target, isa.lanes
+def _destinations(builder: Any, count: int, rows: Sequence[Any], target: Sequence[Any], vector: tuple[int, int]) -> list[_Destination]:
+    """The destinations of `count` vectors, for the first filter; `vector` is the bytes of an element, and the lanes."""
+    (column, width, pitch, positions), (row, row_step, *_), (size, lanes) = rows, target, vector
     destinations = []
     for _ in range(count):
         to_next, next_row = builder.sub(pitch, column), builder.add(row, row_step)
@@ -180,10 +183,10 @@ def _destinations(builder: Any, count: int, rows: Sequence[Any], target: Sequenc
         left = builder.select(builder.icmp_signed("<", positions, ADDRESS(lanes)), positions, ADDRESS(lanes))
         destinations.append(
             _Destination(
-                address=builder.add(row, builder.mul(column, ADDRESS(FLOAT_BYTES))),
+                address=builder.add(row, builder.mul(column, ADDRESS(size))),
                 lanes=lanes_below(builder, builder.sub(width, column), lanes),
                 crosses_row=builder.icmp_signed("<", to_next, left),
-                next_address=builder.sub(next_row, builder.mul(to_next, ADDRESS(FLOAT_BYTES))),
+                next_address=builder.sub(next_row, builder.mul(to_next, ADDRESS(size))),
                 next_lanes=builder.and_(behind, builder.not_(before)),
             )
         )
@@ -200,17 +203,17 @@ def _write_results(
     coefficients: Sequence[Any],
     epilogue: tuple[Epilogue, Sequence[Any]],
     steps: Sequence[Any],
-    isa: Isa,
+    operations: tuple[Simd, IrLoadStore],
 ) -> None:
     """Writes the results of sums [filter][vector]: `steps` are from a filter's to the next one's, and to what is added to a result."""
-    simd, (first, stride, left), count, (form, numbers), (step, to_added) = simd_of(isa), coefficients, len(destinations), epilogue, steps
-    end, offset = builder.append_basic_block("written"), ADDRESS(0)
+    (first, stride, left), count, (form, numbers), (step, to_added) = coefficients, len(destinations), epilogue, steps
+    (simd, load_store), end, offset = operations, builder.append_basic_block("written"), ADDRESS(0)
 
     def write(value: Any, address: Any, lanes: Any) -> None:
         if form.adds:
-            added = simd.chosen_of(builder, builder.add(address, to_added), lanes, 0.0)
+            added = load_store.load_masked(builder, builder.add(address, to_added), lanes, 0.0)
             value = finished(builder, simd, form, value, added, numbers)
-        simd.write_chosen(builder, value, address, lanes)
+        load_store.store_masked(builder, value, address, lanes)
 
     for number in range(len(sums) // count):
         there = builder.append_basic_block("filter")
@@ -230,22 +233,23 @@ def _write_results(
     builder.position_at_end(end)
 
 
-def build_convolution(single: bool, stored: Storage, direct: bool, epilogue: Epilogue, isa: Isa) -> TaskBody:
+def build_convolution(single: bool, read: Storage, stored: Storage, direct: bool, epilogue: Epilogue, isa: Isa) -> TaskBody:
     """Builds a thread's part of a convolution, to be compiled.
 
     Args:
         single: whether groups have one filter each, as depthwise convolutions have.
+        read: the type of what is multiplied: that of tensors read in place, or FLOAT32 in input tiles.
         stored: the type of the tensors' elements.
-        direct: whether results are written from registers: to FLOAT32 elements that are contiguous in rows, which begin at least as many
+        direct: whether results are written from registers: to elements that are contiguous in rows, which begin at least as many
             positions apart as a vector has lanes.
         epilogue: what is computed of the sums.
         isa: the instruction set that it is compiled for.
     """
-    (filters, most), lanes = (1, 8) if single else block_of(isa), isa.lanes
+    (filters, most), lanes, element = (1, 8) if single else block_of(isa), isa.lanes, load_store_of(read, isa).size
     if direct:
-        compute_block = _product_from_registers(filters, most, epilogue, isa)
+        compute_block = _product_from_registers(filters, most, read, stored, epilogue, isa)
     else:
-        compute_block = _product_by_scratch(filters, most, stored, epilogue, isa)
+        compute_block = _product_by_scratch(filters, most, read, stored, epilogue, isa)
 
     @jit
     def begin(p: PositionParameters, thread: Any) -> Any:
@@ -271,7 +275,7 @@ def build_convolution(single: bool, stored: Storage, direct: bool, epilogue: Epi
             useful = min(count * lanes, positions - first)
             column, of_row = first % p.pitch, output + first // p.pitch * p.output_row
             for block in range(first_block, last_block):
-                factors = p.channels, p.plane, p.taps, p.offsets, source + first * FLOAT_BYTES, weights + block * block_size
+                factors = p.channels, p.plane, p.taps, p.offsets, source + first * element, weights + block * block_size
                 channel = block * filters
                 coefficients = p.coefficients + (3 * group * p.filters + channel) * FLOAT_BYTES
                 compute_block(
@@ -282,13 +286,13 @@ def build_convolution(single: bool, stored: Storage, direct: bool, epilogue: Epi
     return share_tiles(PositionParameters, convolve, begin)
 
 
-def _product_from_registers(filters: int, most: int, epilogue: Epilogue, isa: Isa) -> Any:
+def _product_from_registers(filters: int, most: int, read: Storage, stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     """compute_block(p, count, factors, column, useful, coefficients, left, target, sums): a block of filters for some vectors of positions.
 
     `factors` are those of `product_with_epilogue`. The first of `useful` positions is a row's `column`, and `target` its result of the
     first of the `left` filters.
     """
-    multiply = product_with_epilogue(filters, most, epilogue, isa)
+    multiply = product_with_epilogue(filters, most, read, stored, epilogue, isa)
 
     @jit
     def compute_block(
@@ -301,9 +305,9 @@ def _product_from_registers(filters: int, most: int, epilogue: Epilogue, isa: Is
     return compute_block
 
 
-def _product_by_scratch(filters: int, most: int, stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
+def _product_by_scratch(filters: int, most: int, read: Storage, stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     """The `compute_block` of `_product_from_registers` for any output: `sums` is scratch for sums, and for a vector behind them."""
-    multiply, simd = tile_product(filters, most, isa), simd_of(isa)
+    multiply, simd = tile_product(filters, most, read, isa), simd_of(isa)
     write, read, finish, adds = spread_writer(stored, isa), load_store_of(stored, isa).load, finisher(epilogue, isa), epilogue.adds
     load, all_of, subtract, multiply_add = simd.load, simd.all_of, simd.subtract, simd.multiply_add
     lanes, size = isa.lanes, simd.size

@@ -96,6 +96,13 @@ class Tiling(PlanPart, ABC):
         self._seen_channels = (1 if empty else geometry.channels) * self._window[0]
 
     @property
+    def _is_flat(self) -> bool:
+        """Whether positions read single elements, each its own, and rows follow each other without gaps in input and output."""
+        phase, (_, height, width) = self._phase, self._phase.out
+        pointwise = self._window == (1, 1, 1) == phase.strides and phase.out == self._spatial and phase.starts == (0, 0, 0)
+        return pointwise and all(height == 1 or steps[3] == width * steps[4] for steps in (self._input, self._output))
+
+    @property
     @abstractmethod
     def cost(self) -> float:
         """An estimate of the time for a group and a slice of all images, in multiplications of vectors; threads do not change it."""
@@ -183,8 +190,8 @@ class Tiling(PlanPart, ABC):
 
 
 POSITION_KERNEL = Kernel("dmlpy.devices.cpu.convolution.kernels:build_convolution", 5)
-"""The convolution that is vectorized over positions: whether groups have one filter each, the type of tensors, whether results
-are written from registers, the epilogue, and the instruction set."""
+"""The convolution that is vectorized over positions: whether groups have one filter each, the types of what is read and of
+tensors, whether results are written from registers, the epilogue, and the instruction set."""
 
 
 _DIRECT, _BY_SCRATCH, _SCATTERED = 6.0, 18.0, 64.0
@@ -215,16 +222,15 @@ class PositionTiling(Tiling):
         self.channels, self.taps = self._seen_channels, self._window[1] * self._window[2]
         lanes, panel = isa.lanes, self.most * isa.lanes
         out_depth, out_height, out_width = phase.out
-        pointwise = self._window == (1, 1, 1) == phase.strides and phase.out == self._spatial and phase.starts == (0, 0, 0)
-        flat = all(out_height == 1 or steps[3] == out_width * steps[4] for steps in (self._input, self._output))
-        packed = self._input[4] == self._output[4] == self._element == FLOAT_BYTES
-        self.is_matrix = pointwise and flat and self._storage == "float32" and not packed
-        self.copies = not (pointwise and flat and packed and out_height * out_width >= panel)
+        is_flat = self._is_flat
+        packed = self._input[4] == self._output[4] == self._element
+        self.is_matrix = is_flat and self._storage == "float32" and not packed
+        self.copies = not (is_flat and packed and out_height * out_width >= panel)
         self._positions = 1 << 62
         if not self.copies:
             self._positions = out_height * out_width
             out_height, out_width = ceil(self._positions / panel), panel
-        elif pointwise and flat:
+        elif is_flat:
             # Longer rows leave fewer vectors half empty.
             rows = next(
                 rows for rows in range(1, out_height + 1) if out_height % rows == 0 and (rows * out_width >= panel or rows == out_height)
@@ -233,7 +239,9 @@ class PositionTiling(Tiling):
             self._spatial = out_depth, out_height, out_width
         self._out = out_depth, out_height, out_width
         single = InputTileLayout(1, out_width, self._window[1:], phase.strides[1:], phase.dilations[1:])
-        self.direct = geometry.filters > 1 and self._output[4] == self._element == FLOAT_BYTES and single.pitch >= lanes
+        # Only AVX-512 stores some lanes of 2 bytes in one instruction.
+        stores = self._storage == "float32" or lanes > 8
+        self.direct = stores and geometry.filters > 1 and self._output[4] == self._element and single.pitch >= lanes
         row = single.plane // single.subplane_rows * self.channels
         most, fewest = max(1, INPUT_TILE_BYTES // row - single.extra_rows), ceil(panel / single.pitch)
         wanted = TILES_PER_THREAD * threads if threads > 1 else 1
@@ -259,7 +267,8 @@ class PositionTiling(Tiling):
 
     @property
     def kernel(self) -> Function:
-        return POSITION_KERNEL(self._geometry.filters == 1, self._storage, self.direct, self.epilogue, self._isa)
+        read = "float32" if self.copies else self._storage
+        return POSITION_KERNEL(self._geometry.filters == 1, read, self._storage, self.direct, self.epilogue, self._isa)
 
     def is_dense(self, most: int) -> bool:
         input_tile = self._input_tile
@@ -350,15 +359,18 @@ class ChannelTiling(Tiling):
             self._images, self._out = 1, (1, 1, geometry.batch)
             self._column_step, self._output_element = self._input[0], self._output[0]
         self._positions = self._out[1] * self._out[2]
+        self._input_row, self._output_row = self._input[3], self._output[3]
         rows = (self._input[3] * phase.strides[1], self._column_step), (self._output[3], self._output_element)
         # Where the rows of a slice have no gaps, they may be divided otherwise.
         self._flat = not self.copies and all(self._out[1] == 1 or row == self._out[2] * step for row, step in rows)
         if self._flat:
             pieces = ceil(self._positions / _MAX_ROW)
             self._out = self._out[0], pieces, ceil(self._positions / pieces)
+        elif self.copies and self._is_flat:
+            self._join_rows()
         self._divide(TILES_PER_THREAD * threads if threads > 1 else 1, threads)
         self._input_tile = self._input_tile_of(self._rows)
-        self._gather_parameters = self._gather_parameters_for(self._input[3])
+        self._gather_parameters = self._gather_parameters_for(self._input_row)
         self._chunk = min(self.channels, max(1, _CHUNK_BYTES // (self.taps * self.block * FLOAT_BYTES)))
         self._set_term_offsets()
         self._set_scratch()
@@ -406,6 +418,13 @@ class ChannelTiling(Tiling):
         return all(
             start <= 0 and (out - 1) * stride + (taps - 1) * dilation - start < size for start, out, stride, taps, dilation, size in along
         )
+
+    def _join_rows(self) -> None:
+        """Takes some rows of the image as one: long rows are copied in fewer calls."""
+        depth, height, width = self._out
+        joined = max(rows for rows in range(1, height + 1) if height % rows == 0 and (rows == 1 or rows * width <= _MAX_ROW))
+        self._out = self._spatial = depth, height // joined, width * joined
+        self._input_row, self._output_row = joined * self._input[3], joined * self._output[3]
 
     def _divide(self, wanted: int, threads: int) -> None:
         """Divides rows and blocks of filters into `wanted` tiles, or as many as possible."""
@@ -458,7 +477,7 @@ class ChannelTiling(Tiling):
         phase = self._phase
         begin = 0 if self.copies else -sum(start * step for start, step in zip(phase.starts, self._input[2:], strict=True))
         contiguous_row = self._out[2] * self._output_element
-        output_row = contiguous_row if self._flat else self._output[3]
+        output_row = contiguous_row if self._flat else self._output_row
         return ChannelParameters.bound(
             {
                 **self._values(tensors, scratch),
