@@ -19,6 +19,7 @@ pytest.importorskip("llvmlite")
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.normalization import plan as plans
 from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 
 
 @pytest.mark.each_value
@@ -59,11 +60,12 @@ def test_coefficients_are_numpys(layout: str, dtype: Any, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("layout", ["packed", "channels last"])
 @pytest.mark.parametrize("sizes", [(3, 37, 9, 11), (600, 20, 3, 1)], ids=str)
 def test_statistics_of_a_batch_are_numpys(sizes: tuple[int, ...], layout: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of several chunks and planes; and where a mean far from 0, an infinity or NaN leaves a group's statistics to NumPy."""
+    """Of several chunks and planes, means far from 0 and the first entry, infinities and NaN. Nothing is left to NumPy."""
     desc, arrays = case("BATCH_NORMALIZATION_TRAINING", np.random.default_rng(10), sizes, (1,), dtype)
     plain = np.random.default_rng(11).normal(size=sizes).astype(dtype)
     far, odd = plain.copy(), plain.copy()
-    far[:, 3] += 100.0
+    far[:, 3:6] += 100.0
+    far[0, 4:6, 0, 0] = 60.0, -100.0
     odd[0, :3, 1, 0] = np.nan, np.inf, -np.inf
     kernel, calls = plans.CompiledForwardPlan._coefficient_kernel, list[int]()
     find = plans._Forward._find_statistics
@@ -73,15 +75,34 @@ def test_statistics_of_a_batch_are_numpys(sizes: tuple[int, ...], layout: str, d
         find(own)
 
     monkeypatch.setattr(plans._Forward, "_find_statistics", counted)
-    for x, left_to_numpy in ((plain, 0), (far, 1), (odd, 1)):
+    for x in (plain, far, odd):
         given, found = arrays | {"input_tensor": x}, []
         for own in (kernel, None):
             monkeypatch.setattr(plans.CompiledForwardPlan, "_coefficient_kernel", own)
             calls.clear()
             found.append(results(dml.device("cpu"), desc, given, layout))
-            assert len(calls) == (1 if own is None else left_to_numpy)
+            assert len(calls) == (own is None)
         for name, values in found[0].items():
             np.testing.assert_array_equal(values, found[1][name], err_msg=name)
+
+
+@pytest.mark.parametrize("layout", ["packed", "channels last"])
+@pytest.mark.parametrize(("mean", "first", "passes"), [(0.0, 0.0, 1), (100.0, 100.0, 1), (100.0, 60.0, 2), (100.0, -100.0, 3)])
+def test_how_often_groups_are_summed(mean: float, first: float, passes: int, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once if few entries show a mean far from 0, again if the first one is no better, or too few of them were near each other."""
+    desc, arrays = case("BATCH_NORMALIZATION_TRAINING", np.random.default_rng(12), (3, 20, 9, 11), (1,))
+    arrays["input_tensor"][:, 3] = np.random.default_rng(13).normal(mean, 1.0, (3, 9, 11))
+    arrays["input_tensor"][0, 3, 0, 0] = first
+    bodies, call = list[Any](), TaskLaunch.__call__
+
+    def counted(own: TaskLaunch, stream: int) -> None:
+        bodies.append(own.body)
+        call(own, stream)
+
+    monkeypatch.setattr(TaskLaunch, "__call__", counted)
+    check(results(dml.device("cpu"), desc, arrays, layout), desc, arrays)
+    sums = plans.SUMS("planes" if layout == "packed" else "rows", False, "float32", host_isa())
+    assert bodies.count(sums) == passes
 
 
 def in_layout(desc: Any, name: str, strides: tuple[int, ...]) -> Any:

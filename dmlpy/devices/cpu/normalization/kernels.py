@@ -33,7 +33,8 @@ from dmlpy.devices.numpy.normalization.common import FOLDED_SHARE, LARGEST_SHARE
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
-_INFINITY = math.inf
+_INFINITY, _NAN = math.inf, math.nan
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def build_sums(layout: EntryLayout, gradient: bool, stored: Storage, isa: Isa) -> TaskBody:
@@ -336,17 +337,45 @@ def _coefficient_setter(stored: Storage, isa: Isa) -> tuple[Any, Any]:
     return element, set_coefficients
 
 
-def build_batch_coefficients(layout: EntryLayout, stored: Storage, isa: Isa) -> TaskBody:
-    """Builds the computation of a batch's statistics, from the sums of x and x^2, and of y's coefficients, to be compiled.
+def build_first_shifts(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds the choice of the shifts of a batch's first sums, to be compiled. It runs on one thread.
 
-    It runs on one thread. Groups whose sums have lost digits are counted: their statistics and coefficients are not right.
+    They are 0 but for groups that a few entries show to lie far from 0, which have their first entry.
+
+    Args:
+        stored: the type of x in memory.
+        isa: the instruction set that it is compiled for.
+    """
+    parameters_at, element_at = struct_view(BatchStatisticsParameters), load_store_of(stored, isa).load_one
+
+    def choose(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p = parameters_at(parameters)
+        for group in range(p.groups):
+            x, total, squares, shift = p.x + group * p.x_group, 0.0, 0.0, np.float32(0.0)
+            for sample in range(p.samples):
+                value = float(element_at(x + sample * p.sample_size))
+                total += value
+                squares += value * value
+            if p.samples > 0 and squares < _INFINITY and squares > LARGEST_SHARE * (squares - total * total / p.samples):
+                shift = element_at(x)
+            set_float(p.shifts + group * FLOAT_BYTES, shift)
+
+    return choose
+
+
+def build_batch_coefficients(layout: EntryLayout, of_x: Storage, stored: Storage, isa: Isa) -> TaskBody:
+    """Builds the computation of a batch's statistics, from the sums of x - shift and its square, and of y's coefficients, to be compiled.
+
+    It runs on one thread. Groups whose sums have lost digits are counted, and get another shift: the first entry, then the mean.
 
     Args:
         layout: the layout of the entries.
-        stored: the type of the statistics in memory.
+        of_x: the type of x in memory.
+        stored: the type of the statistics.
         isa: the instruction set that it is compiled for.
     """
     _, set_coefficients = _coefficient_setter(stored, isa)
+    element_at = load_store_of(of_x, isa).load_one
     parameters_at, set_one = struct_view(BatchStatisticsParameters), load_store_of(stored, isa).store_one
     planes, add_up = layout == "planes", _sum_of_vectors(isa)
 
@@ -364,15 +393,25 @@ def build_batch_coefficients(layout: EntryLayout, stored: Storage, isa: Isa) -> 
         if address != 0:
             set_one(address + step * group, np.float32(value))
 
+    @jit
+    def set_shift(p: BatchStatisticsParameters, group: Any, shift: Any, mean: Any) -> None:
+        first = float(element_at(p.x + group * p.x_group))
+        nearer = float(np.float32(first if shift == 0.0 and first != 0.0 and abs(first) < _INFINITY else mean))
+        if abs(nearer) < _INFINITY:
+            set_float(p.shifts + group * FLOAT_BYTES, np.float32(nearer))
+
     def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, unsettled = parameters_at(parameters), 0
         for group in range(p.groups):
             sum_of_group, squares = total(p, p.sums, group), total(p, p.sums + p.sum_size, group)
-            mean = sum_of_group / p.entries
-            about_mean = squares - mean * sum_of_group
-            if not (squares <= LARGEST_SHARE * about_mean and squares < _INFINITY):
+            shift = float(float_at(p.shifts + group * FLOAT_BYTES))
+            from_shift = sum_of_group / p.entries
+            about_mean, mean = squares - from_shift * sum_of_group, shift + from_shift
+            if squares == _INFINITY or squares > LARGEST_SHARE * about_mean:
                 unsettled += 1
-            variance = float(np.float32(max(about_mean, 0.0) / p.entries))
+                set_shift(p, group, shift, mean)
+            # Whether a sum overflows depends on its values; whether to infinity or to NaN, on the order of addition.
+            variance, mean = (float(np.float32(max(about_mean, 0.0) / p.entries)), mean) if about_mean <= _LARGEST else (_NAN, _NAN)
             set_statistic(p.batch_mean, p.batch_mean_step, group, mean)
             set_statistic(p.batch_variance, p.batch_variance_step, group, variance)
             set_coefficients(p, group, mean, variance)

@@ -28,6 +28,7 @@ from dmlpy.operators.activation import ActivationReluDesc
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.plan import Launch, Plan, Pointers
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
@@ -101,8 +102,13 @@ class KnownStatisticsParameters(CoefficientParameters):
 
 
 class BatchStatisticsParameters(CoefficientParameters):
-    """The parameters of `BATCH_COEFFICIENTS`. A statistic that is not written has the address 0."""
+    """The parameters of `FIRST_SHIFTS` and `BATCH_COEFFICIENTS`. A statistic that is not written has the address 0."""
 
+    x: Address = field("x")
+    x_group: Bytes = field("from a group of x to the next")
+    samples: Count = field("entries of a group that its first shift depends on")
+    sample_size: Bytes = field("from such an entry to the next")
+    shifts: Address = field("what is subtracted from x in the sums, a float for each group")
     outer: Count = field("planes of each group; not read for rows")
     chunks: Count = field("chunks of a plane, or of all rows")
     sums: Address = field("the sums of x of each chunk, and behind them those of its square")
@@ -114,7 +120,7 @@ class BatchStatisticsParameters(CoefficientParameters):
     batch_mean_step: Bytes = field("from a mean to the next")
     batch_variance: Address = field("the variances")
     batch_variance_step: Bytes = field("from a variance to the next")
-    unsettled: Address = field("how many groups have a mean so far from 0 that their sums have lost digits, an int64")
+    unsettled: Address = field("how many groups have a mean so far from the shift that their sums have lost digits, an int64")
 
 
 SUMS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_sums", 5)
@@ -125,13 +131,19 @@ RESULTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_results", 5)
 COEFFICIENTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_coefficients", 5)
 """The coefficients of y from known statistics: the type of these, and the instruction set."""
 
+FIRST_SHIFTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_first_shifts", 5)
+"""The shifts of a batch's first sums: the type of tensors, and the instruction set."""
+
 BATCH_COEFFICIENTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_batch_coefficients", 5)
-"""The statistics of a batch, and the coefficients of y: the layout of the entries, the type of statistics, and the instruction set."""
+"""The statistics of a batch, and the coefficients of y: the layout of the entries, the types of tensors and of statistics, and the
+instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 17
 """Entries that are worth waking another thread for."""
 _TILES_PER_THREAD = 8
 """Tiles for each thread, so that all end at about the same time."""
+_SAMPLES, _FEW_ENTRIES = 8, 1 << 8
+"""Entries by which the first shift is chosen, and those of a group, at most, whose first shift is 0: it is summed as fast."""
 _ALIGNMENT = 64
 """Of the results in a packed plan's scratch, in bytes."""
 _OUTPUTS = {"y": "output", "dx": "output"}
@@ -226,18 +238,25 @@ class CompiledForwardPlan(_CompiledPlan, forward.ForwardPlan):
             return None
         if not self._geometry.training:
             return COEFFICIENTS(storage_of(*types), host_isa()) if roles == set(STATISTICS) else None
-        return BATCH_COEFFICIENTS(self.layout, storage_of(*types), host_isa()) if roles <= {*_AFFINE, *_OF_BATCH} else None
+        stored = self._shift_choices[0], storage_of(*types)
+        return BATCH_COEFFICIENTS(self.layout, *stored, host_isa()) if roles <= {*_AFFINE, *_OF_BATCH} else None
+
+    @property
+    def _shift_choices(self) -> tuple[Storage, Isa]:
+        return storage_of(self._geometry.operands["x"].data_type), host_isa()
 
     def load(self) -> None:
         super().load()
-        _ = self._coefficient_kernel
+        if self._coefficient_kernel is not None and self._geometry.training:
+            _ = FIRST_SHIFTS(*self._shift_choices)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         launch, kernel, geometry = _CompiledLaunch(self, tensors, temporary), self._coefficient_kernel, self._geometry
         if kernel is not None and not geometry.training:
             return launch.without_numpy(kernel, geometry.epsilon)
-        run = _Forward(self, launch).run
-        return _make_launch(run if kernel is None else launch.with_sums(kernel, geometry.epsilon, run))
+        if kernel is not None:
+            return launch.with_sums(FIRST_SHIFTS(*self._shift_choices), kernel, geometry.epsilon)
+        return _make_launch(_Forward(self, launch).run)
 
 
 class CompiledGradientPlan(_CompiledPlan, gradient.GradientPlan):
@@ -270,7 +289,7 @@ class _CompiledLaunch(NormalizationLaunch):
         self.groups = Block(first, first, 0, self.blocking.statistics)
         self._extents, self._is_rows, self._threads = plan.extents, plan.layout == "rows", plan._threads
         self._zeros = np.zeros(plan.extents[1] + host_isa().lanes, COMPUTE)
-        parameters = self._parameters_of(plan)
+        self._parameters = parameters = self._parameters_of(plan)
         self._sum, self._compute = (
             None if kernel is None else TaskLaunch(kernel, parameters.ctypes.data, self._threads, (parameters, self._zeros))
             for kernel in plan.kernels
@@ -292,29 +311,36 @@ class _CompiledLaunch(NormalizationLaunch):
         parameters = KnownStatisticsParameters.make(self._coefficient_values(STATISTICS, epsilon))
         return in_order([TaskLaunch(kernel, parameters.ctypes.data, 1, parameters), self._compute])
 
-    def with_sums(self, kernel: Function, epsilon: float, otherwise: Callable[[], None]) -> Callable[[], None]:
-        """Computes the statistics and the coefficients from sums, and y; `otherwise` does where sums have lost digits."""
+    def with_sums(self, first_shifts: Function, kernel: Function, epsilon: float) -> Launch:
+        """Computes statistics and coefficients from sums, and y. Sums that have lost digits are computed again, with other shifts."""
         assert self._sum is not None
-        outer, groups, _, chunks = self._extents
+        assert self._compute is not None
+        outer, groups, inner, chunks = self._extents
         sums, unsettled, lanes = self.statistics["sums"], np.zeros(1, np.int64), host_isa().lanes
         vector = lanes * COMPUTE.itemsize
         values = self._coefficient_values([role for role in (*_AFFINE, *_OF_BATCH) if role in self.tensors], epsilon)
         values |= {"outer": outer, "chunks": chunks, "sums": sums.ctypes.data, "sum_size": sums.strides[0]}
         values |= {"group_size": chunks * vector, "outer_size": sums.strides[1] if self._is_rows else groups * chunks * vector}
-        values |= {"entries": float(self.blocking.group_size), "unsettled": unsettled.ctypes.data}
+        entries, shifts, of_sums = self.blocking.group_size, np.zeros_like(self._zeros), self._parameters.copy()
+        of_sums["centre"] = shifts.ctypes.data
+        values |= {"entries": float(entries), "unsettled": unsettled.ctypes.data, "shifts": shifts.ctypes.data}
+        values |= {name: self._parameters[name].item() for name in ("x", "x_group")}
+        count, size = max((outer, self._parameters["x_outer"].item()), (inner, self.tensors["x"].itemsize))
+        values |= {"samples": min(count, _SAMPLES) if entries > _FEW_ENTRIES else 0, "sample_size": size}
         parameters = BatchStatisticsParameters.make(values)
-        coefficients, centre = TaskLaunch(kernel, parameters.ctypes.data, 1, (parameters, unsettled)), self.statistics["centre"]
+        set_shifts, settle = (TaskLaunch(own, parameters.ctypes.data, 1, (parameters, unsettled)) for own in (first_shifts, kernel))
+        add_up, compute = TaskLaunch(self._sum.body, of_sums.ctypes.data, self._threads, (of_sums, shifts)), self._compute
 
-        def run() -> None:
-            centre.fill(0.0)
-            self.sum_groups()
-            coefficients(0)
-            if unsettled[0]:
-                otherwise()
-            else:
-                self.compute()
+        def launch(stream: int) -> None:
+            set_shifts(stream)
+            for _ in range(forward.ATTEMPTS):
+                add_up(stream)
+                settle(stream)
+                if not unsettled[0]:
+                    break
+            compute(stream)
 
-        return run
+        return launch
 
     def _coefficient_values(self, roles: Iterable[str], epsilon: float) -> dict[str, Any]:
         """The parameters of a kernel of coefficients, with the statistics of these roles."""
