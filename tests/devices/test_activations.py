@@ -127,6 +127,14 @@ def test_small_results_of_swish(any_device: dml.Device) -> None:
     np.testing.assert_allclose(run(any_device, dml.ActivationSwishDesc(), arrays), oracle(dml.ActivationSwishDesc(), arrays), rtol=1e-5)
 
 
+def test_digits_of_swish_do_not_depend_on_neighbours(every_device: dml.Device) -> None:
+    """Those of which the sigmoid has no digits take another way."""
+    x = np.linspace(-3.0, 3.0, 101, dtype=np.float32)
+    beside = np.where(np.arange(101) % 8, x, np.float32(-90.0))
+    found, wanted = (run(every_device, dml.ActivationSwishDesc(), inputs(dml.ActivationSwishDesc(), each)) for each in (beside, x))
+    np.testing.assert_array_equal(found[beside == x], wanted[beside == x])
+
+
 def test_every_float16(any_device: dml.Device) -> None:
     """RELU and its gradient round nothing: all 65536 numbers, NaN of either sign among them, come out as float32 has them."""
     x = np.arange(2**16, dtype=np.uint16).view(np.float16)

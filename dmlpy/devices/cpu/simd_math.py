@@ -220,10 +220,11 @@ class SimdMath:
         """x times the sigmoid of `scaled`, and 0 where exp(-|scaled|) has no root."""
         builder, near = self._builder, self.multiply(x, self.sigmoid(scaled))
         lanes = ir.IntType(self._simd.lanes)
-        are_far = builder.bitcast(self.less(scaled, self.constant(_NORMAL_SIGMOID)), lanes)
+        are_far = self.less(scaled, self.constant(_NORMAL_SIGMOID))
         before = builder.block
-        with builder.if_then(builder.icmp_unsigned("!=", are_far, lanes(0)), likely=False):
-            far, after = self._swish_by_root(x, scaled), builder.block
+        with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(are_far, lanes), lanes(0)), likely=False):
+            # Only these: the digits of the others must not depend on their neighbours.
+            far, after = self.select(are_far, self._swish_by_root(x, scaled), near), builder.block
         found = builder.phi(x.type)
         found.add_incoming(near, before)
         found.add_incoming(far, after)
