@@ -3,7 +3,7 @@
 An entry of a heap is an integer of 64 bits that is larger for better elements: the key of the element, whose order is theirs, above its
 inverted index, by which the first of equal elements is the best. Vectors of elements no better than the worst entry are passed over.
 
-Each better element costs a walk down the heap. So that a sorted row, the best element last, has no more of them than one in no order, the
+Each better element costs steps down the heap. So that a sorted row, the best element last, has no more of them than one in no order, the
 vectors are not visited in their order: first few that are far from each other, then those half way between, and so on.
 """
 
