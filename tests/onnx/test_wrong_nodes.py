@@ -38,6 +38,7 @@ class Row:
         opset: the version of ONNX.
         outputs: the number of its outputs.
         held: the inputs that the model holds: of those that come when it runs, elements are not looked at.
+        domain: the operator's domain.
     """
 
     operator: str
@@ -47,6 +48,7 @@ class Row:
     opset: int = 21
     outputs: int = 1
     held: tuple[int, ...] = ()
+    domain: str = ""
 
 
 def recurrent(operator: str, gates: int, *more: Array | None, told: tuple[str, ...], held: tuple[int, ...] = (), **attributes: Any) -> Row:
@@ -55,7 +57,35 @@ def recurrent(operator: str, gates: int, *more: Array | None, told: tuple[str, .
     return Row(operator, given, told, {"hidden_size": 4} | attributes, held=held)
 
 
+def past(operator: str, keys: int | None, values: int | None, *told: str) -> Row:
+    """An attention whose keys and values are of so many past steps; None leaves them out."""
+    states = tuple(None if steps is None else normal(1, 2, steps, 8) for steps in (keys, values))
+    parts = normal(1, 3, 16), normal(1, 3, 16), normal(1, 3, 16)
+    if operator == "Attention":
+        return Row(operator, (*parts, None, *states), told, {"q_num_heads": 2, "kv_num_heads": 2}, 23)
+    if operator == "MultiHeadAttention":
+        return Row(operator, (*parts, None, None, None, *states), told, {"num_heads": 2}, domain="com.microsoft")
+    counts = np.asarray([2 + (keys or 0)], np.int32), np.asarray(3 + (keys or 0), np.int32)
+    return Row(operator, (*parts, *states, *counts), told, {"num_heads": 2, "kv_num_heads": 2}, held=(6,), domain="com.microsoft")
+
+
 ROWS = {
+    "Attention of 0 past keys and 2 values": past("Attention", 0, 2, "input 5 is [", "2, 2, 8]", "expected 0 past steps"),
+    "Attention of 2 past keys and 0 values": past("Attention", 2, 0, "input 5 is [", "2, 0, 8]", "expected 2 past steps"),
+    "Attention of None past keys and 2 values": past("Attention", None, 2, "input 4 is left out"),
+    "Attention of 0 past keys and None values": past("Attention", 0, None, "input 5 is left out"),
+    "MultiHeadAttention of 0 past keys and 2 values": past("MultiHeadAttention", 0, 2, "input 7 is [", "2, 2, 8]", "expected 0 past steps"),
+    "MultiHeadAttention of 2 past keys and 0 values": past("MultiHeadAttention", 2, 0, "input 7 is [", "2, 0, 8]", "expected 2 past steps"),
+    "MultiHeadAttention of None past keys and 2 values": past("MultiHeadAttention", None, 2, "input 6 is left out"),
+    "MultiHeadAttention of 0 past keys and None values": past("MultiHeadAttention", 0, None, "input 7 is left out"),
+    "GroupQueryAttention of 0 past keys and 2 values": past(
+        "GroupQueryAttention", 0, 2, "input 4 is [", "2, 2, 8]", "expected 0 past steps"
+    ),
+    "GroupQueryAttention of 2 past keys and 0 values": past(
+        "GroupQueryAttention", 2, 0, "input 4 is [", "2, 0, 8]", "expected 2 past steps"
+    ),
+    "GroupQueryAttention of None past keys and 2 values": past("GroupQueryAttention", None, 2, "input 3 is left out"),
+    "GroupQueryAttention of 0 past keys and None values": past("GroupQueryAttention", 0, None, "input 4 is left out"),
     "one-hot vectors of a scalar": Row("OneHot", (np.asarray(2), integers(4), normal(2)), ("indices", "[]", "at least 1 dimension")),
     "a product of a batch": Row("Gemm", (normal(2, 3, 4), normal(4, 5)), ("input 0 'A'", "3, 4]", "2 dimensions")),
     "a product with a vector": Row("Gemm", (normal(2, 4), normal(4)), ("input 1 'B'", "[4]", "2 dimensions")),
@@ -171,10 +201,10 @@ def built(row: Row) -> tuple[Any, dict[str, Array]]:
     held = {name: array for name, array in arrays.items() if names.index(name) in row.held}
     given = {name: array for name, array in arrays.items() if name not in held}
     outputs = [f"y{index}" for index in range(row.outputs)]
-    node = make_node(row.operator, names, outputs, name="wrong", **row.attributes)
+    node = make_node(row.operator, names, outputs, name="wrong", domain=row.domain, **row.attributes)
     types = {name: array_type(array) for name, array in given.items()}
     sizes = {name: array.shape for name, array in given.items()}
-    return model([node], sizes, outputs, opset=row.opset, types=types, constants=held), given
+    return model([node], sizes, outputs, opset=row.opset, types=types, constants=held, domains={row.domain: 1} if row.domain else {}), given
 
 
 @pytest.mark.each_value

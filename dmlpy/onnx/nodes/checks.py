@@ -19,7 +19,7 @@ from dmlpy.onnx.loading.elements import element_name, sizes_problem, type_string
 from dmlpy.onnx.loading.schemas import MICROSOFT, inputs_of
 from dmlpy.onnx.nodes import inference_guard
 from dmlpy.onnx.nodes.equations import letters_of, terms_of
-from dmlpy.onnx.nodes.microsoft_requirements import missing_parts
+from dmlpy.onnx.nodes.microsoft_requirements import PASTS, missing_parts, past_problems
 from dmlpy.onnx.nodes.ranks import rank_problems
 from dmlpy.onnx.nodes.windows import compute_windows, unpooled_sizes
 
@@ -45,7 +45,8 @@ _SPLIT_BY_NUMBER = 18
 def problems_of(node: Node) -> list[Problem]:
     """Problems of a node that is invalid in ONNX, as far as its inputs are known."""
     if node.domain == MICROSOFT:
-        return [*missing_parts(node)]
+        past = PASTS.get(node.op_type)
+        return [*missing_parts(node), *(() if past is None else past_problems(node, past))]
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
     found = [*_types(node), *_type_numbers(node)] or inference_guard.attribute_problems(node)
@@ -234,6 +235,7 @@ def _check_values(node: Node) -> Iterator[Problem]:
     if _is_known(node, 1, 2) and node.rank(1) == node.rank(2) >= 3 and node.sizes(1)[-2] != node.sizes(2)[-2]:
         expected = f"{node.sizes(1)[-2]} steps, as the keys {listed(node.sizes(1))} have"
         yield Problem("onnx.invalid", node.input_label(2), listed(node.sizes(2)), expected)
+    yield from past_problems(node, 4)
 
 
 @_rule("Gather", "GatherElements", "ScatterElements", "Scatter")
