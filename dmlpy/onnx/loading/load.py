@@ -23,7 +23,7 @@ from dmlpy.onnx.loading.message_count import count_messages
 from dmlpy.onnx.loading.model_checks import problems_of
 from dmlpy.onnx.loading.model_size import count_model_nodes, measure_model, memory_problem
 from dmlpy.onnx.loading.separate_weights import SeparateWeights, read_model
-from dmlpy.onnx.loading.stored_weights import CAN_READ_AGAIN, LEAST_STORED, StoredWeight, WeightFile
+from dmlpy.onnx.loading.stored_weights import LEAST_STORED, StoredWeight, WeightFile
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -101,11 +101,12 @@ class LoadedModel:
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle and a copy hold: arrays belong to the tensors of this object, so they are made anew."""
         within: dict[int, Array] = {}
-        for place, tensor in enumerate(self.proto.graph.initializer):
-            if id(tensor) in self._weights:
-                within[place] = self._weights[id(tensor)][1]
-            elif id(tensor) in self._stored and tensor.data_location != TensorProto.EXTERNAL:
-                within[place] = self._stored[id(tensor)][1].elements.reshape(-1).view(np.uint8)
+        with self._lock:  # a compilation in another thread moves weights from one to the other
+            for place, tensor in enumerate(self.proto.graph.initializer):
+                if id(tensor) in self._weights:
+                    within[place] = self._weights[id(tensor)][1]
+                elif id(tensor) in self._stored and tensor.data_location != TensorProto.EXTERNAL:
+                    within[place] = self._stored[id(tensor)][1].elements.reshape(-1).view(np.uint8)
         kept = ("proto", "name", "folder", "opsets", "limits", "size", "without_owned_inputs", "joins_chains")
         return {"weights": within, **{name: getattr(self, name) for name in kept}}
 
@@ -164,16 +165,18 @@ class LoadedModel:
     def _stored_weight(self, tensor: TensorProto) -> StoredWeight | None:
         """See `weight`; None where they cannot be read again, or are few."""
         size = tensors.bytes_of(tensor)
-        if not CAN_READ_AGAIN or tensor.data_type not in _STORED_TYPES or not tensor.dims or size < LEAST_STORED:
+        if tensor.data_type not in _STORED_TYPES or not tensor.dims or size < LEAST_STORED:
             return None
         if tensor.data_location == TensorProto.EXTERNAL:
             place = tensors.locate(tensor, self.folder)
             key = place, tensor.data_type, *tensor.dims
             if key not in self._stored_outside:
-                if place.path not in self._files:
-                    self._files[place.path] = WeightFile.opened(place.path)
-                data = tensors.array_of(tensor, self.folder)
-                self._stored_outside[key] = self._made(tensor, data, self._files[place.path], place.offset)
+                file = self._files.get(place.path) or WeightFile.opened(place.path)
+                if file is None:
+                    return None  # `array` reports what it is, if it is an error
+                data = file.read(tensor.name, place.offset, size)
+                self._files[place.path] = file
+                self._stored_outside[key] = self._made(tensor, data, file, place.offset)
             return self._stored_outside[key]
         if self._file is None or id(tensor) not in self._weights:
             return None

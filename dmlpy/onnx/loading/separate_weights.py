@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from onnx import GraphProto, ModelProto, TensorProto
 
 from dmlpy import files
-from dmlpy.onnx.loading.stored_weights import CAN_READ_AGAIN, WeightFile, aligned_bytes
+from dmlpy.onnx.loading.stored_weights import LEAST_STORED, WeightFile, aligned_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,7 +71,8 @@ def read_model(path: Path, most: int) -> tuple[bytes, SeparateWeights]:
             with suppress(_UnusualError):
                 reader = _Reader(file)
                 data = reader.model(size)
-                return data, SeparateWeights(reader.weights, reader.offsets, WeightFile(path, file) if CAN_READ_AGAIN else None)
+                may_be_freed = any(len(weight) >= LEAST_STORED for weight in reader.weights.values())
+                return data, SeparateWeights(reader.weights, reader.offsets, WeightFile.of(path, file) if may_be_freed else None)
             file.seek(0, os.SEEK_SET)
         return file.read(size), SeparateWeights()
 

@@ -7,7 +7,9 @@ has them are freed meanwhile: where another device, another size or a comparison
 from __future__ import annotations
 
 import os
+import sys
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -24,9 +26,12 @@ if TYPE_CHECKING:
 
 LEAST_STORED = 1 << 16
 """The least bytes of a weight that is worth freeing."""
-CAN_READ_AGAIN = hasattr(os, "preadv")
-"""Whether the system reads at a place of an open file, and lets others delete it: Windows does not."""
+CAN_READ_AGAIN = hasattr(os, "preadv") and sys.byteorder == "little"
+"""Whether the system reads at a place of an open file, and lets others delete it, which Windows does not; and reads numbers as files have
+them."""
 _ALIGNMENT = 64
+_SHARE_OF_DESCRIPTORS = 4
+"""At most one of so many of the files that the process may open is a model's: where there are more, their weights stay in memory."""
 
 
 def aligned_bytes(count: int) -> Array:
@@ -47,14 +52,25 @@ class WeightFile:
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._name = path.name
         self._descriptor = os.dup(file.fileno())
-        self._written = self._last_written()
         weakref.finalize(self, os.close, self._descriptor)
+        self._written = self._last_written()
+        _held.add(self)
 
     @classmethod
-    def opened(cls, path: Path) -> WeightFile:
-        """A file that is not open yet."""
-        with files.opened(path) as file:
+    def of(cls, path: Path, file: BinaryIO) -> WeightFile | None:
+        """An open file; None where it cannot be held open, or so many are that the process should be left the rest."""
+        if not CAN_READ_AGAIN or len(_held) >= _most_held():
+            return None
+        with suppress(OSError):
             return cls(path, file)
+        return None
+
+    @classmethod
+    def opened(cls, path: Path) -> WeightFile | None:
+        """As `of`, a file that is not open yet; None also if it cannot be opened."""
+        with suppress(OSError), files.opened(path) as file:
+            return cls.of(path, file)
+        return None
 
     def read(self, name: str, offset: int, count: int) -> Array:
         """Bytes of the file.
@@ -84,6 +100,16 @@ class WeightFile:
         why = ("a weight is read again where a device packs it once more",)
         remedy = "load the model again; a file that takes its place under the same name is no change"
         return DescError(self._name, [Problem("onnx.file", name, found, "the file as it was loaded", why, remedy)])
+
+
+_held: weakref.WeakSet[WeightFile] = weakref.WeakSet()
+
+
+def _most_held() -> int:
+    import resource  # not on Windows
+
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if most == resource.RLIM_INFINITY else most // _SHARE_OF_DESCRIPTORS
 
 
 class StoredWeight:

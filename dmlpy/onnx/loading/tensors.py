@@ -71,11 +71,15 @@ def array_of(tensor: TensorProto, folder: Path | None) -> Array:
     if tensor.data_location != TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
     place = locate(tensor, folder)
-    with files.opened(place.path) as file:
-        file.seek(place.offset)
-        data = file.read(place.size)
+    try:
+        with files.opened(place.path) as file:
+            file.seek(place.offset)
+            data = file.read(place.size)
+        found = f"{len(data)} bytes"
+    except OSError as error:
+        data, found = b"", error.strerror or str(error)
     if len(data) != place.size:
-        found, expected = f"{len(data)} bytes", f"{place.size} bytes: the file has changed"
+        expected = f"{place.size} bytes: the file has changed"
         raise DescError(place.path.name, [Problem("onnx.external", tensor.name, found, expected)])
     return elements_in(tensor, np.frombuffer(data, np.uint8))
 

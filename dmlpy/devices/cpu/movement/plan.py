@@ -59,7 +59,8 @@ class Elements:
     @classmethod
     def repeating(cls, value: Any, dtype: np.dtype[Any], shape: Sequence[int]) -> Elements:
         """A number that is repeated, which may be a symbolic size."""
-        array = SizedArray.of([value], (), dtype) if is_symbolic(value) else np.array(value, dtype)
+        numbers: list[Any] = [value]
+        array = SizedArray.of(numbers, (), dtype) if is_symbolic(value) else np.array(value, dtype)
         return cls(FixedArray(array), dtype, tuple(shape), (0,) * len(shape))
 
     @property
