@@ -18,6 +18,7 @@ pytest.importorskip("llvmlite")
 from dmlpy.devices.cpu.plans import compiled_plan
 
 RELU = dml.ActivationReluDesc()
+CLIP = dml.ElementWiseClipDesc(min=-0.125, max=0.75)
 Node = Callable[[dml.GraphBuilder, Any], Any]
 """Adds the nodes behind a convolution's result."""
 
@@ -213,3 +214,20 @@ def test_devices_without_such_plans_run_them_separately() -> None:
     assert compiled_plan(tanh) == "an epilogue is that of a forward convolution, with RELU or CLIP behind it"
     with pytest.raises(dml.CompileError):
         dml.compile(tanh, "cpu")
+
+
+@pytest.mark.parametrize("adds", [False, True], ids=["gate", "sum"])
+@pytest.mark.parametrize(
+    ("filters", "groups"), [((24, 5, 1, 1), 1), ((70, 5, 3, 3), 1), ((5, 1, 3, 3), 5)], ids=["positions", "channels", "depthwise"]
+)
+def test_results_are_clipped_where_a_clip_follows(filters: tuple[int, ...], groups: int, adds: bool) -> None:
+    rng, (count, _, window, _) = np.random.default_rng(3), filters
+    shapes = {"input_tensor": (1, 5, 7, 8), "filter_tensor": filters, **({"added_tensor": (1, count, 7, 8)} if adds else {})}
+    given = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    members: dict[str, Any] = dict.fromkeys(("start_padding", "end_padding"), (window // 2, window // 2)) | {"output_padding": (0, 0)}
+    members |= {name: dml.TensorDesc(data_type="FLOAT32", sizes=shape) for name, shape in shapes.items()}
+    members |= {"strides": (1, 1), "dilations": (1, 1), "group_count": groups, "gate": None if adds else "hard_silu"}
+    desc = EpilogueConvolutionDesc(**members, alpha=0.2, beta=0.5).with_outputs()
+    free, clipped = (dml.compile(own, "cpu")(**given).output_tensor for own in (desc, desc.replace(fused_activation=CLIP)))
+    np.testing.assert_array_equal(clipped, np.clip(free, np.float32(CLIP.min), np.float32(CLIP.max)))
+    assert not np.array_equal(clipped, free)

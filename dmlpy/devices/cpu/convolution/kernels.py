@@ -87,7 +87,7 @@ def finished(builder: Any, simd: Simd, epilogue: Epilogue, value: Any, added: An
     elif epilogue.gate is not None:
         line = math.at_most(math.at_least(math.linear(value, alpha, beta), math.constant(0.0)), math.constant(1.0))
         value = math.multiply(value, line) if epilogue.gate == "hard_silu" else math.gate(value, line)
-    return simd.clipped(builder, value, low, high)
+    return simd.clipped(builder, value, low, high) if epilogue.clips else value
 
 
 @cache
@@ -308,8 +308,9 @@ def _product_from_registers(filters: int, most: int, read: Storage, stored: Stor
 def _product_by_scratch(filters: int, most: int, read: Storage, stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     """The `compute_block` of `_product_from_registers` for any output: `sums` is scratch for sums, and for a vector behind them."""
     multiply, simd = tile_product(filters, most, read, isa), simd_of(isa)
-    write, read, finish, adds = spread_writer(stored, isa), load_store_of(stored, isa).load, finisher(epilogue, isa), epilogue.adds
+    write, finish, adds = spread_writer(stored, isa), finisher(epilogue, isa), epilogue.adds
     load, all_of, subtract, multiply_add = simd.load, simd.all_of, simd.subtract, simd.multiply_add
+    load_added = load_store_of(stored, isa).load
     lanes, size = isa.lanes, simd.size
 
     @jit
@@ -328,7 +329,7 @@ def _product_by_scratch(filters: int, most: int, read: Storage, stored: Storage,
             for element in range(0, useful, lanes):
                 place, added = target + element * stride, centre
                 if adds:
-                    added = read(place - p.output + p.added, useful - element)
+                    added = load_added(place - p.output + p.added, useful - element)
                 value = finish(p, multiply_add(subtract(load(at + element * FLOAT_BYTES), centre), factor, bias), added)
                 write(place, value, useful - element, stride, vector)
             done += count_in_row

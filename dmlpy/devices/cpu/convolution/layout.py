@@ -94,10 +94,12 @@ class Epilogue:
     Attributes:
         gate: the function, as `EpilogueConvolutionDesc` names it.
         adds: whether a tensor is added before.
+        clips: whether results are clipped. Most gates are not followed by a clip, which takes a tenth of their time.
     """
 
     gate: str | None = None
     adds: bool = False
+    clips: bool = True
 
     @property
     def is_plain(self) -> bool:

@@ -58,9 +58,10 @@ class ConvolutionPlan(Plan):
         self._scale_bias: ScaleBias | None = None
         self._activation_plan: Plan | None = None
         self._epilogue, self._line = PLAIN, (0.0, 0.0)
-        if isinstance(desc, EpilogueConvolutionDesc):
-            self._epilogue, self._line = Epilogue(desc.gate, desc.added_tensor is not None), (desc.alpha, desc.beta)
         function = desc.fused_activation
+        if isinstance(desc, EpilogueConvolutionDesc):
+            self._epilogue = Epilogue(desc.gate, desc.added_tensor is not None, clips=function is not None)
+            self._line = (desc.alpha, desc.beta)
         if isinstance(function, ActivationReluDesc):
             self._low = 0.0
         elif isinstance(function, ElementWiseClipDesc):
