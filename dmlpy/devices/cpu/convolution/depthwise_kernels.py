@@ -165,7 +165,7 @@ _CACHE_LINE = 64
 
 
 @cache
-def window_columns(window: Window, stored: Storage, isa: Isa) -> Any:
+def _window_columns(window: Window, stored: Storage, isa: Isa) -> Any:
     """The kernel `compute(parameters, source, output, channel, first_row, rows, column)`.
 
     It computes `rows` rows of positions from `first_row` on, in a vector of columns of positions from `column` on. `source` and `output`
@@ -312,7 +312,7 @@ def build_row_blocks(window: Window, stored: Storage, isa: Isa) -> TaskBody:
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    compute, lanes = window_columns(window, stored, isa), isa.lanes
+    compute, lanes = _window_columns(window, stored, isa), isa.lanes
 
     @jit
     def compute_row_blocks(p: RowBlockParameters, first_block: Any, last_block: Any, own: Any) -> None:

@@ -111,7 +111,7 @@ def finisher(epilogue: Epilogue, isa: Isa) -> Any:
 
 
 @cache
-def product_with_epilogue(filters: int, most: int, read: Storage, stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
+def _product_with_epilogue(filters: int, most: int, read: Storage, stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     """The kernel `multiply(count, factors, rows, coefficients, numbers, target)`.
 
     It sums as `tile_product` does; `factors` are that kernel's arguments from `channels` to `matrix`. The other tuples are:
@@ -289,10 +289,10 @@ def build_convolution(single: bool, read: Storage, stored: Storage, direct: bool
 def _product_from_registers(filters: int, most: int, read: Storage, stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     """compute_block(p, count, factors, column, useful, coefficients, left, target, sums): a block of filters for some vectors of positions.
 
-    `factors` are those of `product_with_epilogue`. The first of `useful` positions is a row's `column`, and `target` its result of the
+    `factors` are those of `_product_with_epilogue`. The first of `useful` positions is a row's `column`, and `target` its result of the
     first of the `left` filters.
     """
-    multiply = product_with_epilogue(filters, most, read, stored, epilogue, isa)
+    multiply = _product_with_epilogue(filters, most, read, stored, epilogue, isa)
 
     @jit
     def compute_block(

@@ -105,7 +105,7 @@ def _product(builder: Any, count: int, columns: int, isa: Isa, arguments: Sequen
 
 
 @cache
-def tile_epilogue(clips: bool, isa: Isa) -> Any:
+def _tile_epilogue(clips: bool, isa: Isa) -> Any:
     """The kernel `apply_epilogue(sums, sums_row, positions, filters, coefficients, coefficients_row, low, high, target, target_row)`.
 
     target[filter][position] = (sums[position][filter] - centre) * factor + bias, from low to high if `clips`, for the first positions and
@@ -226,7 +226,7 @@ def _vector_writer(stored: Storage, epilogue: Epilogue, isa: Isa) -> Any:
     load, load_some = simd.load, simd.load_some
     subtract, multiply_add, size, element = simd.subtract, simd.multiply_add, simd.size, load_store.size
     plain, adds, finish = epilogue.is_plain, epilogue.adds, finisher(epilogue, isa)
-    apply_epilogue, read, write, write_spread = tile_epilogue(plain, isa), load_store.load, load_store.store, spread_writer(stored, isa)
+    apply_epilogue, read, write, write_spread = _tile_epilogue(plain, isa), load_store.load, load_store.store, spread_writer(stored, isa)
 
     @jit
     def write_vectors(p: ChannelParameters, sums: Any, count: Any, filters: Any, coefficients: Any, output: Any, tile: Any) -> None:

@@ -41,7 +41,7 @@ GATHER = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:build_gather", 5)
 ALIGNMENT = 64
 INPUT_TILE_BYTES = 1 << 18
 """Bytes of an input tile, at most: it stays in the second-level cache with the filters applied to it."""
-TILES_PER_THREAD = 4
+_TILES_PER_THREAD = 4
 """Tiles for each thread, at least, so that all end at about the same time."""
 
 _COPIED, _HALVED, _GATHERED = 0.8, 1.5, 3.0
@@ -244,7 +244,7 @@ class PositionTiling(Tiling):
         self.direct = stores and geometry.filters > 1 and self._output[4] == self._element and single.pitch >= lanes
         row = single.plane // single.subplane_rows * self.channels
         most, fewest = max(1, INPUT_TILE_BYTES // row - single.extra_rows), ceil(panel / single.pitch)
-        wanted = TILES_PER_THREAD * threads if threads > 1 else 1
+        wanted = _TILES_PER_THREAD * threads if threads > 1 else 1
         images = geometry.batch * geometry.groups * out_depth
         tiles = ceil(out_height / max(fewest, min(most, ceil(out_height * images / wanted))))
         self._input_tile = replace(single, rows=ceil(out_height / tiles))
@@ -368,7 +368,7 @@ class ChannelTiling(Tiling):
             self._out = self._out[0], pieces, ceil(self._positions / pieces)
         elif self.copies and self._is_flat:
             self._join_rows()
-        self._divide(TILES_PER_THREAD * threads if threads > 1 else 1, threads)
+        self._divide(_TILES_PER_THREAD * threads if threads > 1 else 1, threads)
         self._input_tile = self._input_tile_of(self._rows)
         self._gather_parameters = self._gather_parameters_for(self._input_row)
         self._chunk = min(self.channels, max(1, _CHUNK_BYTES // (self.taps * self.block * FLOAT_BYTES)))

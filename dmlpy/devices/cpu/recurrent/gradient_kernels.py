@@ -132,7 +132,7 @@ def _common_kernels(isa: Isa) -> tuple[Any, Any, Any, Any]:
     return simd_of(isa), store_part_kernel(isa), _saved_kernel(isa), gradient_kernel(isa)
 
 
-def rnn_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
+def _rnn_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The backward step of RNN."""
     simd, store_part, saved, gradient = _common_kernels(isa)
     store, multiply, all_of, size = simd.store, simd.multiply, simd.all_of, simd.size
@@ -191,7 +191,7 @@ def _lstm_cell_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
     return cell
 
 
-def lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
+def _lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The backward step of LSTM without a projection."""
     simd, gradient, cell = simd_of(isa), gradient_kernel(isa), _lstm_cell_kernel(functions, isa)
     store, all_of, size = simd.store, simd.all_of, simd.size
@@ -204,7 +204,7 @@ def lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     return lstm
 
 
-def projection_gradient(isa: Isa) -> Any:
+def _projection_gradient(isa: Isa) -> Any:
     """The gradient of a projected h, the operand of the product with the projection."""
     simd, store_part, _, gradient = _common_kernels(isa)
     store, all_of, size = simd.store, simd.all_of, simd.size
@@ -217,7 +217,7 @@ def projection_gradient(isa: Isa) -> Any:
     return project
 
 
-def projected_lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
+def _projected_lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The backward step of LSTM after that product; the projection's input is written if it is needed."""
     simd, store_part, cell = simd_of(isa), store_part_kernel(isa), _lstm_cell_kernel(functions, isa)
     load, size = simd.load, simd.size
@@ -231,7 +231,7 @@ def projected_lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     return lstm
 
 
-def gru_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
+def _gru_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The backward step of a GRU whose reset gate comes after the product: gradients q, z, r, h, where q = r * da_h is the product's."""
     simd, store_part, saved, gradient = _common_kernels(isa)
     store, all_of, size, state = simd.store, simd.all_of, simd.size, _state_kernel(isa)
@@ -255,7 +255,7 @@ def gru_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     return gru
 
 
-def gru_candidate_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
+def _gru_candidate_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The backward step of a GRU whose reset gate comes before the product, up to that product: gradients z, r, h without r."""
     simd, store_part, saved, gradient = _common_kernels(isa)
     store, all_of, size, state = simd.store, simd.all_of, simd.size, _state_kernel(isa)
@@ -275,7 +275,7 @@ def gru_candidate_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     return gru_candidate
 
 
-def gru_reset_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
+def _gru_reset_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The rest of it, from the gradient of r * h[t-1] at `sums`; r * h[t-1] is written if it is needed."""
     simd, store_part, saved = simd_of(isa), store_part_kernel(isa), _saved_kernel(isa)
     load, store, size, state = simd.load, simd.store, simd.size, _state_kernel(isa)
@@ -297,7 +297,7 @@ def gru_reset_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
 
 
 @cache
-def carry_on_kernel(isa: Isa) -> Any:
+def _carry_on_kernel(isa: Isa) -> Any:
     """Adds the upstream gradient of a skipped step to dh, if its output repeats the one before: carry_on(p, time, block, row)."""
     store, size, gradient = simd_of(isa).store, simd_of(isa).size, gradient_kernel(isa)
 
@@ -309,7 +309,7 @@ def carry_on_kernel(isa: Isa) -> Any:
     return carry_on
 
 
-def clear_kernel(gates: int, isa: Isa) -> Any:
+def _clear_kernel(gates: int, isa: Isa) -> Any:
     """Writes zeros for the gates' gradients of a skipped step: clear(p, block, gates).
 
     Args:
@@ -326,8 +326,8 @@ def clear_kernel(gates: int, isa: Isa) -> Any:
     return clear
 
 
-def clear_state_kernel(isa: Isa) -> Any:
-    """Writes zeros for a skipped step's gradient of h, which the projection's products read. Arguments as in `clear_kernel`."""
+def _clear_state_kernel(isa: Isa) -> Any:
+    """Writes zeros for a skipped step's gradient of h, which the projection's products read. Arguments as in `_clear_kernel`."""
     all_of, size, store_part = simd_of(isa).all_of, simd_of(isa).size, store_part_kernel(isa)
 
     @jit
@@ -337,7 +337,7 @@ def clear_state_kernel(isa: Isa) -> Any:
     return clear
 
 
-def clear_operand_kernel(isa: Isa) -> Any:
+def _clear_operand_kernel(isa: Isa) -> Any:
     """Writes zeros for the operand of a skipped step, if it is needed: clear(p, block, gates, operand), for a second stage."""
     all_of, size, store_part = simd_of(isa).all_of, simd_of(isa).size, store_part_kernel(isa)
 
@@ -450,9 +450,9 @@ def _prefetch_kernel(isa: Isa) -> Any:
 
 def build_gradient_step(kind: Cell, resets_first: bool, functions: tuple[str, ...], isa: Isa) -> Stage:
     """The stage of a step, or the first of two. The arguments are `kernels.build_step`'s."""
-    makes = {"RNN": rnn_gradient, "LSTM": lstm_gradient, "GRU": gru_candidate_gradient if resets_first else gru_gradient}
+    makes = {"RNN": _rnn_gradient, "LSTM": _lstm_gradient, "GRU": _gru_candidate_gradient if resets_first else _gru_gradient}
     gates = {"RNN": 1, "LSTM": 4, "GRU": 3 if resets_first else 4}[kind]
-    return _first_stage(makes[kind](functions, isa), clear_kernel(gates, isa), isa)
+    return _first_stage(makes[kind](functions, isa), _clear_kernel(gates, isa), isa)
 
 
 def build_projection_step(isa: Isa) -> Stage:
@@ -461,7 +461,7 @@ def build_projection_step(isa: Isa) -> Stage:
     Args:
         isa: the instruction set that it is compiled for.
     """
-    return _first_stage(projection_gradient(isa), clear_state_kernel(isa), isa)
+    return _first_stage(_projection_gradient(isa), _clear_state_kernel(isa), isa)
 
 
 def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
@@ -472,7 +472,7 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
         clear: the kernel for a sample that skips the step.
         isa: the instruction set that it is compiled for.
     """
-    sum_up, sum_dropped, carry_on = _sum_kernel(isa), _dropped_sum_kernel(isa), carry_on_kernel(isa)
+    sum_up, sum_dropped, carry_on = _sum_kernel(isa), _dropped_sum_kernel(isa), _carry_on_kernel(isa)
     prefetch = _prefetch_kernel(isa)
     simd = simd_of(isa)
     load, store, add, size = simd.load, simd.store, simd.add, simd.size
@@ -525,7 +525,7 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
 def build_reset_step(functions: tuple[str, ...], isa: Isa) -> Stage:
     """The second stage of a step of a GRU that resets first, with the product that depends on the reset gate."""
     parameters_at = struct_view(GradientParameters)
-    second_stage = _second_stage(gru_reset_gradient(functions, isa), clear_operand_kernel(isa), isa)
+    second_stage = _second_stage(_gru_reset_gradient(functions, isa), _clear_operand_kernel(isa), isa)
 
     def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, step: Any) -> None:
         p = parameters_at(parameters)
@@ -536,14 +536,14 @@ def build_reset_step(functions: tuple[str, ...], isa: Isa) -> Stage:
 
 def build_projected_step(functions: tuple[str, ...], isa: Isa) -> Stage:
     """The second stage of a step of an LSTM with a projection: the cell's, from the product that computes the gradient of its output."""
-    parameters_at, clear_operand, clear_gates = struct_view(GradientParameters), clear_operand_kernel(isa), clear_kernel(4, isa)
+    parameters_at, clear_operand, clear_gates = struct_view(GradientParameters), _clear_operand_kernel(isa), _clear_kernel(4, isa)
 
     @jit
     def clear(p: GradientParameters, block: Any, gates: Any, operand: Any) -> None:
         clear_gates(p, block, gates)
         clear_operand(p, block, gates, operand)
 
-    second_stage = _second_stage(projected_lstm_gradient(functions, isa), clear, isa)
+    second_stage = _second_stage(_projected_lstm_gradient(functions, isa), clear, isa)
 
     def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, step: Any) -> None:
         p = parameters_at(parameters)
