@@ -47,6 +47,8 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Models and libraries": {
         "dmlpy/onnx/README.md": "guide/onnx",
+        "dmlpy/onnx/RESULTS.md": "guide/onnx-results",
+        "dmlpy/onnx/COMPILATION.md": "guide/onnx-compilation",
         "dmlpy/nn/README.md": "guide/nn",
         "dmlpy/keras/README.md": "guide/keras",
         "dmlpy/torch/README.md": "guide/torch",
