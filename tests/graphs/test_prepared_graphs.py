@@ -479,16 +479,16 @@ def summed(rows: int) -> dml.Graph:
 
 
 @pytest.mark.parametrize(
-    ("rows", "offset", "lasting", "borrows"),
+    ("rows", "offset", "immutable", "borrows"),
     [(64, 0, ("w",), True), (64, 0, (), False), (64, 4, ("w",), False), (1, 0, ("w",), False)],
-    ids=["large", "not lasting", "not aligned", "small"],
+    ids=["large", "not immutable", "not aligned", "small"],
 )
-def test_a_lasting_input_in_host_memory_is_not_copied(rows: int, offset: int, lasting: tuple[str, ...], borrows: bool) -> None:
+def test_an_immutable_input_in_host_memory_is_not_copied(rows: int, offset: int, immutable: tuple[str, ...], borrows: bool) -> None:
     """Weights of a model are in memory once where nodes read them as they are; a pickle holds them."""
     device = dml.device("numpy")
     op, a = dml.compile(summed(rows), device), values(1, 1, rows, 64)
     w = placed(values(1, 1, rows, 64), offset)
-    prepared, expected = op.prepare(w=w, lasting=lasting), a + w
+    prepared, expected = op.prepare(w=w, immutable=immutable), a + w
     again = pickle.loads(pickle.dumps(prepared))
     dispatch = prepared.bind({"a": a}, {"y": (y := np.full_like(a, np.nan))})
     dispatch()
@@ -499,24 +499,24 @@ def test_a_lasting_input_in_host_memory_is_not_copied(rows: int, offset: int, la
 
 
 @pytest.mark.parametrize(
-    ("lasting", "message"),
+    ("immutable", "message"),
     [
-        (["w", "v"], r"lasting is 'v', expected one of w  \[bind.unknown\]"),
-        (["a"], r"lasting is 'a', expected one of w"),
-        ("w", r"lasting is 'w', expected a list of names of owned inputs  \[bind.form\]\n *remedy: lasting=\['w'\]"),
-        (None, r"lasting is None, expected a list"),
+        (["w", "v"], r"immutable is 'v', expected one of w  \[bind.unknown\]"),
+        (["a"], r"immutable is 'a', expected one of w"),
+        ("w", r"immutable is 'w', expected a list of names of owned inputs  \[bind.form\]\n *remedy: immutable=\['w'\]"),
+        (None, r"immutable is None, expected a list"),
     ],
 )
-def test_lasting_inputs_are_named(lasting: Any, message: str) -> None:
+def test_immutable_inputs_are_named(immutable: Any, message: str) -> None:
     with pytest.raises(dml.BindError, match=message):
-        dml.compile(summed(1), "numpy").prepare(w=values(1, 1, 1, 64), lasting=lasting)
+        dml.compile(summed(1), "numpy").prepare(w=values(1, 1, 1, 64), immutable=immutable)
 
 
-def test_no_output_is_written_to_a_lasting_input() -> None:
+def test_no_output_is_written_to_an_immutable_input() -> None:
     """Where the graph reads it in place; the other inputs may be the same memory."""
     op, a, y = dml.compile(summed(64), "numpy"), values(1, 1, 64, 64), np.empty((1, 1, 64, 64), np.float32)
     w = placed(values(1, 1, 64, 64), 0)
-    prepared = op.prepare(w=w, lasting=["w"])
+    prepared = op.prepare(w=w, immutable=["w"])
     message = r"y is memory that w uses too, expected separate memory  \[hazard.in_place\]"
     with pytest.raises(dml.BindError, match=message):
         prepared.bind({"a": a}, {"y": w})
@@ -530,10 +530,10 @@ def test_no_output_is_written_to_a_lasting_input() -> None:
     op.prepare(w=w).bind({"a": a}, {"y": w})()  # copied, so that it may be written
 
 
-def test_a_prepared_graph_keeps_its_lasting_inputs() -> None:
+def test_a_prepared_graph_keeps_its_immutable_inputs() -> None:
     op, w = dml.compile(summed(64), "numpy"), placed(values(1, 1, 64, 64))
     gone = weakref.ref(w)
-    prepared = op.prepare(w=w, lasting=["w"])
+    prepared = op.prepare(w=w, immutable=["w"])
     del w
     gc.collect()
     assert gone() is not None

@@ -146,7 +146,7 @@ class CompiledGraph:
         stream: Any = None,
         copy: bool = False,
         portable: bool = False,
-        lasting: Collection[str] = (),
+        immutable: Collection[str] = (),
         on_packed: Callable[[str], None] | None = None,
         **owned: Any,
     ) -> PreparedGraph:
@@ -159,12 +159,12 @@ class CompiledGraph:
             copy: whether arrays in host memory are copied to a GPU.
             portable: whether copies of the owned inputs are stored in host memory, as for `CompiledOperator.prepare`. A graph without owned
                 inputs is portable.
-            lasting: names of owned inputs whose arrays will not change: large ones in host memory are not copied for a device that reads
+            immutable: names of owned inputs whose arrays will not change: large ones in host memory are not copied for a device that reads
                 them there.
             on_packed: called with the name of an owned input as soon as its array is not read any more, before the next one is packed, so
                 that it may be freed. On a GPU it is not called: work may still wait there.
-            **owned: all of `prepared_inputs`, by name. The memory of those that are not lasting may be changed or freed once the stream has
-                come past this call.
+            **owned: all of `prepared_inputs`, by name. Memory of those not named in `immutable` may be changed or freed once the stream has
+                passed this call.
 
         Raises:
             BindError: an input is missing or does not fit; nothing was written.
@@ -174,7 +174,7 @@ class CompiledGraph:
         given = owned if inputs is None else inputs
         problems = [Problem("bind.form", "inputs", "given beside keywords", "either of them")] if inputs is not None and owned else []
         prepared = self._preparation(
-            given, persistent, handle, problems, copy=copy, portable=portable, lasting=lasting, on_packed=on_packed
+            given, persistent, handle, problems, copy=copy, portable=portable, immutable=immutable, on_packed=on_packed
         )
         return prepared(None)
 
@@ -187,13 +187,13 @@ class CompiledGraph:
         *,
         copy: bool,
         portable: bool = False,
-        lasting: Collection[str] = (),
+        immutable: Collection[str] = (),
         on_packed: Callable[[str], None] | None = None,
     ) -> Callable[[Memory | None], PreparedGraph]:
         """Checks the arguments of `prepare`, and returns the function that enqueues the work, with scratch for it or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
         bound, wrong = self._bind_tensors(given, wanted, self._input_order(), "input", handle if copy else None)
-        problems = wrong + problems + _lasting_problems(lasting, self.prepared_inputs)
+        problems = wrong + problems + _immutable_problems(immutable, self.prepared_inputs)
         area = None
         producers: list[int] = []
         if persistent is not None:
@@ -208,7 +208,7 @@ class CompiledGraph:
             binding.order_after_producers(self.device, bound, handle, producers)
             # First, since it raises in a capture, which must then be undisturbed.
             kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
-            filled = self._packing.pack(bound, memory, handle, temporary, lasting=lasting, on_packed=on_packed)
+            filled = self._packing.pack(bound, memory, handle, temporary, immutable=immutable, on_packed=on_packed)
             return PreparedGraph(self, filled, kept)
 
         return enqueue
@@ -621,12 +621,11 @@ def _pack_again(graph: CompiledGraph | Refused, owned: Mapping[str, Bytes]) -> P
     return PreparedGraph(graph, memory, owned)
 
 
-def _lasting_problems(lasting: object, owned: Sequence[str]) -> list[Problem]:
-    """The problems of what `prepare` is given as the names of lasting inputs."""
-    if isinstance(lasting, str) or not isinstance(lasting, Collection):
-        remedy = f"lasting=[{lasting!r}]" if isinstance(lasting, str) and lasting in owned else None
-        return [Problem("bind.form", "lasting", brief(lasting), "a list of names of owned inputs", (), remedy)]
+def _immutable_problems(immutable: object, owned: Sequence[str]) -> list[Problem]:
+    """The problems of the argument `immutable` of `prepare`."""
+    if isinstance(immutable, str) or not isinstance(immutable, Collection):
+        remedy = f"immutable=[{immutable!r}]" if isinstance(immutable, str) and immutable in owned else None
+        return [Problem("bind.form", "immutable", brief(immutable), "a list of names of owned inputs", (), remedy)]
     expected = f"one of {', '.join(owned)}" if owned else "nothing: the graph has no owned inputs"
-    return [
-        Problem("bind.unknown", "lasting", brief(name), expected, (), did_you_mean(name, owned)) for name in lasting if name not in owned
-    ]
+    unknown = (name for name in immutable if name not in owned)
+    return [Problem("bind.unknown", "immutable", brief(name), expected, (), did_you_mean(name, owned)) for name in unknown]

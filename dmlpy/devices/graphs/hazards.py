@@ -27,7 +27,7 @@ def shared_memory(
     Args:
         inputs: the inputs; they may share memory with each other, and with persistent memory that is only read.
         outputs: the outputs.
-        areas: `temporary` and `persistent`, if they are given, and the lasting inputs by name: see `areas_of`.
+        areas: `temporary` and `persistent`, if they are given, and the immutable inputs by name: see `areas_of`.
         packing: whether `persistent` is being written from the inputs.
     """
     spans = sorted([(item.pointer, item.end) for item in (*inputs, *outputs)] + list(areas.values()))
@@ -51,9 +51,9 @@ def shared_memory(
 
 
 def areas_of(temporary: Memory | None, persistent: Memory | None) -> dict[str, Area]:
-    """The memory besides the tensors: scratch, what `prepare` filled, and the lasting inputs that are read where they are."""
+    """The memory besides the tensors: scratch, what `prepare` filled, and the immutable inputs that are read where they are."""
     found = {name: memory.area for name, memory in zip(_WRITTEN, (temporary, persistent), strict=True) if memory is not None}
-    return {**found, **persistent.lasting} if isinstance(persistent, BorrowingMemory) else found
+    return {**found, **persistent.immutable} if isinstance(persistent, BorrowingMemory) else found
 
 
 def _meet(first: Area, second: Area) -> bool:

@@ -37,11 +37,11 @@ class BorrowingMemory(Memory):
 
     Attributes:
         borrowed: their addresses.
-        lasting: their memory, by the inputs' names: nothing may write there.
+        immutable: their memory, by the inputs' names: nothing may write there.
     """
 
     borrowed: Mapping[Source, int] = field(default_factory=dict)
-    lasting: Mapping[str, Area] = field(default_factory=dict)
+    immutable: Mapping[str, Area] = field(default_factory=dict)
 
 
 class Packing:
@@ -79,7 +79,7 @@ class Packing:
         stream: int,
         temporary: Memory | None = None,
         *,
-        lasting: Collection[str] = (),
+        immutable: Collection[str] = (),
         on_packed: Callable[[str], None] | None = None,
     ) -> Memory:
         """Enqueues the initialisation.
@@ -89,7 +89,7 @@ class Packing:
             persistent: memory to fill; None allocates it.
             stream: where the work is ordered.
             temporary: `staged_size` bytes to use meanwhile; None allocates them.
-            lasting: the owned inputs that stay as they are: large ones in host memory are not copied, if they are aligned alike.
+            immutable: the owned inputs that stay as they are: large ones in host memory are not copied, if they are aligned alike.
             on_packed: see `CompiledGraph.prepare`.
 
         Returns:
@@ -105,7 +105,7 @@ class Packing:
         bases |= {source: scratch.pointer + place for source, place in self._places.items()}
         raw = {source: device.upload(self._data(source), stream) for source in self._packed_and_read()}
         bases |= {source: item.pointer for source, item in raw.items()}
-        borrowed = self._borrowed(bases, lasting) if persistent is None else {}
+        borrowed = self._borrowed(bases, immutable) if persistent is None else {}
         work = self._copies(bases, memory.pointer, borrowed) + self._packs(bases, memory.pointer)
         used = [memory, scratch, *stage, *raw.values()]
         lent = [item for item in owned if program.ir.inputs[item.name][0] in borrowed]
@@ -139,12 +139,12 @@ class Packing:
         for at, launch in enumerate(work):
             yield [launch], done.get(at, ())
 
-    def _borrowed(self, bases: Mapping[Source, int], lasting: Collection[str]) -> dict[Source, int]:
-        """The addresses of lasting inputs that nodes may read where they are."""
+    def _borrowed(self, bases: Mapping[Source, int], immutable: Collection[str]) -> dict[Source, int]:
+        """The addresses of immutable inputs that nodes may read where they are."""
         if self._device.memory_kind != "cpu":
             return {}
         alignment, sizes = max(_ALLOCATED_ALIGNMENT, self._program.alignment), self._owned_sizes
-        sources = {self._program.ir.inputs[name][0] for name in lasting} & self._program.owned.keys()
+        sources = {self._program.ir.inputs[name][0] for name in immutable} & self._program.owned.keys()
         return {source: bases[source] for source in sources if sizes[source] >= _LEAST_BORROWED and bases[source] % alignment == 0}
 
     def _data(self, source: Source) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

@@ -136,7 +136,7 @@ class PackedWeights:
         return (array.dtype, array.shape, array.tobytes()) if array.nbytes <= _MOST_COMPARED else None
 
 
-def _prepare(part: GraphPart, compiled: CompiledGraph, lasting: Collection[str] = ()) -> PreparedGraph:
+def _prepare(part: GraphPart, compiled: CompiledGraph, immutable: Collection[str] = ()) -> PreparedGraph:
     owned = all_elements(part.owned)
     stored = {name: array for name, array in part.owned.items() if isinstance(array, StoredWeight)}
 
@@ -146,7 +146,7 @@ def _prepare(part: GraphPart, compiled: CompiledGraph, lasting: Collection[str] 
             stored[name].release()
         del owned[name]
 
-    made = compiled.prepare(owned, copy=True, lasting=lasting, on_packed=release)
+    made = compiled.prepare(owned, copy=True, immutable=immutable, on_packed=release)
     compiled.device.synchronize(compiled.device.current_stream())  # runs may use other streams
     for weight in stored.values():
         weight.release()
