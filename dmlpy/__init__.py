@@ -4,14 +4,14 @@ A public name is imported from its module when it is first used: describing all 
 `__init__.pyi` lists the names; `python -m dmlpy.x.stubs` writes it.
 """
 
-from dmlpy.messages import interrupts as _interrupts  # noqa: F401  (first: Ctrl+C may come while the rest is imported)
+from dmlpy.system import interrupts as _interrupts  # noqa: F401  (first: Ctrl+C may come while the rest is imported)
 
 # isort: split
 import os as _os
 from typing import Any as _Any
 
-from dmlpy.messages.garbage import collections_paused as _collections_paused
-from dmlpy.messages.lazy_names import attach_names as _attach_names
+from dmlpy.system.garbage import collections_paused as _collections_paused
+from dmlpy.system.lazy_names import attach_names as _attach_names
 from dmlpy.version import __version__ as __version__
 
 with _collections_paused():

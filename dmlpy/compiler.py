@@ -17,9 +17,9 @@ from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.pickling import Refused, version_refused, written_by
-from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, PickleError, Problem, only_errors
+from dmlpy.system import forks
 from dmlpy.validation.checking import LATEST, Checkable, Level, check, no_desc, parse_level
 from dmlpy.validation.doubts import why_uncomputed
 

@@ -25,7 +25,7 @@ if sys.platform == "win32":
 import resource
 
 import dmlpy as dml
-from dmlpy import files, onnx, x
+from dmlpy import onnx, x
 from dmlpy.bench.records import Record
 from dmlpy.bench.references import References
 from dmlpy.cli.main import app
@@ -35,6 +35,7 @@ from dmlpy.dxdispatch.pictures import write_image
 from dmlpy.graphs.serialized import load_serialized
 from dmlpy.keras.models import Sequential, load_model
 from dmlpy.keras.simple import Dense
+from dmlpy.system import files
 from tests.support.onnx_models import model
 
 RNG = np.random.default_rng(3)

@@ -18,7 +18,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description import structs
-from dmlpy.messages import forks
+from dmlpy.system import forks
 from tests.support.folders import ROOT
 from tests.support.forks import forked
 
@@ -187,7 +187,7 @@ def test_a_fork_waits_while_another_thread_builds_a_class() -> None:
 
 def test_every_lock_of_dmlpy_is_free_in_a_forked_process() -> None:
     found = {path.relative_to(ROOT).as_posix() for path in (ROOT / "dmlpy").rglob("*.py") if makes_lock(path.read_text(encoding="utf-8"))}
-    assert found == {"dmlpy/messages/forks.py"}
+    assert found == {"dmlpy/system/forks.py"}
 
 
 def makes_lock(text: str) -> Any:

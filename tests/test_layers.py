@@ -107,7 +107,7 @@ def test_importing_dmlpy_stays_light() -> None:
 
 def test_an_imported_module_needs_no_operators() -> None:
     """Python looks for `files` in `dmlpy` before it imports the module; what `dmlpy` says of unknown names must not be searched for."""
-    program = "import sys; from dmlpy import files; print(*(name for name in sys.modules if name.startswith('dmlpy.operators.')))"
+    program = "import sys; from dmlpy.system import files; print(*(name for name in sys.modules if name.startswith('dmlpy.operators.')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 

@@ -13,8 +13,8 @@ import lazy_loader
 import pytest
 
 import dmlpy as dml
-from dmlpy.messages.lazy_names import attach_names
 from dmlpy.operators import __all__ as operator_names
+from dmlpy.system.lazy_names import attach_names
 from dmlpy.x import stubs
 
 

@@ -17,10 +17,10 @@ from dmlpy.bench.records import Record
 from dmlpy.bench.references import References
 from dmlpy.bench.shapes import DataType, Shape, select
 from dmlpy.devices.processors import processors
-from dmlpy.files import status, write_text
 from dmlpy.messages.naming import nearest
 from dmlpy.messages.problems import DmlError
 from dmlpy.messages.tables import Table
+from dmlpy.system.files import status, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import dmlpy as dml
 from dmlpy.bench.worker import encode
-from dmlpy.line_protocol import receive_lines
+from dmlpy.system.line_protocol import receive_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

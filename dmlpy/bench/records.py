@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dmlpy.description.coercion import brief
-from dmlpy.files import read, write_text
 from dmlpy.messages.json_text import lay_out
 from dmlpy.messages.problems import DmlError
+from dmlpy.system.files import read, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

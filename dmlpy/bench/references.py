@@ -28,8 +28,8 @@ import dmlpy
 from dmlpy.bench import work
 from dmlpy.bench.work import Array
 from dmlpy.bench.worth import FIRST_LAYERS, case_of
-from dmlpy.files import read
 from dmlpy.messages.problems import DmlError
+from dmlpy.system.files import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

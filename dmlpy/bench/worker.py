@@ -19,7 +19,7 @@ import numpy as np
 
 from dmlpy.bench.libraries import Library, Mode, NotInstalledError, Runner, UnsupportedError
 from dmlpy.bench.work import SampledWork
-from dmlpy.line_protocol import serve_lines
+from dmlpy.system.line_protocol import serve_lines
 
 if TYPE_CHECKING:
     from dmlpy.bench.work import Case, Work

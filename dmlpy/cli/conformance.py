@@ -43,8 +43,8 @@ def conformance(
 ) -> None:
     """On Windows: compare what dmlpy accepts and computes with DirectML itself, and write a record."""
     from dmlpy.conformance import command
-    from dmlpy.files import write_bytes
     from dmlpy.inspection import directml_records
+    from dmlpy.system.files import write_bytes
 
     chosen = command.ConformanceOptions(
         operators or (),

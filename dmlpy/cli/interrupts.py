@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from dmlpy.messages import interrupts
+from dmlpy.system import interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

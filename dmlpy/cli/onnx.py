@@ -83,7 +83,7 @@ def check(
 
 
 def _write_page(path: Path, text: str) -> None:
-    from dmlpy.files import write_text
+    from dmlpy.system.files import write_text
 
     try:
         write_text(path, text)

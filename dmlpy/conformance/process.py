@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from dmlpy.line_protocol import receive_lines
 from dmlpy.messages.problems import DmlError
+from dmlpy.system.line_protocol import receive_lines
 
 if TYPE_CHECKING:
     from types import TracebackType

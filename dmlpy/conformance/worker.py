@@ -19,8 +19,8 @@ from dmlpy.conformance.device import Device, RemovedError
 from dmlpy.conformance.pydirectml import Pydirectml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.line_protocol import serve_lines
 from dmlpy.messages.problems import DmlError
+from dmlpy.system.line_protocol import serve_lines
 
 
 class Session:

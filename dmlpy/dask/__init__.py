@@ -7,7 +7,7 @@ depends on its inputs, the desc and the kind of CPU or GPU that computes it, not
 bit-identical, so a task that Dask repeats elsewhere changes nothing.
 """
 
-from dmlpy.messages.packages import packages_of as _packages_of
+from dmlpy.system.packages import packages_of as _packages_of
 
 with _packages_of("dask", "dask", "distributed"):
     from dmlpy.dask.mapping import map_blocks

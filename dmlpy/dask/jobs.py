@@ -20,9 +20,9 @@ from dmlpy.devices import Device, Reserve
 from dmlpy.devices import device as find_device
 from dmlpy.devices.device import no_memory
 from dmlpy.devices.pickling import WrittenBy
-from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, DeviceError, DmlError, Problem
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -22,10 +22,10 @@ import numpy as np
 from dmlpy import compiler
 from dmlpy.dask.mapping import map_blocks
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.files import write_text
 from dmlpy.messages.json_text import lay_out
 from dmlpy.operators.activation import ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import LSTMDesc
+from dmlpy.system.files import write_text
 from dmlpy.version import __version__
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dmlpy.description.markers import TensorField
 from dmlpy.description.sized_arrays import SizedArray, SizedBytes
 from dmlpy.description.structs import Struct
 from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, active_examples, is_symbolic, places_of
-from dmlpy.messages import forks
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

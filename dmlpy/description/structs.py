@@ -31,9 +31,9 @@ from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.other_names import member_remedy
 from dmlpy.description.plain_values import Test, plain_test
-from dmlpy.messages import forks
 from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, listed, plural
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     # Type checkers infer the constructor's arguments from the fields of classes with exactly this metaclass.

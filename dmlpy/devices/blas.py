@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dmlpy.devices.processors import processors
-from dmlpy.messages import forks
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

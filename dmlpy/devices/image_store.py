@@ -14,7 +14,7 @@ from pathlib import Path
 
 import platformdirs
 
-from dmlpy.messages import forks
+from dmlpy.system import forks
 
 _POSIX = sys.platform != "win32"
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)

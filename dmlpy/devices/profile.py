@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.coercion import brief
-from dmlpy.files import write_text
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, DispatchError, Problem
 from dmlpy.messages.tables import Table
+from dmlpy.system.files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -17,7 +17,7 @@ import numpy as np
 
 from dmlpy.devices.blas import blas_threads
 from dmlpy.devices.processors import processors
-from dmlpy.messages import forks
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

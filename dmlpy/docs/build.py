@@ -13,8 +13,8 @@ from typing import Any
 
 import dmlpy
 from dmlpy.docs.sources import write_sources
-from dmlpy.messages.garbage import collections_paused
 from dmlpy.messages.problems import DmlError
+from dmlpy.system.garbage import collections_paused
 
 _STATIC = Path(__file__).with_name("static")
 _DESCRIPTION = "dmlpy describes, checks and runs DirectML's operators on any machine: on any CPU, and on NVIDIA GPUs with CUDA."

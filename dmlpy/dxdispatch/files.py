@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.coercion import brief
-from dmlpy.files import kind_of, replacing, status
 from dmlpy.messages.problems import DescError, Problem
+from dmlpy.system.files import kind_of, replacing, status
 
 if TYPE_CHECKING:
     import os

@@ -17,7 +17,7 @@ import numpy as np
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
 from dmlpy.dxdispatch.files import refuse
-from dmlpy.files import opened
+from dmlpy.system.files import opened
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,10 +12,10 @@ from dmlpy.dxdispatch.checker import Report, is_serialized
 from dmlpy.dxdispatch.files import write_npy
 from dmlpy.dxdispatch.npy import read_array, read_header
 from dmlpy.dxdispatch.report import Finding, ModelError
-from dmlpy.files import write_bytes
 from dmlpy.graphs import Graph
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, DescError, DeviceError, Problem
+from dmlpy.system.files import write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,8 +18,8 @@ import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.dxdispatch.files import SOURCE, Array, refuse
-from dmlpy.files import replacing
 from dmlpy.messages.problems import DescError
+from dmlpy.system.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

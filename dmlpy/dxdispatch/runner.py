@@ -24,10 +24,10 @@ from dmlpy.dxdispatch.onnx_runs import BoundModel
 from dmlpy.dxdispatch.pictures import write_image
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.dxdispatch.timing import Timings
-from dmlpy.files import write_bytes
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import c_path, printable
 from dmlpy.messages.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
+from dmlpy.system.files import write_bytes
 from dmlpy.validation.checking import LATEST
 
 if TYPE_CHECKING:

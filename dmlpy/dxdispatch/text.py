@@ -11,13 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dmlpy import files
 from dmlpy.dxdispatch.report import Finding, ModelError
 from dmlpy.messages import json_nesting
 from dmlpy.messages.json_nesting import MAX_NESTING, NestingError
 from dmlpy.messages.json_positions import Position, Positions
 from dmlpy.messages.json_text import STRING, without_comments
 from dmlpy.messages.problems import MAX_REPORTED, Problem, and_more
+from dmlpy.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,6 @@ from typing import Any, get_args
 
 import numpy as np
 
-from dmlpy import files
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, TensorFlags
@@ -26,6 +25,7 @@ from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
 from dmlpy.messages.naming import c_member, plural
 from dmlpy.messages.problems import DescError, Problem
+from dmlpy.system import files
 
 SUBJECT = "serialized graph"
 MAX_NODES = 6000

@@ -15,11 +15,11 @@ from dmlpy.description.enums import DmlEnum, TensorFlags
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.description.value_structs import ValueStruct
-from dmlpy.files import write_bytes
 from dmlpy.messages.json_text import lay_out
 from dmlpy.messages.naming import c_member
 from dmlpy.messages.problems import DmlError
 from dmlpy.operators.activation import ActivationDesc
+from dmlpy.system.files import write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.coercion import brief
-from dmlpy.files import status
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
 from dmlpy.keras.loop import Run
 from dmlpy.keras.metric_callbacks import check_frequency
 from dmlpy.keras.saving import read_arrays, write_arrays
 from dmlpy.messages.json_nesting import decoded
 from dmlpy.messages.problems import DescError, Problem
+from dmlpy.system.files import status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,12 +14,12 @@ import numpy as np
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.files import beside, opened
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.messages.json_nesting import MAX_NESTING, NestingError, decoded
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import DescError, Problem, truncate
+from dmlpy.system.files import beside, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

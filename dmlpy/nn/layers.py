@@ -21,10 +21,10 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.device import no_memory
 from dmlpy.devices.repeated import bind_repeated
-from dmlpy.messages import forks
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RecurrentTrainingDesc, RNNTrainingDesc
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,9 +11,9 @@ Needs the packages onnx and ml_dtypes: `pip install 'dmlpy[onnx]'`.
 
 from typing import Any as _Any
 
-from dmlpy.messages.garbage import collections_paused as _collections_paused
-from dmlpy.messages.lazy_names import attach_names as _attach_names
-from dmlpy.messages.packages import packages_of as _packages_of
+from dmlpy.system.garbage import collections_paused as _collections_paused
+from dmlpy.system.lazy_names import attach_names as _attach_names
+from dmlpy.system.packages import packages_of as _packages_of
 
 _attribute, __dir__, __all__ = _attach_names(__name__, __file__)
 

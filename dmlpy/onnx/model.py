@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.messages.garbage import collections_paused
 from dmlpy.onnx.loading.input_sizes import inputs_of
 from dmlpy.onnx.loading.load import LoadedModel, load_model
 from dmlpy.onnx.lowering.lowered_model import LoweredModel
+from dmlpy.system.garbage import collections_paused
 from dmlpy.validation.checking import LATEST, parse_level
 
 if TYPE_CHECKING:

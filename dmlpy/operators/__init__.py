@@ -4,7 +4,7 @@
 """
 
 from dmlpy.description.registry import OPERATORS
-from dmlpy.messages.lazy_names import attach_names
+from dmlpy.system.lazy_names import attach_names
 
 __getattr__, __dir__, __all__ = attach_names(__name__, __file__)
 

@@ -14,7 +14,7 @@ Weights have the layout of Thinc's `LSTM.v1`: `from_bytes` and `from_disk` load 
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from dmlpy.messages.packages import packages_of as _packages_of
+from dmlpy.system.packages import packages_of as _packages_of
 
 with _packages_of("thinc", "thinc", "catalogue"):
     from dmlpy.thinc.encoders import BiLSTMEncoder

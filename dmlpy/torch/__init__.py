@@ -20,7 +20,7 @@ Differences from torch.nn:
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from dmlpy.messages.packages import packages_of as _packages_of
+from dmlpy.system.packages import packages_of as _packages_of
 
 with _packages_of("torch", "torch"):
     from dmlpy.torch.function import DerivativeError, cudnn_rnn

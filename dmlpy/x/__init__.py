@@ -11,7 +11,7 @@
 
 from typing import Any as _Any
 
-from dmlpy.messages.lazy_names import attach_names as _attach_names
+from dmlpy.system.lazy_names import attach_names as _attach_names
 
 _attribute, __dir__, __all__ = _attach_names(__name__, __file__)
 

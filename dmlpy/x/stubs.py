@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from dmlpy.description import enums
 from dmlpy.description.registry import OPERATORS
 from dmlpy.directml import typed
-from dmlpy.files import write_text
+from dmlpy.system.files import write_text
 from dmlpy.x import generation
 
 if TYPE_CHECKING:

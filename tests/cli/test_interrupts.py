@@ -14,7 +14,7 @@ import pytest
 
 import dmlpy
 from dmlpy.cli.interrupts import reported
-from dmlpy.messages import interrupts
+from dmlpy.system import interrupts
 
 LINE = "dmlpy: interrupted\n"
 

@@ -16,7 +16,7 @@ from dmlpy.dxdispatch import Folders, ModelError, RunError, load, run
 from dmlpy.dxdispatch.checker import check_file
 from dmlpy.dxdispatch.files import SOURCE
 from dmlpy.dxdispatch.npy import read_array, read_header
-from dmlpy.files import write_bytes
+from dmlpy.system.files import write_bytes
 from tests.support.models import Data, put, resource_model, rnn_model, write
 
 

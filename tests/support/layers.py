@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LAYERS = [
-    {"debugging", "evidence", "messages", "files", "line_protocol", "version"},
+    {"debugging", "evidence", "messages", "system", "version"},
     {"description"},
     {"operators", "validation"},
     {"graphs", "reference"},

@@ -28,9 +28,9 @@ from dmlpy.devices.cpu.isa import host_processor
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.plan import PlanPart
 from dmlpy.devices.threads import apart_from_forks
-from dmlpy.messages import forks
-from dmlpy.messages.garbage import collections_paused
 from dmlpy.messages.problems import DeviceError
+from dmlpy.system import forks
+from dmlpy.system.garbage import collections_paused
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator

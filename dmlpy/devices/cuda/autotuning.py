@@ -17,9 +17,9 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.synchronous import is_set
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.plan import Plan
-from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
+from dmlpy.system import forks
 from dmlpy.version import __version__
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

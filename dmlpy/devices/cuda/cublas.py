@@ -6,8 +6,8 @@ import ctypes
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,8 +24,8 @@ from dmlpy.devices.cuda.cupy_errors import device_error, translated
 from dmlpy.devices.cuda.cupy_pool import CupyMemory, CupyPool, Use
 from dmlpy.devices.cuda.seam import FunctionAttributes, Fusion, Limits, Matrix, NotResidentError, Seam
 from dmlpy.devices.cuda.streams import Wait, arena
-from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

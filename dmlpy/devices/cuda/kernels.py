@@ -18,8 +18,8 @@ from dmlpy.devices.cuda.timeouts import Timeouts
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.plan import log_launch
 from dmlpy.devices.processors import processors
-from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dmlpy.debugging import SOURCES
 from dmlpy.devices.image_store import cache_directory
-from dmlpy.files import write_text
+from dmlpy.system.files import write_text
 
 MACHINE_HEADER = "common/machine.cuh"
 MACHINE_BEGIN = "// begin common/machine.cuh\n"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.seam import Seam

@@ -23,9 +23,9 @@ from dmlpy.devices.graphs.launches import GraphLaunches
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes
 from dmlpy.devices.plan import BindingProperties
-from dmlpy.messages import forks
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import BindError, Problem
+from dmlpy.system import forks
 from dmlpy.validation.tensor_arguments import in_order, named
 
 if TYPE_CHECKING:

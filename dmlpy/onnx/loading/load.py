@@ -12,7 +12,6 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, inliner
 
 from dmlpy.description.coercion import brief
-from dmlpy.messages import forks
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading import tensors
@@ -24,6 +23,7 @@ from dmlpy.onnx.loading.model_checks import problems_of
 from dmlpy.onnx.loading.model_size import count_model_nodes, measure_model, memory_problem
 from dmlpy.onnx.loading.separate_weights import SeparateWeights, read_model
 from dmlpy.onnx.loading.stored_weights import LEAST_STORED, StoredWeight, WeightFile
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from onnx import GraphProto, ModelProto, TensorProto
 
-from dmlpy import files
 from dmlpy.onnx.loading.stored_weights import LEAST_STORED, WeightFile, aligned_bytes
+from dmlpy.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from dmlpy import files
-from dmlpy.messages import forks
 from dmlpy.messages.problems import DescError, Problem
+from dmlpy.system import files, forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

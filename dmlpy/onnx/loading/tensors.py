@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, numpy_helper
 
-from dmlpy import files
 from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading.elements import MAX_DIMENSIONS, dtype_of, element_name, sizes_problem
+from dmlpy.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

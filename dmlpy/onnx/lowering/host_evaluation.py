@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
-from dmlpy.messages import forks
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.domains.host_operators import find_host_operator
 from dmlpy.onnx.loading.schemas import schema_of
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from dmlpy.messages import forks
 from dmlpy.onnx.lowering.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph
 from dmlpy.onnx.runtime.bound_steps import Held, Source, Step
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
 from dmlpy.onnx.runtime.turns import Turns
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence

@@ -16,7 +16,6 @@ from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
-from dmlpy.messages import forks
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, DescError, DmlError, Problem
 from dmlpy.onnx.loading.input_sizes import default_inputs, fit_problems
@@ -29,6 +28,7 @@ from dmlpy.onnx.runtime.compiled_program import CompiledProgram, compile_deferre
 from dmlpy.onnx.runtime.graph_runs import PackedWeights
 from dmlpy.onnx.runtime.inputs import receive, to_sequence
 from dmlpy.onnx.runtime.open_sizes import OpenSizes
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from dmlpy.description.symbolic_sizes import are_symbolic
-from dmlpy.messages import forks
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.loading.elements import element_of_dtype
 from dmlpy.onnx.loading.values import Value
@@ -17,6 +16,7 @@ from dmlpy.onnx.lowering.model_lowering import Lowering
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.lowering.programs import build_program
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -34,9 +34,9 @@ from dmlpy.devices.cuda.emulation.launches import CooperativeLaunch, CpuFunction
 from dmlpy.devices.cuda.emulation.memory import POISON, AddressMap, Allocation, CpuMemory, DeviceArray, host_view, packed_strides
 from dmlpy.devices.cuda.emulation.streams import CpuStreams
 from dmlpy.devices.cuda.seam import FunctionAttributes, Fusion, Limits, Matrix, Seam
-from dmlpy.messages import forks
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.devices.cuda.recurrent.base import RecurrencePlan
 from dmlpy.devices.cuda.seam import NotResidentError
-from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
