@@ -106,7 +106,7 @@ def _operators(graph: Graph) -> Iterator[OperatorDesc]:
     return (operator for node in graph.nodes if isinstance(operator := getattr(node, "operator", None), OperatorDesc))
 
 
-def compile_apart(
+def compile_at_any_level(
     graph: Graph,
     device: Device | str | None = None,
     feature_level: Level = None,
@@ -114,7 +114,7 @@ def compile_apart(
     *,
     fuse: bool = True,
 ) -> CompiledGraph:
-    """A graph as `compile` has it; at a level that has no graphs, its operators, dispatched one after another: nothing is fused.
+    """Compiles a graph as `compile` does; at a feature level that has no graphs, as operators dispatched one by one, with nothing fused.
 
     Raises:
         CompileError: the graph or an operator breaks rules, or the device does not run an operator yet.
@@ -124,8 +124,10 @@ def compile_apart(
     from dmlpy.graphs.checking import GRAPHS_SINCE
 
     level = cap_of_graph(graph, feature_level)
-    apart = level is not None and level < GRAPHS_SINCE
-    return _compile_graph(graph, find_device(device), level, parse_flags(flags), fuse=fuse and not apart, apart=apart)
+    operators_only = level is not None and level < GRAPHS_SINCE
+    return _compile_graph(
+        graph, find_device(device), level, parse_flags(flags), fuse=fuse and not operators_only, operators_only=operators_only
+    )
 
 
 def parse_flags(flags: Flags | Sequence[Flags]) -> ExecutionFlags:
@@ -182,18 +184,18 @@ def _not_built(desc: OperatorDesc, device: Device, uncomputed: str | None) -> Pr
 
 
 def _compile_graph(
-    graph: Graph, device: Device, level: FeatureLevel | None, flags: ExecutionFlags, *, fuse: bool, apart: bool = False
+    graph: Graph, device: Device, level: FeatureLevel | None, flags: ExecutionFlags, *, fuse: bool, operators_only: bool = False
 ) -> CompiledGraph:
     from dmlpy.devices.graphs import CompiledGraph, GraphIR, assign_buffers, compile_program, loaded_program
 
     found = only_errors(graph.check(level, lenient=True))
-    problems = [problem for problem in found if not (apart and problem.code == "level.graph")]
+    problems = [problem for problem in found if not (operators_only and problem.code == "level.graph")]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems)
     copyreg.pickle(CompiledGraph, lambda compiled: _compilation(compiled.graph, compiled, fuse=compiled.fuse))
 
     def compile_node(desc: OperatorDesc) -> CompiledOperator:
-        return _compile_operator(desc, device, level, flags).standing
+        return _compile_operator(desc, device, level, flags)._current
 
     program = None
     with suppress(CompileError):  # of some sizes only, which are compiled without the template
@@ -232,7 +234,7 @@ def _program_by_template(
     from dmlpy.devices.plan import PlanPart
 
     def compile_anew(desc: OperatorDesc) -> CompiledOperator:
-        return _compile_operator.__wrapped__(desc, device, level, flags).standing
+        return _compile_operator.__wrapped__(desc, device, level, flags)._current
 
     examples: dict[int, tuple[OperatorDesc, CompiledOperator]] = {}
     """Operators for the example's sizes, by the `id` of the symbolic desc, which is held."""
@@ -242,7 +244,7 @@ def _program_by_template(
             if problems := only_errors(check(desc, level)):
                 raise CompileError(desc.c_name, problems, desc=desc)
             try:
-                examples[id(desc)] = desc, _compile_operator(example_of(desc), device, level, flags).standing
+                examples[id(desc)] = desc, _compile_operator(example_of(desc), device, level, flags)._current
             except CompileError:
                 raise NoTemplateError from None  # whether the device runs other sizes is not known
         return examples[id(desc)][1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from dmlpy.description.other_names import operator_remedy
+from dmlpy.description.foreign_names import operator_remedy
 from dmlpy.description.registry import OPERATORS
 from dmlpy.messages.naming import did_you_mean
 

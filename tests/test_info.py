@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import dmlpy as dml
 from dmlpy.cli import main
-from dmlpy.devices.cuda import absence
+from dmlpy.devices.cuda import availability
 from dmlpy.devices.cuda.device import CudaDevice, cuda_device
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.support.cuda.fake_captures import CUDARuntimeError
@@ -45,7 +45,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
             return "14.2.0"
         raise PackageNotFoundError(package)
 
-    monkeypatch.setattr(absence, "version", version)
+    monkeypatch.setattr(availability, "version", version)
 
 
 def unimportable(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:

@@ -89,7 +89,7 @@ def test_operators_by_the_names_of_other_libraries(name: str) -> None:
 
 
 def test_a_module_that_is_not_imported() -> None:
-    assert unknown_attribute("files", dml.__all__) == "dmlpy.system.files is a module that is not imported: import dmlpy.system.files"
+    assert unknown_attribute("comparison", dml.__all__) == "dmlpy.comparison is a module that is not imported: import dmlpy.comparison"
 
 
 @pytest.mark.parametrize(

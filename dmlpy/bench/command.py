@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import dmlpy as dml
-from dmlpy.bench import tables, worth
+from dmlpy.bench import priorities, tables
 from dmlpy.bench.libraries import GPU_PEERS, OF_OPERATORS, OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
 from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.operators import report
@@ -114,7 +114,7 @@ def cases(options: CommandOptions, place: Place) -> list[Case]:
     found = list(cases_of(shapes, _types(options), _select_known(options.passes, ("forward", "training"))))
     if not found:
         raise DmlError("none of these shapes is measured in that type and pass: dmlpy bench --list shows what is")
-    return worth.order_by_worth(found) if place.memory_kind == "cuda" else found
+    return priorities.order_by_priority(found) if place.memory_kind == "cuda" else found
 
 
 def run(options: CommandOptions, save: Path | None, inform: Callable[[str], None]) -> Record:

@@ -26,8 +26,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import dmlpy
 from dmlpy.bench import work
+from dmlpy.bench.priorities import FIRST_LAYERS, case_of
 from dmlpy.bench.work import Array
-from dmlpy.bench.worth import FIRST_LAYERS, case_of
 from dmlpy.messages.problems import DmlError
 from dmlpy.system.files import read
 

@@ -47,9 +47,9 @@ def ahead(name: str) -> Device:
     Raises:
         DeviceError: the name is unknown.
     """
-    from dmlpy.devices.cuda.ahead import device_ahead
+    from dmlpy.devices.cuda.offline_device import offline_device
 
-    return device_ahead(name)
+    return offline_device(name)
 
 
 def warm_up(names: Sequence[str] = (), *, device: Device | str = "cpu", dtype: str = "FLOAT32", training: bool = False) -> Iterator[Warmed]:
@@ -57,7 +57,7 @@ def warm_up(names: Sequence[str] = (), *, device: Device | str = "cpu", dtype: s
 
     Args:
         names: names in `WORK`; none for all.
-        device: `cpu`, a GPU, or an absent GPU (`devices.cuda.ahead`).
+        device: `cpu`, a GPU, or an absent GPU (`devices.cuda.offline_device`).
         dtype: FLOAT32 or FLOAT16.
         training: whether to compile the training forms of recurrent layers with their gradients instead of the forward ones.
 

@@ -8,7 +8,7 @@ from pkgutil import walk_packages
 from typing import Any
 
 from dmlpy.description.coercion import brief
-from dmlpy.description.other_names import operator_remedy
+from dmlpy.description.foreign_names import operator_remedy
 from dmlpy.messages.problems import DescError, Problem
 
 C_PREFIX = "DML_OPERATOR_"

@@ -27,9 +27,9 @@ from dmlpy.description.coercion import (
     unreadable,
 )
 from dmlpy.description.enums import DmlEnum
+from dmlpy.description.foreign_names import member_remedy
 from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.description.member_docs import MemberInfo
-from dmlpy.description.other_names import member_remedy
 from dmlpy.description.plain_values import Test, plain_test
 from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, listed, plural
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more

@@ -121,8 +121,8 @@ class WidenedPlan(Plan):
         return self._plan.capturable
 
     @property
-    def standing(self) -> Plan:
-        plan = self._plan.standing
+    def current(self) -> Plan:
+        plan = self._plan.current
         return self if plan is self._plan else WidenedPlan(self._desc, plan, self._conversion)
 
     def load(self) -> None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from dmlpy.description.arrays import ArrayView
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.loops import LoopBody, LoopRunner
     from dmlpy.devices.plan import Launch, Plan
-    from dmlpy.devices.repetition import Repetition, Turn
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ class Device(ABC):
         """The form in which these launches run one after the other."""
         return Joined((launch, 1) for launch in launches)
 
-    def repetition(self, turn: Turn) -> Repetition | None:
-        """The turns of a loop without Python between them; None if this device does not run them so."""
+    def compile_loop(self, body: LoopBody) -> LoopRunner | None:
+        """Compiles a loop so that no Python runs between its iterations; None if this device cannot."""
         return None
 
     @abstractmethod

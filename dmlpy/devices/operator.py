@@ -106,9 +106,9 @@ class CompiledOperator:
         return self._plan.constants
 
     @property
-    def standing(self) -> CompiledOperator:
-        """The operator that constants are to be packed for: this one, unless its plan has been replaced meanwhile."""
-        plan = self._plan.standing
+    def _current(self) -> CompiledOperator:
+        """The operator to pack constants for: this one, unless its plan has been replaced meanwhile."""
+        plan = self._plan.current
         return self if plan is self._plan else replace(self, _plan=plan)
 
     @cached_property
@@ -197,8 +197,8 @@ class CompiledOperator:
         self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool, portable: bool = False
     ) -> Callable[[], PreparedOperator]:
         """Checks the arguments of `prepare`, and returns the function that enqueues the work."""
-        if (standing := self.standing) is not self:
-            return standing._preparation(constants, persistent, handle, copy=copy, portable=portable)
+        if (current := self._current) is not self:
+            return current._preparation(constants, persistent, handle, copy=copy, portable=portable)
         if (plan := self.device.tuned(self.desc, self._plan, handle)) is not self._plan:
             tuned = replace(self, _plan=plan)
             return tuned._preparation(constants, persistent, handle, copy=copy, portable=portable)
@@ -536,7 +536,7 @@ def _pack_again(operator: CompiledOperator | Refused, constants: Mapping[str, By
     """
     if isinstance(operator, Refused):
         return operator
-    operator = operator.standing
+    operator = operator._current
     device, plan, purpose = operator.device, operator._plan, f"packed constants of {operator.name}"
     if set(plan.constants) != set(constants):
         raise PickleError(

@@ -232,8 +232,8 @@ class Plan(PlanPart, ABC):
         """
 
     @property
-    def standing(self) -> Plan:
-        """The plan that constants are to be packed for from now on: another one if this one has been replaced meanwhile."""
+    def current(self) -> Plan:
+        """The plan to pack constants for: this one, or its successor if it has been replaced meanwhile."""
         return self
 
     @abstractmethod

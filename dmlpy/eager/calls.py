@@ -10,7 +10,7 @@ import numpy as np
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.arrays import dlpack_device, layout_of
 from dmlpy.description.enums import DataType
-from dmlpy.description.other_names import member_remedy
+from dmlpy.description.foreign_names import member_remedy
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import device as find_device
 from dmlpy.devices.reserve import Reserve

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description import support
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.other_names import operator_remedy
+from dmlpy.description.foreign_names import operator_remedy
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.support import SupportRow, row_at
 from dmlpy.evidence.doubts import doubtful_types

@@ -19,8 +19,8 @@ import numpy as np
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.constant_reuse import bind_with_reuse
 from dmlpy.devices.device import no_memory
-from dmlpy.devices.repeated import bind_repeated
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RecurrentTrainingDesc, RNNTrainingDesc
@@ -257,7 +257,7 @@ class Workspace:
         return forward, self._bind_gradient(home, desc, inputs | {"reserve_tensor": reserve})
 
     def _bind_inference(self, operator: CompiledOperator, inputs: Mapping[str, Native], outputs: Mapping[str, Native]) -> Dispatch:
-        repeated = bind_repeated(operator, inputs, outputs)
+        repeated = bind_with_reuse(operator, inputs, outputs)
         if repeated is None:
             return operator.bind(inputs, outputs)
         self._reads = repeated.reads

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.attachments import Attachments
+from dmlpy.description.class_registry import ClassRegistry
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -30,7 +30,7 @@ rounded, integers wrap around), and include some that the desc leaves out. Input
 Callers suppress floating-point warnings (`numpy.errstate`).
 """
 
-defines: Attachments[Definition] = Attachments("dmlpy.reference")
+defines: ClassRegistry[Definition] = ClassRegistry("dmlpy.reference")
 """`@defines(ElementWiseAddDesc)` makes a function the definition of an operator, and of those that derive from it."""
 
 

@@ -17,7 +17,7 @@ import pytest
 import typer.testing
 
 import dmlpy as dml
-from dmlpy.bench import command, launches, machine, worth
+from dmlpy.bench import command, launches, machine, priorities
 from dmlpy.bench.libraries import GPU_PEERS, OPERATORS_OWN, UnsupportedError
 from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.bench.operators import large, suite
@@ -212,7 +212,7 @@ def test_rows_run_to_the_end(null: CudaDevice, tmp_path: Path) -> None:
     require("torch")
     lines: list[str] = []
     options = Options(own=gpu_suite.own(), peers=[gpu_suite.TORCH], rounds=1, threads=1)
-    every = worth.order_by_worth(case_of(*pair) for pair in PAIRS)
+    every = priorities.order_by_priority(case_of(*pair) for pair in PAIRS)
     record = Benchmark(null, options, lines.append).run(every, tmp_path / "record.json")
     assert Record.load(tmp_path / "record.json") == record
     assert record.left_out == []
@@ -377,16 +377,16 @@ def test_after_a_kill_the_record_is_valid(tmp_path: Path) -> None:
 
 
 def test_the_most_informative_rows_come_first() -> None:
-    found = worth.order_by_worth(command.cases(command.CommandOptions(), command.Place("cuda", "cuda:0")))
+    found = priorities.order_by_priority(command.cases(command.CommandOptions(), command.Place("cuda", "cuda:0")))
     names = [case.name for case in found]
     assert len(names) == len(set(names))
-    assert [case.name for case in found[:6]] == list(worth.FIRST_LAYERS[:6])
+    assert [case.name for case in found[:6]] == list(priorities.FIRST_LAYERS[:6])
     operators = [case for case in found if isinstance(case.shape, LargeShape)]
     assert len(operators) == 42
     assert found[6 : 6 + 17] == operators[:17]
     assert {case.dtype for case in operators[:17]} == {"FLOAT16"}
-    assert names.index(worth.FIRST_LAYERS[-1]) < names.index(operators[17].name)
-    assert set(worth.FIRST_LAYERS) < set(names)
+    assert names.index(priorities.FIRST_LAYERS[-1]) < names.index(operators[17].name)
+    assert set(priorities.FIRST_LAYERS) < set(names)
     assert any(case.shape.suite == "batch_norm_gpu" for case in found)
 
 
@@ -418,9 +418,9 @@ def test_names_mean_the_large_rows_on_a_gpu() -> None:
 
 
 def test_no_case_has_another_s_name() -> None:
-    names = [case.name for case in worth.every_case()]
+    names = [case.name for case in priorities.every_case()]
     assert len(names) == len(set(names))
-    assert worth.case_of("GEMM:SQUARE FLOAT16 forward") == case_of("GEMM:SQUARE", "FLOAT16")
+    assert priorities.case_of("GEMM:SQUARE FLOAT16 forward") == case_of("GEMM:SQUARE", "FLOAT16")
 
 
 def test_peers_serve_what_they_can() -> None:

@@ -11,7 +11,7 @@ import pytest
 import typer.testing
 
 import dmlpy as dml
-from dmlpy.bench import references, work, worth
+from dmlpy.bench import priorities, references, work
 from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.bench.records import Record
 from dmlpy.bench.references import References, checksum, write
@@ -195,8 +195,8 @@ def test_the_command_reports_unknown_cases(tmp_path: Path, capsys: pytest.Captur
 def test_the_first_layers_are_there_and_their_file_is_small() -> None:
     """4 bytes for each number of y, the last states and all gradients of 3 samples."""
     total = 0
-    for name in worth.FIRST_LAYERS:
-        case = worth.case_of(name)
+    for name in priorities.FIRST_LAYERS:
+        case = priorities.case_of(name)
         if isinstance(case.shape, BatchNorm):
             images, _, height, width = case.shape.sizes
             total += 2 * 3 * images * height * width

@@ -40,7 +40,7 @@ PHASES = {
     ),
     "validators": ("dmlpy.description.structs:Struct._complete",),
     "lowering": ("dmlpy.onnx.lowering.lowered_model:LoweredModel.interpretation", "dmlpy.onnx.lowering.lowered_model:LoweredModel.program"),
-    "plan": ("dmlpy.onnx.runtime.compiled_program:compile_apart",),
+    "plan": ("dmlpy.onnx.runtime.compiled_program:compile_at_any_level",),
     "kernels": ("dmlpy.devices.cpu.jit:Kernel._make", "dmlpy.devices.cpu.isa:host_isa"),
     "packing": ("dmlpy.onnx.runtime.graph_runs:_prepare",),
     "first run": ("dmlpy.onnx.runtime.compiled:CompiledModel.run",),

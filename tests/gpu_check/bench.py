@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 import dmlpy as dml
-from dmlpy.bench import measure, tables, worth
+from dmlpy.bench import measure, priorities, tables
 from dmlpy.bench.libraries import GPU_PEERS, OPERATORS_OWN
 from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.operators.shape import select
@@ -27,12 +27,12 @@ ROUNDS = 7
 
 def layer_cases(names: Sequence[str] = ()) -> list[Case]:
     """Those of these names, or the first ones without those whose references take long. Raises DmlError where there is none of a name."""
-    return [worth.case_of(name) for name in names or [name for name in worth.FIRST_LAYERS if name not in LONG_CASES]]
+    return [priorities.case_of(name) for name in names or [name for name in priorities.FIRST_LAYERS if name not in LONG_CASES]]
 
 
 def operator_cases(names: Sequence[str] = ()) -> list[Case]:
-    """Those of the operators of these names, or all, in the order of worth. Raises ValueError where there is none of a name."""
-    return worth.order_by_worth(cases_of(select(names, (), "cuda"), (), ()))
+    """Those of the operators of these names, or all, by priority. Raises ValueError where there is none of a name."""
+    return priorities.order_by_priority(cases_of(select(names, (), "cuda"), (), ()))
 
 
 def usable(file: Path | None, cases: Sequence[Case]) -> References | None:

@@ -22,7 +22,7 @@ CALLS: Mapping[str, Mapping[str, float]] = {
     "check": {"core": 0.4, "bench": 0.3, "operators": 0.2, "steps": 0.1, "rest": 1.0},
     "recheck": {"failed": 0.25, "operators": 0.3, "steps": 0.15, "bench": 0.15, "profile": 0.1, "soak": 0.05},
 }
-"""The parts of the two calls in the order of worth, and the share of each in what is left when it begins.
+"""The parts of the two calls by priority, and the share of each in what is left when it begins.
 
 Of the shares of the parts that are still to come, that is: what a part leaves over goes to those behind it. `rest` has all that is left
 in the end, and counts for nothing before.

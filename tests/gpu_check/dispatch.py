@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from dmlpy.bench import worth
+from dmlpy.bench import priorities
 from dmlpy.bench.operators.libraries import DmlpyOperators
 from tests.support import gpu_suite
 from tests.support.cuda import emulated_gpu
@@ -17,7 +17,7 @@ def main(names: Sequence[str]) -> None:
         gpu_suite.shrink()
     for name in names:
         library = DmlpyOperators("cuda", 1)
-        work = worth.case_of(name).work()
+        work = priorities.case_of(name).work()
         runner = library.build(work, "eager")
         runner.run(0)
         library.place.synchronize(library.place.current_stream())

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 import dmlpy as dml
-from dmlpy.bench import worth
+from dmlpy.bench import priorities
 from dmlpy.bench.operators.shape import LargeShape
 from dmlpy.bench.shapes import Recurrent
 from dmlpy.devices import image_archive
-from dmlpy.devices.cuda.ahead import AheadSeam, limits_of
 from dmlpy.devices.cuda.cupy_seam import compiler_name
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.offline_device import OfflineSeam, limits_of
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.image_store import ImageStore
@@ -38,7 +38,7 @@ TOLD_EACH = 50
 """Kernels between two lines."""
 
 
-class NvrtcSeam(AheadSeam):
+class NvrtcSeam(OfflineSeam):
     """A GPU that need not be there, and another NVRTC than the one that CuPy finds here."""
 
     def __init__(self, limits: Limits, library: Path) -> None:
@@ -56,7 +56,7 @@ class NvrtcSeam(AheadSeam):
         return [(image, symbol) for symbol in symbols]
 
 
-def seam_of(target: str, version: str | None) -> AheadSeam:
+def seam_of(target: str, version: str | None) -> OfflineSeam:
     """What compiles for a GPU or an architecture, with a version of NVRTC, the one in a folder, or the one that CuPy finds.
 
     Raises:
@@ -64,7 +64,7 @@ def seam_of(target: str, version: str | None) -> AheadSeam:
     """
     limits = limits_of(target)
     if version is None:
-        return AheadSeam(limits)
+        return OfflineSeam(limits)
     folder = folder_of("nvrtc", version) or Path(version)
     found = sorted(folder.rglob("libnvrtc.so.*"))
     if not found:
@@ -87,7 +87,7 @@ def named_by_tests(target: str, scratch: Path) -> set[Named]:
 
 def named_by_cases(limits: Limits) -> set[Named]:
     """The kernels of `bench` and `steps` in each strategy, of `operators`, and the one by which `info` checks whether they fit."""
-    cases = [*bench.layer_cases(worth.FIRST_LAYERS), *bench.operator_cases(), *steps.cases()]
+    cases = [*bench.layer_cases(priorities.FIRST_LAYERS), *bench.operator_cases(), *steps.cases()]
     planned = []
     for case in cases:
         tf32 = isinstance(case.shape, LargeShape) and case.shape.operator_case.half_precision
@@ -100,7 +100,7 @@ def named_by_cases(limits: Limits) -> set[Named]:
     return {(kernel, False) for kernel in (*library.kernels, *plan_kernels.kernels_of(planned))}
 
 
-def compile_all(seam: AheadSeam, named: Iterable[Named]) -> list[str]:
+def compile_all(seam: OfflineSeam, named: Iterable[Named]) -> list[str]:
     """Compiles what is not in the store yet, each kernel by itself, on all processors. The keys of all."""
     plain, late = KernelLibrary(seam, 0), KernelLibrary(seam, 0)
     ordered = sorted(named, key=lambda one: (one[0].file, one[0].entry))

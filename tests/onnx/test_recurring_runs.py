@@ -14,9 +14,9 @@ from onnx import TensorProto, helper
 
 from dmlpy import onnx
 from dmlpy.messages.problems import BindError
-from dmlpy.onnx.runtime import turns as runtime_turns
+from dmlpy.onnx.runtime import loop_iterations
 from dmlpy.onnx.runtime.bound_runs import BoundRuns
-from dmlpy.onnx.runtime.turns import Turns
+from dmlpy.onnx.runtime.loop_iterations import LoopIterations
 from tests.support.onnx_models import model
 from tests.support.python_calls import python_calls
 
@@ -170,16 +170,16 @@ def test_scanned_items(device: str) -> None:
 def test_scanned_items_of_hidden_number(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows, and columns from the last on; of two outputs one is in columns, the last first. They run in place."""
     in_place = []
-    run = Turns.run
+    run = LoopIterations.run
 
-    def counting(turns: Turns, *arguments: Any) -> Any:
-        assert (turns._repetition is not None) == (device == "cpu")
-        ran = run(turns, *arguments)
-        in_place.append(ran.turns)
+    def counting(iterations: LoopIterations, *arguments: Any) -> Any:
+        assert (iterations._runner is not None) == (device == "cpu")
+        ran = run(iterations, *arguments)
+        in_place.append(ran.iterations)
         return ran
 
-    monkeypatch.setattr(Turns, "run", counting)
-    monkeypatch.setattr(runtime_turns, "_FIRST_TURNS", 2)
+    monkeypatch.setattr(LoopIterations, "run", counting)
+    monkeypatch.setattr(loop_iterations, "_FIRST_ITERATIONS", 2)
     body = helper.make_graph(
         [Node("Add", ["state", "item"], ["sum"]), Node("Sub", ["sum", "column"], ["next"]), Node("Mul", ["next", "item"], ["row"])],
         "body",
@@ -219,11 +219,11 @@ class Body:
 
     Attributes:
         nodes: its nodes, which read i, go, a, b, and w of the model.
-        following: the states for the next turn.
-        row: what each turn gives.
-        step: the same with NumPy: the states and the row, by the turn's number, the states and w.
-        last: the turn that ends the loop.
-        in_place: whether nothing but copies lies between the launches of turns.
+        following: the states for the next iteration.
+        row: what each iteration gives.
+        step: the same with NumPy: the states and the row, by the iteration's number, the states and w.
+        last: the iteration that ends the loop.
+        in_place: whether nothing but copies lies between the launches of iterations.
     """
 
     nodes: Sequence[Any]
@@ -243,7 +243,7 @@ class Body:
 ADDED = [Node("Add", ["a", "w"], ["c"]), Node("Mul", ["c", "turn"], ["d"])]
 BODIES = {
     "both computed": Body(ADDED, "c d", "d", lambda i, a, b, w: (a + w, (a + w) * i, (a + w) * i)),
-    "a state is an output of an earlier turn": Body(
+    "a state is an output of an earlier iteration": Body(
         [*ADDED, Node("Sub", ["b", "c"], ["e"])], "c e", "d", lambda i, a, b, w: (a + w, b - (a + w), (a + w) * i)
     ),
     "a state that stays": Body([*ADDED, Node("Identity", ["b"], ["e"])], "c e", "d", lambda i, a, b, w: (a + w, b, (a + w) * i)),
@@ -263,19 +263,19 @@ BODIES = {
 @HOSTS
 @pytest.mark.parametrize("name", BODIES)
 def test_turns_in_place(device: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the third turn on, memory stays where it is, and turns do what they do one by one; on `cpu` without Python between them."""
+    """From the third iteration on, memory stays in place, with the results of single iterations; on `cpu` no Python runs between them."""
     body, counted = BODIES[name], 0
-    run = Turns.run
+    run = LoopIterations.run
 
-    def counting(turns: Turns, *arguments: Any) -> Any:
+    def counting(iterations: LoopIterations, *arguments: Any) -> Any:
         nonlocal counted
-        assert (turns._repetition is not None) == (device == "cpu")
-        ran = run(turns, *arguments)
-        counted += ran.turns
+        assert (iterations._runner is not None) == (device == "cpu")
+        ran = run(iterations, *arguments)
+        counted += ran.iterations
         return ran
 
-    monkeypatch.setattr(runtime_turns, "_FIRST_TURNS", 2)  # so that there are several series of turns
-    monkeypatch.setattr(Turns, "run", counting)
+    monkeypatch.setattr(loop_iterations, "_FIRST_ITERATIONS", 2)  # so that there are several series of iterations
+    monkeypatch.setattr(LoopIterations, "run", counting)
     nodes = [Node("Loop", ["n", "", "a0", "b0"], ["a_n", "b_n", "rows"], body=body.graph())]
     case = model(nodes, {"n": [], "a0": [2], "b0": [2], "w": [2]}, ["a_n", "b_n", "rows"], types={"n": T.INT64})
     compiled = onnx.load(case).compile(device)
@@ -283,13 +283,13 @@ def test_turns_in_place(device: str, name: str, monkeypatch: pytest.MonkeyPatch)
         a, b, w = normal(2), normal(2), normal(2)
         given, rows, counted = {"n": np.array(9), "a0": a, "b0": b, "w": w}, [], 0
         found = compiled(given)
-        turns = min(9, body.last + 1)
-        for i in range(turns):
+        iterations = min(9, body.last + 1)
+        for i in range(iterations):
             a, b, row = body.step(i, a, b, w)
             rows.append(row)
         for output, right in (("a_n", a), ("b_n", b), ("rows", rows)):
             np.testing.assert_array_equal(found[output], right, err_msg=output)
-        assert counted == (0 if not body.in_place else turns if repetition else turns - 2)
+        assert counted == (0 if not body.in_place else iterations if repetition else iterations - 2)
 
 
 @HOSTS

@@ -12,8 +12,8 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from dmlpy.devices.cuda.ahead import limits_of
 from dmlpy.devices.cuda.kernel_cycles import FILE
+from dmlpy.devices.cuda.offline_device import limits_of
 from dmlpy.messages.json_text import lay_out
 from tests.support.cuda.kernel_loops import SHARED_BYTES, KernelLoop, kernel_loops
 

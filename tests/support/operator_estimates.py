@@ -17,11 +17,11 @@ import dmlpy as dml
 from dmlpy.bench.operators import suite
 from dmlpy.bench.shapes import DataType
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.devices.cuda.ahead import limits_of
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.kernel_cycles import TURN, launch_us
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
+from dmlpy.devices.cuda.offline_device import limits_of
 from dmlpy.devices.cuda.seam import Limits
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.kernel_loops import AXES, GROUPS, POSITIONS, ROUNDS, VECTORS, KernelLoop, kernel_loops

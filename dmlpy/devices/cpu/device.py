@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.loops import LoopBody, LoopRunner
     from dmlpy.devices.numpy.array_functions import WholePlan
     from dmlpy.devices.plan import Joined, Launch, Plan
-    from dmlpy.devices.repetition import Repetition, Turn
 
 
 _READ_BFLOAT16 = frozenset(
@@ -90,10 +90,10 @@ class CpuDevice(NumpyDevice):
 
         return BatchedLaunches(launches)
 
-    def repetition(self, turn: Turn) -> Repetition | None:
-        from dmlpy.devices.cpu.launches import compiled_repetition
+    def compile_loop(self, body: LoopBody) -> LoopRunner | None:
+        from dmlpy.devices.cpu.launches import compiled_loop
 
-        return None if why_no_kernels() is not None else compiled_repetition(turn)
+        return None if why_no_kernels() is not None else compiled_loop(body)
 
     def describe(self) -> dict[str, str]:
         found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.compiler.functions import jit
-from dmlpy.devices.cpu.launches import ACTION_SIZE, CALL, NUMBER, RepetitionParameters
+from dmlpy.devices.cpu.launches import ACTION_SIZE, CALL, NUMBER, LoopParameters
 from dmlpy.devices.cpu.memory_kernels import byte_at, memory_copy
 from dmlpy.devices.cpu.runtime_kernels import exchange_integer, indirect_call
 from dmlpy.devices.cpu.simd import integer_at, set_integer, struct_view
@@ -108,30 +108,30 @@ def build_relocation() -> Callable[..., None]:
     return relocate
 
 
-def build_repetition() -> Callable[..., None]:
-    """The loop, to be compiled. Its parameter is the address of `RepetitionParameters`."""
-    parameters_at = struct_view(RepetitionParameters)
+def build_loop() -> Callable[..., None]:
+    """The loop, to be compiled. Its parameter is the address of `LoopParameters`."""
+    parameters_at = struct_view(LoopParameters)
 
     @jit
-    def act(entry: Any, number: Any, turn: Any) -> None:
+    def act(entry: Any, number: Any, iteration: Any) -> None:
         kind, first, second = integer_at(entry), integer_at(entry + 8), integer_at(entry + 16)
         if kind == CALL:
             _call_body(first, (second, 0, 1, 0, 0))
         elif kind == NUMBER:
             set_integer(first, number)
         else:
-            memory_copy(first + turn * integer_at(entry + 32), second + turn * integer_at(entry + 40), integer_at(entry + 24))
+            memory_copy(first + iteration * integer_at(entry + 32), second + iteration * integer_at(entry + 40), integer_at(entry + 24))
 
     def repeat(parameters: Any) -> None:
         p = parameters_at(parameters)
-        turn, goes_on = 0, 1
-        while turn < p.turns and goes_on != 0:
+        iteration, goes_on = 0, 1
+        while iteration < p.iterations and goes_on != 0:
             for action in range(p.actions):
-                if p.is_first == 0 or turn > 0 or action < p.first_action or action >= p.last_action:
-                    act(p.table + ACTION_SIZE * action, p.number + turn, turn)
-            turn += 1
+                if p.is_first == 0 or iteration > 0 or action < p.first_action or action >= p.last_action:
+                    act(p.table + ACTION_SIZE * action, p.number + iteration, iteration)
+            iteration += 1
             if p.goes_on != 0:
                 goes_on = byte_at(p.goes_on)
-        p.done = turn
+        p.done = iteration
 
     return repeat

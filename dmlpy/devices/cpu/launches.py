@@ -1,4 +1,4 @@
-"""Joined launches: stages of several tasks as one fused launch, consecutive launches as one batched launch, turns of a loop as one."""
+"""Joined launches: stages of several tasks as one fused launch, consecutive launches as one batched launch, iterations of a loop as one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dmlpy.description.arrays import address_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Count, Flag, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, shared_pool
+from dmlpy.devices.loops import ArrayCopy
 from dmlpy.devices.plan import InOrder, Joined, Launch
-from dmlpy.devices.repetition import ArrayCopy
 from dmlpy.devices.threads import apart_from_forks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.devices.repetition import Array, Turn
+    from dmlpy.devices.loops import Array, LoopBody
 
 
 FUSED_LAUNCH = Kernel("dmlpy.devices.cpu.launch_kernels:build_fused_launch", 5)
@@ -231,57 +231,57 @@ def entry_of(launch: TaskLaunch | BatchedLaunch) -> tuple[int, int, int]:
     return function.address, launch.parameters, launch.threads
 
 
-REPETITION = Kernel("dmlpy.devices.cpu.launch_kernels:build_repetition", 1)
-"""The loop over turns."""
+LOOP = Kernel("dmlpy.devices.cpu.launch_kernels:build_loop", 1)
+"""The loop over iterations."""
 
 CALL, COPY, NUMBER = range(3)
 """The kinds of actions."""
 
 Action: TypeAlias = tuple[int, int, int, int, int, int]
-"""An action as `RepetitionParameters.table` has it."""
+"""An action as `LoopParameters.table` has it."""
 
 ACTION_SIZE = 6 * np.dtype(np.int64).itemsize
 """The bytes of an action."""
 
 
-class RepetitionParameters(KernelStruct):
+class LoopParameters(KernelStruct):
     """The parameters of the loop."""
 
-    number: Count = field("the number of the next turn")
-    turns: Count = field("how many turns, at most")
-    first_action: Count = field("the first of the actions that the first turn leaves out")
+    number: Count = field("the number of the next iteration")
+    iterations: Count = field("how many iterations, at most")
+    first_action: Count = field("the first of the actions that the first iteration leaves out")
     last_action: Count = field("the one after the last of them")
-    is_first: Flag = field("whether the next turn is the first")
-    actions: Count = field("the actions of a turn")
+    is_first: Flag = field("whether the next iteration is the first")
+    actions: Count = field("the actions of an iteration")
     table: Address = field(
         "the actions, int64 [actions, 6]: the kind; of a call the addresses of the body and of its parameters; of a number where it is "
-        "written; of a copy target, source, bytes, and the bytes from the target and the source to those of the next turn"
+        "written; of a copy target, source, bytes, and the bytes from the target and the source to those of the next iteration"
     )
-    goes_on: Address = field("the byte that is 0 after the last turn, if there is one")
-    done: Count = field("receives how many turns have run")
+    goes_on: Address = field("the byte that is 0 after the last iteration, if there is one")
+    done: Count = field("receives how many iterations have run")
 
 
-class CompiledRepetition:
-    """Turns of launches on one thread.
+class CompiledLoop:
+    """A loop of launches on one thread.
 
     Args:
-        turn: the turn.
+        body: the body of the loop.
         actions: its actions but for `before`, `scanned` and `kept`.
     """
 
-    def __init__(self, turn: Turn, actions: Sequence[Action]) -> None:
-        self._turn = turn  # the owner of all memory
-        first: list[Action] = [] if turn.counter is None else [(NUMBER, address_of(turn.counter), 0, 0, 0, 0)]
-        self._scanned = range(len(first), len(first) + len(turn.scanned))
-        first += [(COPY, address_of(array), 0, array.nbytes, 0, array.nbytes) for array in turn.scanned]
-        before = _copies(turn.before)
-        last: list[Action] = [(COPY, 0, address_of(array), array.nbytes, array.nbytes, 0) for array in turn.kept]
+    def __init__(self, body: LoopBody, actions: Sequence[Action]) -> None:
+        self._body = body  # the owner of all memory
+        first: list[Action] = [] if body.counter is None else [(NUMBER, address_of(body.counter), 0, 0, 0, 0)]
+        self._scanned = range(len(first), len(first) + len(body.scanned))
+        first += [(COPY, address_of(array), 0, array.nbytes, 0, array.nbytes) for array in body.scanned]
+        before = _copies(body.before)
+        last: list[Action] = [(COPY, 0, address_of(array), array.nbytes, array.nbytes, 0) for array in body.kept]
         self._table = np.array([*first, *before, *actions, *last], np.int64).reshape(-1, 6)
         self._kept = range(len(self._table) - len(last), len(self._table))
         values = {"first_action": len(first), "last_action": len(first) + len(before), "actions": len(self._table)}
-        goes_on = 0 if turn.goes_on is None else address_of(turn.goes_on)
-        self._parameters = RepetitionParameters.make({**values, "table": address_of(self._table), "goes_on": goes_on})
-        kernel, address = REPETITION(), address_of(self._parameters)
+        goes_on = 0 if body.goes_on is None else address_of(body.goes_on)
+        self._parameters = LoopParameters.make({**values, "table": address_of(self._table), "goes_on": goes_on})
+        kernel, address = LOOP(), address_of(self._parameters)
         self._run = apart_from_forks(lambda stream: kernel(address))
 
     def __call__(self, number: int, count: int, scanned: Sequence[Array], kept: Sequence[Array], *, is_first: bool) -> int:
@@ -290,29 +290,29 @@ class CompiledRepetition:
         for at, array in zip(self._kept, kept, strict=True):
             self._table[at, 1] = address_of(array)
         parameters = self._parameters[0]
-        parameters["number"], parameters["turns"], parameters["is_first"] = number, count, is_first
+        parameters["number"], parameters["iterations"], parameters["is_first"] = number, count, is_first
         self._run(0)
         return int(parameters["done"])
 
 
-def compiled_repetition(turn: Turn) -> CompiledRepetition | None:
-    """The turns in compiled code; None if a launch is not compiled or uses several threads, or an array is not packed or holds strings."""
-    copies = [each for each in turn.work if isinstance(each, ArrayCopy)]
-    arrays = [array for copy in (*turn.before, *copies) for array in copy]
-    arrays += [array for array in (turn.counter, turn.goes_on, *turn.scanned, *turn.kept) if array is not None]
+def compiled_loop(body: LoopBody) -> CompiledLoop | None:
+    """The loop in compiled code; None if a launch is not compiled or uses several threads, or an array is not packed or holds strings."""
+    copies = [each for each in body.work if isinstance(each, ArrayCopy)]
+    arrays = [array for copy in (*body.before, *copies) for array in copy]
+    arrays += [array for array in (body.counter, body.goes_on, *body.scanned, *body.kept) if array is not None]
     # Strings are Python's objects: a copy of bytes would not count the references to them.
     if any(array.dtype.hasobject or not array.flags.c_contiguous for array in arrays):
         return None
     actions: list[Action] = []
-    for each in turn.work:
+    for each in body.work:
         if isinstance(each, ArrayCopy):
             actions += _copies([each])
         elif isinstance(each, TaskLaunch | BatchedLaunch) and each.threads == 1:
-            body, parameters, _ = entry_of(each)
-            actions.append((CALL, body, parameters, 0, 0, 0))
+            function, parameters, _ = entry_of(each)
+            actions.append((CALL, function, parameters, 0, 0, 0))
         else:
             return None
-    return CompiledRepetition(turn, actions)
+    return CompiledLoop(body, actions)
 
 
 def _copies(copies: Sequence[ArrayCopy]) -> list[Action]:

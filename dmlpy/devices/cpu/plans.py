@@ -6,7 +6,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.attachments import Attachments
+from dmlpy.description.class_registry import ClassRegistry
 from dmlpy.devices.numpy.array_functions import whole_plan
 from dmlpy.devices.numpy.plans import plan_of
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.plan import Plan
 
-plan: Attachments[Callable[[Any], Plan | str]] = Attachments("dmlpy.devices.cpu", "plans")
+plan: ClassRegistry[Callable[[Any], Plan | str]] = ClassRegistry("dmlpy.devices.cpu", "plans")
 """`@plan(RNNDesc)` attaches a function that returns the compiled plan of a checked desc, or the reason why there is none for these
 attributes.
 
 It is called only if llvmlite is installed. The families' modules import llvmlite only when a kernel is compiled or loaded.
 """
 
-rounding_plan: Attachments[Callable[[Any], Plan | None]] = Attachments("dmlpy.devices.cpu", "plans")
+rounding_plan: ClassRegistry[Callable[[Any], Plan | None]] = ClassRegistry("dmlpy.devices.cpu", "plans")
 """`@rounding_plan(GEMMDesc)` attaches a function that returns the plan of a checked desc that ALLOW_HALF_PRECISION_COMPUTATION allows, if
 it is faster than the usual one.
 """

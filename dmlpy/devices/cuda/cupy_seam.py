@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.arrays import ArrayView
-from dmlpy.devices.cuda.absence import without_cupy, without_gpu
+from dmlpy.devices.cuda.availability import without_cupy, without_gpu
 from dmlpy.devices.cuda.captures import CaptureDriver
 from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.cublas_lt import CublasLt

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.attachments import Attachments
+from dmlpy.description.class_registry import ClassRegistry
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Target:
     strategy: str | None = None
 
 
-plan: Attachments[Callable[[Any, Target], Plan]] = Attachments("dmlpy.devices.cuda", "plans")
+plan: ClassRegistry[Callable[[Any, Target], Plan]] = ClassRegistry("dmlpy.devices.cuda", "plans")
 """`@plan(RNNDesc)` attaches a function that makes a plan from a checked desc and a `Target`. The function raises DeviceError if no plan
 fits the device.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dmlpy.description.attachments import Attachments
+from dmlpy.description.class_registry import ClassRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOVES = ("movement", "indexing", "generation")
 """The families without arithmetic, except for attached descs."""
 
-flops: Attachments[Callable[[Any], int | None]] = Attachments("dmlpy.devices.flops")
+flops: ClassRegistry[Callable[[Any], int | None]] = ClassRegistry("dmlpy.devices.flops")
 """`@flops(GEMMDesc)` attaches a function that counts the operations of a checked desc."""
 
 Count = TypeVar("Count", bound="Callable[[Any], int | None]")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.description.attachments import Attachments
+from dmlpy.description.class_registry import ClassRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.plan import Plan
 
-plan: Attachments[Callable[..., Plan]] = Attachments("dmlpy.devices.numpy", "plans")
+plan: ClassRegistry[Callable[..., Plan]] = ClassRegistry("dmlpy.devices.numpy", "plans")
 """`@plan(RNNDesc)` attaches the maker of a checked desc's plan. The families' `plans` modules import a plan's module when one is made."""
 
 COMPUTE = np.dtype(np.float32)

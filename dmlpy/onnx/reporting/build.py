@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, get_args
 
-from dmlpy.compiler import compile_apart
+from dmlpy.compiler import compile_at_any_level
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.graphs import ConstantNode
 from dmlpy.messages.naming import listed
@@ -169,7 +169,7 @@ def _memory_sizes(model: LoweredModel, level: FeatureLevel) -> tuple[int, int | 
     weights = sum(array.nbytes for part in parts for array in part.owned.values())
     weights += sum(node.data_size for part in parts for node in part.graph.nodes if isinstance(node, ConstantNode))
     try:
-        scratch = [compile_apart(part.graph, "numpy", cap_of(level)).binding_properties.temporary_resource_size for part in parts]
+        scratch = [compile_at_any_level(part.graph, "numpy", cap_of(level)).binding_properties.temporary_resource_size for part in parts]
     except (CompileError, DeviceError):
         return weights, None
     return weights, max(scratch, default=0)

@@ -11,7 +11,7 @@ from dmlpy.onnx.lowering.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph
 from dmlpy.onnx.runtime.bound_steps import Held, Source, Step
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
-from dmlpy.onnx.runtime.turns import Turns
+from dmlpy.onnx.runtime.loop_iterations import LoopIterations
 from dmlpy.system import forks
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.runtime.graph_runs import GraphCall
-    from dmlpy.onnx.runtime.turns import Course
+    from dmlpy.onnx.runtime.loop_iterations import LoopFlow
 
 _LAUNCH_BYTES = 1 << 12
 """The bytes of a node's launch, without tensors."""
@@ -63,8 +63,8 @@ class BoundRuns:
         self._device, self._stream = device, stream
         self._lock = forks.lock()
         self._is_repeatable = True
-        """Whether `turns` may give what repeats the run; each node of a loop has bound runs of its own."""
-        self._turns: Turns | None = None
+        """Whether `iterations` may give what repeats the run; each node of a loop has bound runs of its own."""
+        self._iterations: LoopIterations | None = None
         for at, call in enumerate(calls):
             sources |= {id(held): (at, name) for name, held in call.writes.items()}
         self._sources = {name: sources[id(held)] for name, held in outputs.items() if id(held) in sources}
@@ -122,27 +122,27 @@ class BoundRuns:
         return found | self._constants if self._constants else found
 
     @contextmanager
-    def turns(self, given: Mapping[str, Array], course: Course) -> Iterator[tuple[Turns, int] | None]:
+    def iterations(self, given: Mapping[str, Array], flow: LoopFlow) -> Iterator[tuple[LoopIterations, int] | None]:
         """What repeats the run, with these inputs first, and the stream, and nobody else runs meanwhile; None if it cannot, or not now.
 
         Args:
             given: the inputs, of the types and sizes of the first run.
-            course: what happens between turns: always the same.
+            flow: what happens between iterations: always the same.
         """
         stream = self._acquire() if self._is_repeatable else None
         if stream is None:
             yield None
             return
         try:
-            if self._turns is None:
+            if self._iterations is None:
                 with suppress(LookupError):
-                    self._turns = Turns(self._steps, self._sources, self._constants, given, course, self._device)
-            self._is_repeatable = self._turns is not None
-            if self._turns is None:
+                    self._iterations = LoopIterations(self._steps, self._sources, self._constants, given, flow, self._device)
+            self._is_repeatable = self._iterations is not None
+            if self._iterations is None:
                 yield None
                 return
-            self._turns.begin(given)
-            yield self._turns, stream
+            self._iterations.begin(given)
+            yield self._iterations, stream
         finally:
             self._lock.release()
 

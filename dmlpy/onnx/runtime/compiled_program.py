@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.compiler import compile_apart
+from dmlpy.compiler import compile_at_any_level
 from dmlpy.onnx.loading.stored_weights import all_elements
 from dmlpy.onnx.lowering.cache import NODE_BYTES
 from dmlpy.onnx.lowering.programs import GraphPart
@@ -42,7 +42,7 @@ class CompiledProgram:
         self._runs: list[GraphRun | _HostRun] = []
         for place, part in enumerate(program.parts):
             if isinstance(part, GraphPart):
-                graph = compile_apart(part.graph, context.device, cap_of(context.level), context.flags, fuse=context.fuse)
+                graph = compile_at_any_level(part.graph, context.device, cap_of(context.level), context.flags, fuse=context.fuse)
                 self._runs.append(GraphRun(part, graph, context.device, context.weights))
             else:
                 self._runs.append(_HostRun(part, context, tried=late and place == 0))

@@ -13,7 +13,7 @@ from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.loading.elements import dtype_of
 from dmlpy.onnx.loading.values import value_from_proto
 from dmlpy.onnx.lowering import subgraphs
-from dmlpy.onnx.runtime.turns import Course
+from dmlpy.onnx.runtime.loop_iterations import LoopFlow
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.lowering.stages import HostNode
     from dmlpy.onnx.runtime.bound_runs import Signature
     from dmlpy.onnx.runtime.compile_context import CompileContext
-    from dmlpy.onnx.runtime.turns import Ran, Turns
+    from dmlpy.onnx.runtime.loop_iterations import LoopIterations, LoopOutcome
 
 
 class LoopRun:
@@ -50,7 +50,7 @@ class LoopRun:
         self._iteration = context.defer(self._take, self._reads, list(dict.fromkeys(item.name for item in graph.output)))
         self._is_on_host = context.device.memory_kind == "cpu"
         self._inputs, self._outputs = [item.name for item in graph.input], [item.name for item in graph.output]
-        self._course = self._make_course()
+        self._flow = self._make_flow()
 
     def __call__(self, values: Mapping[str, Any]) -> list[Any]:
         """The node's outputs, as many as its body gives.
@@ -70,12 +70,12 @@ class LoopRun:
         step = 0
         while goes_on and (most is None or step < most):
             values = self._values([np.asarray(step, np.int64), np.asarray(goes_on), *states], around)
-            with self._turns(values) as found:
+            with self._in_place(values) as found:
                 if found is not None:
-                    turns, stream = found
-                    ran = turns.run(step, None if most is None else most - step, [], stream)
-                    step, goes_on = step + ran.turns, ran.goes_on
-                    states = self._following(turns, rows, ran)
+                    iterations, stream = found
+                    ran = iterations.run(step, None if most is None else most - step, [], stream)
+                    step, goes_on = step + ran.iterations, ran.goes_on
+                    states = self._following(iterations, rows, ran)
                     continue
             outputs = [*map(self._array, self._run(values))]
             goes_on = bool(self._context.to_host(outputs[0]).item(0))
@@ -122,11 +122,11 @@ class LoopRun:
         step, steps = 0, lengths[0] if lengths else 0
         while step < steps:
             values = self._values([*states, *(array[step] for array in arrays)], around)
-            with self._turns(values) as found:
+            with self._in_place(values) as found:
                 if found is not None:
-                    turns, stream = found
-                    ran = turns.run(step, steps - step, [array[step:] for array in arrays], stream)
-                    states, step = self._following(turns, rows, ran), steps
+                    iterations, stream = found
+                    ran = iterations.run(step, steps - step, [array[step:] for array in arrays], stream)
+                    states, step = self._following(iterations, rows, ran), steps
                     continue
             outputs = self._run(values)
             states, step = outputs[:first], step + 1
@@ -175,16 +175,16 @@ class LoopRun:
         return np.empty(sizes, dtype_of(row.element or TensorProto.FLOAT))
 
     def _append(self, rows: Sequence[list[Array]], outputs: Sequence[Any]) -> None:
-        """Appends what a turn gives to the blocks of rows."""
+        """Appends what an iteration gives to the blocks of rows."""
         for row, held in zip(rows, outputs, strict=True):
             row.append(self._context.to_host(held)[np.newaxis])
 
-    def _following(self, turns: Turns, rows: Sequence[list[Array]], ran: Ran) -> list[Any]:
-        """The states after turns in place, whose rows it appends."""
+    def _following(self, iterations: LoopIterations, rows: Sequence[list[Array]], ran: LoopOutcome) -> list[Any]:
+        """The states after iterations in place, whose rows it appends."""
         for row, blocks in zip(rows, ran.rows, strict=True):
             row += blocks
-        first = self._course.condition is not None
-        return [turns.outputs[name].copy() for name in [*self._course.fed_back.values()][first:]]
+        first = self._flow.condition is not None
+        return [iterations.outputs[name].copy() for name in [*self._flow.fed_back.values()][first:]]
 
     def _values(self, given: Sequence[Any], around: Mapping[str, Any]) -> dict[str, Any]:
         """What one iteration reads, by name."""
@@ -197,7 +197,7 @@ class LoopRun:
         found = self._context.recurring.values(self._iteration, values, self._signature(values))
         return [found[name] for name in self._outputs]
 
-    def _turns(self, values: Mapping[str, Any]) -> AbstractContextManager[tuple[Turns, int] | None]:
+    def _in_place(self, values: Mapping[str, Any]) -> AbstractContextManager[tuple[LoopIterations, int] | None]:
         """The iterations in place, and their stream, if the graphs of one are bound together and have all their memory; else None.
 
         Args:
@@ -205,16 +205,16 @@ class LoopRun:
         """
         key = self._signature(values)
         bound = None if key is None else self._context.recurring.find(key)
-        return nullcontext() if bound is None else bound.turns(values, self._course)
+        return nullcontext() if bound is None else bound.iterations(values, self._flow)
 
-    def _make_course(self) -> Course:
+    def _make_flow(self) -> LoopFlow:
         """What happens between iterations."""
         inputs, outputs = self._inputs, self._outputs
         if self._node.proto.op_type == "Loop":
             following, kept = dict(zip(inputs[1:], outputs, strict=False)), outputs[max(1, len(inputs) - 1) :]
-            return Course(following, inputs[0], [], kept, outputs[0])
+            return LoopFlow(following, inputs[0], [], kept, outputs[0])
         first = len(inputs) - int(self._attributes["num_scan_inputs"])
-        return Course(dict(zip(inputs[:first], outputs, strict=False)), None, inputs[first:], outputs[first:], None)
+        return LoopFlow(dict(zip(inputs[:first], outputs, strict=False)), None, inputs[first:], outputs[first:], None)
 
     def _array(self, held: Any) -> Any:
         """A value as the iterations take it: in host memory an array of NumPy, which costs no copy there."""

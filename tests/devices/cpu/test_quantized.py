@@ -17,13 +17,13 @@ from tests.support.layout_runs import Array, run, run_in_layouts, tensor
 
 pytest.importorskip("llvmlite")
 
+from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.llvm import imported
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.quantized import convolution, linear, matrix, tiling
 from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, byte_isa_of, host_byte_isa, permutes_bytes
 from dmlpy.devices.cpu.quantized.tiling import ByteGeometry
-from dmlpy.devices.cpu.wide import WidePlan
 from tests.support.compiled_plans import run_on
 
 BYTES = ("uint8", "int8")
@@ -429,7 +429,7 @@ def test_products_in_halves(prepared: bool, monkeypatch: pytest.MonkeyPatch) -> 
         given = {name: array.astype(kind) if name in numbers else array for name, array in given.items()}
         tensors = {name: tensor(array) for name, array in given.items()}
         desc = dml.MatrixMultiplyIntegerToFloatDesc(**tensors, output_tensor=dml.TensorDesc(data_type=kind.upper(), sizes=(2, 5, 19)))
-        assert isinstance(compiled_plan(desc), WidePlan) == (kind == "float16")
+        assert isinstance(compiled_plan(desc), Float32CopyPlan) == (kind == "float16")
         found.append(run_on(1, matrix, desc, given, monkeypatch, prepared=prepared))
     np.testing.assert_array_equal(found[0], found[1].astype(np.float16))
 

@@ -20,7 +20,7 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("`.ci/gpu` is a script of bash, and ends programs by signals of POSIX", allow_module_level=True)
 
-from dmlpy.bench import worth
+from dmlpy.bench import priorities
 from dmlpy.bench.records import Record
 from tests.gpu_check import bench, calls, plugin
 from tests.gpu_check.__main__ import parsed
@@ -269,8 +269,8 @@ def test_all_that_is_chosen_by_name_exists() -> None:
         assert f"def {name}(" in text, chosen
         assert all(part.rstrip("]") in text for part in parameters.split("-")), chosen
     names = [*calls.LONG_CASES, *calls.PROFILED]
-    assert [worth.case_of(name).name for name in names] == names
-    assert [case.name for case in bench.layer_cases()] == [name for name in worth.FIRST_LAYERS if name not in calls.LONG_CASES]
+    assert [priorities.case_of(name).name for name in names] == names
+    assert [case.name for case in bench.layer_cases()] == [name for name in priorities.FIRST_LAYERS if name not in calls.LONG_CASES]
 
 
 # the script

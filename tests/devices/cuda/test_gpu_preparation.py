@@ -17,12 +17,12 @@ if sys.platform == "win32":
 
 import dmlpy as dml
 from dmlpy import compiler
-from dmlpy.bench import worth
+from dmlpy.bench import priorities
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.ahead import AheadSeam, limits_of
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.offline_device import OfflineSeam, limits_of
 from dmlpy.messages.problems import DeviceError
 from tests.gpu_check import calls, info, kernels, plan, plugin
 from tests.support.cuda import gpu_kernels
@@ -39,7 +39,7 @@ WAITING = next(grid_instances())
 """A kernel whose blocks wait for each other."""
 
 
-class Noting(AheadSeam):
+class Noting(OfflineSeam):
     """Compiles nothing: an image is the beginning of its source's hash. `left` kernels can be had before it fails."""
 
     sources: list[str]
@@ -134,7 +134,7 @@ def test_an_nvrtc_that_is_missing_is_reported(tmp_path: Path, capsys: pytest.Cap
 def test_the_kernels_of_what_is_measured_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are profiled, one of each strategy, and the one that shows whether the kernels fit a machine."""
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(worth, "FIRST_LAYERS", calls.PROFILED[:1])
+    monkeypatch.setattr(priorities, "FIRST_LAYERS", calls.PROFILED[:1])
     named = kernels.named_by_cases(limits_of("H100"))
     assert not any(is_late for _, is_late in named)
     functions = {kernel.entry.partition("<")[0] for kernel, _ in named}

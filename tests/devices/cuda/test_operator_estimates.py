@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dmlpy.bench.operators import suite
-from dmlpy.devices.cuda.ahead import GPUS
+from dmlpy.devices.cuda.offline_device import GPUS
 from tests.support.cuda import scheduler_model
 from tests.support.operator_estimates import estimate, estimates
 from tests.support.tools import require

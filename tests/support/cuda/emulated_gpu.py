@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 
 import dmlpy as dml
-from dmlpy.devices.cuda.ahead import limits_of
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.offline_device import limits_of
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.support.cuda.dry_run_seam import DryRunSeam
 

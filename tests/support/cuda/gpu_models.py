@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dmlpy.devices.cuda.ahead import GPUS
+from dmlpy.devices.cuda.offline_device import GPUS
 
 T4, A100, GEFORCE_4090, H200, B200 = (GPUS[name] for name in ("T4", "A100", "RTX4090", "H200", "B200"))

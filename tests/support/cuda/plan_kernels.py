@@ -14,9 +14,9 @@ from typing import Any
 import dmlpy as dml
 from dmlpy.bench.shapes import SHAPES, DataType, Pass, Shape
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.devices.cuda.ahead import GPUS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
+from dmlpy.devices.cuda.offline_device import GPUS
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits
 from tests.support.cuda.dry_run_seam import DryRunSeam

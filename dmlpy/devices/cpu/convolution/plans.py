@@ -15,7 +15,7 @@ from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
-    from dmlpy.devices.cpu.wide import WidePlan
+    from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
 
 _MIN_POSITIONS = 8
 """Positions of the window in an image, at least, where input tiles of single channels are copied: vectors run along them."""
@@ -28,7 +28,7 @@ _MAX_SPARSITY = 16
 
 
 @plan(ConvolutionDesc)
-def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | WidePlan | str:
+def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | Float32CopyPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
     from dmlpy.devices.cpu.isa import refusal_of
@@ -40,9 +40,9 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | WidePlan | str:
     if refusal := refusal_of(types):
         return refusal
     if types != {DataType.FLOAT32} and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
-        from dmlpy.devices.cpu.wide import wide_plan
+        from dmlpy.devices.cpu.float32_copies import float32_copy_plan
 
-        return wide_plan(desc)
+        return float32_copy_plan(desc)
     if (refusal := _why_no_epilogue(desc, geometry)) is not None:
         return refusal
     if geometry.backward and prod(geometry.strides) > _MAX_PHASES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.attachments import name_of
+from dmlpy.description.class_registry import name_of
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.elementwise.program import ACTIVATION, ARITHMETIC, LOGIC, MATH, RANGES, limits_of

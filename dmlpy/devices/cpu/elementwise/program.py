@@ -10,7 +10,7 @@ from enum import IntEnum, auto
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.attachments import name_of
+from dmlpy.description.class_registry import name_of
 from dmlpy.description.enums import DataType, RoundingMode
 from dmlpy.devices.cpu.isa import refusal_of
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, KernelStruct, UnitParameters, field
@@ -24,7 +24,7 @@ ARITHMETIC = "dmlpy.operators.elementwise.arithmetic:ElementWise"
 LOGIC = "dmlpy.operators.elementwise.logic:ElementWise"
 MATH = "dmlpy.operators.elementwise.math:ElementWise"
 RANGES = "dmlpy.operators.elementwise.ranges:ElementWise"
-"""What the names of element-wise operators' classes begin with. Tables have these names, as `Attachments` takes them, in place of classes:
+"""What the names of element-wise operators' classes begin with. Tables have these names in place of classes, as `ClassRegistry` takes them:
 the plan of an operator then imports no other one."""
 
 

@@ -13,8 +13,8 @@ from dmlpy.operators.matrix import GEMMDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
     from dmlpy.devices.cpu.matrix.plan import PairProductPlan, ProductPlan, SmallProductPlan, TransposedProductPlan
-    from dmlpy.devices.cpu.wide import WidePlan
 
 _MIN_ROWS, _MIN_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
@@ -28,11 +28,11 @@ _MIN_TERMS = 16
 
 
 @plan(GEMMDesc)
-def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedProductPlan | WidePlan | str:
+def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedProductPlan | Float32CopyPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.float32_copies import float32_copy_plan
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
-    from dmlpy.devices.cpu.wide import wide_plan
 
     is_float32 = desc.a_tensor.data_type is DataType.FLOAT32
     if refusal := refusal_of({desc.a_tensor.data_type}):
@@ -57,7 +57,7 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedP
     if function is not None and not isinstance(function, ActivationDesc | ElementWiseClipDesc):
         return f"{function.short_name()} is not computed with a compiled matrix product"
     if not is_float32 and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
-        return wide_plan(desc)
+        return float32_copy_plan(desc)
     # A row of halves is multiplied in place where B's terms are contiguous: panels of FLOAT32 would be twice the memory to read.
     is_row_of_halves = not is_float32 and output.sizes[-2] == 1 and b_strides(desc)[0] == 1
     if is_narrow or (is_row_of_halves and multiplications <= _MULTIPLICATIONS_IN_PLACE):

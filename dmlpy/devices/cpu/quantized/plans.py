@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
     from dmlpy.devices.cpu.pooling.byte_plan import QuantizedAveragePoolingPlan
     from dmlpy.devices.cpu.quantized.convolution import ByteConvolutionPlan
     from dmlpy.devices.cpu.quantized.linear import DynamicPlan, Element, ElementsPlan
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
-    from dmlpy.devices.cpu.wide import WidePlan
 
 _BYTES = {DataType.UINT8, DataType.INT8}
 
 
 @plan(MatrixMultiplyIntegerDesc, MatrixMultiplyIntegerToFloatDesc, QuantizedLinearMatrixMultiplyDesc)
-def byte_product_plan(desc: QuantizedProductDesc) -> ByteProductPlan | WidePlan | str:
+def byte_product_plan(desc: QuantizedProductDesc) -> ByteProductPlan | Float32CopyPlan | str:
     """The plan of a product of matrices, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
@@ -51,9 +51,9 @@ def byte_product_plan(desc: QuantizedProductDesc) -> ByteProductPlan | WidePlan 
     if desc.a_tensor.sizes[-1] > MOST_TERMS and not isinstance(desc, MatrixMultiplyIntegerDesc):
         return f"a sum of more than {MOST_TERMS} products may not fit in 32 bits"
     if desc.tensors()["output_tensor"].data_type is DataType.FLOAT16:
-        from dmlpy.devices.cpu.wide import WidePlan
+        from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
 
-        return refusal_of({DataType.FLOAT16}) or WidePlan(desc)
+        return refusal_of({DataType.FLOAT16}) or Float32CopyPlan(desc)
     return ByteProductPlan(desc)
 
 

@@ -47,7 +47,7 @@ class ResidentPlan(RecurrencePlan):
         self.persistent_size = max(self.persistent_size, other.persistent_size)
 
     @property
-    def standing(self) -> Plan:
+    def current(self) -> Plan:
         return self if self._successor is None else self._successor
 
     @property
@@ -66,7 +66,7 @@ class ResidentPlan(RecurrencePlan):
         is_prepared = persistent is not None
 
         def bind_successor() -> Launch:
-            return self.standing.bind(tensors, temporary, None)
+            return self.current.bind(tensors, temporary, None)
 
         if self._successor is not None and not is_prepared:
             return bind_successor()

@@ -12,8 +12,8 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
 
+from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.wide import WidePlan
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,7 +50,7 @@ def run(desc: Any, given: dict[str, Array], *, prepared: bool) -> Array:
     """By the compiled plan, over poisoned memory, of which nothing but the output changes."""
     plan = compiled_plan(desc)
     assert not isinstance(plan, str)
-    assert isinstance(plan, WidePlan) == (desc.output_tensor.data_type is dml.DataType.FLOAT16)
+    assert isinstance(plan, Float32CopyPlan) == (desc.output_tensor.data_type is dml.DataType.FLOAT16)
     memory = np.full((2, max(plan.temporary_size, plan.persistent_size) + 128), 0xA5, np.uint8)
     temporary, persistent = (row.ctypes.data + -row.ctypes.data % 64 for row in memory)
     output = desc.output_tensor

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dmlpy.description.attachments import Attachments, name_of
+from dmlpy.description.class_registry import ClassRegistry, name_of
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS, family_of
 from dmlpy.devices.cpu.plans import plan as cpu_plan
@@ -44,7 +44,7 @@ class Leaf(Middle, Other):
 @pytest.mark.parametrize("named", [(), (Base, Middle)], ids=["classes", "some by their names"])
 @pytest.mark.parametrize("order", [*permutations((Base, Middle, Other))], ids=lambda order: " ".join(kind.__name__ for kind in order))
 def test_the_most_derived_class_wins_in_any_order(order: tuple[type[OperatorDesc], ...], named: tuple[type[OperatorDesc], ...]) -> None:
-    table: Attachments[str] = Attachments("tests")
+    table: ClassRegistry[str] = ClassRegistry("tests")
     for kind in order:
         table(f"{__name__}:{kind.__name__}" if kind in named else kind)(kind.__name__)
     assert [table.find(kind) for kind in (Base, Middle, Leaf, Other)] == ["Base", "Middle", "Middle", "Other"]
@@ -52,7 +52,7 @@ def test_the_most_derived_class_wins_in_any_order(order: tuple[type[OperatorDesc
 
 
 def test_what_is_attached_after_a_search_is_found() -> None:
-    table: Attachments[str] = Attachments("tests")
+    table: ClassRegistry[str] = ClassRegistry("tests")
     assert table.find(Leaf) is None
     table(Base)("base")
     assert table.find(Leaf) == "base"
@@ -61,14 +61,14 @@ def test_what_is_attached_after_a_search_is_found() -> None:
 
 
 def test_what_is_for_a_class_alone_is_not_for_those_derived_from_it() -> None:
-    table: Attachments[str] = Attachments("tests")
+    table: ClassRegistry[str] = ClassRegistry("tests")
     table(Base)("base")
     table(Middle, derived=False)("middle")
     assert [table.find(kind) for kind in (Base, Middle, Leaf)] == ["base", "middle", "base"]
 
 
 def test_a_class_has_one_at_most() -> None:
-    table: Attachments[str] = Attachments("tests")
+    table: ClassRegistry[str] = ClassRegistry("tests")
     table(Base)("first")
     with pytest.raises(ValueError, match="tests has 'first' for Base, not 'second'"):
         table(Middle, Base)("second")
@@ -85,7 +85,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     text = "from {0}.plans import table\nfrom dmlpy.operators.{1} import {2}\ntable({2})(__name__)\n"
     files = {
         "__init__.py": "",
-        "plans.py": f"from dmlpy.description.attachments import Attachments\ntable = Attachments({name!r})\n",
+        "plans.py": f"from dmlpy.description.class_registry import ClassRegistry\ntable = ClassRegistry({name!r})\n",
         "matrix.py": text.format(name, "matrix", "GEMMDesc"),
         "reduction/__init__.py": "",
         "reduction/plan.py": text.format(name, "reduction", "ReduceDesc"),
@@ -121,9 +121,9 @@ def test_threads_that_come_first_find_the_same(package: str) -> None:
         assert set(threads.map(table.find, [kind] * 8)) == {f"{package}.reduction.plan"}
 
 
-def table_of(package: str) -> Attachments[str]:
+def table_of(package: str) -> ClassRegistry[str]:
     module: ModuleType = __import__(f"{package}.plans", fromlist=["table"])
-    table: Attachments[str] = module.table
+    table: ClassRegistry[str] = module.table
     return table
 
 
@@ -184,7 +184,7 @@ def test_a_family_is_the_part_of_operators_that_has_the_class() -> None:
 
 
 @pytest.mark.parametrize("plans", [cpu_plan, numpy_plan, cuda_plan])
-def test_each_name_that_a_plan_is_attached_to_is_that_of_a_class(plans: Attachments[Any]) -> None:
+def test_each_name_that_a_plan_is_attached_to_is_that_of_a_class(plans: ClassRegistry[Any]) -> None:
     """A name that is misspelt would have no plan."""
     for kind in OPERATORS.values():
         plans.find(kind)

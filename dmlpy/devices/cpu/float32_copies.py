@@ -28,7 +28,7 @@ _ALIGNMENT = 64
 _OUTPUT = "output_tensor"
 
 
-def wide_plan(desc: Any) -> WidePlan | str:
+def float32_copy_plan(desc: Any) -> Float32CopyPlan | str:
     """The plan of a checked product of FLOAT16, or the reason why there is none.
 
     Args:
@@ -41,10 +41,10 @@ def wide_plan(desc: Any) -> WidePlan | str:
         return refusal
     if desc.fused_activation is not None and (reason := why_function_untranslated(desc.fused_activation)):
         return reason
-    return WidePlan(desc)
+    return Float32CopyPlan(desc)
 
 
-class WidePlan(Plan):
+class Float32CopyPlan(Plan):
     """A product of FLOAT16 by the plan of the same product of FLOAT32.
 
     Args:

@@ -31,7 +31,7 @@ FIRST_AT_ONCE = 6
 """The number of them that precede the operators."""
 
 
-def order_by_worth(cases: Iterable[Case]) -> list[Case]:
+def order_by_priority(cases: Iterable[Case]) -> list[Case]:
     """The cases by importance: the first layers, the operators in FLOAT16, other layers, the operators in FLOAT32, all others."""
     given = list(cases)
     first = [case for name in FIRST_LAYERS for case in given if case.name == name]

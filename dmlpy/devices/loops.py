@@ -1,4 +1,4 @@
-"""`Turn`: launches with copies between them, which a loop repeats; and `Repetition`, which a device may make of it."""
+"""`LoopBody`: the launches and copies of one iteration of a loop; and `LoopRunner`, the compiled loop that a device may make of it."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class ArrayCopy(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One turn of a loop, in this order.
+class LoopBody:
+    """One iteration of a loop, in this order.
 
     Attributes:
-        counter: the number of the turn, which is written first; None if nothing reads it.
+        counter: the number of the iteration, which is written first; None if nothing reads it.
         scanned: arrays that are each given an entry of what is scanned.
-        before: copies that the first turn does not make.
+        before: copies that the first iteration does not make.
         work: launches, which read and write memory that stays where it is, and copies.
-        kept: arrays whose elements are kept for each turn.
-        goes_on: a Boolean, whether there is another turn; None if nothing but their number ends the loop.
+        kept: arrays whose elements are kept for each iteration.
+        goes_on: a Boolean, whether there is another iteration; None if nothing but their number ends the loop.
     """
 
     counter: Array | None
@@ -48,16 +48,16 @@ class Turn:
     goes_on: Array | None
 
 
-class Repetition(Protocol):
-    """A turn in a form that is repeated without Python between the turns."""
+class LoopRunner(Protocol):
+    """A loop that runs without Python between its iterations."""
 
     def __call__(self, number: int, count: int, scanned: Sequence[Array], kept: Sequence[Array], *, is_first: bool) -> int:
-        """Runs turns; returns how many, until one ended the loop.
+        """Runs iterations; returns how many, until one ended the loop.
 
         Args:
-            number: that of the next turn.
-            count: how many turns, at most.
-            scanned: the entries for these turns, of each array that is scanned: packed.
-            kept: receives the elements of each array that is kept: packed, with room for these turns.
-            is_first: whether the next turn is the first.
+            number: that of the next iteration.
+            count: how many iterations, at most.
+            scanned: the entries for these iterations, of each array that is scanned: packed.
+            kept: receives the elements of each array that is kept: packed, with room for these iterations.
+            is_first: whether the next iteration is the first.
         """

@@ -15,10 +15,10 @@ from dmlpy import compiler
 from dmlpy.cli import warmup, warmup_work
 from dmlpy.cli.main import app
 from dmlpy.devices import image_archive
-from dmlpy.devices.cuda.ahead import GPUS, AheadSeam, device_ahead, limits_of
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.offline_device import GPUS, OfflineSeam, limits_of, offline_device
 from dmlpy.devices.device import DEVICE_KINDS
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.messages.problems import DeviceError
@@ -130,7 +130,7 @@ def test_each_architecture_has_the_limits_of_a_gpu() -> None:
 
 def test_nothing_runs_on_it() -> None:
     pytest.importorskip("cupy")
-    device = CudaDevice(AheadSeam(limits_of("H100")))
+    device = CudaDevice(OfflineSeam(limits_of("H100")))
     with pytest.raises(DeviceError, match="the H100 is planned for, and need not be there: nothing can run on it"):
         device.from_host(np.ones(3, np.float32))
     with pytest.raises(DeviceError, match="nothing can run on it"):
@@ -174,4 +174,4 @@ def test_without_a_folder_there_is_no_archive(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
     with pytest.raises(DeviceError, match=r"not stored: .* so no archive can be made of them"):
-        warmup.pack(device_ahead("H100"), tmp_path / "archive")
+        warmup.pack(offline_device("H100"), tmp_path / "archive")

@@ -1,4 +1,4 @@
-"""`device_ahead`: a GPU that need not be present, for which plans are made and kernels compiled, and on which nothing runs."""
+"""`offline_device`: a GPU that need not be present, for which plans are made and kernels compiled, and on which nothing runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def limits_of(name: str) -> Limits:
     return near if highest == capability else replace(near, name=name.lower(), compute_capability=capability)
 
 
-class AheadSeam(CupySeam):
+class OfflineSeam(CupySeam):
     """CuPy's compiler for a GPU that need not be present. Its kernels have the same keys as on the GPU's machine.
 
     Methods that need the GPU raise DeviceError. The number of resident blocks of a multiprocessor is reported as one.
@@ -103,6 +103,6 @@ class AheadSeam(CupySeam):
         return DeviceError(f"{what}: the {self._limits.name} is planned for, and need not be there: nothing can run on it")
 
 
-def device_ahead(name: str) -> CudaDevice:
+def offline_device(name: str) -> CudaDevice:
     """The device of a GPU or an architecture, to compile for. Raises what `limits_of` raises."""
-    return CudaDevice(AheadSeam(limits_of(name)))
+    return CudaDevice(OfflineSeam(limits_of(name)))

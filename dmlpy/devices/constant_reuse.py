@@ -1,4 +1,4 @@
-"""Dispatches for constants that seldom change: one that packs them, and one that reads what the other has packed last."""
+"""Two dispatches for constants that seldom change: one packs them, the other reuses what the first has packed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _ALIGNMENT = 64
 """That of the scratch: vectors do not cross cache lines."""
 
 
-class RepeatedDispatches(NamedTuple):
+class ConstantReuse(NamedTuple):
     """Two dispatches of an operator over the same tensors and scratch.
 
     Attributes:
-        packs: packs the constants.
-        reads: reads the constants that `packs` has packed in its last run, whatever they are now.
+        packs: packs the constants, and runs.
+        reads: runs with the constants that `packs` has packed in its last run, whatever they are now.
     """
 
     packs: Dispatch
     reads: Dispatch
 
 
-def bind_repeated(operator: CompiledOperator, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> RepeatedDispatches | None:
+def bind_with_reuse(operator: CompiledOperator, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> ConstantReuse | None:
     """Binds both dispatches; None if the operator is not in host memory or its plan does not leave the constants that it packs.
 
     Args:
@@ -44,4 +44,4 @@ def bind_repeated(operator: CompiledOperator, inputs: Mapping[str, Any], outputs
     constants, rest = np.split(scratch, [plan.persistent_size])
     others = {name: value for name, value in inputs.items() if name not in operator.prepared_inputs}
     packs = operator.bind(inputs, outputs, temporary=scratch)
-    return RepeatedDispatches(packs, operator.bind(others, outputs, temporary=rest, persistent=constants))
+    return ConstantReuse(packs, operator.bind(others, outputs, temporary=rest, persistent=constants))

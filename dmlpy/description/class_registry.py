@@ -1,4 +1,4 @@
-"""`Attachments`: functions and classes that packages attach to classes of descs by a decorator; the most derived class wins."""
+"""`ClassRegistry`: functions and classes that packages attach to classes of descs by a decorator; the most derived class wins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def name_of(kind: type[OperatorDesc]) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-class Attachments(Generic[T]):
+class ClassRegistry(Generic[T]):
     """Functions or classes, keyed by the class of desc that they are for.
 
     An instance is used as a decorator: `@plan(RNNDesc)`. `find` goes along a class's `__mro__`, so the most derived class wins, and the
