@@ -101,13 +101,14 @@ class CpuDevice(NumpyDevice):
             return found | {"compiled plans": "none: llvmlite is not installed (pip install 'dmlpy[cpu]')"}
         from importlib.metadata import version  # imports what reads e-mails
 
-        from dmlpy.devices.cpu.isa import host_isa, multiplies_bfloat16
+        from dmlpy.devices.cpu.isa import host_isa, max_isa, multiplies_bfloat16
 
         isa = host_isa()
         return found | {
             "llvmlite": version("llvmlite"),
             "vector registers": f"{isa.registers} of {isa.lanes} floats",
             "BFLOAT16 products": "yes" if multiplies_bfloat16() else "no",
+            **({} if (limit := max_isa()) is None else {"largest instruction set": limit}),
         }
 
 

@@ -12,11 +12,12 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dmlpy.devices.cpu.isa import within_max_isa
 from dmlpy.messages.problems import DeviceError
 from dmlpy.system import forks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 
@@ -120,12 +121,17 @@ def _target_machine(binding: Any, level: int) -> Any:
     relocation = "static" if target.name.startswith("x86") else "default"
     return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
         cpu=binding.get_host_cpu_name(),
-        features=binding.get_host_cpu_features().flatten(),
+        features=_flattened(within_max_isa(binding.get_host_cpu_features())),
         opt=level,
         reloc=relocation,
         codemodel="jitdefault",
         jit=True,
     )
+
+
+def _flattened(features: Mapping[str, bool]) -> str:
+    """Features in LLVM's notation. One that is absent also takes away those that build on it."""
+    return ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
 
 
 def _optimize(binding: Any, module: Any, machine: Any, level: int) -> None:

@@ -18,8 +18,8 @@ from tests.support.layout_runs import Array, run, run_in_layouts, tensor
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
+from dmlpy.devices.cpu.isa import host_processor
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.llvm import imported
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.quantized import convolution, linear, matrix, tiling
 from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, byte_isa_of, host_byte_isa, permutes_bytes
@@ -38,8 +38,8 @@ DOT = Kernel("tests.support.byte_dot:build_dot", 4)
 
 
 def supported(isa: ByteIsa) -> bool:
-    """Whether this machine has the instructions."""
-    features = imported("llvmlite.binding").get_host_cpu_features()
+    """Whether kernels may use the instructions here."""
+    features = host_processor().features
     needed = {16: ["avx512bw", "avx512vl"], 8: ["avx2"], 4: []}[isa.lanes]
     if isa.dot is Dot.VPDPBUSD:
         needed = [*needed, "avx512vnni" if isa.lanes == 16 or features.get("avx512vl") else "avxvnni"]

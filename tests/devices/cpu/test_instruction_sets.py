@@ -1,0 +1,104 @@
+"""The instructions that kernels may use: those of this processor, or of a smaller set."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
+
+import dmlpy as dml
+from dmlpy.devices.cpu import isa, jit, llvm
+from dmlpy.devices.cpu.quantized.products import Dot, byte_isa_of
+from dmlpy.devices.cpu.reduction.softmax_kernels import build_softmax
+from tests.support.small_kernels import STORE
+
+X86 = platform.machine().lower() in ("x86_64", "amd64")
+FEATURES = (
+    "sse sse2 sse3 ssse3 sse4.1 sse4.2 popcnt aes avx fma f16c avx2 bmi bmi2 lzcnt movbe gfni vaes avxvnni avx512f avx512cd avx512bw "
+    "avx512dq avx512vl avx512vnni avx512bf16 avx512vbmi avx512fp16 amx-tile"
+)
+EVERY = dict.fromkeys(FEATURES.split(), True)
+LEVELS: dict[str, tuple[str, tuple[int, int], Dot]] = {
+    "SSE41": ("sse sse2 sse3 ssse3 sse4.1 aes", (4, 16), Dot.VPMADDWD),
+    "AVX": ("sse sse2 sse3 ssse3 sse4.1 sse4.2 popcnt aes avx", (8, 16), Dot.VPMADDWD),
+    "AVX2": ("sse sse2 sse3 ssse3 sse4.1 sse4.2 popcnt aes avx fma f16c avx2 bmi bmi2 lzcnt movbe", (8, 16), Dot.VPMADDWD),
+    "AVX2_VNNI": ("sse sse2 sse3 ssse3 sse4.1 sse4.2 popcnt aes avx fma f16c avx2 bmi bmi2 lzcnt movbe avxvnni", (8, 16), Dot.VPDPBUSD),
+    "AVX512_CORE": (
+        "sse sse2 sse3 ssse3 sse4.1 sse4.2 popcnt aes avx fma f16c avx2 bmi bmi2 lzcnt movbe avx512f avx512cd avx512bw avx512dq avx512vl",
+        (16, 32),
+        Dot.VPMADDWD,
+    ),
+}
+"""Of each largest set: the features that are left of `EVERY`, the registers and how bytes are multiplied."""
+REGISTERS = {"SSE41": set("x"), "AVX": set("xy"), "AVX2": set("xy"), "AVX512_CORE": set("xyz")}
+"""The first letters of the registers that kernels for a set use."""
+
+
+@pytest.fixture
+def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What depends on the processor is found anew, and once more after the test."""
+    caches: tuple[Any, ...] = (isa.host_processor, isa.host_isa, isa.converts_halves, isa.scales_by_powers_of_two, jit._circumstances)
+    monkeypatch.setattr(jit, "_functions", {})
+    for cached in caches:
+        cached.cache_clear()
+    yield
+    for cached in caches:
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize(("level", "row"), LEVELS.items(), ids=list(LEVELS))
+def test_the_largest_set_takes_features_away(level: str, row: tuple[str, tuple[int, int], Dot], monkeypatch: pytest.MonkeyPatch) -> None:
+    names, registers, dot = row
+    monkeypatch.setenv(isa.MAX_ISA, level)
+    left = isa.within_max_isa(EVERY)
+    assert [name for name in left if left[name]] == [name for name in EVERY if name in names.split()]
+    floats, products = isa.isa_of(left, "x86_64"), byte_isa_of(left, "x86_64")
+    assert ((floats.lanes, floats.registers), products.dot) == (registers, dot)
+
+
+def test_without_the_variable_all_features_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(isa.MAX_ISA, raising=False)
+    assert isa.within_max_isa({**EVERY, "avx10.1": False}) == {**EVERY, "avx10.1": False}
+
+
+def test_an_unknown_set_is_refused(new_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(isa.MAX_ISA, "avx2")
+    with pytest.raises(
+        dml.DeviceError, match=r"DMLPY_CPU_MAX_ISA is 'avx2', expected an instruction set of x86-64: one of SSE41, AVX, AVX2, "
+    ):
+        STORE(3)
+
+
+@pytest.mark.skipif(not X86, reason="the sets are those of x86-64")
+def test_a_kernel_of_one_set_is_not_loaded_for_another(new_process: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were it loaded, a process on a processor with fewer instructions would end."""
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "kernels"))
+    for count, level in enumerate(("SSE41", "AVX", "AVX2"), 1):
+        monkeypatch.setenv(isa.MAX_ISA, level)
+        monkeypatch.setattr(jit, "_functions", {})
+        isa.host_processor.cache_clear()
+        jit._circumstances.cache_clear()
+        STORE(3)
+        assert len(list((tmp_path / "kernels").iterdir())) == count
+
+
+@pytest.mark.skipif(not X86, reason="the sets are those of x86-64")
+@pytest.mark.parametrize("level", REGISTERS)
+def test_instructions_beyond_the_largest_set_are_not_emitted(level: str, new_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Softmax multiplies and adds, and scales by powers of two."""
+    monkeypatch.setenv(isa.MAX_ISA, level)
+    left, own = isa.host_processor().features, isa.host_isa()
+    if own.lanes != LEVELS[level][1][0]:
+        pytest.skip("this processor lacks the instructions")
+    binding = llvm.imported("llvmlite.binding")
+    _, text = llvm.machine_code(lambda: build_softmax("rows", "float32", own), 5, returns=False, level=0)
+    found = llvm._target_machine(binding, 0).emit_assembly(binding.parse_assembly(text))
+    assert set(re.findall(r"\b([xyz])mm\d", found)) == REGISTERS[level]
+    assert bool(re.search(r"\tvfn?m(add|sub)", found)) == left.get("fma", False)
+    assert bool(re.search(r"\tvscalefps", found)) == left.get("avx512f", False)
