@@ -212,7 +212,7 @@ def _narrow_portably(builder: Any, isa: ByteIsa, steps: list[Any], zero_point: A
         found.append(builder.add(builder.fptosi(whole, integers(isa)), repeated_index(builder, zero_point, isa.lanes)))
     every = found[0]
     for number, value in enumerate(found[1:], 1):
-        both = ir.Constant(ir.VectorType(INDEX, (number + 1) * isa.lanes), range((number + 1) * isa.lanes))
+        both = ir.Constant(ir.VectorType(INDEX, (number + 1) * isa.lanes), list(range((number + 1) * isa.lanes)))
         widened = ir.Constant(ir.VectorType(INDEX, number * isa.lanes), [min(at, isa.lanes - 1) for at in range(number * isa.lanes)])
         every = builder.shuffle_vector(every, builder.shuffle_vector(value, value, widened), both)
     return builder.trunc(every, ir.VectorType(_BYTE, len(found) * isa.lanes)), off
