@@ -109,3 +109,21 @@ def function_of_vectors(name: str, isa: Isa) -> Callable[..., None]:
             store(y + 4 * first, function(load(x + 4 * first, count - first)), count - first)
 
     return compute
+
+
+HALVES = Kernel("tests.support.small_kernels:build_halves", 3)
+"""Converts vectors of FLOAT16 to floats, or floats to FLOAT16: addresses of what is written and read, and the number of vectors."""
+
+
+def build_halves(to_floats: bool, isa: Isa) -> Callable[..., None]:
+    from dmlpy.devices.cpu.load_store import load_store_of
+
+    names = ("float32", "float16") if to_floats else ("float16", "float32")
+    to, of = (load_store_of(name, isa) for name in names)
+    lanes, write, read, to_size, of_size = isa.lanes, to.store, of.load, to.size, of.size
+
+    def convert(target: Any, source: Any, count: Any) -> None:
+        for at in range(count):
+            write(target + at * lanes * to_size, read(source + at * lanes * of_size, lanes), lanes)
+
+    return convert

@@ -76,9 +76,8 @@ class CpuDevice(NumpyDevice):
         if DataType.FLOAT16 not in types or why_no_kernels() is not None:
             return super()._whole_plan_kind(desc)
         from dmlpy.devices.cpu.array_functions import ConvertingPlan
-        from dmlpy.devices.cpu.isa import refusal_of
 
-        return super()._whole_plan_kind(desc) if refusal_of(types) else ConvertingPlan
+        return ConvertingPlan
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
         from dmlpy.devices.cpu.elementwise.plans import is_groupable  # imports the element-wise operators, which most processes do not need

@@ -13,7 +13,6 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 from dmlpy.devices.cpu.elementwise.program import Program, why_function_untranslated
-from dmlpy.devices.cpu.isa import refusal_of
 from dmlpy.devices.cpu.movement.plan import CONVERSIONS, Copy, CopyPlan, Elements
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.plan import Layout, Plan, in_order
@@ -37,8 +36,6 @@ def float32_copy_plan(desc: Any) -> Float32CopyPlan | str:
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types != {DataType.FLOAT16}:
         return "compiled products with another activation than RELU or CLIP have tensors of FLOAT32, or of FLOAT16"
-    if refusal := refusal_of(types):
-        return refusal
     if desc.fused_activation is not None and (reason := why_function_untranslated(desc.fused_activation)):
         return reason
     return Float32CopyPlan(desc)

@@ -14,7 +14,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Set
+    from collections.abc import Mapping, Set
 
 FLOAT_BYTES = 4
 _LISTED = "/proc/cpuinfo"
@@ -156,7 +156,7 @@ def host_isa() -> Isa:
 
 @cache
 def converts_halves() -> bool:
-    """Whether this machine has instructions that convert FLOAT16; elsewhere LLVM calls functions that a process may not have."""
+    """Whether this machine has instructions that convert FLOAT16; elsewhere LLVM would call functions that a process may not have."""
     return platform.machine().lower() in ("arm64", "aarch64") or host_processor().features.get("f16c", False)
 
 
@@ -181,11 +181,6 @@ def have_one_storage(types: Set[DataType]) -> bool:
 def scales_by_powers_of_two() -> bool:
     """Whether this machine has an instruction that multiplies floats by powers of two, on the registers of `host_isa`."""
     return bool(host_processor().features.get("avx512f"))
-
-
-def refusal_of(types: Collection[DataType]) -> str | None:
-    """Why kernels for this machine cannot read tensors of these types; None if they can."""
-    return "this processor does not convert FLOAT16" if DataType.FLOAT16 in types and not converts_halves() else None
 
 
 def block_of(isa: Isa) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage, converts_halves
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_below, float_at, lanes_below, set_float, simd_of
 
 if TYPE_CHECKING:
@@ -219,18 +219,66 @@ def bfloat16_of(builder: Any, bits: Any, lanes: int) -> Any:
     return builder.trunc(builder.lshr(chosen, all_of(_BITS)), short)
 
 
+def floats_of_halves(builder: Any, bits: Any) -> Any:
+    """A vector of the bits of FLOAT16 as floats; a NaN becomes a quiet one."""
+    lanes = bits.type.count
+    wide, floats = ir.VectorType(INDEX, lanes), ir.VectorType(FLOAT, lanes)
+    if converts_halves():
+        return builder.fpext(builder.bitcast(bits, ir.VectorType(ir.HalfType(), lanes)), floats)
+
+    def all_of(value: int) -> Any:
+        return ir.Constant(wide, [value] * lanes)
+
+    whole = builder.zext(bits, wide)
+    # Exponent and mantissa in their places; of a subnormal half the exponent is 1 too large, which the subtraction of 2^-14 mends.
+    moved = builder.add(builder.shl(builder.and_(whole, all_of(0x7FFF)), all_of(13)), all_of(112 << 23))
+    least = all_of(113 << 23)
+    subnormal = builder.fsub(builder.bitcast(builder.add(moved, all_of(1 << 23)), floats), builder.bitcast(least, floats))
+    is_nan = builder.icmp_signed(">", moved, all_of(143 << 23))
+    found = builder.select(builder.icmp_signed("<", moved, all_of(143 << 23)), moved, builder.add(moved, all_of(112 << 23)))
+    found = builder.select(is_nan, builder.or_(found, all_of(0x400000)), found)
+    found = builder.select(builder.icmp_signed("<", moved, least), builder.bitcast(subnormal, wide), found)
+    sign = builder.shl(builder.and_(whole, all_of(0x8000)), all_of(16))
+    return builder.bitcast(builder.or_(found, sign), floats)
+
+
+def halves_of_floats(builder: Any, value: Any) -> Any:
+    """A vector of floats, rounded to even ones of equally near numbers, as the bits of FLOAT16; a NaN becomes a quiet one of its sign."""
+    lanes = value.type.count
+    wide, short = ir.VectorType(INDEX, lanes), ir.VectorType(_SHORT, lanes)
+    if converts_halves():
+        return builder.bitcast(builder.fptrunc(value, ir.VectorType(ir.HalfType(), lanes)), short)
+
+    def all_of(number: int) -> Any:
+        return ir.Constant(wide, [number] * lanes)
+
+    bits = builder.bitcast(value, wide)
+    size = builder.and_(bits, all_of(0x7FFFFFFF))
+    # What is larger than all halves is rounded to infinity, as 2^16 is.
+    limited = builder.select(builder.icmp_signed("<", size, all_of(143 << 23)), size, all_of(143 << 23))
+    odd = builder.and_(builder.lshr(limited, all_of(13)), all_of(1))
+    rounded = builder.lshr(builder.add(builder.sub(limited, all_of(112 << 23)), builder.add(odd, all_of(0xFFF))), all_of(13))
+    # Added to 0.5, a number below 2^-14 is rounded to a multiple of 2^-24, the least half.
+    half = all_of(126 << 23)
+    subnormal = builder.sub(builder.bitcast(builder.fadd(builder.bitcast(size, value.type), builder.bitcast(half, value.type)), wide), half)
+    found = builder.select(builder.icmp_signed("<", size, all_of(113 << 23)), subnormal, rounded)
+    nan = builder.or_(all_of(0x7E00), builder.and_(builder.lshr(size, all_of(13)), all_of(0x3FF)))
+    found = builder.select(builder.icmp_signed(">", size, all_of(0x7F800000)), nan, found)
+    sign = builder.and_(builder.lshr(bits, all_of(16)), all_of(0x8000))
+    return builder.trunc(builder.or_(found, sign), short)
+
+
 def _value_of(stored: Storage, builder: Any, bits: Any, lanes: int) -> Any:
     """Elements of 2 bytes, given as integers, as floats."""
-    floats = ir.VectorType(FLOAT, lanes)
     if stored == "float16":
-        return builder.fpext(builder.bitcast(bits, ir.VectorType(ir.HalfType(), lanes)), floats)
-    return builder.bitcast(floats_of_bfloat16(builder, bits, lanes), floats)
+        return floats_of_halves(builder, bits)
+    return builder.bitcast(floats_of_bfloat16(builder, bits, lanes), ir.VectorType(FLOAT, lanes))
 
 
 def _bits_of(stored: Storage, builder: Any, value: Any, lanes: int) -> Any:
     """Floats, rounded to elements of 2 bytes, as integers."""
     if stored == "float16":
-        return builder.bitcast(builder.fptrunc(value, ir.VectorType(ir.HalfType(), lanes)), ir.VectorType(_SHORT, lanes))
+        return halves_of_floats(builder, value)
     return bfloat16_of(builder, builder.bitcast(value, ir.VectorType(INDEX, lanes)), lanes)
 
 

@@ -173,14 +173,6 @@ def test_weights_that_are_packed_again_may_be_infinite_meanwhile(name: str, data
             assert_close(result, by_definition(desc, given)["output_tensor"], result.dtype, terms=usual.size, what=f"infinite: {infinite}")
 
 
-def test_a_processor_that_does_not_convert_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlpy.devices.cpu.isa.converts_halves", lambda: False)
-    x = dml.TensorDesc(data_type="FLOAT16", sizes=(1, 2, 9, 9))
-    desc = dml.MaxPoolingDesc(input_tensor=x, window_size=(2, 2), strides=(1, 1), start_padding=(0, 0), end_padding=(0, 0)).with_outputs()
-    assert "does not convert FLOAT16" in dml.compile(desc, "cpu").plan
-    assert "does not convert FLOAT16" in dml.compile(_small("FLOAT16"), "cpu").plan
-
-
 def _small(data_type: str, *, window: tuple[int, int] = (2, 2), last: bool = False, groups: int = 1, **members: Any) -> dml.ConvolutionDesc:
     x, filters = (dml.TensorDesc(data_type=data_type, sizes=sizes) for sizes in ((1, 4, 100, 100), (4, 4 // groups, *window)))
     x = x.replace(strides=(40000, 1, 400, 4)) if last else x

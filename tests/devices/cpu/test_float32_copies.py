@@ -87,9 +87,3 @@ def test_a_product_of_few_rows() -> None:
     desc = dml.GEMMDesc(a_tensor=a, b_tensor=b, fused_activation=FUNCTIONS["GELU"]).with_outputs()
     given = {"a_tensor": rng.normal(size=a.sizes).astype(np.float16), "b_tensor": rng.normal(size=b.sizes).astype(np.float16)}
     assert_close(run(desc, given, prepared=False), np.asarray(dml.reference(desc, given).output_tensor), np.float16, terms=31)
-
-
-def test_a_processor_without_conversions_has_no_such_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlpy.devices.cpu.isa.converts_halves", lambda: False)
-    for make in (product, convolution):
-        assert "does not convert FLOAT16" in str(compiled_plan(make("FLOAT16", FUNCTIONS["GELU"])))

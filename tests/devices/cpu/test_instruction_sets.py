@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 import dmlpy as dml
-from dmlpy.devices.cpu import isa, jit, llvm
+from dmlpy.devices.cpu import isa, jit, llvm, load_store
 from dmlpy.devices.cpu.quantized.products import Dot, byte_isa_of
 from dmlpy.devices.cpu.reduction.softmax_kernels import build_softmax
-from tests.support.small_kernels import STORE
+from tests.support.small_kernels import HALVES, STORE
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 FEATURES = (
@@ -102,3 +103,34 @@ def test_instructions_beyond_the_largest_set_are_not_emitted(level: str, new_pro
     assert set(re.findall(r"\b([xyz])mm\d", found)) == REGISTERS[level]
     assert bool(re.search(r"\tvfn?m(add|sub)", found)) == left.get("fma", False)
     assert bool(re.search(r"\tvscalefps", found)) == left.get("avx512f", False)
+
+
+def float_bits() -> np.ndarray[Any, Any]:
+    """Of floats: all halves and those half way to the next, each with both neighbours, and random ones."""
+    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
+    ties = (halves + np.append(halves[1:], 65536.0)) / 2
+    near = np.concatenate([halves, ties]).astype(np.float32).view(np.uint32)[:, np.newaxis] + np.array([-1, 0, 1], np.int64)
+    random = np.random.default_rng(1).integers(0, 1 << 32, 1 << 16)
+    return np.concatenate([near.ravel() & 0x7FFFFFFF, near.ravel() | 0x80000000, random]).astype(np.uint32)
+
+
+@pytest.mark.parametrize("instructions", [True, False], ids=["instructions", "none"])
+def test_conversions_of_halves(instructions: bool, new_process: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the processor's instructions, and without them: NumPy's results, but that a NaN becomes a quiet one."""
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "kernels"))
+    if not instructions:
+        monkeypatch.setattr(load_store, "converts_halves", lambda: False)
+    elif not isa.converts_halves():
+        pytest.skip("this processor has no such instructions")
+    own, bits = isa.host_isa(), np.arange(1 << 16, dtype=np.uint16)
+    found = np.zeros(bits.size, np.uint32)
+    HALVES(True, own)(found.ctypes.data, bits.ctypes.data, bits.size // own.lanes)
+    wanted = bits.view(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(found, np.where(np.isnan(wanted), wanted.view(np.uint32) | 0x400000, wanted.view(np.uint32)))
+    of = float_bits()
+    halves = np.zeros(of.size, np.uint16)
+    HALVES(False, own)(halves.ctypes.data, of.ctypes.data, of.size // own.lanes)
+    with np.errstate(over="ignore"):
+        rounded = of.view(np.float32).astype(np.float16)
+    quiet = (of >> 16 & 0x8000) | 0x7E00 | (of >> 13 & 0x3FF)
+    np.testing.assert_array_equal(halves, np.where(np.isnan(rounded), quiet, rounded.view(np.uint16)))

@@ -197,17 +197,6 @@ def test_numpys_operators_read_and_write_halves_by_the_kernel(strides: Any, monk
     assert calls == [(1, 50) if strides == (0, 1) else (90, 50), (90, 50)]
 
 
-def test_a_processor_without_conversions_keeps_numpys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlpy.devices.cpu.isa.converts_halves", lambda: False)
-    half, whole = tensor("FLOAT16", 9, 1000), tensor("FLOAT32", 9, 1000)
-    x = np.random.default_rng(5).normal(size=(9, 1000)).astype(np.float16)
-    cast = dml.compile(dml.CastDesc(input_tensor=half, output_tensor=whole), "cpu")
-    assert "this processor does not convert FLOAT16" in cast.plan
-    np.testing.assert_array_equal(cast(input_tensor=x).output_tensor, x.astype(np.float32))
-    sine = dml.compile(dml.ElementWiseSinDesc(input_tensor=half, output_tensor=half), "cpu")
-    np.testing.assert_array_equal(sine(input_tensor=x).output_tensor, np.sin(x.astype(np.float32)).astype(np.float16))
-
-
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_gathered_halves_keep_their_bits(device: str) -> None:
     bits = np.random.default_rng(7).permutation(1 << 16).astype(np.uint16).reshape(512, 128)

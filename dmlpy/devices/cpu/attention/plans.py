@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 def attention_plan(desc: Any) -> AttentionPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.attention.plan import AttentionPlan
-    from dmlpy.devices.cpu.isa import refusal_of
 
     if getattr(desc, "past_sequence_lengths_tensor", None) is not None:
         return "with past_sequence_lengths_tensor the keys of a batch entry differ in number"
-    return refusal_of({tensor.data_type for tensor in desc.tensors().values()}) or AttentionPlan(desc)
+    return AttentionPlan(desc)

@@ -31,14 +31,11 @@ _MAX_SPARSITY = 16
 def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | Float32CopyPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
-    from dmlpy.devices.cpu.isa import refusal_of
 
     geometry, function = Geometry.of(desc), desc.fused_activation
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if len(types) > 1:
         return "compiled convolutions have tensors of one type"
-    if refusal := refusal_of(types):
-        return refusal
     if types != {DataType.FLOAT32} and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
         from dmlpy.devices.cpu.float32_copies import float32_copy_plan
 

@@ -15,6 +15,7 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.elementwise.integer_plan import CODES, ContiguousParameters, Function, Kind, SmallParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import floats_of_halves
 from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
 from dmlpy.devices.cpu.simd import INDEX, Loop, float_at, integer_at, set_float, set_integer, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
@@ -125,8 +126,9 @@ _UNARY = frozenset({Function.BIT_NOT, Function.ABS, Function.NEGATE, Function.SI
 
 
 def _type_of(dtype: np.dtype[Any], lanes: int) -> Any:
+    """LLVM's type of a vector in memory; that of FLOAT16 holds bits."""
     if dtype.kind == "f":
-        return ir.VectorType(ir.HalfType() if dtype.itemsize < FLOAT_BYTES else ir.FloatType(), lanes)
+        return ir.VectorType(ir.IntType(16) if dtype.itemsize < FLOAT_BYTES else ir.FloatType(), lanes)
     return ir.VectorType(ir.IntType(8 * dtype.itemsize), lanes)
 
 
@@ -259,7 +261,7 @@ def _step(function: Function, of: np.dtype[Any], to: np.dtype[Any], lanes: int) 
 
             def load(address: Any) -> Any:
                 value = builder.load(builder.inttoptr(address, source.as_pointer()), align=of.itemsize)
-                return builder.fpext(value, ir.VectorType(ir.FloatType(), lanes)) if source.element == ir.HalfType() else value
+                return floats_of_halves(builder, value) if of == np.float16 else value
 
             x = load(operands[0])
             found = _result(builder, function, of, x, x if function in _UNARY else load(operands[1]), (low, high))

@@ -13,7 +13,7 @@ from dmlpy.description.class_registry import name_of
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.elementwise.program import ACTIVATION, ARITHMETIC, LOGIC, MATH, RANGES, limits_of
-from dmlpy.devices.cpu.isa import host_isa, refusal_of
+from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, KernelStruct, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
@@ -274,7 +274,7 @@ def _is_large(function: Function, descs: Sequence[TensorDesc]) -> bool:
     if any(each.bits < 8 or each is DataType.BFLOAT16 for each in (output, *inputs)) or len(set(inputs)) > 1:
         return False
     if inputs[0].numpy.kind == "f":
-        return function in COMPARISONS and inputs[0] in (DataType.FLOAT16, DataType.FLOAT32) and refusal_of({inputs[0]}) is None
+        return function in COMPARISONS and inputs[0] in (DataType.FLOAT16, DataType.FLOAT32)
     if function in _TO_32_BITS and output.bits > 32:
         return False
     return function in COMPARISONS or output is inputs[0]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.class_registry import name_of
 from dmlpy.description.enums import DataType, RoundingMode
-from dmlpy.devices.cpu.isa import refusal_of
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, KernelStruct, UnitParameters, field
 
 if TYPE_CHECKING:
@@ -488,8 +487,6 @@ def why_untranslated(desc: Any) -> str | None:
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}, {DataType.BFLOAT16}):
         return "compiled element-wise operators are of FLOAT32, FLOAT16 or BFLOAT16, or of integers in small or contiguous tensors"
-    if refusal := refusal_of(types):
-        return refusal
     return why_function_untranslated(desc)
 
 

@@ -58,11 +58,10 @@ def constant_plan(desc: FillValueConstantDesc) -> CopyPlan | str:
 def sequence_plan(desc: FillValueSequenceDesc) -> SequencePlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.generation.plan import SequencePlan
-    from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.reference.conversion import of_scalar
 
     output, kind = desc.output_tensor, desc.value_data_type
     if output.data_type not in (DataType.FLOAT16, DataType.FLOAT32):
         return "of the sequences those of FLOAT16 and FLOAT32 have a compiled form"
     start, delta = (float(of_scalar(value, kind)) for value in (desc.value_start, desc.value_delta))
-    return _refusal(output) or refusal_of({output.data_type}) or SequencePlan(output, start, delta)
+    return _refusal(output) or SequencePlan(output, start, delta)

@@ -31,12 +31,9 @@ _MIN_TERMS = 16
 def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedProductPlan | Float32CopyPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.float32_copies import float32_copy_plan
-    from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
 
     is_float32 = desc.a_tensor.data_type is DataType.FLOAT32
-    if refusal := refusal_of({desc.a_tensor.data_type}):
-        return refusal
     output, a = desc.output_tensor, desc.a_tensor
     assert output is not None  # guaranteed by the check
     is_narrow = (output.sizes[-2] < _MIN_ROWS and is_float32) or output.sizes[-1] < _MIN_COLUMNS

@@ -10,7 +10,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.load_store import bfloat16_of, floats_of_bfloat16
+from dmlpy.devices.cpu.load_store import bfloat16_of, floats_of_bfloat16, floats_of_halves, halves_of_floats
 from dmlpy.devices.cpu.memory_kernels import block_copy, element_copy, fill, long_at, memory_copy, word_at
 from dmlpy.devices.cpu.movement.plan import NEGATIVE, NOT_A_NUMBER, POSITIVE, CopiesParameters, EncodedCopy, ReversalParameters
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, integer_at, lanes_below, struct_view
@@ -245,12 +245,12 @@ def _masked_store(builder: Any, value: Any, pointer: Any, align: int, lanes: int
 
 def _floats_of(builder: Any, bits: Any, lanes: int) -> Any:
     """The bits of halves as those of floats. A NaN keeps its bits, as in NumPy, where the processor's instruction makes it quiet."""
-    halves, wide = ir.VectorType(ir.HalfType(), lanes), ir.VectorType(INDEX, lanes)
+    wide = ir.VectorType(INDEX, lanes)
 
     def all_of(value: int) -> Any:
         return ir.Constant(wide, [value] * lanes)
 
-    value = builder.fpext(builder.bitcast(bits, halves), ir.VectorType(FLOAT, lanes))
+    value = floats_of_halves(builder, bits)
     whole = builder.zext(bits, wide)
     sign = builder.shl(builder.and_(whole, all_of(0x8000)), all_of(16))
     kept = builder.or_(builder.or_(sign, all_of(0x7F800000)), builder.shl(builder.and_(whole, all_of(0x3FF)), all_of(13)))
@@ -259,14 +259,13 @@ def _floats_of(builder: Any, bits: Any, lanes: int) -> Any:
 
 def _halves_of(builder: Any, bits: Any, lanes: int) -> Any:
     """The bits of floats, rounded, as those of halves. Of a NaN the highest bits are kept, or its lowest one set, as in NumPy."""
-    halves, wide = ir.VectorType(ir.HalfType(), lanes), ir.VectorType(INDEX, lanes)
-    short = ir.VectorType(ir.IntType(16), lanes)
+    wide, short = ir.VectorType(INDEX, lanes), ir.VectorType(ir.IntType(16), lanes)
 
     def all_of(value: int) -> Any:
         return ir.Constant(wide, [value] * lanes)
 
     value = builder.bitcast(bits, ir.VectorType(FLOAT, lanes))
-    rounded = builder.bitcast(builder.fptrunc(value, halves), short)
+    rounded = halves_of_floats(builder, value)
     payload = builder.and_(builder.lshr(bits, all_of(13)), all_of(0x3FF))
     payload = builder.select(builder.icmp_signed("==", payload, all_of(0)), all_of(1), payload)
     sign = builder.and_(builder.lshr(bits, all_of(16)), all_of(0x8000))
@@ -274,7 +273,8 @@ def _halves_of(builder: Any, bits: Any, lanes: int) -> Any:
     return builder.select(builder.fcmp_unordered("uno", value, value), kept, rounded)
 
 
-_FLOATS = {2: ir.HalfType(), 4: ir.FloatType(), 8: ir.DoubleType()}
+_FLOATS = {2: ir.IntType(16), 4: ir.FloatType(), 8: ir.DoubleType()}
+"""LLVM's types of floats by their bytes; those of FLOAT16 are bits."""
 
 
 def build_casts(source: str, target: str, isa: Isa) -> TaskBody:
@@ -329,13 +329,13 @@ def _converted(builder: Any, value: Any, source: np.dtype[Any], target: np.dtype
     """A vector of another type."""
     floats = ir.VectorType(ir.FloatType(), kind.count)
     if source.kind == "f":
-        value = builder.fpext(value, floats) if source.itemsize == 2 else value
+        value = floats_of_halves(builder, value) if source.itemsize == 2 else value
         return _truncated(builder, value, target, kind)
     if target.kind == "f":
         # As in NumPy, FLOAT16 is rounded from FLOAT32.
         to = floats if target.itemsize == 2 else kind
         whole = (builder.sitofp if source.kind == "i" else builder.uitofp)(value, to)
-        return builder.fptrunc(whole, kind) if target.itemsize == 2 else whole
+        return halves_of_floats(builder, whole) if target.itemsize == 2 else whole
     if source.itemsize >= target.itemsize:
         return value if source.itemsize == target.itemsize else builder.trunc(value, kind)
     return (builder.sext if source.kind == "i" else builder.zext)(value, kind)

@@ -49,7 +49,6 @@ def copy_plan(desc: OperatorDesc, maker: str, *, count: int = 1) -> CopyPlan | s
 @plan(CastDesc)
 def cast_plan(desc: CastDesc) -> CopyPlan | SmallPlan | ContiguousPlan | str:
     from dmlpy.devices.cpu.elementwise.integer_plan import integer_plan
-    from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.movement import copies
     from dmlpy.devices.cpu.movement.plan import CONVERSIONS, CopyPlan
 
@@ -58,7 +57,7 @@ def cast_plan(desc: CastDesc) -> CopyPlan | SmallPlan | ContiguousPlan | str:
         return copy_plan(desc, "identity_copies")
     if types != _CONVERTED:
         return integer_plan(desc) or _cast_plan(desc)
-    return refusal_of(types) or CopyPlan(copies.identity_copies(desc), CONVERSIONS)
+    return CopyPlan(copies.identity_copies(desc), CONVERSIONS)
 
 
 def bfloat16_conversion(source: TensorDesc, target: TensorDesc) -> CopyPlan:
@@ -72,7 +71,6 @@ def bfloat16_conversion(source: TensorDesc, target: TensorDesc) -> CopyPlan:
 
 def _cast_plan(desc: CastDesc) -> CopyPlan | str:
     """The plan of a conversion from or to integers, or the reason why there is none."""
-    from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.movement.copies import identity_copies
     from dmlpy.devices.cpu.movement.plan import CastPlan
 
@@ -82,7 +80,7 @@ def _cast_plan(desc: CastDesc) -> CopyPlan | str:
     if desc.output_tensor.element_count < _FEWEST_CAST:
         return f"fewer than {_FEWEST_CAST} elements are converted sooner than a kernel is compiled"
     (copy,) = identity_copies(desc)
-    return refusal_of(types) or CastPlan(copy)
+    return CastPlan(copy)
 
 
 @plan(JoinDesc)

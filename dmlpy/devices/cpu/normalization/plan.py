@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.cpu.isa import host_isa, refusal_of, storage_of
+from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan, Elements
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, Float64, field
@@ -234,7 +234,7 @@ class CompiledForwardPlan(_CompiledPlan, forward.ForwardPlan):
         operands = self._geometry.operands
         roles = operands.keys() - {"x", "add", "y"}
         types = {operands[role].data_type for role in roles}
-        if len(types) > 1 or refusal_of(types) or "y" not in operands or not roles.issuperset(_AFFINE):
+        if len(types) > 1 or "y" not in operands or not roles.issuperset(_AFFINE):
             return None
         if not self._geometry.training:
             return COEFFICIENTS(storage_of(*types), host_isa()) if roles == set(STATISTICS) else None

@@ -107,12 +107,9 @@ def _plan_in_place(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | str:
 
 def _find_layout(geometry: NormalizationGeometry) -> tuple[EntryLayout | None, str]:
     """The layout of the entries, or None and the reason why kernels do not read them."""
-    from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.normalization.plan import entry_layout
 
     types = {operand.data_type for role, operand in geometry.operands.items() if role in TENSORS}
     if len(types) > 1:
         return None, "compiled batch normalizations have tensors of one type"
-    if refusal := refusal_of(types):
-        return None, refusal
     return entry_layout(geometry), "compiled batch normalizations need planes of a group, or rows of groups, whose entries are contiguous"

@@ -27,7 +27,7 @@ _MAX_SPARSITY = 16
 @plan(AveragePoolingDesc, AveragePooling1Desc, f"{_MAXIMUM}PoolingDesc", f"{_MAXIMUM}Pooling1Desc", f"{_MAXIMUM}Pooling2Desc")
 def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | BytePoolingPlan | IndexedPoolingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
+    from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
 
     assert desc.output_tensor is not None  # guaranteed by the check
@@ -38,8 +38,6 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
         return _byte_plan(desc)
     if not have_one_storage(types):
         return "compiled poolings are of floats, UINT8 or INT8"
-    if refusal := refusal_of(types):
-        return refusal
     if desc.input_tensor.dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
     if row_blocks := RowBlockPoolingPlan.of(desc):
@@ -51,7 +49,7 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
 @plan(f"{_MAXIMUM}PoolingGradDesc")
 def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan | BytePoolingPlan | IndexedPoolingPlan | str:
     """The plan of a checked desc with indices, or of the gradient, or the reason why there is none."""
-    from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
+    from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
 
     types = {tensor.data_type for place, tensor in desc.tensors().items() if place != "output_indices_tensor"}
@@ -62,8 +60,6 @@ def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan |
         return "compiled poolings with indices are of floats, UINT8 or INT8, and their gradients of floats"
     if desc.tensors()["input_tensor"].dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
-    if refusal := refusal_of(types):
-        return refusal
     if not is_gradient and (found := PoolingPlan(cast("IndexedPoolingDesc", desc))).takes_indices() and found.is_dense(_MAX_SPARSITY):
         return found
     return IndexedPoolingPlan(desc)
@@ -87,7 +83,7 @@ def unpooling_plan(desc: MaxUnpoolingDesc) -> IndexingPlan | str:
 @plan(f"{_REGIONS}AlignDesc", f"{_REGIONS}Align1Desc", f"{_REGIONS}PoolingDesc")
 def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
+    from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
 
     tensors = desc.tensors()
@@ -96,7 +92,7 @@ def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str
         return "compiled poolings of regions have tensors of one type of floats"
     if not all(tensor.is_packed for place, tensor in tensors.items() if place in ("roi_tensor", "batch_indices_tensor")):
         return "compiled poolings of regions need packed regions"
-    return refusal_of(types) or RegionsPlan(desc)
+    return RegionsPlan(desc)
 
 
 def _byte_plan(desc: ForwardPoolingDesc) -> BytePoolingPlan | str:

@@ -42,7 +42,6 @@ _BYTES = {DataType.UINT8, DataType.INT8}
 @plan(MatrixMultiplyIntegerDesc, MatrixMultiplyIntegerToFloatDesc, QuantizedLinearMatrixMultiplyDesc)
 def byte_product_plan(desc: QuantizedProductDesc) -> ByteProductPlan | Float32CopyPlan | str:
     """The plan of a product of matrices, or the reason why there is none."""
-    from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.quantized.matrix import ByteProductPlan
     from dmlpy.devices.cpu.quantized.products import MOST_TERMS
 
@@ -53,7 +52,7 @@ def byte_product_plan(desc: QuantizedProductDesc) -> ByteProductPlan | Float32Co
     if desc.tensors()["output_tensor"].data_type is DataType.FLOAT16:
         from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
 
-        return refusal_of({DataType.FLOAT16}) or Float32CopyPlan(desc)
+        return Float32CopyPlan(desc)
     return ByteProductPlan(desc)
 
 

@@ -66,9 +66,7 @@ def step_gradient_plan(desc: GRUBlockCellGradDesc) -> StepGradientPlan | str:
 
 def _step_refusal(desc: GRUBlockDesc) -> str | None:
     """Returns why a step or its gradient has no compiled plan; None if it has one."""
-    from dmlpy.devices.cpu.isa import refusal_of
-
     tensors = desc.tensors().values()
     if any(tensor.sizes[-1] > 1 and tensor.element_strides[-1] != 1 for tensor in tensors):
         return "a compiled step needs tensors whose rows' elements lie side by side"
-    return refusal_of({desc.x.data_type})
+    return None

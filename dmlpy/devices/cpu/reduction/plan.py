@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dmlpy.description.enums import AxisDirection, DataType, ReduceFunction
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, have_one_storage, host_isa, refusal_of, storage_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, have_one_storage, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
@@ -139,8 +139,6 @@ class Groups:
         types = {tensor.data_type for tensor in tensors.values()}
         if not have_one_storage(types):
             return "compiled functions of groups have tensors of one type of floats"
-        if refusal := refusal_of(types):
-            return refusal
         sizes = tensors["input_tensor"].sizes
         strides: list[tuple[int, ...]] = []
         for name in TENSORS:

@@ -17,6 +17,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
+from dmlpy.devices.cpu.load_store import floats_of_halves
 from dmlpy.devices.cpu.memory_kernels import element_copy, long_at, set_word
 from dmlpy.devices.cpu.reduction.kernels import first_bit
 from dmlpy.devices.cpu.reduction.top_k_plan import TopKParameters
@@ -39,14 +40,12 @@ def _keys(builder: Any, address: Any, dtype: np.dtype[Any], lanes: int, ascendin
     def all_of(value: int) -> Any:
         return ir.Constant(words, [value] * lanes)
 
-    if dtype.kind == "f":
-        floats = ir.VectorType(ir.FloatType(), lanes)
-        stored = floats if dtype.itemsize == FLOAT_BYTES else ir.VectorType(ir.HalfType(), lanes)
-    else:
-        stored = ir.VectorType(ir.IntType(8 * dtype.itemsize), lanes)
+    floats = ir.VectorType(ir.FloatType(), lanes)
+    is_float32 = dtype.kind == "f" and dtype.itemsize == FLOAT_BYTES
+    stored = floats if is_float32 else ir.VectorType(ir.IntType(8 * dtype.itemsize), lanes)
     value = builder.load(builder.inttoptr(address, stored.as_pointer()), align=dtype.itemsize)
     if dtype.kind == "f":
-        value = builder.fpext(value, floats) if stored != floats else value
+        value = value if is_float32 else floats_of_halves(builder, value)
         bits = builder.bitcast(builder.fadd(value, ir.Constant(floats, [0.0] * lanes)), words)
         keys = builder.xor(bits, builder.and_(builder.ashr(bits, all_of(31)), all_of(_LARGEST)))
         keys = builder.select(builder.fcmp_unordered("uno", value, value), all_of(_LARGEST), keys)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import AxisDirection
 from dmlpy.devices.axes import element_count, merged
-from dmlpy.devices.cpu.isa import host_isa, refusal_of
+from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
@@ -108,4 +108,4 @@ def top_k_plan(desc: TopKDesc) -> TopKPlan | str:
         return f"a compiled TOP_K has elements of 8 to {_WIDEST} bits"
     if size > _FEW and desc.k * _LEAST_SHARE > size:
         return f"a compiled TOP_K takes at most 1 in {_LEAST_SHARE} of more than {_FEW} elements"
-    return refusal_of({data_type}) or TopKPlan(desc)
+    return TopKPlan(desc)

@@ -25,13 +25,13 @@ def upsample_plan(desc: Upsample2DDesc) -> CopyPlan | ResamplingPlan | str:
 @plan(ForwardResampleDesc, ResampleGradientDesc)
 def resampling_plan(desc: Any) -> ResamplingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.isa import have_one_storage, refusal_of
+    from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.resampling import plan as plans
 
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if not have_one_storage(types):
         return "compiled resamplings have tensors of one type of floats"
-    return refusal_of(types) or plans.resampling_plan(desc)
+    return plans.resampling_plan(desc)
 
 
 @plan(ValueScale2DDesc)
