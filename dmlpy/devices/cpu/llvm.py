@@ -117,9 +117,9 @@ def _target_machine(binding: Any, level: int) -> Any:
     """This processor as LLVM's target of code that is loaded where there is room for it."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    target = binding.Target.from_default_triple()
+    target = binding.Target.from_triple(binding.get_process_triple())
     relocation = "static" if target.name.startswith("x86") else "default"
-    return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
+    return target.create_target_machine(
         cpu=binding.get_host_cpu_name(),
         features=_flattened(within_max_isa(binding.get_host_cpu_features())),
         opt=level,

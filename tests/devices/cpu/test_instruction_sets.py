@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ import pytest
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 import dmlpy as dml
+from dmlpy import compiler
+from dmlpy.cli.warmup_work import WORK
 from dmlpy.devices.cpu import isa, jit, llvm, load_store
+from dmlpy.devices.cpu.quantized import products
 from dmlpy.devices.cpu.quantized.products import Dot, byte_isa_of
 from dmlpy.devices.cpu.reduction.softmax_kernels import build_softmax
 from tests.support.small_kernels import HALVES, STORE
@@ -134,3 +138,58 @@ def test_conversions_of_halves(instructions: bool, new_process: None, tmp_path: 
         rounded = of.view(np.float32).astype(np.float16)
     quiet = (of >> 16 & 0x8000) | 0x7E00 | (of >> 13 & 0x3FF)
     np.testing.assert_array_equal(halves, np.where(np.isnan(rounded), quiet, rounded.view(np.uint16)))
+
+
+ARM = isa.Processor({"neon": True}, ("an ARM processor",))
+SLOW = ("rnn", "lstm", "gru", "convolution", "pooling", "elements", "gemm", "attention", "normalization", "resampling")
+"""Work of `dmlpy warmup` whose kernels take long to compile."""
+Kernels = list[tuple[jit.Kernel, tuple[Any, ...]]]
+
+
+@pytest.fixture
+def on_arm(new_process: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernels]:
+    """The kernels that plans ask for from then on, as if this processor were another; none is loaded."""
+    found: Kernels = []
+
+    def record(self: jit.Kernel, choices: tuple[Any, ...], form: tuple[Any, ...]) -> None:
+        found.append((self, choices))
+        jit._functions[form] = SimpleNamespace(address=1)
+
+    binding = llvm.imported("llvmlite.binding")
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    told = {"get_process_triple": "aarch64-unknown-linux-gnu", "get_host_cpu_name": "generic", "get_host_cpu_features": {}}
+    for name, value in told.items():
+        monkeypatch.setattr(binding, name, lambda value=value: value)
+    monkeypatch.setattr(llvm, "_optimize", _without_x86(llvm._optimize))
+    monkeypatch.setattr(jit.Kernel, "_make", record)
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    caches = products.host_byte_isa, compiler._compile, compiler._compile_operator
+    for module in (isa, products):
+        monkeypatch.setattr(module, "host_processor", lambda: ARM)
+    for cached in caches:
+        cached.cache_clear()
+    yield found
+    for cached in caches:
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in WORK])
+def test_kernels_for_arm(name: str, on_arm: Kernels) -> None:
+    """Machine code is made of all, without an instruction of x86-64."""
+    for dtype in ("FLOAT32", "FLOAT16"):
+        for _, desc in WORK[name](dtype, True):
+            dml.compile(desc, "cpu")
+    assert on_arm
+    for kernel, choices in on_arm:
+        kernel._compiled(choices)
+
+
+def _without_x86(optimize: Callable[..., None]) -> Callable[..., None]:
+    """LLVM ends the process where it finds an instruction of another processor."""
+
+    def checked(binding: Any, module: Any, *others: Any) -> None:
+        assert "llvm.x86." not in str(module)
+        optimize(binding, module, *others)
+
+    return checked
