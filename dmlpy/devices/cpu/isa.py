@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FLOAT_BYTES = 4
 _LISTED = "/proc/cpuinfo"
+_X86_64 = ("x86_64", "amd64")
+"""Names of x86-64 in lower case, of Linux and macOS, and of Windows."""
 _IDENTITY = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 """What Linux tells of a processor that LLVM chooses instructions by."""
 
@@ -77,7 +79,7 @@ def isa_of(features: Mapping[str, bool], machine: str) -> Isa:
         return Isa(16, 32)
     if features.get("avx"):
         return Isa(8, 16)
-    return Isa(4, 16 if machine in ("x86_64", "amd64") else 32)
+    return Isa(4, 16 if machine in _X86_64 else 32)
 
 
 def max_isa() -> str | None:
@@ -158,6 +160,12 @@ def host_isa() -> Isa:
 def converts_halves() -> bool:
     """Whether this machine has instructions that convert FLOAT16; elsewhere LLVM would call functions that a process may not have."""
     return platform.machine().lower() in ("arm64", "aarch64") or host_processor().features.get("f16c", False)
+
+
+@cache
+def fuses_products() -> bool:
+    """Whether this machine has instructions that add a product of floats without rounding it."""
+    return platform.machine().lower() not in _X86_64 or host_processor().features.get("fma", False)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
 
-from dmlpy.devices.cpu import thread_pool
+from dmlpy.devices.cpu import jit, thread_pool
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cpu.elementwise import plan as elementwise_plan
 from dmlpy.devices.cpu.elementwise.program import FUNCTIONS, OPERATORS, OPERATORS_OF_HALVES
@@ -275,9 +276,17 @@ def test_products_with_their_sigmoid(data_type: str, read_again: bool, saved: in
     np.testing.assert_array_equal(found[0].view(np.uint8), found[1].view(np.uint8))
 
 
+@pytest.mark.parametrize("fuses", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("data_type", TYPES)
-def test_remainders_are_exact(data_type: str) -> None:
-    """Bit by bit those of C: of any floats, whose quotients may have 277 bits, and of infinities, zeros and NaN."""
+def test_remainders_are_exact(data_type: str, fuses: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit by bit those of C: of any floats, whose quotients may have 277 bits, and of infinities, zeros and NaN.
+
+    Also on a processor that rounds products before it adds them.
+    """
+    if not fuses:
+        monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
+        monkeypatch.setattr(jit, "_functions", {})
+        monkeypatch.setattr("dmlpy.devices.cpu.elementwise.kernels.fuses_products", lambda: False)
     rng, kind = np.random.default_rng(6), np.dtype(TYPES[data_type])
     bits = rng.integers(0, 1 << 8 * kind.itemsize, (2, 3000)).astype(f"u{kind.itemsize}").view(kind)
     near, special = rng.normal(scale=50.0, size=(2, 500)).astype(kind), np.array([*SPECIAL, 7, -7, 3]).astype(np.float32)
@@ -287,7 +296,9 @@ def test_remainders_are_exact(data_type: str) -> None:
     tensor = dml.TensorDesc.of(a)
     for desc_kind, function in ((dml.ElementWiseModulusTruncateDesc, np.fmod), (dml.ElementWiseModulusFloorDesc, np.remainder)):
         found = np.asarray(
-            dml.compile(desc_kind(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor), "cpu")(a_tensor=a, b_tensor=b).output_tensor
+            dml.compile(desc_kind(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor), CpuDevice())(
+                a_tensor=a, b_tensor=b
+            ).output_tensor
         )
         with np.errstate(all="ignore"):
             expected = function(a.astype(np.float32), b.astype(np.float32)).astype(kind)

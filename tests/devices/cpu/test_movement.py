@@ -151,7 +151,8 @@ def floats() -> Array:
     """Floats of every exponent, their halves' neighbours and midpoints, and NaN of all kinds."""
     rng = np.random.default_rng(3)
     words = np.arange(512, dtype=np.uint32)[:, np.newaxis] << 23 | rng.integers(0, 1 << 23, (512, 101), np.uint32)
-    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32).view(np.uint32)
+    with np.errstate(invalid="ignore"):
+        halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32).view(np.uint32)
     near = [halves + offset for offset in (0, 1, 0x0FFF, 0x1000, 0x1001, 0x1800, 0x3000, -1 & 0xFFFFFFFF)]
     nan = np.array([0x7F800001, 0xFF801FFF, 0x7FC00000, 0x7F802000, 0xFFFFFFFF], np.uint32)
     return np.concatenate([words.ravel(), *near, nan]).view(np.float32)
@@ -171,7 +172,11 @@ def test_conversions_have_numpys_bits(to: str, gap: int) -> None:
     found = operator(input_tensor=memory[::gap]).output_tensor
     with np.errstate(all="ignore"):
         expected = own.astype(found.dtype)
+        kept = np.array([0x7C01], np.uint16).view(np.float16).astype(np.float32).view(np.uint32)[0] == 0x7F802000
     word = f"u{found.itemsize}"
+    if not kept:  # on ARM NumPy converts by the processor's instructions, which make every NaN a quiet one
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+        found, expected = (array[~np.isnan(expected)] for array in (found, expected))
     np.testing.assert_array_equal(found.view(word), expected.view(word))
 
 
