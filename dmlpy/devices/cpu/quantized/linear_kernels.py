@@ -5,7 +5,7 @@ Quotients by a scale of many elements are products with its reciprocal, unless o
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _BYTE = ir.IntType(8)
+_GROUP = 4
+"""Vectors whose results are rounded and packed at once."""
 _RANGES = 4
 """Vectors of extremes that are in registers at once."""
 
@@ -91,10 +93,13 @@ class _Lanes:
         limits = (self.of_integer(limit) for limit in (low, high))
         self.write_bytes(target, builder.fptosi(simd.clipped(builder, builder.fadd(steps, zero_point), *limits), self.integers))
 
-    def write_bytes(self, target: Any, values: Any) -> None:
-        """Writes the low 8 bits of integers."""
-        kind = ir.VectorType(_BYTE, self.lanes)
-        self.builder.store(self.builder.trunc(values, kind), self.builder.inttoptr(target, kind.as_pointer()), align=1)
+    def write_bytes(self, target: Any, *vectors: Any) -> None:
+        """Writes the low 8 bits of integers, given as 1, 2 or 4 vectors."""
+        while len(vectors) > 1:
+            order = ir.Constant(ir.VectorType(INDEX, 2 * vectors[0].type.count), list(range(2 * vectors[0].type.count)))
+            vectors = tuple(self.builder.shuffle_vector(*pair, order) for pair in zip(vectors[::2], vectors[1::2], strict=True))
+        kind = ir.VectorType(_BYTE, vectors[0].type.count)
+        self.builder.store(self.builder.trunc(vectors[0], kind), self.builder.inttoptr(target, kind.as_pointer()), align=1)
 
 
 class _Bytes:
@@ -156,32 +161,42 @@ class _Quantization:
                 is_normal = builder.and_(is_normal, builder.fcmp_ordered(sign, magnitude, FLOAT(end)))
         return builder.select(is_normal, builder.fdiv(FLOAT(1.0), self._output.scale), _NAN)
 
-    def write(self, target: Any, steps: Any, margin: float, values: Callable[[], Any]) -> None:
+    def write(self, target: Any, steps: list[Any], margin: float, values: list[Callable[[], Any]]) -> None:
         """Writes clamp(round(values / scale) + zero point); NaN counts as 0.
 
         Args:
             target: where the bytes are written.
-            steps: about the quotients, or NaN.
+            steps: about the quotients, or NaN, in vectors: 1, 2 or 4.
             margin: how far they may be off.
             values: the values, which are computed where that matters.
         """
         own, builder, simd = self._lanes, self._lanes.builder, self._lanes.simd
         # Limits are whole numbers: what is beyond them is as sure as they are.
-        steps = simd.clipped(builder, steps, *self._limits)
-        whole = own.unary("rint", steps)
-        off = own.unary("fabs", builder.fsub(steps, whole))
-        lanes = ir.IntType(own.lanes)
-        unsure = builder.bitcast(builder.fcmp_unordered(">=", off, simd.all(0.5 - margin)), lanes)
-        quick, before = builder.fptosi(whole, own.integers), builder.block
-        with builder.if_then(builder.icmp_unsigned("!=", unsure, lanes(0)), likely=False):
-            quotients = builder.fdiv(values(), simd.repeated(builder, self._output.scale))
-            quotients = builder.select(builder.fcmp_unordered("uno", quotients, quotients), simd.all(0.0), quotients)
-            exact = builder.fptosi(own.unary("rint", simd.clipped(builder, quotients, *self._limits)), own.integers)
+        clipped = [simd.clipped(builder, each, *self._limits) for each in steps]
+        whole = [own.unary("rint", each) for each in clipped]
+        unsure, lanes = None, ir.IntType(own.lanes)
+        for each, rounded in zip(clipped, whole, strict=True):
+            off = own.unary("fabs", builder.fsub(each, rounded))
+            is_far = builder.fcmp_unordered(">=", off, simd.all(0.5 - margin))
+            unsure = is_far if unsure is None else builder.or_(unsure, is_far)
+        quick, before = [builder.fptosi(each, own.integers) for each in whole], builder.block
+        with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(unsure, lanes), lanes(0)), likely=False):
+            exact = [self._exact(of()) for of in values]
             after = builder.block
-        found = builder.phi(quick.type)
-        found.add_incoming(quick, before)
-        found.add_incoming(exact, after)
-        own.write_bytes(target, builder.add(found, self._zero_point))
+        results = []
+        for each, other in zip(quick, exact, strict=True):
+            found = builder.phi(each.type)
+            found.add_incoming(each, before)
+            found.add_incoming(other, after)
+            results.append(found)
+        own.write_bytes(target, *(builder.add(found, self._zero_point) for found in results))
+
+    def _exact(self, values: Any) -> Any:
+        """The steps by the definition."""
+        own, builder, simd = self._lanes, self._lanes.builder, self._lanes.simd
+        quotients = builder.fdiv(values, simd.repeated(builder, self._output.scale))
+        quotients = builder.select(builder.fcmp_unordered("uno", quotients, quotients), simd.all(0.0), quotients)
+        return builder.fptosi(own.unary("rint", simd.clipped(builder, quotients, *self._limits)), own.integers)
 
 
 class _Sum:
@@ -254,14 +269,17 @@ def _step(operation: Element, lanes: int) -> Any:
 
 
 @cache
-def _run(operation: Element, lanes: int) -> Any:
-    """The intrinsic `compute(target, x, y, vectors, scales, zeros, flips, limits)` on one vector or more, with one scale and zero point."""
+def _run(operation: Element, lanes: int, group: int) -> Any:
+    """The intrinsic `compute(target, x, y, groups, scales, zeros, flips, limits)`, with one scale and zero point, on one group or more.
+
+    A group is 1, 2 or 4 vectors.
+    """
     result, element = (FLOAT_BYTES if operation is kind else 1 for kind in (Element.DEQUANTIZE, Element.QUANTIZE))
 
     @intrinsic
-    def compute(target: Any, x: Any, y: Any, vectors: Any, scales: Any, zeros: Any, flips: Any, limits: Any) -> Any:
+    def compute(target: Any, x: Any, y: Any, groups: Any, scales: Any, zeros: Any, flips: Any, limits: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
-            target, x, y, vectors, *tuples = arguments
+            target, x, y, groups, *tuples = arguments
             scales, zeros, flips, limits = (unpacked(builder, packed) for packed in tuples)
             own = _Lanes(builder, lanes)
             of_x, of_y, of_output = (_Bytes(own, *parts) for parts in zip(scales, zeros, flips, strict=True))
@@ -273,23 +291,56 @@ def _run(operation: Element, lanes: int) -> Any:
                 else:
                     factor = own.simd.repeated(builder, quantization.factor())
             loop = Loop(builder, [ADDRESS(0)])
-            at = builder.mul(loop.values[0], ADDRESS(lanes))
+            at = builder.mul(loop.values[0], ADDRESS(group * lanes))
             to, source = (builder.add(base, builder.mul(at, ADDRESS(size))) for base, size in ((target, result), (x, element)))
+            places = [builder.add(source, ADDRESS(vector * lanes * element)) for vector in range(group)]
             if quantization is None:
-                own.simd.write(builder, of_x.numbers(of_x.unsigned(source)), to)
+                for vector, place in enumerate(places):
+                    own.simd.write(builder, of_x.numbers(of_x.unsigned(place)), to, vector * lanes * FLOAT_BYTES)
             elif sums is not None:
-                left, right = of_x.unsigned(source), of_y.unsigned(builder.add(y, at))
-                steps = sums.steps(left, right)
-                quantization.write(to, steps, sums.MARGIN, lambda: builder.fadd(of_x.numbers(left), of_y.numbers(right)))
+                others = (builder.add(builder.add(y, at), ADDRESS(vector * lanes)) for vector in range(group))
+                pairs = [(of_x.unsigned(place), of_y.unsigned(other)) for place, other in zip(places, others, strict=True)]
+                exact = [partial(_added, builder, of_x, of_y, *pair) for pair in pairs]
+                quantization.write(to, [sums.steps(*pair) for pair in pairs], sums.MARGIN, exact)
             else:
-                values = own.floats(source)
-                quantization.write(to, builder.fmul(values, factor), TIE_MARGIN, lambda: values)
+                values = [own.floats(place) for place in places]
+                steps = [builder.fmul(each, factor) for each in values]
+                quantization.write(to, steps, TIE_MARGIN, [partial(_same, each) for each in values])
             following = builder.add(loop.values[0], ADDRESS(1))
-            loop.repeat_while(builder.icmp_signed("<", following, vectors), [following])
+            loop.repeat_while(builder.icmp_signed("<", following, groups), [following])
 
         integer = types.int64
         three = types.UniTuple(integer, 3)
         return types.void(integer, integer, integer, integer, three, three, three, types.UniTuple(integer, 2)), generate
+
+    return compute
+
+
+def _same(values: Any) -> Any:
+    return values
+
+
+def _added(builder: Any, x: _Bytes, y: _Bytes, left: Any, right: Any) -> Any:
+    """The sums of what bytes of two operands stand for, given as unsigned ones."""
+    return builder.fadd(x.numbers(left), y.numbers(right))
+
+
+@cache
+def _runs(operation: Element, lanes: int) -> Any:
+    """The kernel `compute(target, x, y, count, scales, zeros, flips, limits)` on whole vectors. It returns how many elements they have."""
+    of_groups, of_vectors = (_run(operation, lanes, group) for group in (_GROUP, 1))
+    result, element = (FLOAT_BYTES if operation is kind else 1 for kind in (Element.DEQUANTIZE, Element.QUANTIZE))
+    size = _GROUP * lanes
+
+    @jit
+    def compute(target: Any, x: Any, y: Any, count: Any, scales: Any, zeros: Any, flips: Any, limits: Any) -> Any:
+        whole, vectors = count // size, count % size // lanes
+        if whole > 0:
+            of_groups(target, x, y, whole, scales, zeros, flips, limits)
+        if vectors > 0:
+            at = whole * size
+            of_vectors(target + at * result, x + at * element, y + at, vectors, scales, zeros, flips, limits)
+        return whole * size + vectors * lanes
 
     return compute
 
@@ -301,7 +352,7 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
         operation: what it computes.
         isa: the instruction set that it is compiled for.
     """
-    lanes, of_run, of_many, of_one = isa.lanes, _run(operation, isa.lanes), _step(operation, isa.lanes), _step(operation, 1)
+    lanes, of_run, of_many, of_one = isa.lanes, _runs(operation, isa.lanes), _step(operation, isa.lanes), _step(operation, 1)
     result = FLOAT_BYTES if operation is Element.DEQUANTIZE else 1
     element = FLOAT_BYTES if operation is Element.QUANTIZE else 1
 
@@ -335,9 +386,8 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
             scales = place(p, 3, number, first), place(p, 4, number, first), place(p, 5, number, first)
             zeros = place(p, 6, number, first), place(p, 7, number, first), place(p, 8, number, first)
             at = 0
-            if is_run and count >= lanes:
-                of_run(target, x, y, count // lanes, scales, zeros, flips, limits)
-                at = count // lanes * lanes
+            if is_run:
+                at = of_run(target, x, y, count, scales, zeros, flips, limits)
             while at < count:
                 width = lanes if together and at + lanes <= count else 1
                 own_scales = scales[0] + at * steps[0], scales[1] + at * steps[2], scales[2] + at * steps[4]
@@ -400,7 +450,7 @@ def build_dynamic(isa: ByteIsa) -> TaskBody:
         isa: the instruction set that it is compiled for.
     """
     lanes, parameters_at = isa.lanes, struct_view(DynamicParameters)
-    of_run, of_one = _run(Element.QUANTIZE, lanes), _step(Element.QUANTIZE, 1)
+    of_run, of_one = _runs(Element.QUANTIZE, lanes), _step(Element.QUANTIZE, 1)
     extend, size, zero, block = _range_of(lanes), lanes * FLOAT_BYTES, np.float32(0.0), _RANGES * lanes
 
     @jit
@@ -433,9 +483,8 @@ def build_dynamic(isa: ByteIsa) -> TaskBody:
         set_byte(p.zero_point, zero_point)
         scales, zeros = (p.scale, p.scale, p.scale), (p.zero_point, p.zero_point, p.zero_point)
         steps, flips, limits = (0, 0, 0, 0, 0, 0), (p.flip, p.flip, p.flip), (p.low, p.high)
-        if p.count >= lanes:
-            of_run(p.output, p.input, 0, p.count // lanes, scales, zeros, flips, limits)
-        for at in range(p.count // lanes * lanes, p.count):
+        whole = of_run(p.output, p.input, 0, p.count, scales, zeros, flips, limits)
+        for at in range(whole, p.count):
             of_one(p.output + at, p.input + at * FLOAT_BYTES, 0, scales, zeros, steps, flips, limits)
 
     return quantize
