@@ -19,6 +19,8 @@ from dmlpy.devices.cpu.simd import ADDRESS, INDEX
 SPINS = 4000
 """Polls before a thread that waits yields its processor: less than a tenth of a millisecond. Threads that yield
 sooner end up on one core when the others are busy."""
+_WHOLE_SYSTEM = 15
+"""The operand of ARM's barriers for all memory and devices."""
 _YIELDS = 200
 """Yields before it sleeps: a tenth of a millisecond, if no other thread wants the processor."""
 _NAP_US = 20
@@ -70,9 +72,13 @@ def pause() -> Any:
     """Hints to the processor that this thread is in a spin loop."""
 
     def generate(builder: Any, arguments: Any) -> None:
-        if platform.machine().lower() in ("x86_64", "amd64"):
+        machine = platform.machine().lower()
+        if machine in ("x86_64", "amd64"):
             kind = ir.FunctionType(ir.VoidType(), [])
             builder.call(declared(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        elif machine in ("aarch64", "arm64"):  # its hint to yield takes no time; this barrier takes about as long as a pause of x86
+            kind = ir.FunctionType(ir.VoidType(), [INDEX])
+            builder.call(declared(builder.module, kind, "llvm.aarch64.isb"), [INDEX(_WHOLE_SYSTEM)])
 
     return types.void(), generate
 
