@@ -5,7 +5,7 @@ Quotients by a scale of many elements are products with its reciprocal, unless o
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, float_at, intege
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dmlpy.devices.cpu.quantized.products import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -43,6 +43,15 @@ class _Lanes:
     def unary(self, name: str, value: Any) -> Any:
         kind = ir.FunctionType(value.type, [value.type])
         return self.builder.call(declared(self.builder.module, kind, f"llvm.{name}.v{self.lanes}f32"), [value])
+
+    def bits(self, value: Any) -> Any:
+        """The bits of floats."""
+        return self.builder.bitcast(value, self.integers)
+
+    def larger(self, x: Any, y: Any) -> Any:
+        """The larger ones of unsigned integers."""
+        kind = ir.FunctionType(self.integers, [self.integers] * 2)
+        return self.builder.call(declared(self.builder.module, kind, f"llvm.umax.v{self.lanes}i32"), [x, y])
 
     def floats(self, address: Any, step: Any | None = None) -> Any:
         """The floats at an address; the same in all lanes if a step is 0."""
@@ -91,15 +100,18 @@ class _Lanes:
         steps = self.unary("rint", builder.fdiv(values, scale))
         steps = builder.select(builder.fcmp_unordered("uno", steps, steps), simd.all(0.0), steps)
         limits = (self.of_integer(limit) for limit in (low, high))
-        self.write_bytes(target, builder.fptosi(simd.clipped(builder, builder.fadd(steps, zero_point), *limits), self.integers))
+        self.write_bytes(target, [builder.fptosi(simd.clipped(builder, builder.fadd(steps, zero_point), *limits), self.integers)])
 
-    def write_bytes(self, target: Any, *vectors: Any) -> None:
-        """Writes the low 8 bits of integers, given as 1, 2 or 4 vectors."""
+    def write_bytes(self, target: Any, vectors: Sequence[Any], offset: Any | None = None) -> None:
+        """Writes the low 8 bits of integers, given as 1, 2 or 4 vectors, plus those of an offset."""
         while len(vectors) > 1:
             order = ir.Constant(ir.VectorType(INDEX, 2 * vectors[0].type.count), list(range(2 * vectors[0].type.count)))
-            vectors = tuple(self.builder.shuffle_vector(*pair, order) for pair in zip(vectors[::2], vectors[1::2], strict=True))
+            vectors = [self.builder.shuffle_vector(*pair, order) for pair in zip(vectors[::2], vectors[1::2], strict=True)]
         kind = ir.VectorType(_BYTE, vectors[0].type.count)
-        self.builder.store(self.builder.trunc(vectors[0], kind), self.builder.inttoptr(target, kind.as_pointer()), align=1)
+        found = self.builder.trunc(vectors[0], kind)
+        if offset is not None:
+            found = self.builder.add(found, self.builder.trunc(repeated_index(self.builder, offset, kind.count), kind))
+        self.builder.store(found, self.builder.inttoptr(target, kind.as_pointer()), align=1)
 
 
 class _Bytes:
@@ -149,7 +161,6 @@ class _Quantization:
     def __init__(self, lanes: _Lanes, output: _Bytes, low: Any, high: Any) -> None:
         self._lanes, self._output, builder = lanes, output, lanes.builder
         self._limits = [lanes.of_integer(builder.sub(limit, output.zero_point)) for limit in (low, high)]
-        self._zero_point = repeated_index(builder, output.zero_point, lanes.lanes)
 
     def factor(self, *others: _Bytes) -> Any:
         """The scalar 1 / scale, or NaN if products with it or with other scales may have less than the precision of float32."""
@@ -174,11 +185,10 @@ class _Quantization:
         # Limits are whole numbers: what is beyond them is as sure as they are.
         clipped = [simd.clipped(builder, each, *self._limits) for each in steps]
         whole = [own.unary("rint", each) for each in clipped]
-        unsure, lanes = None, ir.IntType(own.lanes)
-        for each, rounded in zip(clipped, whole, strict=True):
-            off = own.unary("fabs", builder.fsub(each, rounded))
-            is_far = builder.fcmp_unordered(">=", off, simd.all(0.5 - margin))
-            unsure = is_far if unsure is None else builder.or_(unsure, is_far)
+        off = [own.bits(own.unary("fabs", builder.fsub(each, rounded))) for each, rounded in zip(clipped, whole, strict=True)]
+        # The bits of positive floats are ordered as they are, NaN last.
+        least = ir.Constant(own.integers, [int(np.float32(0.5 - margin).view(np.int32))] * own.lanes)
+        unsure, lanes = builder.icmp_unsigned(">=", reduce(own.larger, off), least), ir.IntType(own.lanes)
         quick, before = [builder.fptosi(each, own.integers) for each in whole], builder.block
         with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(unsure, lanes), lanes(0)), likely=False):
             exact = [self._exact(of()) for of in values]
@@ -189,7 +199,7 @@ class _Quantization:
             found.add_incoming(each, before)
             found.add_incoming(other, after)
             results.append(found)
-        own.write_bytes(target, *(builder.add(found, self._zero_point) for found in results))
+        own.write_bytes(target, results, self._output.zero_point)
 
     def _exact(self, values: Any) -> Any:
         """The steps by the definition."""
