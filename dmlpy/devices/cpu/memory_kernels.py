@@ -1,4 +1,4 @@
-"""Integers and bytes in memory, for kernels: loads and stores of 8, 32 and 64 bits, and copies of elements and blocks.
+"""Integers, bytes and float64 in memory, for kernels: loads and stores of 8, 32 and 64 bits, and copies of elements and blocks.
 
 Other threads may write what `simd.integer_at` reads; what these operations read and write belongs to one thread.
 """
@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop
 
-_BYTE = ir.IntType(8)
+_BYTE, _DOUBLE = ir.IntType(8), ir.DoubleType()
 _FILL_BYTES = 64
 """Bytes of a vector that fills memory."""
 
@@ -76,6 +76,26 @@ def set_long(address: Any, value: Any) -> Any:
         builder.store(arguments[1], builder.inttoptr(arguments[0], ADDRESS.as_pointer()), align=8)
 
     return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def double_at(address: Any) -> Any:
+    """Loads a float64."""
+
+    def generate(builder: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], _DOUBLE.as_pointer()), align=8)
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic
+def set_double(address: Any, value: Any) -> Any:
+    """Writes a float64."""
+
+    def generate(builder: Any, arguments: Any) -> None:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], _DOUBLE.as_pointer()), align=8)
+
+    return types.void(types.int64, types.float64), generate
 
 
 def element_copy(width: int) -> Any:

@@ -66,6 +66,18 @@ def lanes_below(builder: Any, count: Any, lanes: int) -> Any:
     return builder.icmp_signed("<", numbers, repeated_index(builder, count, lanes))
 
 
+def zeros_of(builder: Any, name: str, bits: Any) -> Any:
+    """The zeros at one end of an integer that is not 0."""
+    kind = ir.FunctionType(ADDRESS, [ADDRESS, ir.IntType(1)])
+    return builder.call(declared(builder.module, kind, f"llvm.{name}.i64"), [bits, ir.IntType(1)(1)])
+
+
+@intrinsic
+def first_bit(bits: Any) -> Any:
+    """The number of the lowest bit that is set."""
+    return types.int64(types.int64), lambda builder, arguments: zeros_of(builder, "cttz", arguments[0])
+
+
 class VectorType(types.Type):
     """A register of floats."""
 

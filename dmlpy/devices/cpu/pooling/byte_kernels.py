@@ -8,10 +8,10 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
-from dmlpy.devices.cpu.memory_kernels import byte_at, set_word, word_at
+from dmlpy.devices.cpu.memory_kernels import byte_at, set_double, set_word, word_at
 from dmlpy.devices.cpu.pooling.byte_plan import LANES, BytePoolingParameters
 from dmlpy.devices.cpu.quantized.products import Output
-from dmlpy.devices.cpu.quantized.result_kernels import run_writer, set_double
+from dmlpy.devices.cpu.quantized.result_kernels import run_writer
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, repeated_index
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 

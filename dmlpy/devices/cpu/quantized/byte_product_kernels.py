@@ -77,11 +77,20 @@ def dot(builder: Any, isa: ByteIsa, sums: Any, unsigned: Any, signed: Any) -> An
     return sums
 
 
-def _sums(builder: Any, rows: int, count: int, isa: ByteIsa, factors: Sequence[Any], matrix: Sequence[Any]) -> list[Any]:
-    """The code that sums `rows` times `count` vectors, [row][vector]: see `quad_product`."""
+def quad_sums(
+    builder: Any,
+    rows: int,
+    count: int,
+    isa: ByteIsa,
+    factors: Sequence[Any],
+    matrix: Sequence[Any],
+    initial: Sequence[Any] | None = None,
+) -> list[Any]:
+    """The code that sums `rows` times `count` vectors, [row][vector], and what they begin with: see `quad_product`."""
     channels, plane, taps, offsets, source = factors
     first, term_step, row_step = matrix
     size, zero = isa.lanes * QUAD, all_of(isa, 0)
+    before = list(initial or [zero] * (rows * count))
     begin = builder.block
     outer, inner, next_channel, after = (builder.append_basic_block(name) for name in ("channel", "tap", "channel_done", "summed"))
     places = [builder.mul(row_step, ADDRESS(row)) for row in range(rows)]
@@ -114,7 +123,7 @@ def _sums(builder: Any, rows: int, count: int, isa: ByteIsa, factors: Sequence[A
     builder.position_at_end(next_channel)
     onward, next_plane = builder.add(channel, ADDRESS(1)), builder.add(plane_at, plane)
     builder.cbranch(builder.icmp_signed("<", onward, channels), outer, after)
-    starts, followings = [ADDRESS(0), source, first, *[zero] * len(carried)], [onward, next_plane, next_factor, *totals]
+    starts, followings = [ADDRESS(0), source, first, *before], [onward, next_plane, next_factor, *totals]
     for phi, initial, following in zip([channel, plane_at, factor_at, *carried], starts, followings, strict=True):
         phi.add_incoming(initial, begin)
         phi.add_incoming(following, next_channel)
@@ -144,7 +153,7 @@ def quad_product(rows: int, most: int, packed: bool, isa: ByteIsa) -> Any:
             count, *factors, matrix, row_step, sums = arguments
             steps = (ADDRESS(rows * QUAD), ADDRESS(QUAD)) if packed else (ADDRESS(QUAD), row_step)
             for number in each_count(builder, count, most):
-                totals = _sums(builder, rows, number, isa, factors, (matrix, *steps))
+                totals = quad_sums(builder, rows, number, isa, factors, (matrix, *steps))
                 for place, total in enumerate(totals):
                     row, vector = divmod(place, number)
                     store(builder, total, builder.add(sums, ADDRESS((row * most + vector) * size)))
@@ -167,7 +176,7 @@ def byte_sums(most: int, isa: ByteIsa) -> Any:
             builder.store(INDEX(0x01010101), ones)
             matrix = builder.ptrtoint(ones, ADDRESS)
             for number in each_count(builder, count, most):
-                totals = _sums(builder, 1, number, isa, factors, (matrix, ADDRESS(0), ADDRESS(0)))
+                totals = quad_sums(builder, 1, number, isa, factors, (matrix, ADDRESS(0), ADDRESS(0)))
                 for vector, total in enumerate(totals):
                     store(builder, total, builder.add(sums, ADDRESS(vector * size)))
 

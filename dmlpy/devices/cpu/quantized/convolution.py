@@ -83,7 +83,7 @@ class ByteConvolutionPlan(Plan):
         self._columns = max(self._isa.block[1], DEPTHWISE_VECTORS) * self._isa.lanes
         self._terms_of = Layout(
             [
-                *term_arrays(self._filters, self._columns),
+                *term_arrays(self._filters + self._isa.block[0] - 1, self._columns),  # whole blocks are read
                 ("column first", (self._columns,), np.dtype(np.int32)),
                 ("uses second", (1,), np.dtype(np.int64)),
             ],

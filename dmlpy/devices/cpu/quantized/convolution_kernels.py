@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import called, declared, intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import allocated, called, declared, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     all_of,
@@ -27,7 +27,16 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     store,
 )
 from dmlpy.devices.cpu.quantized.products import Output
-from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, filter_results, row_results, row_terms_at, row_writer, run_writer
+from dmlpy.devices.cpu.quantized.result_kernels import (
+    ROW_SIZE,
+    first_term,
+    quantized_product,
+    row_results,
+    row_terms_at,
+    row_writer,
+    run_writer,
+    write_quantized,
+)
 from dmlpy.devices.cpu.quantized.tiling import (
     DEPTHWISE_VECTORS,
     REGISTER,
@@ -89,7 +98,7 @@ def _part_product(output: Output, isa: ByteIsa) -> Any:
     """The kernel `multiply_part` of `build_convolution`."""
     (block, vectors), lanes, size = isa.block, isa.lanes, isa.lanes * 4
     width, element = vectors * lanes, 1 if output is Output.BYTES else 4
-    multiply, add, quantize = quad_product(block, vectors, True, isa), byte_sums(vectors, isa), filter_results(vectors, isa)
+    multiply, add, quantize = quad_product(block, vectors, True, isa), byte_sums(vectors, isa), quantized_product(block, vectors, isa)
     finish, write_rows, is_quantized = row_results(output, True, isa), row_writer(output), output is Output.BYTES
 
     @jit
@@ -102,15 +111,17 @@ def _part_product(output: Output, isa: ByteIsa) -> Any:
         results, bytes_of = scratch + block * width * 4, scratch + (block + 1) * width * 4
         source, column = scratch + p.input_tile + position * 4, position % p.pitch
         of_row, uses_second = y + position // p.pitch * p.output_row, integer_at(p.uses_second) != 0
-        multiply(count, p.quads, p.plane, p.taps, p.offsets, source, weights, 0, scratch)
+        # All vectors are in one row, and are written whole.
+        is_whole = useful == count * lanes and column + useful <= p.out_width and p.output_element == element
+        first_terms, left, in_place = p.row_terms + filters[0] * ROW_SIZE, -1, of_row + column * element
+        if is_quantized and is_whole and not uses_second:
+            own = filters[1], first_terms, p.low, p.high, in_place, p.output_channel
+            left = quantize(count, p.quads, p.plane, p.taps, p.offsets, source, weights, scratch, own)
+        else:
+            multiply(count, p.quads, p.plane, p.taps, p.offsets, source, weights, 0, scratch)
         if uses_second:
             add(count, p.quads, p.plane, p.taps, p.offsets, source, bytes_of)
         columns = p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale
-        # All vectors are in one row, and are written whole.
-        is_whole = useful == count * lanes and column + useful <= p.out_width and p.output_element == element
-        first_terms, left = p.row_terms + filters[0] * ROW_SIZE, -1
-        if is_quantized and is_whole and not uses_second:
-            left = quantize(count, filters[1], first_terms, scratch, p.low, p.high, of_row + column * element, p.output_channel)
         for each in range(filters[1] if left != 0 else 0):
             if left >> each & 1:
                 row_terms, to = first_terms + each * ROW_SIZE, of_row + each * p.output_channel
@@ -175,14 +186,40 @@ def _quad_of_padding(p: ByteWindowParameters | DepthwisePlaneParameters) -> Any:
     return ((byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)) * 0x01010101
 
 
+def _finish_sums(builder: Any, quantized: bool, isa: ByteIsa, sums: Any, results: Any) -> tuple[Any, Any, Any]:
+    """What sums of a filter begin with, the function that generates the code behind them, and a variable: whether results may be wrong.
+
+    Args:
+        builder: where the code is appended.
+        quantized: whether results are written, else sums.
+        isa: the instruction set.
+        sums: the address of the sums; with results, they are stored there if some may be wrong.
+        results: the code's tuple of the address of `RowTerms`, whose second term is 0, both limits and the target.
+    """
+    unsure = allocated(builder, ADDRESS)
+    builder.store(ADDRESS(0), unsure)
+    row, low, high, target = unpacked(builder, results)
+
+    def finish(totals: list[Any]) -> None:
+        if quantized:
+            found = write_quantized(builder, isa, totals, row, (low, high), target, sums)
+            builder.store(builder.zext(found, ADDRESS), unsure)
+            return
+        for vector, total in enumerate(totals):
+            store(builder, total, builder.add(sums, ADDRESS(vector * isa.lanes * 4)))
+
+    return first_term(builder, isa, row) if quantized else all_of(isa, 0), finish, unsure
+
+
 @cache
-def row_window_product(stride: int, isa: ByteIsa) -> Any:
-    """The kernel `multiply(count, source, row, rows, quads, weights, sums)`, for `count` vectors of positions, 1 to `DEPTHWISE_VECTORS`.
+def row_window_product(stride: int, quantized: bool, isa: ByteIsa) -> Any:
+    """The kernel `multiply(count, source, row, rows, quads, weights, sums, results)`, for 1 to `DEPTHWISE_VECTORS` vectors of positions.
 
     It sums the products of the taps of `rows` rows, `row` bytes apart from `source` on, each of `quads` quads.
 
     Args:
         stride: bytes from a position to the next.
+        quantized: whether results are written (see `_finish_sums`), not sums.
         isa: the instruction set that it is compiled for.
     """
     lanes, size = isa.lanes, isa.lanes * 4
@@ -191,11 +228,12 @@ def row_window_product(stride: int, isa: ByteIsa) -> Any:
     chosen = ir.Constant(ir.VectorType(INDEX, size), [lane * stride + tap for lane in range(lanes) for tap in range(4)])
 
     @intrinsic
-    def multiply(count: Any, source: Any, row: Any, rows: Any, quads: Any, weights: Any, sums: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            count, source, row, rows, quads, weights, sums = arguments
+    def multiply(count: Any, source: Any, row: Any, rows: Any, quads: Any, weights: Any, sums: Any, results: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            count, source, row, rows, quads, weights, sums, results = arguments
+            first, finish, unsure = _finish_sums(builder, quantized, isa, sums, results)
             for number in each_count(builder, count, DEPTHWISE_VECTORS):
-                of_rows = Loop(builder, [ADDRESS(0), source, weights, *[all_of(isa, 0)] * number])
+                of_rows = Loop(builder, [ADDRESS(0), source, weights, *[first] * number])
                 done, row_at, weight, *totals = of_rows.values
                 of_quads = Loop(builder, [ADDRESS(0), row_at, weight, *totals])
                 quad, at, factor, *totals = of_quads.values
@@ -212,10 +250,10 @@ def row_window_product(stride: int, isa: ByteIsa) -> Any:
                 next_row = builder.add(done, ADDRESS(1))
                 more = builder.icmp_signed("<", next_row, rows)
                 of_rows.repeat_while(more, [next_row, builder.add(row_at, row), next_factor, *added])
-                for vector, total in enumerate(added):
-                    store(builder, total, builder.add(sums, ADDRESS(vector * size)))
+                finish(added)
+            return builder.load(unsure)
 
-        return types.void(*[types.int64] * 7), generate
+        return types.int64(*[types.int64] * 7, types.UniTuple(types.int64, 4)), generate
 
     return multiply
 
@@ -256,7 +294,8 @@ def _gather_rows(p: DepthwiseByteParameters, image: Any, group: Any, split: Any,
 def _plane_product(output: Output, stride: int, isa: ByteIsa) -> Any:
     """The kernel `multiply_plane` of `build_depthwise`."""
     lanes, size = isa.lanes, isa.lanes * 4
-    multiply, finish = row_window_product(stride, isa), row_results(output, True, isa)
+    multiply, finish, is_quantized = row_window_product(stride, False, isa), row_results(output, True, isa), output is Output.BYTES
+    quantize, nothing = row_window_product(stride, True, isa) if is_quantized else None, (0, 0, 0, 0)
     write, write_rows, element = run_writer(output), row_writer(output), 1 if output is Output.BYTES else 4
     most = DEPTHWISE_VECTORS * lanes
 
@@ -268,7 +307,7 @@ def _plane_product(output: Output, stride: int, isa: ByteIsa) -> Any:
         of_row = p.row_terms + channel * ROW_SIZE
         second, uses_second = row_terms_at(of_row).second, integer_at(p.uses_second) != 0
         columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
-        rows, run = min(p.rows, p.out_height - first_row), p.out_width
+        rows, run, low, high = min(p.rows, p.out_height - first_row), p.out_width, p.low, p.high
         steps, step = rows, p.stride_y * p.pitch
         if p.joins_rows != 0:  # rows of the tile follow each other as the positions of one
             run, steps = (rows - 1) * p.pitch + p.out_width, 1
@@ -277,11 +316,17 @@ def _plane_product(output: Output, stride: int, isa: ByteIsa) -> Any:
             for column in range(0, run, most):
                 useful = min(most, run - column)
                 count, at = (useful + lanes - 1) // lanes, rows_of_tile + row * step + column * stride
-                multiply(count, at, p.row_step, p.taps_y, p.quads, weights, sums)
+                is_whole, unsure = useful == count * lanes and p.joins_rows == 0 and p.output_element == element, 1
+                target = to + column * element if is_whole else results
+                if is_quantized and not uses_second:
+                    own = of_row, low, high, target
+                    unsure = quantize(count, at, p.row_step, p.taps_y, p.quads, weights, sums, own)
+                else:
+                    multiply(count, at, p.row_step, p.taps_y, p.quads, weights, sums, nothing)
                 if uses_second:
-                    multiply(count, at, p.row_step, p.taps_y, p.quads, p.ones, bytes_of)
-                is_whole = useful == count * lanes and p.joins_rows == 0 and p.output_element == element
-                finish(p, of_row, second, sums, columns, count, 0, to + column * element if is_whole else results)
+                    multiply(count, at, p.row_step, p.taps_y, p.quads, p.ones, bytes_of, nothing)
+                if unsure != 0:
+                    finish(p, of_row, second, sums, columns, count, 0, target)
                 if p.joins_rows != 0:
                     place, to = write_rows(p, results, to, place, useful)
                 elif not is_whole:
@@ -371,24 +416,28 @@ def _load(builder: Any, address: Any, kind: Any) -> Any:
 
 
 @cache
-def plane_window_product(window: int, isa: ByteIsa) -> Any:
-    """The kernel `multiply(count, source, windows, step, quads, weights, padding, flip, sums)`, for 1 to `DEPTHWISE_VECTORS` vectors.
+def plane_window_product(window: int, quantized: bool, isa: ByteIsa) -> Any:
+    """The kernel `multiply(count, source, windows, step, quads, weights, padding, flip, sums, results)`.
 
-    It sums the products of the quads of a plane at `source`, whose windows are `step` bytes apart from one vector to the next. `padding` is
-    repeated in the quads that it is in, and `flip` changes the bytes of the plane.
+    For `count` vectors, 1 to `DEPTHWISE_VECTORS`, it sums the products of the quads of a plane at `source`, whose windows are `step` bytes
+    apart from one vector to the next. `padding` is repeated in the quads that it is in, and `flip` changes the bytes of the plane.
 
     Args:
         window: bytes of a window.
+        quantized: whether results are written (see `_finish_sums`), not sums.
         isa: the instruction set that it is compiled for.
     """
 
     @intrinsic
-    def multiply(count: Any, source: Any, windows: Any, step: Any, quads: Any, weights: Any, padding: Any, flip: Any, sums: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            count, source, windows, step, quads, weights, padding, flip, sums = arguments
+    def multiply(
+        count: Any, source: Any, windows: Any, step: Any, quads: Any, weights: Any, padding: Any, flip: Any, sums: Any, results: Any
+    ) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            count, source, windows, step, quads, weights, padding, flip, sums, results = arguments
+            first, finish, unsure = _finish_sums(builder, quantized, isa, sums, results)
             pad, flips = (builder.bitcast(repeated_index(builder, value, isa.lanes), _BYTES) for value in (padding, flip))
             for number in each_count(builder, count, DEPTHWISE_VECTORS):
-                loop = Loop(builder, [ADDRESS(0), windows, weights, *[all_of(isa, 0)] * number])
+                loop = Loop(builder, [ADDRESS(0), windows, weights, *[first] * number])
                 quad, place_of_window, factor, *totals = loop.values
                 signed = repeated_quad(builder, isa, factor)
                 for vector, total in enumerate(totals):
@@ -403,10 +452,10 @@ def plane_window_product(window: int, isa: ByteIsa) -> Any:
                 following = builder.add(quad, ADDRESS(1))
                 onward = [following, builder.add(place_of_window, ADDRESS(_WINDOW)), builder.add(factor, ADDRESS(4)), *totals]
                 loop.repeat_while(builder.icmp_signed("<", following, quads), onward)
-                for vector, total in enumerate(totals):
-                    store(builder, total, builder.add(sums, ADDRESS(vector * REGISTER)))
+                finish(totals)
+            return builder.load(unsure)
 
-        return types.void(*[types.int64] * 9), generate
+        return types.int64(*[types.int64] * 9, types.UniTuple(types.int64, 4)), generate
 
     return multiply
 
@@ -420,7 +469,8 @@ def build_depthwise_planes(output: Output, window: int, isa: ByteIsa) -> TaskBod
         isa: the instruction set that it is compiled for.
     """
     lanes, element = isa.lanes, 1 if output is Output.BYTES else 4
-    multiply, finish = plane_window_product(window, isa), row_results(output, True, isa)
+    multiply, finish, is_quantized = plane_window_product(window, False, isa), row_results(output, True, isa), output is Output.BYTES
+    quantize, nothing = plane_window_product(window, True, isa) if is_quantized else None, (0, 0, 0, 0)
 
     @jit
     def multiply_plane(p: DepthwisePlaneParameters, plane: Any, scratch: Any, channel: Any, padding: Any, target: Any) -> None:
@@ -429,18 +479,22 @@ def build_depthwise_planes(output: Output, window: int, isa: ByteIsa) -> TaskBod
         of_row, uses_second = p.row_terms + channel * ROW_SIZE, integer_at(p.uses_second) != 0
         second, step, windows, quads, flip = row_terms_at(of_row).second, p.quads * _WINDOW, p.windows, p.quads, p.input_flip
         weights, ones, vectors, last = p.weights + channel * quads * 4, p.ones, p.vectors, p.positions - lanes
+        low, high = p.low, p.high
         columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
-        for vector in range(0, vectors, DEPTHWISE_VECTORS):
-            count = min(DEPTHWISE_VECTORS, vectors - vector)
-            multiply(count, plane, windows + vector * step, step, quads, weights, padding, flip, sums)
+        vector = 0
+        while vector < vectors:
+            # The last vector ends with the last position, and may begin within the one before.
+            count = min(DEPTHWISE_VECTORS, (last // lanes + 1 if vector * lanes <= last else vectors) - vector)
+            own, to, unsure = windows + vector * step, target + min(vector * lanes, last) * element, 1
+            if is_quantized and not uses_second:
+                unsure = quantize(count, plane, own, step, quads, weights, padding, flip, sums, (of_row, low, high, to))
+            else:
+                multiply(count, plane, own, step, quads, weights, padding, flip, sums, nothing)
             if uses_second:
-                multiply(count, plane, windows + vector * step, step, quads, ones, padding, flip, bytes_of)
-            whole = count if (vector + count - 1) * lanes <= last else count - 1
-            if whole > 0:
-                finish(p, of_row, second, sums, columns, whole, 0, target + vector * lanes * element)
-            if whole < count:
-                of_last = (columns[0], columns[1] + whole * REGISTER if uses_second else columns[1], columns[2], columns[3])
-                finish(p, of_row, second, sums + whole * REGISTER, of_last, 1, 0, target + last * element)
+                multiply(count, plane, own, step, quads, ones, padding, flip, bytes_of, nothing)
+            if unsure != 0:
+                finish(p, of_row, second, sums, columns, count, 0, to)
+            vector += count
 
     @jit
     def begin(p: DepthwisePlaneParameters, thread: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.isa import Isa, host_processor, isa_of
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float64, KernelStruct, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 
 if TYPE_CHECKING:
@@ -115,6 +115,8 @@ class RowTerms(KernelStruct):
     scale: Float64 = field("the first scale")
     second_scale: Float64 = field("the second scale")
     output_scale: Float64 = field("the scale of the results")
+    moved_zero_points: Count = field("twice the zero point of results as signed bytes, of 16 bits each")
+    fitting_factor: Float32 = field("`factor`; NaN also if products of sums and it may not fit in 32 bits")
 
 
 class TermParameters(CountedParameters):

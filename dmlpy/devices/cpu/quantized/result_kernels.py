@@ -15,15 +15,16 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, declared, intrinsic, jit, unpacked
-from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
-from dmlpy.devices.cpu.quantized.byte_product_kernels import all_of, copy_bytes, integers, load, store
+from dmlpy.devices.cpu.memory_kernels import byte_at, double_at, set_byte, set_double, set_word, word_at
+from dmlpy.devices.cpu.quantized.byte_product_kernels import QUAD, all_of, copy_bytes, integers, load, quad_sums, store
 from dmlpy.devices.cpu.quantized.products import Dot, Output, RowTerms, TermParameters
 from dmlpy.devices.cpu.simd import (
     ADDRESS,
     FLOAT,
     INDEX,
-    Loop,
+    each_below,
     each_count,
+    first_bit,
     float_at,
     repeated_index,
     set_float,
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _DOUBLE, _BYTE = ir.DoubleType(), ir.IntType(8)
-TIE_MARGIN = 2.0**-12
-"""No quotient of magnitude up to 640 is off by more in float32: five roundings, each by a factor of up to 1 + 2^-24. What is larger is
+TIE_MARGIN = 2.0**-13
+"""No quotient of magnitude up to 409 is off by more in float32: five roundings, each by a factor of up to 1 + 2^-24. What is larger is
 beyond every type, whatever the zero point is."""
 _VECTORS = 4
 """Vectors of results of a row that are written at once, at most: a mask of 64 bits has a bit for each lane."""
@@ -54,6 +55,10 @@ _PACKS = {
     16: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packsswb.512"),
 }
 """Those that pack integers of 32 and 16 bits in halves, with saturation."""
+_REDUCING_LANES = 16
+"""The lanes of processors that have an instruction for what rounding takes off."""
+_FITTING_FACTOR = 0.5
+"""Products of this factor and sums of 32 bits have as many, whatever is rounded."""
 LEAST_FACTOR, LARGEST_FACTOR = 2.0**-60, 2.0**60
 """Factors whose products have the precision of float32."""
 
@@ -70,26 +75,6 @@ def round_even(value: Any) -> Any:
         return builder.call(declared(builder.module, kind, "llvm.rint.f64"), arguments)
 
     return types.float64(types.float64), generate
-
-
-@intrinsic
-def double_at(address: Any) -> Any:
-    """Loads a float64."""
-
-    def generate(builder: Any, arguments: Any) -> Any:
-        return builder.load(builder.inttoptr(arguments[0], _DOUBLE.as_pointer()), align=8)
-
-    return types.float64(types.int64), generate
-
-
-@intrinsic
-def set_double(address: Any, value: Any) -> Any:
-    """Writes a float64."""
-
-    def generate(builder: Any, arguments: Any) -> None:
-        builder.store(arguments[1], builder.inttoptr(arguments[0], _DOUBLE.as_pointer()), align=8)
-
-    return types.void(types.int64, types.float64), generate
 
 
 @jit
@@ -157,34 +142,39 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
     return quantize
 
 
-def _narrow(builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any]) -> tuple[Any, list[Any]]:
+def _narrow(
+    builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any], moved: Any = None
+) -> tuple[Any, list[Any]]:
     """The bytes of vectors of results, and by how much each was rounded, as bits of floats: by the instructions of x86.
 
     A conversion that overflows gives the least integer, which is far off. Bytes are packed with saturation, which holds them within their
-    type, as signed ones; those of unsigned types are moved by 128 meanwhile.
+    type, as signed ones; those of unsigned types are moved by 128 meanwhile. If the zero point is given so, `moved` in both halves of an
+    integer, results are known to fit in 32 bits, or to be NaN.
     """
     lanes, shorts, bytes_ = isa.lanes, ir.VectorType(ir.IntType(16), 2 * isa.lanes), ir.VectorType(_BYTE, 4 * isa.lanes)
     whole = [_rounded(builder, isa, value) for value in steps]
-    off = [
-        builder.bitcast(builder.fsub(value, builder.sitofp(number, value.type)), integers(isa))
-        for value, number in zip(steps, whole, strict=True)
-    ]
+    if moved is not None and lanes == _REDUCING_LANES:
+        remainders = [_remainder(builder, isa, value) for value in steps]
+    else:
+        remainders = [builder.fsub(value, builder.sitofp(number, value.type)) for value, number in zip(steps, whole, strict=True)]
+    off = [builder.bitcast(value, integers(isa)) for value in remainders]
     own = whole + [whole[-1]] * (_VECTORS - len(whole))
     to_shorts, to_bytes = (
         declared(builder.module, ir.FunctionType(result, [operand] * 2), name)
         for name, result, operand in zip(_PACKS[lanes], (shorts, bytes_), (integers(isa), shorts), strict=True)
     )
-    moved = builder.add(limits[0], ADDRESS(128))
-    short = builder.sub(zero_point, moved)
-    both = builder.or_(builder.and_(short, ADDRESS(0xFFFF)), builder.shl(short, ADDRESS(16)))
-    zero_points = builder.bitcast(repeated_index(builder, both, lanes), shorts)
+    offset = builder.add(limits[0], ADDRESS(128))
+    if moved is None:
+        short = builder.sub(zero_point, offset)
+        moved = builder.or_(builder.and_(short, ADDRESS(0xFFFF)), builder.shl(short, ADDRESS(16)))
+    zero_points = builder.bitcast(repeated_index(builder, moved, lanes), shorts)
     add = declared(builder.module, ir.FunctionType(shorts, [shorts] * 2), f"llvm.sadd.sat.v{2 * lanes}i16")
     pairs = [builder.call(add, [builder.call(to_shorts, own[at : at + 2]), zero_points]) for at in range(0, 2 * ceil(len(whole) / 2), 2)]
     found = builder.bitcast(builder.call(to_bytes, [pairs[0], pairs[-1]]), integers(isa))
     # Registers are packed in parts of 128 bits: each has four bytes of every vector.
     order = [part * 4 + vector for vector in range(len(whole)) for part in range(lanes // 4)]
     found = builder.shuffle_vector(found, found, ir.Constant(ir.VectorType(INDEX, len(order)), order))
-    flips = repeated_index(builder, builder.mul(moved, ADDRESS(0x01010101)), len(order))
+    flips = repeated_index(builder, builder.mul(offset, ADDRESS(0x01010101)), len(order))
     return builder.xor(found, flips), off
 
 
@@ -198,7 +188,16 @@ def _rounded(builder: Any, isa: ByteIsa, value: Any) -> Any:
     return builder.call(declared(builder.module, kind, _ROUNDINGS[isa.lanes]), [value, *usual])
 
 
-def _narrow_portably(builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any]) -> tuple[Any, list[Any]]:
+def _remainder(builder: Any, isa: ByteIsa, value: Any) -> Any:
+    """What rounding to the nearest integers, even ones where two are as near, takes off."""
+    kind, all_lanes = ir.FunctionType(value.type, [value.type, INDEX, value.type, ir.IntType(16), INDEX]), ir.IntType(16)(-1)
+    reduce = declared(builder.module, kind, "llvm.x86.avx512.mask.reduce.ps.512")
+    return builder.call(reduce, [value, INDEX(0), ir.Constant(value.type, [0.0] * isa.lanes), all_lanes, INDEX(4)])
+
+
+def _narrow_portably(
+    builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any], moved: Any = None
+) -> tuple[Any, list[Any]]:
     """As `_narrow`, by instructions of any processor."""
     simd, found, off = simd_of(isa.floats), [], []
     kind = ir.FunctionType(simd.llvm_type, [simd.llvm_type])
@@ -285,51 +284,84 @@ def _dequantize(of_filters: bool, isa: ByteIsa) -> Any:
     return dequantize
 
 
-@cache
-def filter_results(most: int, isa: ByteIsa) -> Any:
-    """The kernel `quantize(count, filters, rows, total, low, high, target, step)`, which writes quantized results of filters.
+def _term(builder: Any, row: Any, name: str, kind: Any = ADDRESS) -> Any:
+    """Loads a field of the `RowTerms` at an address."""
+    fields: Mapping[str, Any] = RowTerms.dtype.fields or {}
+    return builder.load(builder.inttoptr(builder.add(row, ADDRESS(fields[name][1])), kind.as_pointer()), align=4)
 
-    Its arguments are the number of vectors, 1 to `most`, and of filters, whose second terms are 0, the addresses of the first one's
-    `RowTerms` and of the sums [filter][most][lanes], the limits, the target of the first filter, where results lie side by side, and the
-    bytes to the next one's. It returns a bit for each filter that has results which may be wrong; `row_results` corrects them.
+
+def first_term(builder: Any, isa: ByteIsa, row: Any) -> Any:
+    """What sums of the filter whose `RowTerms` are at an address begin with, in all lanes."""
+    return repeated_index(builder, _term(builder, row, "first"), isa.lanes)
+
+
+def write_quantized(builder: Any, isa: ByteIsa, totals: list[Any], row: Any, limits: tuple[Any, Any], target: Any, sums: Any) -> Any:
+    """The code that writes quantized results of a filter, whose second term is 0, from the registers side by side.
+
+    If some may be wrong, which it returns, it stores the sums; `row_results` corrects the results.
 
     Args:
+        builder: where the code is appended.
+        isa: the instruction set.
+        totals: the sums with the first term, 1 to `_VECTORS` vectors.
+        row: the address of the filter's `RowTerms`.
+        limits: the least and the largest result.
+        target: the address of the results.
+        sums: the address of the sums without the first term.
+    """
+    simd, narrow = simd_of(isa.floats), _narrow_portably if isa.dot is Dot.PORTABLE else _narrow
+    factor = simd.repeated(builder, _term(builder, row, "fitting_factor", FLOAT))
+    steps = [builder.fmul(builder.sitofp(total, simd.llvm_type), factor) for total in totals]
+    zero_point, moved = (_term(builder, row, name) for name in ("zero_point", "moved_zero_points"))
+    results, off = narrow(builder, isa, steps, zero_point, limits, moved)
+    store(builder, results, target)
+    unsure = _are_unsure(builder, isa, off)
+    with builder.if_then(unsure, likely=False):
+        first = first_term(builder, isa, row)
+        for vector, total in enumerate(totals):
+            store(builder, builder.sub(total, first), builder.add(sums, ADDRESS(vector * isa.lanes * 4)))
+    return unsure
+
+
+@cache
+def quantized_product(filters: int, most: int, isa: ByteIsa) -> Any:
+    """The kernel of quantized results of filters, which leave the registers as such, written side by side.
+
+    `multiply(count, channels, plane, taps, offsets, source, weights, sums, results)` has the arguments of `quad_product` first. Results are
+    how many of the filters there are, whose second terms are 0, the address of the first one's `RowTerms`, the limits, the target of the
+    first filter, and the bytes to the next one's. It returns a bit for each filter that has results which may be wrong, whose sums it
+    stores; `row_results` corrects them.
+
+    Args:
+        filters: filters of a block.
         most: vectors, at most.
         isa: the instruction set that it is compiled for.
     """
-    simd, size, narrow = simd_of(isa.floats), isa.lanes * 4, _narrow_portably if isa.dot is Dot.PORTABLE else _narrow
-    fields: Mapping[str, Any] = RowTerms.dtype.fields or {}
+    size = isa.lanes * 4
 
     @intrinsic
-    def quantize(count: Any, filters: Any, rows: Any, total: Any, low: Any, high: Any, target: Any, step: Any) -> Any:
+    def multiply(count: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, weights: Any, sums: Any, results: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
-            count, filters, rows, total, low, high, target, step = arguments
-
-            def term(row: Any, name: str) -> Any:
-                place, kind = builder.add(row, ADDRESS(fields[name][1])), _DOUBLE if name == "factor" else ADDRESS
-                return builder.load(builder.inttoptr(place, kind.as_pointer()), align=8)
-
+            count, *factors, weights, sums, results = arguments
+            used, rows, low, high, target, step = unpacked(builder, results)
             flags = allocated(builder, ADDRESS)
+            builder.store(ADDRESS(0), flags)
+            terms = [builder.add(rows, ADDRESS(row * ROW_SIZE)) for row in range(filters)]
+            starts = [first_term(builder, isa, row) for row in terms]  # those of filters that are missing are never used
             for number in each_count(builder, count, most):
-                loop = Loop(builder, [ADDRESS(0), rows, total, target, ADDRESS(0)])
-                each, row, at, to, found = loop.values
-                first, factor = term(row, "first"), simd.repeated(builder, builder.fptrunc(term(row, "factor"), FLOAT))
-                steps = []
-                for vector in range(number):
-                    sums = _whole_sums(builder, isa, True, builder.add(at, ADDRESS(vector * size)), first, None, (None, None))
-                    steps.append(builder.fmul(builder.sitofp(sums, simd.llvm_type), factor))
-                results, off = narrow(builder, isa, steps, term(row, "zero_point"), (low, high))
-                store(builder, results, to)
-                found = builder.or_(found, builder.shl(builder.zext(_are_unsure(builder, isa, off), ADDRESS), each))
-                following = builder.add(each, ADDRESS(1))
-                onward = [builder.add(row, ADDRESS(ROW_SIZE)), builder.add(at, ADDRESS(most * size)), builder.add(to, step), found]
-                loop.repeat_while(builder.icmp_signed("<", following, filters), [following, *onward])
-                builder.store(found, flags)
+                matrix = (weights, ADDRESS(filters * QUAD), ADDRESS(QUAD))
+                totals = quad_sums(builder, filters, number, isa, factors, matrix, [start for start in starts for _ in range(number)])
+                for row in each_below(builder, range(filters), used):
+                    to, own = builder.add(target, builder.mul(step, ADDRESS(row))), totals[row * number : (row + 1) * number]
+                    of_row = builder.add(sums, ADDRESS(row * most * size))
+                    unsure = write_quantized(builder, isa, own, terms[row], (low, high), to, of_row)
+                    found = builder.shl(builder.zext(unsure, ADDRESS), ADDRESS(row))
+                    builder.store(builder.or_(builder.load(flags), found), flags)
             return builder.load(flags)
 
-        return types.int64(*[types.int64] * 8), generate
+        return types.int64(*[types.int64] * 8, types.UniTuple(types.int64, 6)), generate
 
-    return quantize
+    return multiply
 
 
 @cache
@@ -345,7 +377,7 @@ def row_results(output: Output, of_filters: bool, isa: ByteIsa) -> Any:
         of_filters: whether rows are filters, whose columns have no first terms and no scales of their own.
         isa: the instruction set that it is compiled for.
     """
-    lanes, size = isa.lanes, isa.lanes * 4
+    size = isa.lanes * 4
     quantize, complete, dequantize = (make(of_filters, isa) for make in (_quantize, _complete, _dequantize))
     add_seconds = _add_seconds(isa)
     keeps_sums, is_float = output is Output.INT32, output is Output.FLOAT32
@@ -370,11 +402,11 @@ def row_results(output: Output, of_filters: bool, isa: ByteIsa) -> Any:
         if not keeps_sums and not is_float:
             own_columns = columns[0], columns[1], columns[2]
             unsure = quantize(count, total, of_row, second, factor_of_row, own_columns, low, high, zero_point, target)
-            for index in range(count * lanes if unsure != 0 else 0):
-                if unsure >> index & 1:
-                    four = index * 4
-                    own = columns[0] + four, columns[1] + four, columns[2] + four, columns[3] + index * 8
-                    correct(p, r, second, total + four, own, target + index)
+            while unsure != 0:
+                index = first_bit(unsure)
+                four, unsure = index * 4, unsure & (unsure - 1)
+                own = columns[0] + four, columns[1] + four, columns[2] + four, columns[3] + index * 8
+                correct(p, r, second, total + four, own, target + index)
             return
         for vector in range(count):
             at, first, of_second = total + vector * size, columns[0] + vector * size, columns[1] + vector * size
@@ -461,34 +493,17 @@ def build_terms() -> TaskBody:
     def next_of(address: Any, step: Any, number: Any) -> Any:
         return address + step * number if address != 0 else 0
 
-    def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
-        p, uses_second = parameters_at(parameters), 0
-        for row in range(p.rows):
-            r = row_terms_at(p.row_terms + row * ROW_SIZE)
-            left = _zero_at(next_of(p.left_zero, p.left_zero_step, row), p.left_signed, p.left_shift)
-            r.scale, r.second_scale = _scale_at(next_of(p.left_scale, p.left_scale_step, row)), 1.0
-            r.zero_point = _zero_at(next_of(p.output_zero, p.output_zero_step, row), p.output_signed, 0)
-            r.output_scale = _scale_at(next_of(p.output_scale, p.output_scale_step, row))
-            r.bias = 0.0
-            if p.of_filters != 0:
-                right = _zero_at(p.right_zero, p.right_signed, p.right_shift)
-                r.scale, r.second_scale = _scale_at(p.right_scale), r.scale
-                r.first, r.second = p.terms * right * left - right * word_at(p.sums + 4 * row), -left
-                uses_second |= left != 0
-            else:
-                r.first, r.second = -left, p.terms * left
-            scale = r.scale * r.second_scale / r.output_scale
-            r.factor = _factor_of(scale)
-            if p.bias != 0:
-                bias = word_at(p.bias + p.bias_step * row)
-                # A product of differences is at most 255 * 255.
-                if abs(bias) + 65025 * p.terms < 0x7FFFFFFF:
-                    r.first += bias
-                else:
-                    r.bias, r.factor = float(bias), nan
-            r.first = wrapped(r.first)
+    @jit
+    def scales_of(p: TermParameters, row: Any) -> Any:
+        """The scales of a row, and their product as a factor."""
+        scale, second_scale = _scale_at(next_of(p.left_scale, p.left_scale_step, row)), 1.0
         if p.of_filters != 0:
-            set_integer(p.uses_second, uses_second)
+            scale, second_scale = _scale_at(p.right_scale), scale
+        output_scale = _scale_at(next_of(p.output_scale, p.output_scale_step, row))
+        return scale, second_scale, output_scale, _factor_of(scale * second_scale / output_scale)
+
+    @jit
+    def compute_columns(p: TermParameters) -> None:
         for column in range(p.columns):
             right, scale = 0, 1.0
             if p.of_filters != 0:
@@ -499,5 +514,37 @@ def build_terms() -> TaskBody:
             set_word(p.column_second + 4 * column, right)
             set_float(p.column_factor + 4 * column, _factor_of(scale))
             set_double(p.column_scale + 8 * column, scale)
+
+    def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p, uses_second = parameters_at(parameters), 0
+        # In variables: what is written might be the parameters, for all that LLVM knows.
+        row_terms, sums, terms, biases, bias_step, of_filters = p.row_terms, p.sums, p.terms, p.bias, p.bias_step, p.of_filters != 0
+        right = _zero_at(p.right_zero, p.right_signed, p.right_shift) if of_filters else 0
+        offset, fitting = 0 if p.output_signed != 0 else 128, 65025 * terms  # a product of differences is at most 255 * 255
+        vary = p.left_scale_step | p.output_scale_step != 0
+        scale, second_scale, output_scale, factor = scales_of(p, 0)
+        for row in range(p.rows):
+            r = row_terms_at(row_terms + row * ROW_SIZE)
+            left = _zero_at(next_of(p.left_zero, p.left_zero_step, row), p.left_signed, p.left_shift)
+            zero_point = _zero_at(next_of(p.output_zero, p.output_zero_step, row), p.output_signed, 0)
+            if vary:
+                scale, second_scale, output_scale, factor = scales_of(p, row)
+            first, second, of_row, bias = -left, terms * left, factor, 0
+            if of_filters:
+                first, second = terms * right * left - right * word_at(sums + 4 * row), -left
+                uses_second |= left != 0
+            if biases != 0:
+                bias = word_at(biases + bias_step * row)
+                if abs(bias) + fitting < 0x7FFFFFFF:
+                    first, bias = first + bias, 0
+                else:
+                    of_row = nan
+            r.first, r.second, r.zero_point, r.factor, r.bias = wrapped(first), second, zero_point, of_row, float(bias)
+            r.scale, r.second_scale, r.output_scale = scale, second_scale, output_scale
+            r.fitting_factor = np.float32(of_row if abs(of_row) <= _FITTING_FACTOR else nan)
+            r.moved_zero_points = (zero_point - offset & 0xFFFF) * 0x10001
+        if of_filters:
+            set_integer(p.uses_second, uses_second)
+        compute_columns(p)
 
     return compute

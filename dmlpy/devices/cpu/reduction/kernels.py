@@ -18,7 +18,7 @@ from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.memory_kernels import set_word
 from dmlpy.devices.cpu.pooling.kernels import maximum_of
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, IndexReductionParameters, Layout
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, float_at, lanes_below, set_float, set_integer, simd_of
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, float_at, lanes_below, set_float, set_integer, simd_of, zeros_of
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
@@ -457,23 +457,11 @@ def _equal_lanes(isa: Isa) -> Any:
     return equal_lanes
 
 
-def _zeros(builder: Any, name: str, bits: Any) -> Any:
-    """The zeros at one end of an integer that is not 0."""
-    kind = ir.FunctionType(ADDRESS, [ADDRESS, ir.IntType(1)])
-    return builder.call(declared(builder.module, kind, f"llvm.{name}.i64"), [bits, ir.IntType(1)(1)])
-
-
-@intrinsic
-def first_bit(bits: Any) -> Any:
-    """The number of the lowest bit that is set."""
-    return types.int64(types.int64), lambda builder, arguments: _zeros(builder, "cttz", arguments[0])
-
-
 @intrinsic
 def _last_bit(bits: Any) -> Any:
     """The number of the highest bit that is set."""
 
     def generate(builder: Any, arguments: Any) -> Any:
-        return builder.sub(ADDRESS(63), _zeros(builder, "ctlz", arguments[0]))
+        return builder.sub(ADDRESS(63), zeros_of(builder, "ctlz", arguments[0]))
 
     return types.int64(types.int64), generate

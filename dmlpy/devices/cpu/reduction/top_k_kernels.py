@@ -19,9 +19,8 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import floats_of_halves
 from dmlpy.devices.cpu.memory_kernels import element_copy, long_at, set_word
-from dmlpy.devices.cpu.reduction.kernels import first_bit
 from dmlpy.devices.cpu.reduction.top_k_plan import TopKParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, integer_at, set_integer
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, integer_at, set_integer
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
