@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.compiler.functions import jit
+from dmlpy.devices.cpu.memory_kernels import long_at
 from dmlpy.devices.cpu.runtime_kernels import add_integer, exchange_integer, indirect_call, nanoseconds, wait_between
 from dmlpy.devices.cpu.simd import integer_at, set_integer, struct_view
 from dmlpy.devices.cpu.thread_pool import ACTIVE_WORKERS, CURRENT_STAGE, EPOCH, TILE_STATE_SIZE, TILE_STATES
@@ -231,6 +232,29 @@ def share_units(kind: type[UnitParameters], run: Any, begin: Any = _nothing) -> 
         return own
 
     return share_tiles(kind, run_tile, begin)
+
+
+@jit
+def unit_addresses(axes: Any, table: Any, number: Any, first: Any, second: Any, third: Any) -> Any:
+    """The addresses in three tensors at the unit of a number.
+
+    Args:
+        axes: the axes of the units.
+        table: the address of the axes, innermost first, int64 [axes, 4]: units, and the bytes from one to the next in each tensor.
+        number: the number of the unit.
+        first: the address of the first tensor.
+        second: that of the second one.
+        third: that of the third one.
+    """
+    for axis in range(axes):
+        row = table + 32 * axis
+        size = long_at(row)
+        place = number % size
+        number //= size
+        first += place * long_at(row + 8)
+        second += place * long_at(row + 16)
+        third += place * long_at(row + 24)
+    return first, second, third
 
 
 @jit

@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.load_store import bfloat16_of, floats_of_bfloat16, floats
 from dmlpy.devices.cpu.memory_kernels import block_copy, element_copy, fill, long_at, memory_copy, word_at
 from dmlpy.devices.cpu.movement.plan import NEGATIVE, NOT_A_NUMBER, POSITIVE, CopiesParameters, EncodedCopy, ReversalParameters
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, integer_at, lanes_below, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import share_units
+from dmlpy.devices.cpu.thread_pool_kernels import share_units, unit_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -452,15 +452,7 @@ def build_reversal() -> TaskBody:
     @jit
     def run(p: ReversalParameters, first: Any, last: Any, own: Any) -> None:
         for group in range(first, last):
-            rest, output, source, lengths = group, p.output, p.input, p.lengths
-            for axis in range(p.axes):
-                row = p.table + 32 * axis
-                size = long_at(row)
-                index = rest % size
-                rest //= size
-                output += index * long_at(row + 8)
-                source += index * long_at(row + 16)
-                lengths += index * long_at(row + 24)
+            output, source, lengths = unit_addresses(p.axes, p.table, group, p.output, p.input, p.lengths)
             reverse(p, output, source, lengths)
 
     return share_units(ReversalParameters, run)

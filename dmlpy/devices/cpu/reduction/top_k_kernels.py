@@ -18,10 +18,10 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import floats_of_halves
-from dmlpy.devices.cpu.memory_kernels import element_copy, long_at, set_word
+from dmlpy.devices.cpu.memory_kernels import element_copy, set_word
 from dmlpy.devices.cpu.reduction.top_k_plan import TopKParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, integer_at, set_integer
-from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units, unit_addresses
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa
@@ -174,15 +174,7 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
     @jit
     def run(p: TopKParameters, first: Any, last: Any, heap: Any) -> None:
         for number in range(first, last):
-            rest, x, values, indices = number, p.x, p.values, p.indices
-            for axis in range(p.axes):
-                row = p.table + 32 * axis
-                size = long_at(row)
-                place = rest % size
-                rest //= size
-                x += place * long_at(row + 8)
-                values += place * long_at(row + 16)
-                indices += place * long_at(row + 24)
+            x, values, indices = unit_addresses(p.axes, p.table, number, p.x, p.values, p.indices)
             find(p, x, heap)
             _sort(heap, p.k)
             for at in range(p.k):
