@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cpu.elementwise import integer_plan
-from dmlpy.devices.cpu.elementwise.integer_plan import _ONLY_SMALL, _TO_32_BITS, COMPARISONS, ContiguousPlan, Function
+from dmlpy.devices.cpu.elementwise.integer_plan import _ONLY_SMALL, _TO_32_BITS, COMPARISONS, ChoicePlan, ContiguousPlan, Function
 from dmlpy.devices.cpu.elementwise.integer_plan import FUNCTIONS as EVERY_FUNCTION
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.layout_runs import run
@@ -113,6 +113,56 @@ def test_what_is_compiled() -> None:
     scaled = desc_of(dml.ElementWiseAbsDesc, "INT32").replace(scale_bias=dml.ScaleBias(scale=2.0, bias=1.0))
     assert not isinstance(compiled_plan(scaled), ContiguousPlan)
     assert not isinstance(compiled_plan(desc_of(dml.ElementWiseMinDesc, "FLOAT32")), ContiguousPlan)
-    assert not isinstance(compiled_plan(desc_of(dml.ElementWiseDivideDesc, "INT64")), ContiguousPlan)
+    assert not isinstance(compiled_plan(desc_of(dml.ElementWisePowDesc, "INT64")), ContiguousPlan)
     bfloat16 = desc_of(dml.ElementWiseLogicalLessThanDesc, "BFLOAT16")
     assert not isinstance(compiled_plan(bfloat16), ContiguousPlan)
+
+
+_WIDE = (3, 5, 7, 67)
+CHOICES: dict[str, tuple[str, tuple[int, ...], Any, Any, Any, Any]] = {
+    "packed": ("FLOAT32", _WIDE, None, None, None, None),
+    "a mask of rows": ("FLOAT16", _WIDE, None, (0, 0, 0, 0), None, (0, 0, 67, 1)),
+    "columns": ("UINT8", _WIDE, None, (0, 0, 1, 0), (335, 67, 0, 1), (5, 1, 0, 0)),
+    "gaps": ("INT64", _WIDE, (3000, 560, 80, 1), (560, 2000, 80, 1), None, (469, 1407, 67, 1)),
+    "other orders": ("INT16", (66, 4, 9), (1, 66, 264), (1, 66, 264), (1, 594, 66), (0, 1, 0)),
+    "a long row": ("UINT32", (9001,), None, None, (0,), None),
+    "two numbers": ("FLOAT64", (4, 21), None, (0, 0), (0, 0), None),
+}
+"""The type and sizes, and the strides of the output, both inputs and the condition."""
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every bit of what is chosen, and nothing between rows of the output, on one thread and on two."""
+    own, sizes, *strides = CHOICES[name]
+    rng, types = np.random.default_rng(5), (own, own, own, "UINT8")
+    descs = [dml.TensorDesc(data_type=each, sizes=sizes, strides=steps) for each, steps in zip(types, strides, strict=True)]
+    output, a, b, condition = descs
+    desc = dml.ElementWiseIfDesc(condition_tensor=condition, a_tensor=a, b_tensor=b, output_tensor=output)
+    monkeypatch.setattr(integer_plan, "_BYTES_OF_A_THREAD", 1)
+    monkeypatch.setattr(integer_plan, "_BYTES_OF_A_ROW", 64)
+    memory = [rng.integers(0, 256, (each.span, each.data_type.numpy.itemsize), np.uint8) for each in descs]
+    memory[3][rng.random(len(memory[3])) < 0.5] = 0
+    views = [
+        np.lib.stride_tricks.as_strided(raw.reshape(-1).view(each.data_type.numpy), sizes, each.numpy_strides())
+        for raw, each in zip(memory, descs, strict=True)
+    ]
+    wanted, before = np.where(views[3] != 0, views[1], views[2]), memory[0].copy()
+    outside = np.ones(output.span, np.bool_)
+    np.lib.stride_tricks.as_strided(outside, sizes, output.element_strides)[...] = False
+    for threads in (1, 2):
+        monkeypatch.setattr(integer_plan, "available_threads", lambda threads=threads: threads)
+        plan = compiled_plan(desc)
+        assert isinstance(plan, ChoicePlan)
+        memory[0][...] = before
+        places = ("output_tensor", "a_tensor", "b_tensor", "condition_tensor")
+        operator = dml.compile(desc, CpuDevice())
+        operator.bind(dict(zip(places[1:], views[1:], strict=True)), {places[0]: views[0]})()
+        np.testing.assert_array_equal(views[0].copy().view(np.uint8), wanted.view(np.uint8))
+        np.testing.assert_array_equal(memory[0][outside], before[outside])
+
+
+def test_choices_of_short_rows_are_numpys() -> None:
+    x, c = (dml.TensorDesc(data_type=own, sizes=(600, 9), strides=(20, 1)) for own in ("INT32", "UINT8"))
+    desc = dml.ElementWiseIfDesc(condition_tensor=c, a_tensor=x, b_tensor=x, output_tensor=x)
+    assert not isinstance(compiled_plan(desc), ChoicePlan)

@@ -1,7 +1,7 @@
 """The compiled functions of integers, comparisons and truth values.
 
 One kernel has all functions, types and layouts of small tensors, element by element. Each function of contiguous elements has a kernel for
-its types: vectors, then what is left one by one.
+its types: vectors, then what is left one by one. A choice has one for each width of elements, which runs along rows.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
-from dmlpy.devices.cpu.elementwise.integer_plan import CODES, ContiguousParameters, Function, Kind, SmallParameters
+from dmlpy.devices.cpu.elementwise.integer_plan import CODES, ChoiceParameters, ContiguousParameters, Function, Kind, SmallParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import floats_of_halves
 from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
 from dmlpy.devices.cpu.simd import INDEX, Loop, float_at, integer_at, set_float, set_integer, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import share_units
+from dmlpy.devices.cpu.thread_pool_kernels import share_units, unit_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -198,25 +198,14 @@ def _all_lanes(builder: Any, value: Any, kind: Any) -> Any:
 
 
 def _division(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: Any) -> Any:
-    """The quotient of integers of at most 32 bits, rounded toward zero, or a remainder; 0 where the divisor is 0.
-
-    A quotient of floats with more bits than both integers together lies on the same side of each integer, and so does a rounded one.
-    """
-    kind, signed, is_word = x.type, of.kind == "i", of.itemsize == FLOAT_BYTES
+    """The quotient of integers, rounded toward zero, or a remainder; 0 where the divisor is 0."""
+    kind, signed = x.type, of.kind == "i"
 
     def all_of(value: int) -> Any:
         return ir.Constant(kind, [value] * kind.count)
 
-    floats = ir.VectorType(ir.DoubleType() if is_word else ir.FloatType(), kind.count)
     by_zero = builder.icmp_signed("==", y, all_of(0))
-    operands = x, builder.select(by_zero, all_of(1), y)
-    quotient = builder.fdiv(*[(builder.sitofp if signed else builder.uitofp)(value, floats) for value in operands])
-    if is_word and signed:  # the only quotient that does not fit wraps around
-        beyond, lowest = (ir.Constant(floats, [value] * kind.count) for value in (2.0**31 - 1, -(2.0**31)))
-        quotient = builder.select(builder.fcmp_ordered(">", quotient, beyond), lowest, quotient)
-    words = ir.VectorType(INDEX, kind.count)
-    whole = (builder.fptosi if signed or not is_word else builder.fptoui)(quotient, words)
-    found = whole if kind == words else builder.trunc(whole, kind)
+    found = (_wide_quotient if of.itemsize > FLOAT_BYTES else _quotient)(builder, of, x, y, by_zero)
     if function is not Function.DIVIDE:
         found = builder.sub(x, builder.mul(found, y))
         if function is Function.MODULUS_FLOOR and signed:
@@ -224,6 +213,33 @@ def _division(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: An
             moves = builder.and_(differ, builder.icmp_signed("!=", found, all_of(0)))
             found = builder.select(moves, builder.add(found, y), found)
     return builder.select(by_zero, all_of(0), found)
+
+
+def _wide_quotient(builder: Any, of: np.dtype[Any], x: Any, y: Any, by_zero: Any) -> Any:
+    """The quotient of integers of 64 bits, where the divisor is not 0. The processor has an instruction, which wraps nothing around."""
+    one, minus_one = (ir.Constant(x.type, [value] * x.type.count) for value in (1, -1))
+    if of.kind == "u":
+        return builder.udiv(x, builder.select(by_zero, one, y))
+    negates = builder.icmp_signed("==", y, minus_one)
+    quotient = builder.sdiv(x, builder.select(builder.or_(by_zero, negates), one, y))
+    return builder.select(negates, builder.neg(x), quotient)
+
+
+def _quotient(builder: Any, of: np.dtype[Any], x: Any, y: Any, by_zero: Any) -> Any:
+    """The quotient of integers of at most 32 bits, where the divisor is not 0.
+
+    A quotient of floats with more bits than both integers together lies on the same side of each integer, and so does a rounded one.
+    """
+    kind, signed, is_word = x.type, of.kind == "i", of.itemsize == FLOAT_BYTES
+    floats = ir.VectorType(ir.DoubleType() if is_word else ir.FloatType(), kind.count)
+    operands = x, builder.select(by_zero, ir.Constant(kind, [1] * kind.count), y)
+    quotient = builder.fdiv(*[(builder.sitofp if signed else builder.uitofp)(value, floats) for value in operands])
+    if is_word and signed:  # the only quotient that does not fit wraps around
+        beyond, lowest = (ir.Constant(floats, [value] * kind.count) for value in (2.0**31 - 1, -(2.0**31)))
+        quotient = builder.select(builder.fcmp_ordered(">", quotient, beyond), lowest, quotient)
+    words = ir.VectorType(INDEX, kind.count)
+    whole = (builder.fptosi if signed or not is_word else builder.fptoui)(quotient, words)
+    return whole if kind == words else builder.trunc(whole, kind)
 
 
 def _power(builder: Any, of: np.dtype[Any], x: Any, y: Any) -> Any:
@@ -297,3 +313,65 @@ def build_contiguous(function: Function, source: str, target: str, isa: Isa) -> 
             one(y + at * to_size, a + at * of_size, b + at * of_size, low, high)
 
     return share_units(ContiguousParameters, run)
+
+
+def _choice(width: int, lanes: int) -> Any:
+    """The intrinsic `choose(y, a, b, condition, steps)` of as many elements: those of a where the condition is not 0, else those of b.
+
+    `steps` has a bit for a, b and the condition, 1, 2 and 4: whether their elements lie side by side, else one is repeated.
+    """
+    elements, bytes_ = ir.VectorType(ir.IntType(8 * width), lanes), ir.VectorType(ir.IntType(8), lanes)
+
+    @intrinsic
+    def choose(y: Any, a: Any, b: Any, condition: Any, steps: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            y, *operands, steps = arguments
+            end = builder.append_basic_block("chosen")
+            case = builder.switch(steps, end)
+            for own in range(8):
+                block = builder.append_basic_block(f"steps{own}")
+                case.add_case(ir.IntType(64)(own), block)
+                builder.position_at_end(block)
+                values = []
+                for operand, address in enumerate(operands):
+                    kind = bytes_ if operand == 2 else elements
+                    is_row = own >> operand & 1
+                    pointer = builder.inttoptr(address, (kind if is_row else kind.element).as_pointer())
+                    value = builder.load(pointer, align=kind.element.width // 8)
+                    values.append(value if is_row else _all_lanes(builder, value, kind))
+                taken = builder.icmp_unsigned("!=", values[2], ir.Constant(bytes_, [0] * lanes))
+                chosen = builder.select(taken, values[0], values[1])
+                builder.store(chosen, builder.inttoptr(y, elements.as_pointer()), align=width)
+                builder.branch(end)
+            builder.position_at_end(end)
+
+        return types.void(*[types.int64] * 5), generate
+
+    return choose
+
+
+def build_choice(width: int, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a choice, to be compiled.
+
+    Args:
+        width: bytes of an element.
+        isa: the instruction set that it is compiled for.
+    """
+    lanes = isa.lanes * FLOAT_BYTES // width
+    many, one = _choice(width, lanes), _choice(width, 1)
+
+    @jit
+    def run(p: ChoiceParameters, first: Any, last: Any, own: Any) -> None:
+        size, split, steps = p.size, p.split, p.steps
+        of_a, of_b, of_c = width * (steps & 1), width * (steps >> 1 & 1), steps >> 2
+        for number in range(first, last):
+            y, a, b = unit_addresses(p.axes, p.table, number // split, p.y, p.a, p.b)
+            c = unit_addresses(p.axes, p.of_condition, number // split, p.condition, 0, 0)[0]
+            begin, end = size * (number % split) // split, size * (number % split + 1) // split
+            whole = begin + (end - begin) // lanes * lanes
+            for at in range(begin, whole, lanes):
+                many(y + at * width, a + at * of_a, b + at * of_b, c + at * of_c, steps)
+            for at in range(whole, end):
+                one(y + at * width, a + at * of_a, b + at * of_b, c + at * of_c, steps)
+
+    return share_units(ChoiceParameters, run)

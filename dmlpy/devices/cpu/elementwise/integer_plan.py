@@ -15,7 +15,7 @@ from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cpu.elementwise.program import ACTIVATION, ARITHMETIC, LOGIC, MATH, RANGES, limits_of
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, KernelStruct, UnitParameters, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, KernelStruct, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -30,6 +30,8 @@ SMALL = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_small", 5)
 """The functions of small tensors, by a loop over elements one by one."""
 CONTIGUOUS = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_contiguous", 5)
 """A function of contiguous elements: the `Function`, the names of NumPy's types of operands and results, and the instruction set."""
+CHOICE = Kernel("dmlpy.devices.cpu.elementwise.integer_kernels:build_choice", 5)
+"""A choice of elements: their width, and the instruction set."""
 
 _MOST_OF_SMALL = 256
 """More elements take longer one by one than NumPy takes in all."""
@@ -37,6 +39,12 @@ _FEWEST = 1 << 11
 """The elements that are worth a kernel of their own."""
 _BYTES_OF_A_THREAD = 1 << 18
 """Bytes of results that are worth waking another thread for."""
+
+_SHORTEST_ROW = 16
+"""Shorter rows take NumPy less time."""
+_BYTES_OF_A_ROW = 1 << 16
+"""Bytes of a row that are worth a unit of their own."""
+_UNITS_OF_A_THREAD = 4
 
 
 class Function(StrEnum):
@@ -78,7 +86,7 @@ CODES = {function: code for code, function in enumerate(tuple(Function)[: tuple(
 """The functions of small tensors, and their codes in the kernel."""
 COMPARISONS = frozenset({Function.EQUAL, Function.LESS, Function.LESS_OR_EQUAL})
 _ONLY_SMALL = frozenset({Function.CONVERT, Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.SELECT})
-_TO_32_BITS = frozenset({Function.DIVIDE, Function.MODULUS_TRUNCATE, Function.MODULUS_FLOOR, Function.POW})
+_TO_32_BITS = frozenset({Function.POW})
 """The functions of contiguous elements that have no kernel for integers of 64 bits."""
 _X, _AB, _BA = ("input_tensor",), ("a_tensor", "b_tensor"), ("b_tensor", "a_tensor")
 FUNCTIONS: dict[str, tuple[Function, tuple[str, ...]]] = {
@@ -237,7 +245,66 @@ class ContiguousPlan(PlanWithoutConstants):
         return TaskLaunch.of(CONTIGUOUS(*self._choices), ContiguousParameters.bound(values), self._shares.threads)
 
 
-def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | None:
+class ChoiceParameters(UnitParameters):
+    """The parameters of a choice. Units are parts of rows."""
+
+    axes: Count = field("axes of the rows")
+    table: Address = field(
+        "the axes, innermost first, int64 [axes, 4]: rows, and the bytes from one to the next in the output and both inputs"
+    )
+    of_condition: Address = field("the axes in the same way: rows, the bytes from one to the next in the condition, and 0 twice")
+    split: Count = field("units of a row")
+    size: Count = field("elements of a row")
+    steps: Count = field(
+        "whether elements of a row are contiguous in the first input, 1, the second one, 2, and the condition, 4; else one"
+    )
+    y: Address = field("the output")
+    a: Address = field("the first input")
+    b: Address = field("the second input")
+    condition: Address = field("the condition, a byte for each element")
+
+
+class ChoicePlan(PlanWithoutConstants):
+    """A choice of elements of any width along rows, whose inputs are contiguous or repeat an element there.
+
+    Args:
+        places: the output, both inputs, and the condition.
+        tensors: their descs.
+        axes: the axes of their elements, outermost first.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, places: Sequence[str], tensors: Sequence[TensorDesc], axes: Sequence[Axis]) -> None:
+        self._places, self._width = places, tensors[0].data_type.numpy.itemsize
+        *outer, row = axes
+        width, rows = self._width, [(axis.size, *axis.strides) for axis in reversed(outer)]
+        self._count = tensors[0].element_count
+        threads = min(available_threads(), self._count * width // _BYTES_OF_A_THREAD)
+        split = max(1, min(row.size * width // _BYTES_OF_A_ROW, threads * _UNITS_OF_A_THREAD))
+        self._values: dict[str, Any] = {
+            "axes": len(rows),
+            "table": FixedArray.of_rows([(size, *(step * width for step in steps[:3])) for size, *steps in rows]),
+            "of_condition": FixedArray.of_rows([(size, steps[3], 0, 0) for size, *steps in rows]),
+            "split": split,
+            "size": row.size,
+            "steps": sum(stride << place for place, stride in enumerate(row.strides[1:])),
+        }
+        self._shares = WorkShares(self._count // row.size * split, threads)
+
+    def load(self) -> None:
+        CHOICE(self._width, host_isa())
+
+    def describe(self) -> str:
+        return f"compiled by LLVM on {self._shares}; {self._count} elements in rows of {self._values['size']}"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        names = zip(("y", "a", "b", "condition"), self._places, strict=True)
+        values: Mapping[str, Any] = {**self._shares.values, **self._values, **{name: tensors[place] for name, place in names}}
+        return TaskLaunch.of(CHOICE(self._width, host_isa()), ChoiceParameters.bound(values), self._shares.threads)
+
+
+def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | ChoicePlan | None:
     """The plan of a checked desc, or None."""
     function, inputs = FUNCTIONS.get(name_of(type(desc)), (None, ()))
     if function is None:
@@ -249,6 +316,9 @@ def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | None:
     if _is_small(function, descs) and len(axes) <= 2:
         outer, inner = (_ONE, _ONE, *axes)[-2:]
         return SmallPlan(function, places, tuple(Kind[each.data_type.name] for each in descs), (outer, inner))
+    if function is Function.SELECT:
+        has_rows = descs[0].data_type.bits >= 8 and axes and axes[-1].size >= _SHORTEST_ROW
+        return ChoicePlan(places, descs, axes) if has_rows and axes[-1].strides[0] == 1 and max(axes[-1].strides) == 1 else None
     if getattr(desc, "scale_bias", None) is None and _is_large(function, descs) and len(axes) == 1 and set(axes[0].strides) == {1}:
         return ContiguousPlan(function, places, descs, _limits(desc, descs[0]) if function is Function.CLIP else (0, 0))
     return None
