@@ -5,7 +5,7 @@ Other threads may write what `simd.integer_at` reads; what these operations read
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
@@ -13,7 +13,11 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop
 
+if TYPE_CHECKING:
+    import numpy as np
+
 _BYTE, _DOUBLE = ir.IntType(8), ir.DoubleType()
+_LONG_BYTES = 8
 _FILL_BYTES = 64
 """Bytes of a vector that fills memory."""
 
@@ -96,6 +100,34 @@ def set_double(address: Any, value: Any) -> Any:
         builder.store(arguments[1], builder.inttoptr(arguments[0], _DOUBLE.as_pointer()), align=8)
 
     return types.void(types.int64, types.float64), generate
+
+
+def ordered_integer(dtype: np.dtype[Any]) -> tuple[Any, Any, int]:
+    """The operations that load and store integers of a type as ones of 64 bits in the same order, and the least one.
+
+    Unsigned integers of 64 bits are less by 2^63.
+    """
+    kind, signed, is_wide = ir.IntType(8 * dtype.itemsize), dtype.kind == "i", dtype.itemsize == _LONG_BYTES
+    shift, extend = (ADDRESS(-(1 << 63)) if is_wide and not signed else ADDRESS(0)), "sext" if signed else "zext"
+
+    @intrinsic
+    def load_one(address: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            value = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()), align=dtype.itemsize)
+            return builder.xor(value if is_wide else getattr(builder, extend)(value, ADDRESS), shift)
+
+        return types.int64(types.int64), generate
+
+    @intrinsic
+    def store_one(address: Any, value: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            value = builder.xor(arguments[1], shift)
+            to = builder.inttoptr(arguments[0], kind.as_pointer())
+            builder.store(value if is_wide else builder.trunc(value, kind), to, align=dtype.itemsize)
+
+        return types.void(types.int64, types.int64), generate
+
+    return load_one, store_one, 0 if not signed and not is_wide else -(1 << 8 * dtype.itemsize - 1)
 
 
 def element_copy(width: int) -> Any:

@@ -13,6 +13,7 @@ from tests.support.layout_runs import run
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
 from dmlpy.devices.cpu.resampling import plan
 from dmlpy.devices.cpu.resampling.plan import ValueScalePlan
 
@@ -80,10 +81,23 @@ def test_the_definitions_numbers(name: str, data_type: str, monkeypatch: pytest.
         np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(wanted[wanted == 0]))
 
 
+@pytest.mark.parametrize("name", [name for name in ROWS if "gradient" not in name and name != "upsampled"])
+def test_bytes(name: str) -> None:
+    """Rounded as they are defined: halves, which enlarging by two gives often, depend on the order of sums."""
+    for data_type in ("UINT8", "INT8"):
+        desc = ROWS[name](data_type)
+        if dml.check(desc):
+            continue
+        limits = np.iinfo(data_type.lower())
+        x = np.random.default_rng(3).integers(limits.min, limits.max + 1, desc.input_tensor.sizes).astype(data_type.lower())
+        assert isinstance(compiled_plan(desc), ByteFloatsPlan)
+        found, wanted = (run(desc, {"input_tensor": x}, device)["output_tensor"] for device in ("cpu", "numpy"))
+        np.testing.assert_array_equal(found, wanted)
+
+
 WIDE = resampled(dml.ResampleGradDesc, LINEAR, (1, 2), (1, 80))
 OTHERS = {
     "more than 32": WIDE("FLOAT32"),
-    "of one type of floats": resampled(dml.Resample2Desc, LINEAR, (2, 3), (4, 3))("UINT8"),
     "nothing is resampled": resampled(dml.Resample1Desc, LINEAR, (2, 3), (2, 3))("FLOAT32"),
     "packed tensors": resampled(dml.Resample1Desc, LINEAR, (2, 3), (2, 9))("FLOAT32").replace(
         input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=(2, 3), strides=(4, 1))

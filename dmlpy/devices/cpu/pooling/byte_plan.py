@@ -1,4 +1,4 @@
-"""The plans of poolings of 8 bits: of QUANTIZED_LINEAR_AVERAGE_POOLING, and of MAX_POOLING by way of FLOAT32, which holds bytes exactly."""
+"""The plan of QUANTIZED_LINEAR_AVERAGE_POOLING."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import DataType
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.pooling.plan import WindowParameters
-from dmlpy.devices.cpu.quantized.linear import Element, ElementsPlan
 from dmlpy.devices.cpu.quantized.products import aligned, is_signed
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
-from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers, in_order
+from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.reference.windows import windows
 
 if TYPE_CHECKING:
-    from dmlpy.devices.plan import Plan
-    from dmlpy.operators.pooling.windows import ForwardPoolingDesc
+    from dmlpy.description.tensors import TensorDesc
     from dmlpy.operators.quantized.products import QuantizedLinearAveragePoolingDesc
     from dmlpy.reference.registry import Array
 
@@ -36,8 +32,6 @@ _WORK_OF_A_THREAD = 1 << 20
 _TILES_PER_THREAD = 4
 _ZERO = np.zeros(1, np.uint8)
 """The zero point that no tensor gives."""
-_ONE = np.ones(1, np.float32)
-"""The scale of the conversions from and to FLOAT32."""
 
 
 class BytePoolingParameters(WindowParameters):
@@ -154,58 +148,3 @@ def _channel_step(tensor: TensorDesc) -> int:
     """The bytes from an element of a tensor to the next; of its dimensions one is longer than 1, at most."""
     steps = [stride for size, stride in zip(tensor.sizes, tensor.element_strides, strict=True) if size > 1]
     return steps[0] * tensor.data_type.numpy.itemsize if steps else 0
-
-
-def of_floats(desc: ForwardPoolingDesc) -> ForwardPoolingDesc:
-    """The same pooling of packed tensors of FLOAT32."""
-    assert desc.output_tensor is not None  # guaranteed by the check
-    return desc.replace(input_tensor=_floats(desc.input_tensor), output_tensor=_floats(desc.output_tensor))
-
-
-def _floats(tensor: TensorDesc) -> TensorDesc:
-    return TensorDesc(data_type=DataType.FLOAT32, sizes=tensor.sizes)
-
-
-class BytePoolingPlan(PlanWithoutConstants):
-    """A pooling of bytes as one of floats between two conversions.
-
-    Args:
-        desc: a checked desc of UINT8 or INT8.
-        pooling: the plan of the same pooling of FLOAT32.
-    """
-
-    def __init__(self, desc: ForwardPoolingDesc, pooling: Plan) -> None:
-        assert desc.output_tensor is not None  # guaranteed by the check
-        self._pooling = pooling
-        self._sizes = [aligned(4 * tensor.element_count) for tensor in (desc.input_tensor, desc.output_tensor)]
-        self._widening = _conversion(Element.DEQUANTIZE, desc.input_tensor, _floats(desc.input_tensor))
-        self._narrowing = _conversion(Element.QUANTIZE, _floats(desc.output_tensor), desc.output_tensor)
-        self.temporary_size = sum(self._sizes) + pooling.temporary_size
-
-    def load(self) -> None:
-        for plan in (self._widening, self._pooling, self._narrowing):
-            plan.load()
-
-    def describe(self) -> str:
-        return f"{self._pooling.describe()}\nbytes are converted to FLOAT32 before, and back behind"
-
-    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        wide, narrow = temporary, temporary + self._sizes[0]
-        scale = BoundAddress(_ONE.ctypes.data, None)
-        return in_order(
-            [
-                self._widening.bind({"input": tensors["input_tensor"], "output": wide, "scale": scale}, 0, None),
-                self._pooling.bind({**tensors, "input_tensor": wide, "output_tensor": narrow}, temporary + sum(self._sizes), None),
-                self._narrowing.bind({"input": narrow, "output": tensors["output_tensor"], "scale": scale}, 0, None),
-            ]
-        )
-
-
-def _conversion(operation: Element, source: TensorDesc, target: TensorDesc) -> ElementsPlan:
-    one = TensorDesc(data_type=DataType.FLOAT32, sizes=(1,))
-    tensors = {
-        "output": ("output", target, target.element_strides),
-        "x": ("input", source, source.element_strides),
-        "x scale": ("scale", one, (0,) * len(source.sizes)),
-    }
-    return ElementsPlan(operation, tensors, source.sizes)

@@ -12,7 +12,7 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
-from dmlpy.devices.cpu.memory_kernels import long_at, set_long, set_word, word_at
+from dmlpy.devices.cpu.memory_kernels import long_at, ordered_integer, set_long, set_word, word_at
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingParameters, PoolingParameters
 from dmlpy.devices.cpu.pooling.region_plan import SAMPLE_BYTES, RegionParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, integer_at, maximum, set_float, simd_of
@@ -133,19 +133,22 @@ def maximum_of(isa: Isa) -> Any:
 # With indices
 
 
-def _largest_of_window(stored: Storage, isa: Isa) -> Any:
+def _largest_of_window(one: Any, lowest: Any) -> Any:
     """The kernel `find(p, source, y, x)`: the largest element of the window at a position, and its number in the plane or -1.
 
     NaN counts as larger than any number; of equal elements it is the first.
+
+    Args:
+        one: the operation that loads an element.
+        lowest: what an empty window gives.
     """
-    one = load_store_of(stored, isa).load_one
 
     @jit
     def find(p: IndexedPoolingParameters, source: Any, y: Any, x: Any) -> Any:
         top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
         first = (-left + p.dilation_x - 1) // p.dilation_x if left < 0 else 0
         last = min(p.window_x, (p.width - left + p.dilation_x - 1) // p.dilation_x)
-        largest, number = _LOWEST, -1
+        largest, number = lowest, -1
         for tap_y in range(p.window_y):
             row = top + tap_y * p.dilation_y
             if 0 <= row < p.height and first < last:
@@ -205,7 +208,8 @@ def build_indexed_positions(stored: Storage, isa: Isa) -> TaskBody:
 
     The arguments are those of `build_indexed_pooling`.
     """
-    gather, find, find_one, lanes = input_tile_gather(stored, isa), _largest_of_taps(isa), _largest_of_window(stored, isa), isa.lanes
+    gather, find, lanes = input_tile_gather(stored, isa), _largest_of_taps(isa), isa.lanes
+    find_one = _largest_of_window(load_store_of(stored, isa).load_one, _LOWEST)
     load, write, size = simd_of(isa).load, spread_writer(stored, isa), isa.lanes * FLOAT_BYTES
 
     @jit
@@ -266,7 +270,22 @@ def build_indexed_pooling(stored: Storage, isa: Isa) -> TaskBody:
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    find, set_one = _largest_of_window(stored, isa), load_store_of(stored, isa).store_one
+    load_store = load_store_of(stored, isa)
+    return _windows_one_by_one(_largest_of_window(load_store.load_one, _LOWEST), load_store.store_one)
+
+
+def build_indexed_integers(kind: str) -> TaskBody:
+    """Builds a thread's part of a pooling of integers, to be compiled.
+
+    Args:
+        kind: NumPy's name of their type.
+    """
+    load_one, store_one, least = ordered_integer(np.dtype(kind))
+    return _windows_one_by_one(_largest_of_window(load_one, least), store_one)
+
+
+def _windows_one_by_one(find: Any, set_one: Any) -> TaskBody:
+    """A thread's part of a pooling, with the kernel of `_largest_of_window` and the operation that stores an element."""
 
     @jit
     def pool_plane(p: IndexedPoolingParameters, plane: Any, source: Any, pooled: Any, indices: Any, scratch: Any) -> None:
@@ -286,8 +305,8 @@ def build_indexed_pooling(stored: Storage, isa: Isa) -> TaskBody:
 
 def build_pooling_gradient(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of the gradient of a pooling, to be compiled. The arguments are those of `build_indexed_pooling`."""
-    find, load_store = _largest_of_window(stored, isa), load_store_of(stored, isa)
-    one, set_one = load_store.load_one, load_store.store_one
+    load_store = load_store_of(stored, isa)
+    find, one, set_one = _largest_of_window(load_store.load_one, _LOWEST), load_store.load_one, load_store.store_one
 
     @jit
     def spread_plane(p: IndexedPoolingParameters, plane: Any, source: Any, pooled: Any, target: Any, sums: Any) -> None:

@@ -299,6 +299,8 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
 
 INDEXED_POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:build_indexed_pooling", 5)
 """Max pooling with indices: the type of tensors, and the instruction set."""
+INDEXED_INTEGERS = Kernel("dmlpy.devices.cpu.pooling.kernels:build_indexed_integers", 5)
+"""Max pooling of integers with indices: NumPy's name of their type."""
 POOLING_GRADIENT = Kernel("dmlpy.devices.cpu.pooling.kernels:build_pooling_gradient", 5)
 """The gradient of max pooling: the type of tensors, and the instruction set."""
 
@@ -345,7 +347,7 @@ class IndexedPoolingParameters(WindowParameters):
 
 
 class IndexedPoolingPlan(PlanWithoutConstants):
-    """A max pooling of floats over two dimensions with indices, or the gradient of a max pooling.
+    """A max pooling over two dimensions with indices, of floats or integers, or the gradient of one of floats.
 
     Args:
         desc: a checked desc of four dimensions.
@@ -353,7 +355,7 @@ class IndexedPoolingPlan(PlanWithoutConstants):
 
     def __init__(self, desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> None:
         self._tensors, self._is_gradient = desc.tensors(), isinstance(desc, MaxPoolingGradDesc)
-        self._storage = storage_of(desc.input_tensor.data_type)
+        self._data_type = desc.input_tensor.data_type
         self._names = (
             ("input_gradient_tensor", "output_gradient_tensor") if self._is_gradient else ("output_tensor", "output_indices_tensor")
         )
@@ -371,13 +373,16 @@ class IndexedPoolingPlan(PlanWithoutConstants):
         self.temporary_size = self._shares.threads * self._scratch_size
 
     def _kernel(self) -> Any:
-        return (POOLING_GRADIENT if self._is_gradient else INDEXED_POOLING)(self._storage, host_isa())
+        if self._data_type.numpy.kind in "iu":
+            return INDEXED_INTEGERS(self._data_type.numpy.name)
+        return (POOLING_GRADIENT if self._is_gradient else INDEXED_POOLING)(storage_of(self._data_type), host_isa())
 
     def load(self) -> None:
         self._kernel()
 
     def describe(self) -> str:
-        return f"compiled by LLVM, float32 arithmetic on {self._shares}; {self._planes} plane(s), one window after the other"
+        of = self._data_type.numpy.name if self._data_type.numpy.kind in "iu" else "float32"
+        return f"compiled by LLVM, {of} arithmetic on {self._shares}; {self._planes} plane(s), one window after the other"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: dict[str, Any] = {

@@ -10,9 +10,9 @@ from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingD
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.indexing.plan import IndexingPlan
-    from dmlpy.devices.cpu.pooling.byte_plan import BytePoolingPlan
     from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan, RowBlockPoolingPlan
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
+    from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
     from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPoolingGradDesc, MaxUnpoolingDesc
     from dmlpy.operators.pooling.roi import ForwardRegionsDesc, ROIPoolingDesc
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 _MAXIMUM, _REGIONS = "dmlpy.operators.pooling.maximum:Max", "dmlpy.operators.pooling.roi:ROI"
 
 _BYTES = ({DataType.UINT8}, {DataType.INT8})
+_FEWEST_BITS = 8
 _MAX_SPARSITY = 16
 """The most elements of an input tile for each element that its windows read."""
 
 
 @plan(AveragePoolingDesc, AveragePooling1Desc, f"{_MAXIMUM}PoolingDesc", f"{_MAXIMUM}Pooling1Desc", f"{_MAXIMUM}Pooling2Desc")
-def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | BytePoolingPlan | IndexedPoolingPlan | str:
+def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | ByteFloatsPlan | IndexedPoolingPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
@@ -47,7 +48,7 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
 
 
 @plan(f"{_MAXIMUM}PoolingGradDesc")
-def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan | BytePoolingPlan | IndexedPoolingPlan | str:
+def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan | ByteFloatsPlan | IndexedPoolingPlan | str:
     """The plan of a checked desc with indices, or of the gradient, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
@@ -56,10 +57,13 @@ def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan |
     is_gradient = "output_gradient_tensor" in desc.tensors()
     if types in _BYTES and not is_gradient:
         return _byte_plan(cast("IndexedPoolingDesc", desc))
-    if not have_one_storage(types):
-        return "compiled poolings with indices are of floats, UINT8 or INT8, and their gradients of floats"
+    is_whole = len(types) == 1 and all(own.numpy.kind in "iu" and own.bits >= _FEWEST_BITS for own in types)
+    if not have_one_storage(types) and (is_gradient or not is_whole):
+        return "compiled poolings with indices are of floats or integers, and their gradients of floats"
     if desc.tensors()["input_tensor"].dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
+    if is_whole:
+        return IndexedPoolingPlan(desc)
     if not is_gradient and (found := PoolingPlan(cast("IndexedPoolingDesc", desc))).takes_indices() and found.is_dense(_MAX_SPARSITY):
         return found
     return IndexedPoolingPlan(desc)
@@ -95,9 +99,11 @@ def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str
     return RegionsPlan(desc)
 
 
-def _byte_plan(desc: ForwardPoolingDesc) -> BytePoolingPlan | str:
+def _byte_plan(desc: ForwardPoolingDesc) -> ByteFloatsPlan | str:
     """The plan of a pooling of bytes, or why there is none."""
-    from dmlpy.devices.cpu.pooling.byte_plan import BytePoolingPlan, of_floats
+    from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan, floats_of
 
-    pooling = pooling_plan(of_floats(desc))
-    return pooling if isinstance(pooling, str) else BytePoolingPlan(desc, pooling)
+    source, target = desc.input_tensor, desc.output_tensor
+    assert target is not None  # guaranteed by the check
+    pooling = pooling_plan(desc.replace(input_tensor=floats_of(source), output_tensor=floats_of(target)))
+    return pooling if isinstance(pooling, str) else ByteFloatsPlan(pooling, source, target)

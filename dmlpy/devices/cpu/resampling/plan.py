@@ -12,6 +12,7 @@ from dmlpy.description.value_structs import ScaleBias
 from dmlpy.devices.cpu.elementwise.plans import elementwise_plan
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan, floats_of
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Float32, KernelStruct, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import Launch, Plan, PlanWithoutConstants, Pointers, in_order
@@ -190,6 +191,16 @@ def resampling_plan(desc: Any) -> ResamplingPlan | str:
     (source,), (target,) = ([(slot.place, slot.tensor) for slot in slots] for slots in (desc.input_slots(), desc.output_slots()))
     planes = Planes.of(source[1], target[1], passes(desc))
     return planes if isinstance(planes, str) else ResamplingPlan(source, target, planes)
+
+
+def byte_resampling_plan(desc: Any) -> ByteFloatsPlan | str:
+    """The plan of a checked desc of bytes, or the reason why there is none. Their passes come in the order of whole numbers."""
+    source, target = desc.input_tensor, desc.output_tensor
+    planes = Planes.of(floats_of(source), floats_of(target), passes(desc))
+    if isinstance(planes, str):
+        return planes
+    resampling = ResamplingPlan(("input_tensor", floats_of(source)), ("output_tensor", floats_of(target)), planes)
+    return ByteFloatsPlan(resampling, source, target)
 
 
 _PLACES = ("input_tensor", "output_tensor")

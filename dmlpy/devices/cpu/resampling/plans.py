@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.enums import InterpolationMode
+from dmlpy.description.enums import DataType, InterpolationMode
 from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.resampling import ForwardResampleDesc, ResampleGradientDesc, Upsample2DDesc, ValueScale2DDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.movement.plan import CopyPlan
+    from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
     from dmlpy.devices.cpu.resampling.plan import ResamplingPlan, ValueScalePlan
 
 
 @plan(Upsample2DDesc)
-def upsample_plan(desc: Upsample2DDesc) -> CopyPlan | ResamplingPlan | str:
+def upsample_plan(desc: Upsample2DDesc) -> CopyPlan | ResamplingPlan | ByteFloatsPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     if desc.interpolation_mode is InterpolationMode.NEAREST_NEIGHBOR:
         return copy_plan(desc, "upsample_copies")
@@ -23,14 +24,16 @@ def upsample_plan(desc: Upsample2DDesc) -> CopyPlan | ResamplingPlan | str:
 
 
 @plan(ForwardResampleDesc, ResampleGradientDesc)
-def resampling_plan(desc: Any) -> ResamplingPlan | str:
+def resampling_plan(desc: Any) -> ResamplingPlan | ByteFloatsPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.resampling import plan as plans
 
     types = {tensor.data_type for tensor in desc.tensors().values()}
+    if types in ({DataType.UINT8}, {DataType.INT8}):
+        return plans.byte_resampling_plan(desc)
     if not have_one_storage(types):
-        return "compiled resamplings have tensors of one type of floats"
+        return "compiled resamplings have tensors of one type of floats, UINT8 or INT8"
     return plans.resampling_plan(desc)
 
 
