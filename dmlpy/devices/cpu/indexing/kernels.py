@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -75,25 +76,46 @@ def build_elements(scatters: bool, width: int) -> TaskBody:
         scatters: as for blocks.
         width: bytes of an element.
     """
-    copy = element_copy(width)
+    words, signed_words, longs, signed_longs = (_row_of_elements(scatters, width, *kind) for kind in product((4, 8), (0, 1)))
 
     @jit
     def run(p: IndexingParameters, first: Any, last: Any, own: Any) -> None:
-        size = long_at(p.sizes)
+        # In variables: what is written might be the parameters, for all that LLVM knows.
+        size, columns, steps = long_at(p.sizes), p.columns, (p.column_step, p.index_step)
+        index_bytes, signed, per_batch, batch_size = p.index_bytes, p.signed != 0, p.per_batch, p.batch_size
+        indices_of, others, indexed_of = p.indices, p.other, p.indexed
         for unit in range(first, last):
-            indexed, other = p.indexed + unit // p.per_batch * p.batch_size, p.other + unit * p.columns * width
-            index_width, signed, column_step, index_step = p.index_bytes, p.signed, p.column_step, p.index_step
-            indices = p.indices + unit * p.columns * index_width
-            for column in range(p.columns):
-                index = _index_at(index_width, signed, indices + column * index_width, size)
-                place = indexed + column * column_step + min(max(index, 0), size - 1) * index_step
-                if scatters:
-                    if 0 <= index < size:
-                        copy(place, other + column * width)
-                else:
-                    copy(other + column * width, place)
+            indexed, other = indexed_of + unit // per_batch * batch_size, others + unit * columns * width
+            indices = indices_of + unit * columns * index_bytes
+            if index_bytes == _WORD_BYTES and signed:
+                signed_words(indexed, other, indices, columns, size, steps)
+            elif index_bytes == _WORD_BYTES:
+                words(indexed, other, indices, columns, size, steps)
+            elif signed:
+                signed_longs(indexed, other, indices, columns, size, steps)
+            else:
+                longs(indexed, other, indices, columns, size, steps)
 
     return share_units(IndexingParameters, run)
+
+
+def _row_of_elements(scatters: bool, width: int, index_bytes: int, signed: int) -> Any:
+    """The kernel `run(indexed, other, indices, columns, size, steps)` of a row, for indices of one type."""
+    copy = element_copy(width)
+
+    @jit
+    def run_row(indexed: Any, other: Any, indices: Any, columns: Any, size: Any, steps: Any) -> None:
+        column_step, index_step = steps
+        for column in range(columns):
+            index = _index_at(index_bytes, signed, indices + column * index_bytes, size)
+            place = indexed + column * column_step + min(max(index, 0), size - 1) * index_step
+            if scatters:
+                if 0 <= index < size:
+                    copy(place, other + column * width)
+            else:
+                copy(other + column * width, place)
+
+    return run_row
 
 
 def build_one_hot(width: int) -> TaskBody:
