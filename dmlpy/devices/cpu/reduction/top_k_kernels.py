@@ -5,6 +5,8 @@ inverted index, by which the first of equal elements is the best. Vectors of ele
 
 Each better element costs steps down the heap. So that a sorted row, the best element last, has no more of them than one in no order, the
 vectors are not visited in their order: first few that are far from each other, then those half way between, and so on.
+
+Bytes are counted instead where many are taken: how many there are of each tells where it goes.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import floats_of_halves
-from dmlpy.devices.cpu.memory_kernels import element_copy, set_word
-from dmlpy.devices.cpu.reduction.top_k_plan import TopKParameters
+from dmlpy.devices.cpu.memory_kernels import byte_at, element_copy, set_byte, set_word, word_at
+from dmlpy.devices.cpu.reduction.top_k_plan import RANKS, TopKParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, integer_at, set_integer
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units, unit_addresses
 
@@ -180,9 +182,53 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
             for at in range(p.k):
                 index = _LAST_INDEX - (integer_at(heap + at * _ENTRY) & _LAST_INDEX)
                 copy(values + at * p.value_step, x + index * p.x_step)
-                if p.index_bytes == _EIGHT:
-                    set_integer(indices + at * p.index_step, index)
-                else:
-                    set_word(indices + at * p.index_step, index)
+                _set_index(p, indices + at * p.index_step, index)
+
+    return share_units(TopKParameters, run, own_scratch)
+
+
+@jit
+def _set_index(p: TopKParameters, target: Any, index: Any) -> None:
+    if p.index_bytes == _EIGHT:
+        set_integer(target, index)
+    else:
+        set_word(target, index)
+
+
+def build_counted_top_k(flip: int) -> TaskBody:
+    """Builds a thread's part of the first bytes of sorted rows, to be compiled.
+
+    Args:
+        flip: the bits by which a byte differs from its rank: 0 is the first one's.
+    """
+
+    @jit
+    def find(p: TopKParameters, x: Any, values: Any, indices: Any, counts: Any) -> None:
+        # In variables: what is written might be the parameters, for all that LLVM knows.
+        size, step, k, value_step, index_step = p.size, p.x_step, p.k, p.value_step, p.index_step
+        for rank in range(RANKS):
+            set_word(counts + 4 * rank, 0)
+        for index in range(size):
+            at = counts + 4 * (byte_at(x + index * step) ^ flip)
+            set_word(at, word_at(at) + 1)
+        before = 0
+        for rank in range(RANKS):
+            count = word_at(counts + 4 * rank)
+            set_word(counts + 4 * rank, before)
+            before += count
+        for index in range(size):
+            value = byte_at(x + index * step)
+            at = counts + 4 * (value ^ flip)
+            place = word_at(at)
+            set_word(at, place + 1)
+            if place < k:
+                set_byte(values + place * value_step, value)
+                _set_index(p, indices + place * index_step, index)
+
+    @jit
+    def run(p: TopKParameters, first: Any, last: Any, counts: Any) -> None:
+        for number in range(first, last):
+            x, values, indices = unit_addresses(p.axes, p.table, number, p.x, p.values, p.indices)
+            find(p, x, values, indices, counts)
 
     return share_units(TopKParameters, run, own_scratch)

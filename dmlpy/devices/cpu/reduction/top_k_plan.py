@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log, log2
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import AxisDirection
@@ -15,10 +16,16 @@ from dmlpy.devices.threads import available_threads
 from dmlpy.operators.reduction import TopK1Desc
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.jit import Function
     from dmlpy.operators.reduction import TopKDesc
 
 TOP_K = Kernel("dmlpy.devices.cpu.reduction.top_k_kernels:build_top_k", 5)
 """The first elements of sorted rows: NumPy's name of their type, whether the smallest come first, and the instruction set."""
+
+COUNTED = Kernel("dmlpy.devices.cpu.reduction.top_k_kernels:build_counted_top_k", 5)
+"""The first bytes of sorted rows, where many are taken: the bits by which a byte differs from its rank."""
+RANKS = 1 << 8
+"""Ranks that bytes have."""
 
 _WORK_OF_A_THREAD = 1 << 16
 """Elements that are worth waking another thread for."""
@@ -27,6 +34,9 @@ _FEW = 1 << 8
 """Elements of a row that are sorted as a whole."""
 _LEAST_SHARE = 32
 """Of longer rows a heap finds a share of the elements; NumPy sorts sooner where that is larger."""
+_COUNTED_BITS = 8
+_STEP_TIME, _RANKS_TIME = 5, 150
+"""The time of a step of a heap, and of all ranks, where counting a byte takes 1."""
 _WIDEST = 32
 """Bits of an element: a heap's entry is an element and its index."""
 _PLACES = ("input_tensor", "output_value_tensor", "output_index_tensor")
@@ -48,7 +58,7 @@ class TopKParameters(UnitParameters):
     indices: Address = field("their indices")
     index_step: Bytes = field("from an index of a row to the next")
     index_bytes: Bytes = field("the size of an index: 4 or 8")
-    scratch: Address = field("for each thread a heap, int64 [k]")
+    scratch: Address = field("for each thread a heap, int64 [k], or counts, int32 [RANKS]")
     scratch_size: Bytes = field("from a thread's scratch to the next")
 
 
@@ -63,7 +73,11 @@ class TopKPlan(PlanWithoutConstants):
         tensors = [desc.tensors()[place] for place in _PLACES]
         widths = [tensor.data_type.numpy.itemsize for tensor in tensors]
         ascending = isinstance(desc, TopK1Desc) and desc.axis_direction is AxisDirection.INCREASING
-        self._choices = tensors[0].data_type.numpy.name, ascending, host_isa()
+        dtype, size = tensors[0].data_type.numpy, tensors[0].sizes[desc.axis]
+        self._kernel: tuple[Any, ...] = TOP_K, dtype.name, ascending, host_isa()
+        self._counts = dtype.itemsize == 1 and _counts_in_less_time(size, desc.k)
+        if self._counts:
+            self._kernel = COUNTED, (0 if ascending else RANKS - 1) ^ (RANKS // 2 if dtype.kind == "i" else 0)
         sizes, *strides = (
             [value for axis, value in enumerate(values) if axis != desc.axis]
             for values in (tensors[0].sizes, *(tensor.element_strides for tensor in tensors))
@@ -74,21 +88,26 @@ class TopKPlan(PlanWithoutConstants):
         self._values: dict[str, Any] = {
             "axes": len(axes),
             "table": FixedArray.of_rows(table),
-            "size": tensors[0].sizes[desc.axis],
+            "size": size,
             "k": desc.k,
             **dict(zip(("x_step", "value_step", "index_step"), steps, strict=True)),
             "index_bytes": widths[2],
         }
         self._shares = WorkShares(element_count(axes), min(available_threads(), tensors[0].element_count // _WORK_OF_A_THREAD))
-        self._scratch_size = -(-8 * desc.k // _ALIGNMENT) * _ALIGNMENT
+        self._scratch_size = -(-(4 * RANKS if self._counts else 8 * desc.k) // _ALIGNMENT) * _ALIGNMENT
         self.temporary_size = self._shares.threads * self._scratch_size
 
     def load(self) -> None:
-        TOP_K(*self._choices)
+        self._function()
+
+    def _function(self) -> Function:
+        kernel, *choices = self._kernel
+        found: Function = kernel(*choices)
+        return found
 
     def describe(self) -> str:
         rows, k, size = self._shares.units, self._values["k"], self._values["size"]
-        return f"compiled by LLVM on {self._shares}; {k} of {size} elements of {rows} row(s), by heaps"
+        return f"compiled by LLVM on {self._shares}; {k} of {size} elements of {rows} row(s), by {'counts' if self._counts else 'heaps'}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values = {
@@ -98,7 +117,12 @@ class TopKPlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        return TaskLaunch.of(TOP_K(*self._choices), TopKParameters.bound(values), self._shares.threads)
+        return TaskLaunch.of(self._function(), TopKParameters.bound(values), self._shares.threads)
+
+
+def _counts_in_less_time(size: int, k: int) -> bool:
+    """Whether counting the bytes of a row takes less time than a heap, into which each better one sinks."""
+    return _STEP_TIME * k * log2(k + 1) * log(size / k + 1) > size + _RANKS_TIME
 
 
 def top_k_plan(desc: TopKDesc) -> TopKPlan | str:
@@ -106,6 +130,6 @@ def top_k_plan(desc: TopKDesc) -> TopKPlan | str:
     data_type, size = desc.input_tensor.data_type, desc.input_tensor.sizes[desc.axis]
     if not 8 <= data_type.bits <= _WIDEST:
         return f"a compiled TOP_K has elements of 8 to {_WIDEST} bits"
-    if size > _FEW and desc.k * _LEAST_SHARE > size:
-        return f"a compiled TOP_K takes at most 1 in {_LEAST_SHARE} of more than {_FEW} elements"
+    if size > _FEW and desc.k * _LEAST_SHARE > size and data_type.bits > _COUNTED_BITS:
+        return f"a compiled TOP_K takes at most 1 in {_LEAST_SHARE} of more than {_FEW} elements of more than {_COUNTED_BITS} bits"
     return TopKPlan(desc)
