@@ -81,9 +81,9 @@ def finished(builder: Any, simd: Simd, epilogue: Epilogue, value: Any, added: An
     if epilogue.adds:
         value = math.add(value, added)
     if epilogue.gate == "silu":
-        value = math.multiply(value, math.sigmoid(value))
+        value = math.half_silu(value)
     elif epilogue.gate == "swish":
-        value = math.swish(value, value)
+        value = math.half_swish(value, value)
     elif epilogue.gate is not None:
         line = math.at_most(math.at_least(math.linear(value, alpha, beta), math.constant(0.0)), math.constant(1.0))
         value = math.multiply(value, line) if epilogue.gate == "hard_silu" else math.gate(value, line)

@@ -71,6 +71,8 @@ class HalfFunctions:
             Code.ATANH: lambda x, y, a, b: self._atanh(x),
             Code.LOG: lambda x, y, a, b: self._log(x),
             Code.POWER: lambda x, y, a, b: self._power(x, y),
+            Code.SIGMOID: lambda x, y, a, b: self._math.half_sigmoid(x),
+            Code.SWISH: lambda x, y, a, b: self._math.half_swish(x, self._math.multiply(x, a)),
             Code.CONSTANT_POWER: lambda x, y, a, b: self._constant_power(x, a),
         }
 
