@@ -10,11 +10,11 @@ from llvmlite import binding, ir
 
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
+from dmlpy.devices.cpu.lane_kernels import horizontal_sum
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy, transposed_tile
 from dmlpy.devices.cpu.matrix.blocked import VECTORS
 from dmlpy.devices.cpu.matrix.plan import PairParameters, PanelPackingParameters, ProductParameters, SmallProductParameters
 from dmlpy.devices.cpu.product_kernels import row_products
-from dmlpy.devices.cpu.reduction.kernels import horizontal_sum
 from dmlpy.devices.cpu.simd import INDEX, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 

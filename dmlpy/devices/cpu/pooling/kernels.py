@@ -11,11 +11,12 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
+from dmlpy.devices.cpu.lane_kernels import horizontal_maximum_or_nan, horizontal_sum, lane_selector, maximum_of
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.memory_kernels import long_at, ordered_integer, set_long, set_word, word_at
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingParameters, PoolingParameters
 from dmlpy.devices.cpu.pooling.region_plan import SAMPLE_BYTES, RegionParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, integer_at, maximum, set_float, simd_of
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, integer_at, set_float, simd_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _LOWEST, _ZERO, _ONE = np.float32(-np.inf), np.float32(0.0), np.float32(1.0)
 _FARTHEST = float(1 << 31)
 """Coordinates beyond it lie outside every image."""
 _OUTSIDE = -1
+_CHAINS = 4
+"""Vectors of a window's row that are combined with others than each other: an addition takes as many cycles."""
 
 
 def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) -> TaskBody:
@@ -55,7 +58,7 @@ def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) ->
             else:
                 for y in range(first_row, first_row + rows):
                     for x in range(p.out_width):
-                        value = pool_within_window(p, source, y, x, scratch)
+                        value = pool_within_window(p, source, y, x)
                         if averages:
                             value /= float_at(p.row_counts + y * FLOAT_BYTES) * float_at(p.column_counts + x * FLOAT_BYTES)
                         set_one(output + y * p.output_row + x * p.output_element, value)
@@ -90,44 +93,32 @@ def _positions(averages: bool, stored: Storage, isa: Isa) -> Any:
 def _within_window(averages: bool, stored: Storage, isa: Isa) -> Any:
     """The kernel of a window, by vectors of its rows' elements."""
     simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
-    read, one, element_size, store, all_of = load_store.load, load_store.load_one, load_store.size, simd.store, simd.all_of
+    read, size, all_of, select_first = load_store.load, load_store.size, simd.all_of, lane_selector(isa)
     identity, combine = (_ZERO, simd.add) if averages else (_LOWEST, maximum_of(isa))
+    combine_lanes = horizontal_sum(isa) if averages else horizontal_maximum_or_nan(isa)
+    turn = _CHAINS * lanes
 
     @jit
-    def combine_scalars(a: Any, b: Any) -> Any:
-        if averages:
-            return a + b
-        return b if b > a or b != b else a  # NaN wins
-
-    @jit
-    def pool_within_window(p: PoolingParameters, source: Any, y: Any, x: Any, scratch: Any) -> Any:
+    def pool_within_window(p: PoolingParameters, source: Any, y: Any, x: Any) -> Any:
         top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
         low, high = max(0, left), min(p.width, left + p.window_x)
-        whole = low + max(0, high - low) // lanes * lanes
-        vector_result, scalar_result = all_of(identity), identity
+        whole = low + max(0, high - low) // turn * turn
+        nothing = all_of(identity)
+        first, second, third, fourth = nothing, nothing, nothing, nothing
         for row in range(max(0, top), min(p.height, top + p.window_y)):
-            at = source + row * p.input_row
-            for column in range(low, whole, lanes):
-                vector_result = combine(vector_result, read(at + column * element_size, lanes))
-            for column in range(whole, high):
-                scalar_result = combine_scalars(scalar_result, one(at + column * element_size))
-        store(scratch, vector_result)
-        for lane in range(lanes):
-            scalar_result = combine_scalars(scalar_result, float_at(scratch + lane * FLOAT_BYTES))
-        return scalar_result
+            begin = source + row * p.input_row
+            for column in range(low, whole, turn):
+                at = begin + column * size
+                first = combine(first, read(at, lanes))
+                second = combine(second, read(at + lanes * size, lanes))
+                third = combine(third, read(at + 2 * lanes * size, lanes))
+                fourth = combine(fourth, read(at + 3 * lanes * size, lanes))
+            for column in range(whole, high, lanes):
+                value = read(begin + column * size, high - column)
+                first = combine(first, value if averages else select_first(high - column, value, nothing))
+        return combine_lanes(combine(combine(first, second), combine(third, fourth)))
 
     return pool_within_window
-
-
-def maximum_of(isa: Isa) -> Any:
-    """The kernel of two vectors that returns the larger number of each lane, or NaN if there is one."""
-    kind = simd_of(isa).kind
-
-    @intrinsic
-    def larger(x: Any, y: Any) -> Any:
-        return kind(kind, kind), lambda builder, arguments: maximum(builder, *arguments)
-
-    return larger
 
 
 # With indices

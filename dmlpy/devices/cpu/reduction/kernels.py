@@ -5,7 +5,6 @@ A thread reads a group several times while it is in a cache. Sums do not depend 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,66 +13,18 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
+from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, horizontal_sum, lane_selector, maximum_of
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.memory_kernels import set_word
-from dmlpy.devices.cpu.pooling.kernels import maximum_of
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, IndexReductionParameters, Layout
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, float_at, lanes_below, set_float, set_integer, simd_of, zeros_of
+from dmlpy.devices.cpu.simd import ADDRESS, first_bit, float_at, lanes_below, set_float, set_integer, simd_of, zeros_of
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
-
-
-@cache
-def lane_selector(isa: Isa) -> Any:
-    """The kernel `select_first(count, x, other)`: the first `count` lanes of x and the others of `other`."""
-    kind = simd_of(isa).kind
-
-    @intrinsic
-    def select_first(count: Any, x: Any, other: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> Any:
-            count, x, other = arguments
-            return builder.select(lanes_below(builder, count, isa.lanes), x, other)
-
-        return kind(types.int64, kind, kind), generate
-
-    return select_first
-
-
-@cache
-def horizontal_sum(isa: Isa) -> Any:
-    """The kernel of a vector that adds up its lanes."""
-    return _horizontal(isa, lambda builder, x, y: builder.fadd(x, y))
-
-
-@cache
-def horizontal_maximum(isa: Isa) -> Any:
-    """The kernel of a vector that returns its largest lane; it may miss a NaN."""
-    return _horizontal(isa, lambda builder, x, y: builder.select(builder.fcmp_ordered("<", x, y), y, x))
-
-
-def _horizontal(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
-    simd, lanes = simd_of(isa), isa.lanes
-
-    @intrinsic
-    def reduce_lanes(x: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> Any:
-            (x,), half = arguments, lanes // 2
-            while half:
-                order = ir.Constant(ir.VectorType(INDEX, lanes), [(lane + half) % lanes for lane in range(lanes)])
-                x = combine(builder, x, builder.shuffle_vector(x, x, order))
-                half //= 2
-            return builder.extract_element(x, INDEX(0))
-
-        return types.float32(simd.kind), generate
-
-    return reduce_lanes
 
 
 def for_each_unit(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> TaskBody:

@@ -11,8 +11,9 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
+from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, horizontal_sum, lane_selector
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
-from dmlpy.devices.cpu.reduction.kernels import for_each_unit, for_each_unit_in_place, horizontal_maximum, horizontal_sum, lane_selector
+from dmlpy.devices.cpu.reduction.kernels import for_each_unit, for_each_unit_in_place
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, simd_of
 from dmlpy.devices.cpu.simd_math import function_of

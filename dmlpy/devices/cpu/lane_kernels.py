@@ -1,0 +1,80 @@
+"""Kernels of vectors that choose or combine lanes."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import intrinsic
+from dmlpy.devices.cpu.simd import INDEX, lanes_below, maximum, simd_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.devices.cpu.isa import Isa
+
+
+def maximum_of(isa: Isa) -> Any:
+    """The kernel of two vectors that returns the larger number of each lane, or NaN if there is one."""
+    kind = simd_of(isa).kind
+
+    @intrinsic
+    def larger(x: Any, y: Any) -> Any:
+        return kind(kind, kind), lambda builder, arguments: maximum(builder, *arguments)
+
+    return larger
+
+
+@cache
+def lane_selector(isa: Isa) -> Any:
+    """The kernel `select_first(count, x, other)`: the first `count` lanes of x and the others of `other`."""
+    kind = simd_of(isa).kind
+
+    @intrinsic
+    def select_first(count: Any, x: Any, other: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            count, x, other = arguments
+            return builder.select(lanes_below(builder, count, isa.lanes), x, other)
+
+        return kind(types.int64, kind, kind), generate
+
+    return select_first
+
+
+@cache
+def horizontal_sum(isa: Isa) -> Any:
+    """The kernel of a vector that adds up its lanes."""
+    return _horizontal(isa, lambda builder, x, y: builder.fadd(x, y))
+
+
+@cache
+def horizontal_maximum(isa: Isa) -> Any:
+    """The kernel of a vector that returns its largest lane; it may miss a NaN."""
+    return _horizontal(isa, lambda builder, x, y: builder.select(builder.fcmp_ordered("<", x, y), y, x))
+
+
+@cache
+def horizontal_maximum_or_nan(isa: Isa) -> Any:
+    """The kernel of a vector that returns its largest lane, or NaN if there is one."""
+    return _horizontal(isa, maximum)
+
+
+def _horizontal(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
+    simd, lanes = simd_of(isa), isa.lanes
+
+    @intrinsic
+    def reduce_lanes(x: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            (x,), half = arguments, lanes // 2
+            while half:
+                order = ir.Constant(ir.VectorType(INDEX, lanes), [(lane + half) % lanes for lane in range(lanes)])
+                x = combine(builder, x, builder.shuffle_vector(x, x, order))
+                half //= 2
+            return builder.extract_element(x, INDEX(0))
+
+        return types.float32(simd.kind), generate
+
+    return reduce_lanes
