@@ -106,6 +106,8 @@ CASES = {
     "a narrow image, a clipped sum": Case((2, 24, 5, 6), (40, 24, 3, 3), added_and_clipped),
     "depthwise": Case((2, 6, 9, 37), (6, 1, 3, 3), hard_swish, groups=6),
     "depthwise, a sum": Case((2, 6, 9, 37), (6, 1, 3, 3), added, groups=6),
+    "depthwise, pairs of planes, a sum": Case((1, 5, 9, 7), (5, 1, 3, 3), added, groups=5),
+    "halves, pairs of planes": Case((1, 5, 9, 7), (5, 1, 5, 5), by_sigmoid, ("factor", "end"), "FLOAT16", 5),
     "halves": Case((1, 5, 11, 19), (21, 5, 3, 3), by_sigmoid, ("factor", "end"), "FLOAT16"),
     "halves, depthwise": Case((2, 6, 9, 37), (6, 1, 3, 3), swish, dtype="FLOAT16", groups=6),
     "halves, a sum": Case((1, 5, 11, 19), (21, 5, 3, 3), added_and_clipped, dtype="FLOAT16"),

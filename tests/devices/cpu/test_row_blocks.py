@@ -38,6 +38,8 @@ WINDOWS: dict[str, tuple[Any, ...]] = {
     "far into the padding": ((1, 2, 5, 6), (3, 2), (1, 1), (5, 9), (7, 4)),
     "one row": ((1, 4, 1, 45), (1, 3), (1, 2), (0, 2), (0, 0)),
     "one column": ((1, 2, 40, 1), (3, 1), (2, 1), (1, 0), (0, 0)),
+    "pairs of planes": ((3, 5, 9, 7), (5, 5), (1, 1), (2, 2), (2, 2)),
+    "pairs of planes with four columns": ((1, 4, 9, 4), (3, 3), (2, 1), (1, 1), (0, 1)),
     "cut off": ((2, 2, 10, 40), (3, 3), (2, 2), (0, 0), (0, 0)),
 }
 RELU = dml.ActivationReluDesc()
@@ -111,7 +113,7 @@ def test_windows(name: str, kind: str) -> None:
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["neighbours", "strides", "largest"])
+@pytest.mark.parametrize("name", ["neighbours", "strides", "largest", "pairs of planes"])
 def test_halves(name: str, kind: str) -> None:
     for layout in (lambda own: own, with_gaps):
         check(*case_of(name, kind, "FLOAT16", layout=layout))
@@ -129,7 +131,7 @@ def plans_of(kind: str) -> ModuleType:
 
 @needs_row_blocks
 @pytest.mark.parametrize("kind", ["clipped convolution", "max", "average"])
-@pytest.mark.parametrize("name", ["high", "strides"])
+@pytest.mark.parametrize("name", ["high", "strides", "pairs of planes"])
 def test_threads_tiles_and_row_blocks_change_no_bit(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do row blocks: tiles are several planes, one, or some rows of one."""
     desc, given = case_of(name, kind)

@@ -36,6 +36,7 @@ class Window:
         width: its columns.
         new_rows: rows that a window reads but the window above it does not: all, or the vertical stride.
         stride_x: the step to the next window of a row, 1 or 2.
+        planes: of how many planes a vector has positions: 2 if a row of positions takes half of it at most.
         epilogue: a convolution's.
     """
 
@@ -44,6 +45,7 @@ class Window:
     width: int
     new_rows: int
     stride_x: int
+    planes: int = 1
     epilogue: Epilogue = PLAIN
 
     @property
@@ -53,11 +55,12 @@ class Window:
 
 
 class RowBlockParameters(UnitParameters):
-    """What the kernel of row blocks reads. The elements of a row are contiguous; units are the row blocks of all planes.
+    """What the kernel of row blocks reads. The elements of a row are contiguous; units are the row blocks of all planes, or of pairs.
 
     A convolution's result is clip((sum - first) * second + third, low, high), with a channel's three `coefficients`.
     """
 
+    planes: Count = field("planes of all images")
     row_blocks_per_plane: Count = field("row blocks of a plane")
     channels: Count = field("planes of an image")
     height: Count = field("rows of the input's planes")
@@ -165,14 +168,17 @@ class RowBlocks(PlanPart):
     ) -> None:
         self._planes, self._tensors = planes, tensors
         new_rows = min(planes.strides[0], planes.window[0])
-        window = Window(operation, *planes.window, new_rows=new_rows, stride_x=planes.strides[1], epilogue=epilogue)
+        count = planes.images * planes.channels
+        # With a stride of 2, taps are the odd and even lanes of vectors, of one plane.
+        halves = count > 1 and planes.strides[1] == 1 and planes.out[1] <= isa.lanes // 2
+        window = Window(operation, *planes.window, new_rows, planes.strides[1], 1 + halves, epilogue)
         self._choices = window, storage_of(tensors["input_tensor"].data_type), isa
-        count, read = planes.images * planes.channels, planes.out[0] * window.new_rows * planes.spatial[1]
+        units, read = ceil(count / window.planes), window.planes * planes.out[0] * window.new_rows * planes.spatial[1]
         wanted = max(threads, planes.taps // _WORK_PER_TILE)
-        per_plane = max(ceil(wanted / count), ceil(read * tensors["input_tensor"].data_type.numpy.itemsize / _ROW_BLOCK_BYTES))
+        per_plane = max(ceil(wanted / units), ceil(read * tensors["input_tensor"].data_type.numpy.itemsize / _ROW_BLOCK_BYTES))
         self._rows = ceil(planes.out[0] / min(per_plane, max(1, planes.out[0] // _MIN_ROWS)))
         self._per_plane = ceil(planes.out[0] / self._rows)
-        self._total = count * self._per_plane
+        self._total = units * self._per_plane
         self.tiles = min(wanted, self._total)
 
     def kernel(self) -> Function:
@@ -180,7 +186,9 @@ class RowBlocks(PlanPart):
         return ROW_BLOCKS(*self._choices)
 
     def describe(self) -> str:
-        return f"row blocks of {self._rows} row(s), vectorized over {self._choices[2].lanes} positions, input read in place"
+        window, _, isa = self._choices
+        positions = f"{isa.lanes} positions" if window.planes == 1 else f"{isa.lanes // window.planes} positions of {window.planes} planes"
+        return f"row blocks of {self._rows} row(s), vectorized over {positions}, input read in place"
 
     def values(self, tensors: Pointers) -> dict[str, Any]:
         """The kernel's parameters by name, but for those of the operation."""
@@ -188,6 +196,7 @@ class RowBlocks(PlanPart):
         return {
             "tiles": self.tiles,
             "units": self._total,
+            "planes": planes.images * planes.channels,
             "row_blocks_per_plane": self._per_plane,
             "channels": planes.channels,
             **dict(zip(("height", "width"), planes.spatial, strict=True)),
