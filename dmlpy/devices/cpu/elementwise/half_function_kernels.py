@@ -38,6 +38,13 @@ _ARCTANGENT = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.3332949
 """(atan(r) / r - 1) / r^2 in powers of r^2 for |r| up to tan(pi / 8)."""
 _EIGHTH, _THREE_EIGHTHS = sin(pi / 8) / cos(pi / 8), sin(3 * pi / 8) / cos(3 * pi / 8)
 """The tangents of pi / 8 and of three times that."""
+_ERF = (
+    *(-5.39147614e-9, 2.63320419e-7, -5.81444033e-6, 7.78483996e-5, -7.18798585e-4),
+    *(4.94404491e-3, -2.65208263e-2, 1.12613532e-1, -3.76067653e-1, 1.12837650),
+)
+"""erf(x) / x in powers of x^2 for |x| up to `_ERF_END`, the highest first: a fit whose largest relative error is 2.4e-6, and 1e-5 in FLOAT32."""
+_ERF_END = 2.875
+"""Beyond this argument erf is 1 in FLOAT16."""
 _HYPERBOLIC_END = 30.0
 """Beyond this argument hyperbolic functions are infinite in FLOAT16."""
 _POWER_END = 200.0
@@ -71,6 +78,7 @@ class HalfFunctions:
             Code.ATANH: lambda x, y, a, b: self._atanh(x),
             Code.LOG: lambda x, y, a, b: self._log(x),
             Code.POWER: lambda x, y, a, b: self._power(x, y),
+            Code.ERF: lambda x, y, a, b: self._erf(x),
             Code.SIGMOID: lambda x, y, a, b: self._math.half_sigmoid(x),
             Code.SWISH: lambda x, y, a, b: self._math.half_swish(x, self._math.multiply(x, a)),
             Code.CONSTANT_POWER: lambda x, y, a, b: self._constant_power(x, a),
@@ -125,6 +133,11 @@ class HalfFunctions:
         value = math.select(builder.fcmp_ordered("==", x, zero), math.constant(-inf), value)
         value = math.select(builder.fcmp_ordered("==", x, math.constant(inf)), x, value)
         return math.select(builder.fcmp_ordered(">=", x, zero), value, math.constant(nan))
+
+    def _erf(self, x: Any) -> Any:
+        math = self._math
+        x = math.at_most(math.at_least(x, math.constant(-_ERF_END)), math.constant(_ERF_END))
+        return math.multiply(x, math.polynomial(math.multiply(x, x), _ERF))
 
     def _arcsine(self, x: Any) -> Any:
         """For |x| up to 1 / 2."""
