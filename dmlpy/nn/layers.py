@@ -11,7 +11,6 @@ Letters: T steps, B batch, I input size, H hidden units, D directions, G gates. 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.constant_reuse import bind_with_reuse
 from dmlpy.devices.device import no_memory
+from dmlpy.nn.idle_pool import IDLE
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RecurrentTrainingDesc, RNNTrainingDesc
@@ -43,8 +43,6 @@ ACTIVATIONS = tuple(_ACTIVATIONS)
 _WORD = np.dtype(np.int64).itemsize
 _LONGEST_PAUSE = 64
 """The calls with other weights of which one is remembered, at most. It is one of each where the weights stay the same after a change."""
-MOST_IDLE_BYTES = 256 << 20
-"""The memory of the workspaces that are kept for later calls; the least recently used ones go first."""
 
 
 class Layer(NamedTuple):
@@ -312,7 +310,7 @@ class Lease:
         """Gives the workspace back."""
         key, self._key = self._key, None
         if key is not None:
-            _pool.put(key, self.space)
+            IDLE.put(key, self.space)
 
     def __del__(self) -> None:
         self.close()
@@ -324,55 +322,6 @@ class _Lent:
     def __init__(self, lease: Lease, array: np.ndarray[Any, Any]) -> None:
         self._lease = lease
         self.__array_interface__ = array.__array_interface__
-
-
-class _Pool:
-    """The workspaces that nobody uses, by what they are for; the most recently used come last."""
-
-    def __init__(self) -> None:
-        self._lock = forks.reentrant_lock()  # a finalizer may run within `take`
-        self._idle: OrderedDict[_Key, list[Workspace]] = OrderedDict()
-        self._bytes = 0
-
-    def take(self, home: Home, key: _Key) -> Workspace:
-        """A workspace, which is created where none is idle."""
-        with self._lock:
-            if found := self._idle.get(key):
-                space = found.pop()
-                self._bytes -= space.bytes
-                if not found:
-                    del self._idle[key]
-                return space
-        try:
-            return Workspace(home, key)
-        except MemoryError as error:  # CuPy's too
-            raise no_memory("dmlpy.nn's buffers", error) from None
-
-    def put(self, key: _Key, space: Workspace) -> None:
-        """Keeps a workspace for later, and frees others until the limit is kept."""
-        with self._lock:
-            self._idle.setdefault(key, []).append(space)
-            self._idle.move_to_end(key)
-            self._bytes += space.bytes
-            while self._bytes > MOST_IDLE_BYTES:
-                oldest, spaces = next(iter(self._idle.items()))
-                self._bytes -= spaces.pop(0).bytes
-                if not spaces:
-                    del self._idle[oldest]
-
-    def clear(self) -> None:
-        """Frees all of them."""
-        with self._lock:
-            self._idle.clear()
-            self._bytes = 0
-
-    @property
-    def bytes(self) -> int:
-        """The memory of all of them."""
-        return self._bytes
-
-
-_pool = _Pool()
 
 
 def lease(home: Home, layer: Layer, sizes: Sizes, dtype: Any, *, ragged: bool, trains: bool) -> Lease:
@@ -387,14 +336,20 @@ def lease(home: Home, layer: Layer, sizes: Sizes, dtype: Any, *, ragged: bool, t
         trains: whether the gradient may follow.
     """
     key = _Key(layer, sizes, np.dtype(dtype), ragged, trains, home.device.name, home.device.current_stream())
-    return Lease(_pool.take(home, key), key)
+    space: Workspace | None = IDLE.take(key)
+    if space is None:
+        try:
+            space = Workspace(home, key)
+        except MemoryError as error:  # CuPy's too
+            raise no_memory("dmlpy.nn's buffers", error) from None
+    return Lease(space, key)
 
 
 def free_buffers() -> None:
-    """Frees the buffers that calls of `dmlpy.nn` and `dmlpy.thinc` keep for the next ones of the same sizes."""
-    _pool.clear()
+    """Frees the buffers that calls of `dmlpy.nn`, `dmlpy.thinc` and `dmlpy.torch` keep for the next ones of the same sizes."""
+    IDLE.clear()
 
 
 def idle_bytes() -> int:
     """The memory of the buffers that `free_buffers` would free."""
-    return _pool.bytes
+    return IDLE.bytes

@@ -3,7 +3,7 @@
     pip install 'dmlpy[torch]'
 
 Tensors on the CPU are handled by the device `cpu`, tensors on a GPU by the CUDA device of their index, on PyTorch's current stream.
-Tensors are passed without copies, strides included.
+Tensors are passed without copies, strides included, but for small calls on the CPU, where copies take less time.
 
 Differences from torch.nn:
 

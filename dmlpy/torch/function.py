@@ -10,7 +10,8 @@ from torch.autograd import forward_ad
 
 from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import DescError, DmlError, Problem
-from dmlpy.torch.operators import FLOATS, KINDS, Network, gradient_op, network_op
+from dmlpy.torch.calls import KINDS
+from dmlpy.torch.operators import FLOATS, Network, gradient_op, network_op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,36 +7,23 @@ results are always tensors, and must not alias.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from dmlpy.compiler import compile as compile_operator
-from dmlpy.description.arrays import Buffer
 from dmlpy.description.enums import DataType, RnnMode
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices import CompiledOperator, Device
-from dmlpy.devices import device as find_device
 from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3Desc, reserve_elements
+from dmlpy.torch.calls import DATA_TYPES, OperatorCall, StagedCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-KINDS = {"cpu": "cpu", "cuda": "cuda"}
-"""The device that runs tensors, by their device's type."""
 DIFFERENTIABLE = ("input", "input_h", "input_c", "params")
 """The tensors that have gradients, in the order of the operators' arguments."""
 RESULTS = ("output", "output_h", "output_c")
-_DATA_TYPES = {
-    torch.float32: DataType.FLOAT32,
-    torch.float16: DataType.FLOAT16,
-    torch.bfloat16: DataType.BFLOAT16,
-    torch.int32: DataType.INT32,
-    torch.uint64: DataType.UINT64,
-}
-_TORCH_TYPES = {data_type: dtype for dtype, data_type in _DATA_TYPES.items()}
 
 _TENSORS = "Tensor input, Tensor input_h, Tensor? input_c, Tensor params, Tensor? sequence_lengths"
 _NETWORK = "str rnn_mode, str input_mode, str direction, float dropout, int num_proj"
@@ -291,52 +278,15 @@ class _Layout(NamedTuple):
     dtype: torch.dtype
 
     def desc(self) -> TensorDesc:
-        return TensorDesc(data_type=_DATA_TYPES[self.dtype], sizes=self.sizes, strides=self.strides)
+        return TensorDesc(data_type=DATA_TYPES[self.dtype], sizes=self.sizes, strides=self.strides)
 
 
 def _key(tensors: Mapping[str, torch.Tensor]) -> tuple[_Layout, ...]:
     return tuple(_Layout(name, tensor.shape, tensor.stride(), tensor.dtype) for name, tensor in tensors.items())
 
 
-class _Call:
-    """A compiled operator with the memory that its calls allocate. Equal calls share one.
-
-    PyTorch allocates all of it, scratch too, so that one allocator manages the GPU's memory, and allocations during the capture of a CUDA
-    graph come from the graph's private pool, which is reserved as long as the graph exists.
-    """
-
-    def __init__(self, desc: CudnnRNNV3Desc | CudnnRNNBackpropV3Desc, device: torch.device) -> None:
-        self._operator: CompiledOperator = compile_operator(desc, device_of(device))
-        self._place = device
-        self._scratch = self._operator.binding_properties.temporary_resource_size
-        self._outputs = [
-            (field.name, tensor.sizes, tensor.element_strides, _TORCH_TYPES[tensor.data_type])
-            for field in desc.outputs()
-            if (tensor := getattr(desc, field.name)) is not None
-        ]
-
-    def __call__(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Runs on PyTorch's current stream, over the tensors' memory and new outputs, which are returned by name."""
-        outputs = {
-            name: torch.empty_strided(sizes, strides, dtype=dtype, device=self._place) for name, sizes, strides, dtype in self._outputs
-        }
-        stream = torch.cuda.current_stream(self._place).cuda_stream if self._place.type == "cuda" else None
-        scratch = torch.empty(self._scratch, dtype=torch.uint8, device=self._place) if self._scratch else None
-        temporary = None if scratch is None else Buffer(scratch.data_ptr(), self._scratch)
-        arguments: dict[str, Any] = {**tensors, **outputs}
-        self._operator(stream=stream, temporary=temporary, **arguments)
-        return outputs  # frees the scratch to PyTorch, which reuses it only for later work in this stream
-
-
-@cache
-def device_of(device: torch.device) -> Device:
-    """The device that runs tensors on one of PyTorch's."""
-    kind = KINDS[device.type]
-    return find_device(kind if device.index is None else f"{kind}:{device.index}")
-
-
 @lru_cache(maxsize=1024)
-def _network_call(network: Network, device: torch.device, batch_first: bool, keep: bool, key: tuple[_Layout, ...]) -> _Call:
+def _network_call(network: Network, device: torch.device, batch_first: bool, keep: bool, key: tuple[_Layout, ...]) -> OperatorCall:
     members: dict[str, Any] = {layout.name: layout.desc() for layout in key}
     desc = CudnnRNNV3Desc(**members, **network._asdict(), is_training=keep or network.dropout != 0)
     states = [name for name in RESULTS if name != "output_c" or "input_c" in members]
@@ -344,17 +294,33 @@ def _network_call(network: Network, device: torch.device, batch_first: bool, kee
     if batch_first and desc.output is not None:
         steps, _, entries = desc.output.sizes
         desc = desc.replace(output=desc.output.replace(strides=(entries, steps * entries, 1)))
-    return _Call(desc, device)
+    return _call_of(desc, device, key)
 
 
 @lru_cache(maxsize=1024)
 def _gradient_call(
     network: Network, device: torch.device, wanted: tuple[str, ...], reserve: tuple[int, ...], key: tuple[_Layout, ...]
-) -> _Call:
+) -> OperatorCall:
     members: dict[str, Any] = {layout.name: layout.desc() for layout in key}
     members["reserve_space"] = TensorDesc(data_type=DataType.FLOAT32, sizes=reserve)
     for layout in key:
         if layout.name in wanted:
             strides = torch.empty_like(torch.empty_strided(layout.sizes, layout.strides, device="meta")).stride()
             members[f"{layout.name}_backprop"] = members[layout.name].replace(strides=strides)
-    return _Call(CudnnRNNBackpropV3Desc(**members, **network._asdict()), device)
+    return _call_of(CudnnRNNBackpropV3Desc(**members, **network._asdict()), device, key)
+
+
+def _call_of(desc: CudnnRNNV3Desc | CudnnRNNBackpropV3Desc, device: torch.device, key: tuple[_Layout, ...]) -> OperatorCall:
+    call = OperatorCall(desc, device)
+    if (
+        device.type != "cpu"
+        or not StagedCall.takes(call.operator)
+        or any(layout.name == "params" and layout.strides != (1,) for layout in key)
+    ):
+        return call
+    packed = {
+        name: getattr(desc, name).replace(strides=None)
+        for name in (field.name for field in desc.inputs())
+        if getattr(desc, name) is not None
+    }
+    return StagedCall(desc.replace(**packed), device)

@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import nn
-from dmlpy.nn import calls, layers
+from dmlpy.nn import calls, idle_pool, layers
 
 RNG = np.random.default_rng(3)
 
@@ -49,7 +49,7 @@ def test_idle_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     nn.lstm(*arguments(), device="numpy")
     one = nn.idle_bytes()
     assert one > 0
-    monkeypatch.setattr(layers, "MOST_IDLE_BYTES", 3 * one)
+    monkeypatch.setattr(idle_pool, "MOST_IDLE_BYTES", 3 * one)
     for steps in range(4, 12):
         nn.lstm(*arguments(steps), device="numpy")
         assert nn.idle_bytes() <= 3 * one
@@ -153,7 +153,7 @@ def test_unchanged_weights_are_not_packed_again(direction: Any) -> None:
     if direction == "bidirectional":
         given[1:] = [np.stack([part, -part]) for part in given[1:]]
     expected = nn.lstm(*given, device="cpu", direction=direction).y
-    ((space,),) = layers._pool._idle.values()
+    ((space,),) = idle_pool.IDLE._idle.values()
     for buffer in (space.w, space.r, space.b):
         buffer[...] = np.nan
     np.testing.assert_array_equal(nn.lstm(*given, device="cpu", direction=direction).y, expected)
@@ -174,7 +174,7 @@ def test_a_bit_is_a_change(fills: list[str]) -> None:
 def test_weights_of_a_run_that_failed_are_set_again(monkeypatch: pytest.MonkeyPatch) -> None:
     given = arguments()
     nn.lstm(*given, device="cpu")
-    ((space,),) = layers._pool._idle.values()
+    ((space,),) = idle_pool.IDLE._idle.values()
     given[1][...] *= 2
 
     def interrupted() -> None:

@@ -165,7 +165,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("bias", [True, False], ids=["biases", "no biases"])
 @pytest.mark.parametrize("way", COPIES)
-def test_copies(way: str, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies(way: str, bias: bool, in_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = dt.LSTM(INPUT, HIDDEN, num_layers=2, dropout=0.5, bias=bias).half().float(), torch.randn(STEPS, BATCH, INPUT)
     module.eval()
     expected = module(x)[0]

@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import dmlpy.torch as dt  # noqa: E402
-from dmlpy.torch import operators  # noqa: E402
+from dmlpy.torch import calls  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 
@@ -207,7 +207,7 @@ def test_a_result_that_is_not_used_has_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["biases", "no biases"])
-def test_nothing_is_copied(bias: bool, torch_device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_copied(bias: bool, torch_device: str, in_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
     module = dt.LSTM(INPUT, HIDDEN, bias=bias, batch_first=True, device=torch_device)
     x = torch.randn(BATCH, STEPS, INPUT, device=torch_device, requires_grad=True)
     h, c = (torch.randn(1, BATCH, HIDDEN, device=torch_device) for _ in range(2))
@@ -243,7 +243,7 @@ def test_later_calls_build_no_descs(monkeypatch: pytest.MonkeyPatch) -> None:
         module(torch.randn(STEPS + 1, BATCH, INPUT))
 
 
-def test_a_reserve_only_where_gradients_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reserve_only_where_gradients_can_be_asked_for(in_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = dt.LSTM(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT)
     spy = Spy(monkeypatch)
     expected = module(x)[0]
@@ -263,7 +263,7 @@ def test_a_reserve_only_where_gradients_can_be_asked_for(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("wanted", [("input",), ("params",), ("input_h", "input_c"), ("input", "input_h", "params")], ids="+".join)
-def test_only_the_gradients_that_are_needed(wanted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_gradients_that_are_needed(wanted: tuple[str, ...], in_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
     module = dt.LSTM(INPUT, HIDDEN, bias=False)
     directions = torch.randn(2, 1, BATCH, HIDDEN)
     tensors = {"input": torch.randn(STEPS, BATCH, INPUT), "input_h": directions[0], "input_c": directions[1], "params": module.params}
@@ -464,7 +464,7 @@ def test_an_input_without_matrices() -> None:
 
 def test_streams_and_devices(torch_device: str) -> None:
     if torch_device != "cuda":
-        assert operators.device_of(torch.device("cpu")).name == "cpu"
+        assert calls.device_of(torch.device("cpu")).name == "cpu"
         return
     stream = torch.cuda.Stream()
     module, x = dt.LSTM(INPUT, HIDDEN, device=torch_device), torch.randn(STEPS, BATCH, INPUT, device=torch_device)
@@ -483,7 +483,7 @@ def test_streams_and_devices(torch_device: str) -> None:
 @pytest.fixture
 def only_torch_allocates(torch_device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """dmlpy's device allocates nothing; the module is compiled, and its kernels are made, before."""
-    device = operators.device_of(torch.device(torch_device, None if torch_device == "cpu" else 0))
+    device = calls.device_of(torch.device(torch_device, None if torch_device == "cpu" else 0))
 
     def refuse(*arguments: Any) -> Any:
         raise AssertionError(f"dmlpy allocates: {arguments[1:]}")
@@ -494,7 +494,7 @@ def only_torch_allocates(torch_device: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("only_torch_allocates")
 @pytest.mark.parametrize("cell", CELLS)
-def test_scratch_and_results_are_pytorchs(cell: str, torch_device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scratch_and_results_are_pytorchs(cell: str, torch_device: str, in_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """So there is one cache of a GPU's memory, and a graph that PyTorch captures has all of it in its own pool."""
     taken: list[int] = []
     empty = torch.empty

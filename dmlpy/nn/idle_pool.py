@@ -1,0 +1,69 @@
+"""`IDLE`: memory that calls keep for the next ones of the same sizes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dmlpy.messages import forks
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+MOST_IDLE_BYTES = 256 << 20
+"""The memory that is kept for later calls; what was used least recently goes first."""
+
+
+class Kept(Protocol):
+    """Memory that one call at a time uses."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size, which changes only in a call."""
+
+
+class IdlePool:
+    """The memory that no call uses, by what it is for; the most recently used comes last."""
+
+    def __init__(self) -> None:
+        self._lock = forks.reentrant_lock()  # a finalizer may run within `take`
+        self._idle: OrderedDict[Hashable, list[Kept]] = OrderedDict()
+        self._bytes = 0
+
+    def take(self, key: Hashable) -> Any:
+        """Memory for that key, which nobody else has then; None where none is idle."""
+        with self._lock:
+            if not (found := self._idle.get(key)):
+                return None
+            kept = found.pop()
+            self._bytes -= kept.bytes
+            if not found:
+                del self._idle[key]
+            return kept
+
+    def put(self, key: Hashable, kept: Kept) -> None:
+        """Keeps memory for later, and frees other until the limit is kept."""
+        with self._lock:
+            self._idle.setdefault(key, []).append(kept)
+            self._idle.move_to_end(key)
+            self._bytes += kept.bytes
+            while self._bytes > MOST_IDLE_BYTES:
+                oldest, found = next(iter(self._idle.items()))
+                self._bytes -= found.pop(0).bytes
+                if not found:
+                    del self._idle[oldest]
+
+    def clear(self) -> None:
+        """Frees all of it."""
+        with self._lock:
+            self._idle.clear()
+            self._bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        """The size of all of it."""
+        return self._bytes
+
+
+IDLE = IdlePool()
+"""That of this process."""

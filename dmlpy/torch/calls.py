@@ -1,0 +1,151 @@
+"""`OperatorCall`: a compiled operator on PyTorch's tensors. On the CPU small ones are copied into memory that is bound once for all calls.
+
+A call of such an operator takes a few microseconds, and binding its tensors several hundred.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dmlpy.compiler import compile as compile_operator
+from dmlpy.description.arrays import Buffer
+from dmlpy.description.enums import DataType
+from dmlpy.devices import Device
+from dmlpy.devices import device as find_device
+from dmlpy.nn.idle_pool import IDLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.devices import CompiledOperator, Dispatch
+    from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3Desc
+
+KINDS = {"cpu": "cpu", "cuda": "cuda"}
+"""The device that runs tensors, by their device's type."""
+DATA_TYPES = {
+    torch.float32: DataType.FLOAT32,
+    torch.float16: DataType.FLOAT16,
+    torch.bfloat16: DataType.BFLOAT16,
+    torch.int32: DataType.INT32,
+    torch.uint64: DataType.UINT64,
+}
+_TORCH_TYPES = {data_type: dtype for dtype, data_type in DATA_TYPES.items()}
+
+_MOST_STAGED_BYTES = 4 << 20
+"""The most bytes of tensors and scratch that are copied: copying so many takes no longer than binding them."""
+_MOST_PARAMS = 4
+"""The parameters for which memory is bound at once: they are read where they are."""
+_PARAMS = "params"
+
+
+@cache
+def device_of(device: torch.device) -> Device:
+    """The device that runs tensors on one of PyTorch's."""
+    kind = KINDS[device.type]
+    return find_device(kind if device.index is None else f"{kind}:{device.index}")
+
+
+class OperatorCall:
+    """A compiled operator with the memory that its calls allocate. Equal calls share one.
+
+    PyTorch allocates all of it, scratch too, so that one allocator manages the GPU's memory, and allocations during the capture of a CUDA
+    graph come from the graph's private pool, which is reserved as long as the graph exists.
+    """
+
+    def __init__(self, desc: CudnnRNNV3Desc | CudnnRNNBackpropV3Desc, device: torch.device) -> None:
+        self.operator: CompiledOperator = compile_operator(desc, device_of(device))
+        self._place = device
+        self._scratch = self.operator.binding_properties.temporary_resource_size
+        self._outputs = [
+            (field.name, tensor.sizes, tensor.element_strides, _TORCH_TYPES[tensor.data_type])
+            for field in desc.outputs()
+            if (tensor := getattr(desc, field.name)) is not None
+        ]
+
+    def __call__(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Runs on PyTorch's current stream, over the tensors' memory and new outputs, which are returned by name."""
+        outputs = self.new_outputs()
+        stream = torch.cuda.current_stream(self._place).cuda_stream if self._place.type == "cuda" else None
+        scratch = self.new_scratch()
+        arguments: dict[str, Any] = {**tensors, **outputs}
+        self.operator(stream=stream, temporary=None if scratch is None else _buffer(scratch), **arguments)
+        return outputs  # frees the scratch to PyTorch, which reuses it only for later work in this stream
+
+    def new_outputs(self) -> dict[str, torch.Tensor]:
+        """Memory for the outputs by name."""
+        return {name: torch.empty_strided(sizes, strides, dtype=dtype, device=self._place) for name, sizes, strides, dtype in self._outputs}
+
+    def new_scratch(self) -> torch.Tensor | None:
+        """Memory for the scratch; None if there is none."""
+        return torch.empty(self._scratch, dtype=torch.uint8, device=self._place) if self._scratch else None
+
+
+class StagedCall(OperatorCall):
+    """A call on the host that copies the tensors into memory of its own, and the results out of it; the parameters are read in place.
+
+    The desc's inputs are packed: a copy takes tensors of any strides.
+    """
+
+    @classmethod
+    def takes(cls, operator: CompiledOperator) -> bool:
+        """Whether an operator's tensors are so few bytes that copying them pays."""
+        copied = sum(tensor.extent_in_bytes for name, tensor in operator.desc.tensors().items() if name != _PARAMS)
+        return copied + operator.binding_properties.temporary_resource_size <= _MOST_STAGED_BYTES
+
+    def __call__(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        stage: _Stage | None = IDLE.take(self)
+        if stage is None:
+            with torch.inference_mode(False):  # else later calls could not write into it
+                stage = _Stage(self)
+        results = stage.run(tensors)
+        IDLE.put(self, stage)  # not after an error, which may have left a dispatch in the middle of its work
+        return results
+
+
+class _Stage:
+    """The memory of a `StagedCall`, which one thread at a time uses, and the dispatches that are bound to it.
+
+    Attributes:
+        bytes: the size of the memory.
+    """
+
+    def __init__(self, call: StagedCall) -> None:
+        self._operator = call.operator
+        self._inputs = {
+            name: torch.empty(tensor.sizes, dtype=_TORCH_TYPES[tensor.data_type])
+            for field in call.operator.desc.inputs()
+            if (tensor := getattr(call.operator.desc, name := field.name)) is not None and name != _PARAMS
+        }
+        self._outputs, self._scratch = call.new_outputs(), call.new_scratch()
+        self._params_bytes = call.operator.desc.tensors()[_PARAMS].extent_in_bytes
+        self._dispatches: dict[int, Dispatch] = {}
+        """By the address of the parameters."""
+        held = [*self._inputs.values(), *self._outputs.values(), *([] if self._scratch is None else [self._scratch])]
+        self.bytes = sum(tensor.nbytes for tensor in held)
+
+    def run(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Runs once, and returns new outputs by name."""
+        address = tensors[_PARAMS].data_ptr()
+        dispatch = self._dispatches.get(address)
+        if dispatch is None:
+            dispatch = self._bind(address)
+        for name, memory in self._inputs.items():
+            memory.copy_(tensors[name])
+        dispatch()
+        return {name: memory.clone() for name, memory in self._outputs.items()}
+
+    def _bind(self, address: int) -> Dispatch:
+        scratch = None if self._scratch is None else _buffer(self._scratch)
+        inputs = {**self._inputs, _PARAMS: Buffer(address, self._params_bytes)}
+        dispatch = self._operator.bind(inputs, self._outputs, temporary=scratch)
+        if len(self._dispatches) == _MOST_PARAMS:
+            del self._dispatches[next(iter(self._dispatches))]
+        self._dispatches[address] = dispatch
+        return dispatch
+
+
+def _buffer(memory: torch.Tensor) -> Buffer:
+    return Buffer(memory.data_ptr(), memory.nbytes)

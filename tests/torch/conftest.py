@@ -1,0 +1,21 @@
+"""What tests of dmlpy.torch share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tensors are bound where they are, as large ones are: no call is staged."""
+    from dmlpy.torch import calls, operators
+
+    monkeypatch.setattr(calls, "_MOST_STAGED_BYTES", -1)
+    caches = operators._network_call, operators._gradient_call
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
