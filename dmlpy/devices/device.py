@@ -332,7 +332,7 @@ def device(name: Device | str | None = None) -> Device:
     if kind in _FORMER_NAMES:
         warnings.warn(f"the device {kind!r} is now named {_FORMER_NAMES[kind]!r}", RenamedWarning, stacklevel=2)
         kind = _FORMER_NAMES[kind]
-    if kind not in DEVICE_KINDS or not re.fullmatch(r"[0-9]{0,4}", index):
+    if kind not in DEVICE_KINDS or (index and not re.fullmatch(r"[0-9]{1,4}", index)):
         candidate = _OTHER_NAMES.get(kind) or nearest(kind, DEVICE_KINDS)
         hint = f"; did you mean {candidate + separator + index!r}?" if candidate and candidate != kind else ""
         raise DeviceError(

@@ -134,9 +134,9 @@ def _have_same_bits(array: Native, other: Native) -> bool:
     if array.shape != other.shape or array.dtype != other.dtype:
         return False
     if array.flags.c_contiguous and array.nbytes % _WORD == 0:  # compared by words, which takes a quarter of the time
-        return bool((array.reshape(-1).view(np.int64) == other.reshape(-1).view(np.int64)).all())
+        return not np.count_nonzero(array.reshape(-1).view(np.int64) != other.reshape(-1).view(np.int64))  # half of the time of `all`
     bits = f"i{array.itemsize}"
-    return bool((array.view(bits) == other.view(bits)).all())
+    return not np.count_nonzero(array.view(bits) != other.view(bits))
 
 
 class Workspace:

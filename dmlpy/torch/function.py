@@ -195,12 +195,12 @@ def run(
         sequence_lengths = sequence_lengths.to(input.device, torch.int32)
     # Drawn in each call, not counted: checkpointing, which restores the generator and reruns a segment, then has the same masks.
     offset = torch.randint(2**63 - 1, (1,), device=input.device) if drops else None
-    tensors = (input, input_h, input_c, params)
-    differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
-    arguments = (*tensors, sequence_lengths, offset, *network, tail, batch_first, differentiated)
+    tensors = (input, input_h, params) if input_c is None else (input, input_h, input_c, params)
+    differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    arguments = (input, input_h, input_c, params, sequence_lengths, offset, *network, tail, batch_first, differentiated)
     compiling = torch.compiler.is_compiling()
     if differentiated:
-        output, output_h, output_c, _ = (CudnnRNNFunction if compiling else _EagerFunction).apply(*arguments)
+        output, output_h, output_c, _ = _function(compiling).apply(*arguments)
     else:
         if not compiling:
             _refuse_tangents(tensors)
@@ -210,9 +210,19 @@ def run(
     return output, output_h, None if input_c is None else output_c
 
 
-def _refuse_tangents(tensors: tuple[torch.Tensor | None, ...]) -> None:
+def _function(compiling: bool) -> type[torch.autograd.Function]:
+    if compiling:
+        return CudnnRNNFunction
+    return _EagerFunction if _transforms_are_active() else _PlainFunction
+
+
+_transforms_are_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+"""Whether torch.func or torch.vmap are at work, which take no function that sets its context while it runs."""
+
+
+def _refuse_tangents(tensors: tuple[torch.Tensor, ...]) -> None:
     """Raises DerivativeError for dual numbers, whose tangents an operator without a rule for them would drop silently."""
-    if any(tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
         raise _forward_error()
 
 
@@ -294,3 +304,16 @@ class _EagerFunction(_WithoutTangents, CudnnRNNFunction):
 
 class _EagerGradients(_WithoutTangents, _Gradients):
     """`_Gradients` outside of torch.compile."""
+
+
+class _PlainFunction(_WithoutTangents, torch.autograd.Function):
+    """`_EagerFunction` where nothing transforms functions: PyTorch binds no arguments to a signature, which takes longer than a step."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[torch.Tensor, ...]:
+        output = network_op(*arguments)
+        CudnnRNNFunction.setup_context(ctx, arguments, output)
+        found: tuple[torch.Tensor, ...] = output
+        return found
+
+    backward = CudnnRNNFunction.backward

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
+from dmlpy.torch.calls import KINDS
 from dmlpy.torch.function import Mixed, is_sharded, run, type_problems
 from dmlpy.torch.operators import FLOATS, Network
 
@@ -297,10 +298,15 @@ class RNNBase(nn.Module):
             input = input.to(mixed.computed) if isinstance(input, PackedSequence) else mixed.converted(input)
             states, params = states and tuple(map(mixed.converted, states)), mixed.converted(params)
         call = _Call(params, mixed)
+        if states is None and self._takes(params, input):
+            return self._unpacked(call, input, None)
         if isinstance(input, PackedSequence):
             self._refuse(self._call_problems(params, input.data, states, int(input.batch_sizes[0])))
             return self._packed(call, input, states)
         self._refuse(self._call_problems(params, input, states))
+        return self._unpacked(call, input, states)
+
+    def _unpacked(self, call: _Call, input: torch.Tensor, states: _States | None) -> tuple[Any, Any]:
         if input.dim() == 2:
             states = states and tuple(state.unsqueeze(1) for state in states)
             output, last = self._run(call, input.unsqueeze(1), states)
@@ -360,6 +366,19 @@ class RNNBase(nn.Module):
 
     def _states_shown(self, states: _States) -> Any:
         return states if self.mode == "LSTM" else states[0]
+
+    def _takes(self, params: torch.Tensor, input: Any) -> bool:
+        """Whether `_call_problems` would find none with an input of the most usual form, without states."""
+        return (
+            type(input) is torch.Tensor
+            and type(params) in (nn.Parameter, torch.Tensor)
+            and input.dtype is params.dtype
+            and params.dtype in FLOATS
+            and input.device == params.device
+            and params.device.type in KINDS
+            and input.dim() == 3
+            and input.shape[2] == self.input_size
+        )
 
     def _call_problems(
         self, params: torch.Tensor, input: Any, states: _States | None, packed_batch: int | None = None

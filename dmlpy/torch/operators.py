@@ -24,6 +24,7 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 DIFFERENTIABLE = ("input", "input_h", "input_c", "params")
 """The tensors that have gradients, in the order of the operators' arguments."""
 RESULTS = ("output", "output_h", "output_c")
+_GRADIENTS = tuple(f"{name}_backprop" for name in DIFFERENTIABLE)
 
 _TENSORS = "Tensor input, Tensor input_h, Tensor? input_c, Tensor params, Tensor? sequence_lengths"
 _NETWORK = "str rnn_mode, str input_mode, str direction, float dropout, int num_proj"
@@ -99,7 +100,7 @@ def _run_network(
         *results, reserve = _network_sizes(input, input_h, input_c, params, sequence_lengths, dropout_offset, *attributes)
         return (*results, reserve.zero_())
     found = _network_call(network, input.device, batch_first, training, _key(named))(named)
-    return tuple(found[name] if name in found else input.new_empty(0) for name in (*RESULTS, "reserve_space"))
+    return tuple([found[name] if name in found else input.new_empty(0) for name in (*RESULTS, "reserve_space")])
 
 
 def _run_gradient(
@@ -132,7 +133,7 @@ def _run_gradient(
             named[f"{name}_backprop"] = gradient.detach()
     names = tuple(name for name, asked in zip(DIFFERENTIABLE, wanted, strict=True) if asked)
     found = _gradient_call(network, reserve.device, names, tuple(reserve.shape), _key(named))(named | {"reserve_space": reserve})
-    gradients = [found[name] if name in found else input.new_empty(0) for name in (f"{name}_backprop" for name in DIFFERENTIABLE)]
+    gradients = [found[name] if name in found else input.new_empty(0) for name in _GRADIENTS]
     if tail and wanted[3]:
         gradients[3] = gradients[3][:-tail]
     return tuple(gradients)
@@ -240,7 +241,7 @@ torch.library.register_vmap("dmlpy::cudnn_rnn_backprop", _map(gradient_op), lib=
 
 def _is_empty(*tensors: torch.Tensor | None) -> bool:
     """Whether a batch has no samples, as the last one of a data set may; a sequence without steps is rejected, as in PyTorch."""
-    return all(tensor.dim() == 3 and tensor.shape[1] == 0 for tensor in tensors if tensor is not None)
+    return not any(tensor is not None and (tensor.dim() != 3 or tensor.shape[1]) for tensor in tensors)
 
 
 def _of_one_sample(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -265,8 +266,12 @@ def _name_tensors(
 ) -> dict[str, torch.Tensor]:
     """The given tensors by field, detached from autograd, with the tail appended to `params`."""
     whole = params.as_strided((params.numel() + tail,), (1,)) if tail else params
-    tensors = {"input": input, "input_h": input_h, "input_c": input_c, "params": whole, "sequence_lengths": sequence_lengths}
-    return {name: tensor.detach() for name, tensor in tensors.items() if tensor is not None}
+    named = {"input": input.detach(), "input_h": input_h.detach(), "params": whole.detach()}
+    if input_c is not None:
+        named["input_c"] = input_c.detach()
+    if sequence_lengths is not None:
+        named["sequence_lengths"] = sequence_lengths.detach()
+    return named
 
 
 class _Layout(NamedTuple):
@@ -282,7 +287,7 @@ class _Layout(NamedTuple):
 
 
 def _key(tensors: Mapping[str, torch.Tensor]) -> tuple[_Layout, ...]:
-    return tuple(_Layout(name, tensor.shape, tensor.stride(), tensor.dtype) for name, tensor in tensors.items())
+    return tuple([_Layout(name, tensor.shape, tensor.stride(), tensor.dtype) for name, tensor in tensors.items()])
 
 
 @lru_cache(maxsize=1024)
