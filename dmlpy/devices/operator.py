@@ -111,6 +111,12 @@ class CompiledOperator:
         plan = self._plan.current
         return self if plan is self._plan else replace(self, _plan=plan)
 
+    @property
+    def reading(self) -> CompiledOperator | None:
+        """The operator whose dispatches read what the last dispatch of this one has packed in the same scratch; None if it is not there."""
+        plan = self._plan.reading
+        return None if plan is None else replace(self, _plan=plan)
+
     @cached_property
     def name(self) -> str:
         """The struct's name, for messages."""

@@ -236,6 +236,11 @@ class Plan(PlanPart, ABC):
         """The plan to pack constants for: this one, or its successor if it has been replaced meanwhile."""
         return self
 
+    @property
+    def reading(self) -> Plan | None:
+        """A plan of launches that read what the last launch of this one has packed in the same scratch; None if it does not stay there."""
+        return None
+
     @abstractmethod
     def describe(self) -> str:
         """Describes, in lines of text, which kernels run, in which order, and why this strategy was chosen."""

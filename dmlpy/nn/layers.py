@@ -21,6 +21,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.constant_reuse import bind_with_reuse
 from dmlpy.devices.device import no_memory
 from dmlpy.nn.idle_pool import IDLE
+from dmlpy.nn.kept_weights import KeptWeights
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RecurrentTrainingDesc, RNNTrainingDesc
@@ -40,9 +41,6 @@ _GATES: tuple[ActivationDesc, ...] = (ActivationSigmoidDesc(), ActivationTanhDes
 _ACTIVATIONS: Mapping[str, ActivationDesc] = {"tanh": ActivationTanhDesc(), "relu": ActivationReluDesc()}
 ACTIVATIONS = tuple(_ACTIVATIONS)
 """The activations of a simple recurrent layer."""
-_WORD = np.dtype(np.int64).itemsize
-_LONGEST_PAUSE = 64
-"""The calls with other weights of which one is remembered, at most. It is one of each where the weights stay the same after a change."""
 
 
 class Layer(NamedTuple):
@@ -108,37 +106,6 @@ class _Key(NamedTuple):
     stream: int
 
 
-class _Weights(NamedTuple):
-    """Copies of the arrays that weights were packed from.
-
-    Attributes:
-        order: the order of their gates.
-        copies: the arrays.
-    """
-
-    order: GateOrder
-    copies: list[Native]
-
-    @property
-    def bytes(self) -> int:
-        """The size of the copies."""
-        return sum(int(copy.nbytes) for copy in self.copies)
-
-    def are(self, order: GateOrder, sources: Sequence[Native]) -> bool:
-        """Whether these arrays have the same bits."""
-        return order is self.order and len(sources) == len(self.copies) and all(map(_have_same_bits, sources, self.copies))
-
-
-def _have_same_bits(array: Native, other: Native) -> bool:
-    """Whether two arrays of NumPy have the same sizes, types and bits. The second one is contiguous."""
-    if array.shape != other.shape or array.dtype != other.dtype:
-        return False
-    if array.flags.c_contiguous and array.nbytes % _WORD == 0:  # compared by words, which takes a quarter of the time
-        return not np.count_nonzero(array.reshape(-1).view(np.int64) != other.reshape(-1).view(np.int64))  # half of the time of `all`
-    bits = f"i{array.itemsize}"
-    return not np.count_nonzero(array.view(bits) != other.view(bits))
-
-
 class Workspace:
     """The buffers of a layer, and the operators that are bound to them.
 
@@ -179,13 +146,8 @@ class Workspace:
         self.gradients: dict[str, Native] = {}
         self._directions = directions
         self._reads: Dispatch | None = None
-        self._weights: _Weights | None = None
-        """What is packed, if that is known."""
-        self._new: _Weights | None = None
-        """What the next run packs, likewise."""
+        self._weights = KeptWeights()
         self._is_packed = False
-        self._pause = self._left = 0
-        """The changes of weights of which one is remembered, and how many of them are left."""
         self._forward, self._backward = self._bind(home, key)
 
     def _zeros(self, *shape: int, dtype: Any = None) -> Native:
@@ -196,7 +158,7 @@ class Workspace:
     @property
     def bytes(self) -> int:
         """The size of all buffers."""
-        return self._bytes + (0 if self._weights is None else self._weights.bytes)
+        return self._bytes + self._weights.bytes
 
     def set_weights(self, order: GateOrder, sources: Sequence[Native], fill: Callable[[], None]) -> None:
         """Sets `w`, `r` and `b` for the next run, unless they are those of the last one.
@@ -206,20 +168,11 @@ class Workspace:
             sources: all arrays that they depend on.
             fill: copies the arrays into the buffers.
         """
-        self._new = None
-        self._is_packed = self._weights is not None and self._weights.are(order, sources)
-        if self._is_packed:
-            self._pause = self._left = 0
-            return
-        self._weights = None
-        fill()
-        if self._reads is None:
-            return
-        self._left -= 1
-        if self._left < 0:  # else the weights have changed in each call of late, and the next ones will probably do so, too
-            self._pause = min(2 * self._pause + 1, _LONGEST_PAUSE)
-            self._left = self._pause - 1
-            self._new = _Weights(order, [np.array(source) for source in sources])
+        self._is_packed = self._weights.are(order, sources)
+        if not self._is_packed:
+            fill()
+            if self._reads is not None:
+                self._weights.note(order, sources)
 
     def run(self) -> None:
         """Computes `y`, `h` and `c`."""
@@ -227,7 +180,7 @@ class Workspace:
             self._reads()
             return
         self._forward()
-        self._weights, self._new = self._new, None
+        self._weights.settle()
 
     def differentiate(self) -> None:
         """Computes `gradients` from `upstream`; the buffers must hold what they held in `run`."""

@@ -5,17 +5,20 @@ A call of such an operator takes a few microseconds, and binding its tensors sev
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from dmlpy.compiler import compile as compile_operator
-from dmlpy.description.arrays import Buffer
+from dmlpy.description.arrays import Buffer, array_at
 from dmlpy.description.enums import DataType
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.nn.idle_pool import IDLE
+from dmlpy.nn.kept_weights import KeptWeights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,15 +108,27 @@ class StagedCall(OperatorCall):
         return results
 
 
-class _Stage:
-    """The memory of a `StagedCall`, which one thread at a time uses, and the dispatches that are bound to it.
+@dataclass
+class _Bound:
+    """The dispatches for the parameters at an address.
 
     Attributes:
-        bytes: the size of the memory.
+        params: the parameters' bytes, at that address.
+        packs: packs the parameters.
+        reads: reads what was packed last, whatever the parameters are; None until it is needed.
     """
+
+    params: np.ndarray[Any, np.dtype[Any]]
+    packs: Dispatch
+    reads: Dispatch | None = None
+
+
+class _Stage:
+    """The memory of a `StagedCall`, which one thread at a time uses, and the dispatches that are bound to it."""
 
     def __init__(self, call: StagedCall) -> None:
         self._operator = call.operator
+        self._reading = call.operator.reading if "reserve_space" not in call.operator.desc.tensors() else None  # training changes weights
         self._inputs = {
             name: torch.empty(tensor.sizes, dtype=_TORCH_TYPES[tensor.data_type])
             for field in call.operator.desc.inputs()
@@ -121,30 +136,47 @@ class _Stage:
         }
         self._outputs, self._scratch = call.new_outputs(), call.new_scratch()
         self._params_bytes = call.operator.desc.tensors()[_PARAMS].extent_in_bytes
-        self._dispatches: dict[int, Dispatch] = {}
+        self._dispatches: dict[int, _Bound] = {}
         """By the address of the parameters."""
+        self._packed = KeptWeights()
         held = [*self._inputs.values(), *self._outputs.values(), *([] if self._scratch is None else [self._scratch])]
-        self.bytes = sum(tensor.nbytes for tensor in held)
+        self._bytes = sum(tensor.nbytes for tensor in held)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the memory."""
+        return self._bytes + self._packed.bytes
 
     def run(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Runs once, and returns new outputs by name."""
         address = tensors[_PARAMS].data_ptr()
-        dispatch = self._dispatches.get(address)
-        if dispatch is None:
-            dispatch = self._bind(address)
+        bound = self._dispatches.get(address)
+        if bound is None:
+            bound = self._bind(address)
         for name, memory in self._inputs.items():
             memory.copy_(tensors[name])
-        dispatch()
+        if self._reading is None:
+            bound.packs()
+        elif self._packed.are(None, [bound.params]):
+            bound.reads = bound.reads or self._dispatch(self._reading, address)
+            bound.reads()
+        else:
+            self._packed.note(None, [bound.params])
+            bound.packs()
+            self._packed.settle()
         return {name: memory.clone() for name, memory in self._outputs.items()}
 
-    def _bind(self, address: int) -> Dispatch:
-        scratch = None if self._scratch is None else _buffer(self._scratch)
-        inputs = {**self._inputs, _PARAMS: Buffer(address, self._params_bytes)}
-        dispatch = self._operator.bind(inputs, self._outputs, temporary=scratch)
+    def _bind(self, address: int) -> _Bound:
+        params = array_at(address, (self._params_bytes,), np.dtype(np.uint8), (1,))
+        bound = _Bound(params, self._dispatch(self._operator, address))
         if len(self._dispatches) == _MOST_PARAMS:
             del self._dispatches[next(iter(self._dispatches))]
-        self._dispatches[address] = dispatch
-        return dispatch
+        self._dispatches[address] = bound
+        return bound
+
+    def _dispatch(self, operator: CompiledOperator, address: int) -> Dispatch:
+        inputs = {**self._inputs, _PARAMS: Buffer(address, self._params_bytes)}
+        return operator.bind(inputs, self._outputs, temporary=None if self._scratch is None else _buffer(self._scratch))
 
 
 def _buffer(memory: torch.Tensor) -> Buffer:

@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import nn
-from dmlpy.nn import calls, idle_pool, layers
+from dmlpy.nn import calls, idle_pool, kept_weights, layers
 
 RNG = np.random.default_rng(3)
 
@@ -189,13 +189,13 @@ def test_weights_of_a_run_that_failed_are_set_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_weights_that_change_in_every_call_are_seldom_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    given, remembered, original = arguments(), [], layers._Weights
+    given, remembered, original = arguments(), [], kept_weights._Weights
 
     def noted(*members: Any) -> Any:
         remembered.append(members)
         return original(*members)
 
-    monkeypatch.setattr(layers, "_Weights", noted)
+    monkeypatch.setattr(kept_weights, "_Weights", noted)
     for _ in range(40):
         given[1] += np.float32(0.01)
         found = nn.lstm(*given, device="cpu").y

@@ -103,6 +103,34 @@ def test_parameters_are_read_where_they_are(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(stage._dispatches) == calls._MOST_PARAMS
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_parameters_that_stay_the_same_are_packed_once(case: str, request: pytest.FixtureRequest) -> None:
+    kind, options = CASES[case]
+    module = kind(INPUT, HIDDEN, **options).eval().requires_grad_(False)
+    given = [torch.randn(STEPS, BATCH, INPUT, dtype=module.params.dtype) for _ in range(3)]
+    found, before = [module(x)[0] for x in given], module.params.clone()
+    module.params.data[0] += 0.5
+    found += [module(x)[0] for x in given]
+    ((stage,),) = idle_pool.IDLE._idle.values()
+    # The second layer packs in the same scratch, and NumPy runs layers of BFLOAT16.
+    assert (stage._reading is not None) == (module.num_layers == 1 and case != "bfloat16")
+    if stage._reading is not None:
+        (bound,) = stage._dispatches.values()
+        bound.packs = lambda: pytest.fail("they are packed again")
+        assert torch.equal(module(given[0])[0], found[3])
+        changed = module.params.clone()
+        module.params.data[-1] += 1
+        with pytest.raises(pytest.fail.Exception, match="packed again"):
+            module(given[0])
+        module.params.data.copy_(changed)
+    request.getfixturevalue("in_place")
+    for at, x in enumerate(given):
+        assert torch.equal(module(x)[0], found[3 + at])
+    module.params.data.copy_(before)
+    for at, x in enumerate(given):
+        assert torch.equal(module(x)[0], found[at])
+
+
 def test_inference_mode_comes_first() -> None:
     module, x = dt.GRU(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT)
     with torch.inference_mode():

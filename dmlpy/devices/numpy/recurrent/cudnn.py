@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,6 +40,8 @@ class LayerPlan(Protocol):
     """A plan of one layer."""
 
     temporary_size: int
+    persistent_size: int
+    leaves_packed: bool
 
     def describe(self) -> str: ...
 
@@ -65,6 +68,7 @@ class NetworkPlan(PlanWithoutConstants):
         reserve_layout: str = PlanWithoutConstants.reserve_layout,
     ) -> None:
         self._desc, self._library, self.reserve_layout = desc, library, reserve_layout
+        self._packs = True
         self._tensors = desc.tensors()
         self._stack = stack_of(desc)
         self._plans = [layer_plan(layer.desc) for layer in self._stack.layers]
@@ -76,6 +80,14 @@ class NetworkPlan(PlanWithoutConstants):
         self._shared = Layout(shared, _ALIGNMENT)
         self._layouts = [self._layer_layout(layer, plan) for layer, plan in zip(self._stack.layers, self._plans, strict=True)]
         self.temporary_size = self._shared.size + max((layout.size for layout in self._layouts), default=0)
+
+    @property
+    def reading(self) -> NetworkPlan | None:
+        if len(self._plans) != 1 or not self._plans[0].leaves_packed:  # the next layer packs in the same scratch
+            return None
+        found = copy(self)
+        found._packs = False
+        return found
 
     def load(self) -> None:
         for plan in self._plans:
@@ -155,11 +167,14 @@ class NetworkPlan(PlanWithoutConstants):
         own = layout.typed_pointers(temporary + self._shared.size)
         memory = {**memory, **own}
         calls: list[Call] = []
-        if layer.identity is not None:
-            calls.append(_identity(self._view(layer.identity, memory)))
-        calls += [self._move(move, memory) for move in layer.loads]
-        views = {name: self._view(place, memory) for name, place in layer.places.items()}
-        launch = plan.bind_arrays(views, own["work"][0], None)
+        views, (work, _) = {name: self._view(place, memory) for name, place in layer.places.items()}, own["work"]
+        if self._packs:
+            if layer.identity is not None:
+                calls.append(_identity(self._view(layer.identity, memory)))
+            calls += [self._move(move, memory) for move in layer.loads]
+            launch = plan.bind_arrays(views, work, None)
+        else:
+            launch = plan.bind_arrays(views, work + plan.persistent_size, work)
         calls.append(lambda: launch(0))
         calls += [self._move(move, memory) for move in layer.stores]
         if layer.mask is not None:
