@@ -25,7 +25,6 @@ from dmlpy.nn.kept_weights import KeptWeights
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RecurrentTrainingDesc, RNNTrainingDesc
-from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -37,7 +37,7 @@ DATA_TYPES = {
 }
 _TORCH_TYPES = {data_type: dtype for dtype, data_type in DATA_TYPES.items()}
 
-_MOST_STAGED_BYTES = 4 << 20
+_MOST_STAGED_BYTES = 8 << 20
 """The most bytes of tensors and scratch that are copied: copying so many takes no longer than binding them."""
 _MOST_PARAMS = 4
 """The parameters for which memory is bound at once: they are read where they are."""
