@@ -53,6 +53,21 @@ def test_quantization_without_a_zero_point_at_any_level(level: str) -> None:
     np.testing.assert_allclose(found.compile("numpy", level)({"x": NUMBERS})["y"], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("axis", [1, -3])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_one_scale_has_no_axis(axis: int, is_known: bool) -> None:
+    """A scale [1] is one for all elements, whatever the axis: ONNX Runtime's quantizer and optimizer write that for biases."""
+    nodes = [
+        make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], axis=axis),
+        make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"], axis=axis),
+    ]
+    constants = {"scale": np.float32([0.5]), "zero": np.int8([3])}
+    numbers = NUMBERS[0]
+    given = model(nodes, {} if is_known else {"x": [5]}, ["y"], constants={**constants, **({"x": numbers} if is_known else {})})
+    found = onnx.load(given).compile("numpy")({} if is_known else {"x": numbers})["y"]
+    np.testing.assert_array_equal(found, np.clip(np.rint(numbers / np.float32(0.5)), -131, 124) * np.float32(0.5))
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, ml_dtypes.uint4, ml_dtypes.int4])
 def test_blocks_without_zero_points_have_zero(dtype: type) -> None:
     """With SCALE alone DirectML's zero point is 128 or 8 for unsigned types, ONNX's is 0."""

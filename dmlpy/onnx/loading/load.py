@@ -21,6 +21,7 @@ from dmlpy.onnx.loading.local_functions import prepared_for_inlining
 from dmlpy.onnx.loading.message_count import count_messages
 from dmlpy.onnx.loading.model_checks import problems_of
 from dmlpy.onnx.loading.model_size import count_model_nodes, measure_model, memory_problem
+from dmlpy.onnx.loading.node_order import with_sorted_nodes
 from dmlpy.onnx.loading.separate_weights import SeparateWeights, read_model
 from dmlpy.onnx.loading.stored_weights import LEAST_STORED, StoredWeight, WeightFile
 from dmlpy.system import forks
@@ -34,6 +35,26 @@ MAX_BYTES = (1 << 31) - 1
 """The most bytes of a model's file, protobuf's limit; larger weights are external data."""
 _STORED_TYPES = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16})
 """The types of weights that products read as they are."""
+_OTHER_FORMATS: tuple[tuple[int, bytes, str, str | None], ...] = (
+    (0, b"", "empty", None),
+    (
+        0,
+        b"version https://git-lfs",
+        "a pointer of Git LFS",
+        "fetch the file itself: git lfs pull, or download it by the link to its raw contents",
+    ),
+    (0, b"<?xml", "XML, as OpenVINO's models are", None),
+    (0, b"<", "a page of HTML", "download the file itself: what a site shows is a page about it"),
+    (0, b"PK\x03\x04", "a ZIP archive, as torch.save and Keras write", "export the model: torch.onnx.export, or Model.export of Keras"),
+    (0, b"\x80", "a pickle, as torch.save once wrote", "export the model: torch.onnx.export"),
+    (0, b"\x1f\x8b", "compressed by gzip", "load(gzip.decompress(data))"),
+    (0, b"\x89HDF", "HDF5, as Keras writes", "export the model: Model.export of Keras"),
+    (4, b"ORTM", "in ONNX Runtime's own format (.ort)", "load the ONNX model that it was made from"),
+    (4, b"TFL3", "a model of TensorFlow Lite", "convert it: tf2onnx, --tflite"),
+    (0, b"{", "text in JSON", "load(onnx.load(path, format='json'))"),
+    (0, b"ir_version:", "text of protobuf", "load(onnx.load(path, format='textproto'))"),
+)
+"""What other files begin with, at which byte; what they are; and how they become a model. No model of ONNX begins so and can be parsed."""
 
 
 class LoadedModel:
@@ -254,10 +275,18 @@ def _parse(data: bytes, name: str, limits: Limits) -> ModelProto:
     try:
         proto.ParseFromString(data)
     except DecodeError:
-        raise DescError(
-            f"onnx.load: {name}", [Problem("onnx.protobuf", "", "bytes that are no ONNX model", "a serialized ModelProto")]
-        ) from None
-    return proto
+        pass
+    else:
+        if data:
+            return proto
+    beginnings = (data[:256], data[:256].lstrip())  # of binary formats, of texts
+    kinds = [
+        (found, remedy)
+        for at, text, found, remedy in _OTHER_FORMATS
+        if (any(head[at:].startswith(text) for head in beginnings) if text else not data)
+    ]
+    found, remedy = kinds[0] if kinds else ("bytes that are no ONNX model", None)
+    raise DescError(f"onnx.load: {name}", [Problem("onnx.protobuf", "", found, "a serialized ModelProto", remedy=remedy)])
 
 
 def _inline_functions(
@@ -273,8 +302,7 @@ def _inline_functions(
         nodes: the number of nodes in its file.
         weights: the bytes of initializers that were read apart, by their identity: of a model with functions there are none.
     """
-    if problems := problems_of(proto, folder, limits, nodes, weights):
-        raise DescError(f"onnx.load: {name}", problems)
+    proto = _checked(f"onnx.load: {name}", proto, folder, limits, nodes, weights)
     if not proto.functions:
         return proto
     adapted, problems = prepared_for_inlining(proto)
@@ -285,6 +313,20 @@ def _inline_functions(
     except Exception as error:  # ONNX raises whatever its C++ code throws
         found = f"not inlined: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         raise DescError(f"onnx.load: {name}", [Problem("onnx.function", "functions", found, "functions that ONNX inlines")]) from None
-    if problems := problems_of(own, folder, limits, nodes):
-        raise DescError(f"onnx.load: {name}, with its functions inlined", problems)
-    return own
+    return _checked(f"onnx.load: {name}, with its functions inlined", own, folder, limits, nodes, {})
+
+
+def _checked(place: str, proto: ModelProto, folder: Path | None, limits: Limits, nodes: int, weights: Mapping[int, Array]) -> ModelProto:
+    """The model if it has no problems, its nodes sorted if they have to be.
+
+    Raises:
+        DescError: problems.
+    """
+    if not (problems := problems_of(proto, folder, limits, nodes, weights)):
+        return proto
+    if any(problem.code == "onnx.name" for problem in problems):
+        # Initializers that were read apart are known by their identity, which a copy does not keep: the model is then not the caller's.
+        in_order = with_sorted_nodes(proto, in_place=bool(weights))
+        if in_order is not None and not (problems := problems_of(in_order, folder, limits, nodes, weights)):
+            return in_order
+    raise DescError(place, problems)

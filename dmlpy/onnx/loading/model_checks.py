@@ -289,8 +289,8 @@ class _Graphs:
                 yield Problem("onnx.name", f"{place}.input", brief(name), "a name")
             elif name and name not in known:
                 expected = "a value that is made before" if name in later else "an input, an initializer, or what a node makes"
-                remedy = "sort the nodes; if that cannot be done, they form a circle" if name in later else None
-                yield Problem("onnx.name", f"{place}.input", repr(name), expected, (), remedy)
+                reasons = ("nodes are sorted if they can be: these form a circle",) if name in later else ()
+                yield Problem("onnx.name", f"{place}.input", repr(name), expected, reasons)
         domain = domain_of(node.domain)
         function = (domain, node.op_type, node.overload) in self.functions
         yield from _call_problems(node, self.functions, place)
