@@ -16,9 +16,9 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
-from dmlpy.devices.pickling import Refused, version_refused, written_by
+from dmlpy.devices.pickling import Refused, device_name, version_refused, written_by
 from dmlpy.messages.hresult import HResult
-from dmlpy.messages.problems import CompileError, DescError, DeviceError, PickleError, Problem, only_errors
+from dmlpy.messages.problems import CompileError, DescError, Problem, only_errors
 from dmlpy.system import forks
 from dmlpy.validation.checking import LATEST, Checkable, Level, check, no_desc, parse_level
 from dmlpy.validation.doubts import why_uncomputed
@@ -309,15 +309,7 @@ def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | C
     Raises:
         PickleError: its device is none of those that have a name.
     """
-    name = compiled.device.name
-    try:
-        found = find_device(name)
-    except DeviceError:
-        found = None
-    if found is not compiled.device:
-        raise PickleError(f"{compiled!r} cannot be pickled: its device was made by hand, and dmlpy.device({name!r}) would not find it")
-    # The first GPU is called by its kind: where the pickle is loaded, it is the first of those that the process sees.
-    work = described, name.removesuffix(":0"), compiled.feature_level, compiled.flags, fuse
+    work = described, device_name(compiled), compiled.feature_level, compiled.flags, fuse
     return _arrived, (written_by(), pickle.dumps(work))
 
 

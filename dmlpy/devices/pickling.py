@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 
 from dmlpy.description.bfloat16_numbers import is_float
-from dmlpy.messages.problems import PickleError
+from dmlpy.messages.problems import DeviceError, PickleError
 from dmlpy.version import __version__
 
 if TYPE_CHECKING:
@@ -23,14 +23,18 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Plan
 
 
-class Compiled(Protocol):
+class OnDevice(Protocol):
+    """What is compiled for a device."""
+
+    @property
+    def device(self) -> Device: ...
+
+
+class Compiled(OnDevice, Protocol):
     """The protocol that pickling requires of a compiled operator."""
 
     @property
     def name(self) -> str: ...
-
-    @property
-    def device(self) -> Device: ...
 
     @property
     def desc(self) -> OperatorDesc: ...
@@ -104,6 +108,26 @@ class Refused:
 
     def __repr__(self) -> str:
         return f"<refused: {self._reason}>"
+
+
+def device_name(compiled: OnDevice) -> str:
+    """The name of the device of a compiled object, by which it is found where a pickle is loaded.
+
+    The first GPU is called by its kind: it is then the first of those that the process sees.
+
+    Raises:
+        PickleError: the device is none of those that have a name.
+    """
+    from dmlpy.devices import device as find_device
+
+    name = compiled.device.name
+    try:
+        found = find_device(name)
+    except DeviceError:
+        found = None
+    if found is not compiled.device:
+        raise PickleError(f"{compiled!r} cannot be pickled: its device was made by hand, and dmlpy.device({name!r}) would not find it")
+    return name.removesuffix(":0")
 
 
 def version_refused(writer: str) -> Refused | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from dmlpy import onnx
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.memory import DlpackArray
 from dmlpy.devices.graphs.compiled import PreparedGraph
+from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.onnx import backend
 from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.seam_over_fake_cupy import seam_over
@@ -253,6 +255,36 @@ def test_outputs_lie_in_one_of_two_places() -> None:
 def test_a_type_that_does_not_fit_has_a_remedy() -> None:
     with pytest.raises(dml.BindError, match=r"cast it: array\.astype\(numpy\.float32\)"):
         chain().compile("numpy")(x=[[1.0, 2.0, 3.0]] * 4)
+
+
+@pytest.mark.parametrize("kind", ["open", "known", "with constants", "of a file"])
+def test_a_compiled_model_travels_in_a_pickle(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To other processes: with the weights, once, and with what it was compiled for."""
+    width = 600 if kind == "of a file" else 100  # from 1 MiB on weights are read apart
+    weights = np.random.default_rng(1).standard_normal((width, width), np.float32)
+    nodes = [make_node("MatMul", ["x", "w"], ["a"]), make_node("Add", ["a", "b"], ["y"])]
+    source: Any = model(nodes, {"x": ["n" if kind == "open" else 2, width], "b": [width]}, ["y"], constants={"w": weights})
+    if kind == "of a file":
+        (tmp_path / "model.onnx").write_bytes(source.SerializeToString())
+        source = tmp_path / "model.onnx"
+    x, b = weights[:2], weights[3]
+    compiled = onnx.load(source, constants={"b": b} if kind == "with constants" else None).compile("numpy", "5_0")
+    feeds = {"x": x} if kind == "with constants" else {"x": x, "b": b}
+    expected = compiled(feeds)["y"]
+    data = pickle.dumps(compiled)
+    assert len(data) < weights.nbytes + 20_000
+    arrived = pickle.loads(data)
+    assert (arrived.device, arrived.feature_level) == (compiled.device, compiled.feature_level)
+    np.testing.assert_array_equal(arrived(feeds)["y"], expected)
+    monkeypatch.setattr("dmlpy.devices.pickling.__version__", "0.0.1")
+    with pytest.raises(dml.PickleError, match=r"dmlpy 0\.0\.1 is to load it"):
+        pickle.loads(data)
+
+
+def test_a_compiled_model_on_a_device_without_a_name_is_not_pickled() -> None:
+    compiled = onnx.load(model([make_node("Relu", ["x"], ["y"])], {"x": [2]}, ["y"])).compile(NumpyDevice())
+    with pytest.raises(dml.PickleError, match="its device was made by hand"):
+        pickle.dumps(compiled)
 
 
 def test_an_initializer_that_is_an_input_is_a_default() -> None:

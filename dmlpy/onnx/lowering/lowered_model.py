@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dmlpy.messages.naming import plural
 from dmlpy.onnx.lowering.model_lowering import Lowering
@@ -36,6 +36,10 @@ class LoweredModel:
         self.given = given
         self.inputs = {name: value for name, value in given.items() if value.array is None}
         self._lowerings: dict[FeatureLevel, Lowering] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: lowerings, which are made anew, would repeat the weights."""
+        return {name: value for name, value in vars(self).items() if name != "graphs"} | {"_lowerings": {}}
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name} {value.summary()}" for name, value in self.inputs.items())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Never
 
@@ -16,6 +16,7 @@ from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
+from dmlpy.devices.pickling import Refused, device_name, version_refused, written_by
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, DescError, DmlError, Problem
 from dmlpy.onnx.loading.input_sizes import default_inputs, fit_problems
@@ -58,6 +59,9 @@ _MOST_NAMED = 4
 class CompiledModel:
     """A model on a device. Thread-safe.
 
+    A pickle holds the model with its weights, the device's name and the arguments of `compile`: it is compiled again where it is loaded.
+    External data stays in its files, which have to be there, too.
+
     Attributes:
         model: the model.
         device: the device that its graphs run on.
@@ -88,9 +92,7 @@ class CompiledModel:
         self._replaceable = frozenset(initialized)
         self._defaults = {name: value for name, value in initialized.items() if name not in model.given}
         self._replacing: dict[frozenset[str], CompiledModel] = {}
-        self._compile_again = partial(
-            CompiledModel, device=self.device, feature_level=feature_level, flags=flags, fuse=fuse, keep_bytes=keep_bytes
-        )
+        self._options: dict[str, Any] = {"feature_level": feature_level, "flags": flags, "fuse": fuse, "keep_bytes": keep_bytes}
         self._open: OpenSizes | None = None
         self._templates = ProgramTemplates(feature_level, self._program_for_sizes, self._cache)
         self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
@@ -164,7 +166,7 @@ class CompiledModel:
         with self._lock:
             if replaced not in self._replacing:
                 given = {**self.model.given, **{name: self._defaults[name] for name in sorted(replaced)}}
-                self._replacing[replaced] = self._compile_again(LoweredModel(self.model.loaded, given))
+                self._replacing[replaced] = CompiledModel(LoweredModel(self.model.loaded, given), self.device, **self._options)
             return self._replacing[replaced]
 
     def _host_signature(self, inputs: Mapping[str, Any]) -> Signature | None:
@@ -353,6 +355,9 @@ class CompiledModel:
                 why = "; ".join(problem.headline() for problem in record.problems)
                 log_once(FALLBACKS, lambda: f"{model.name}: node {record.name!r} ({record.op_type}) runs on the host: {why}")  # noqa: B023
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (written_by(), pickle.dumps((self.model, device_name(self), self._options)))
+
     def __copy__(self) -> CompiledModel:
         return self
 
@@ -361,3 +366,19 @@ class CompiledModel:
 
     def __repr__(self) -> str:
         return f"<ONNX model {self.model.name} compiled for {self.device.name} at feature level {self.feature_level}>"
+
+
+def _arrived(writer: str, work: bytes) -> CompiledModel | Refused:
+    """Compiles what a pickle holds.
+
+    Its name, place and first argument must stay the same in all versions, as those of `dmlpy.compiler._arrived`.
+
+    Raises:
+        PickleError: another version of dmlpy wrote it.
+        CompileError: nothing here runs a node.
+        DeviceError: there is no such device here.
+    """
+    if (refused := version_refused(writer)) is not None:
+        return refused
+    model, name, options = pickle.loads(work)
+    return CompiledModel(model, name, **options)
