@@ -25,7 +25,8 @@ from dmlpy.keras.callbacks import (
     LearningRateScheduler,
     TerminateOnNaN,
 )
-from dmlpy.keras.importers import from_keras, from_torch
+from dmlpy.keras.importers import from_torch
+from dmlpy.keras.keras_importer import from_keras
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.losses import (
     BinaryCrossentropy,

@@ -18,7 +18,6 @@ from dmlpy.keras.activations import ACTIVATIONS
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer
-from dmlpy.keras.time_distributed import TimeDistributed
 from dmlpy.messages.naming import plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
@@ -33,6 +32,8 @@ from dmlpy.operators.activation import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.keras.recurrent import Recurrent
 
 LAYERS: dict[Cell, type[Recurrent]] = {"RNN": SimpleRNN, "GRU": GRU, "LSTM": LSTM}
@@ -62,25 +63,16 @@ _RENAMED = {"activation": "activation", "recurrent_activation": "inner_activatio
 _REGULARIZERS = {"kernel_regularizer": "W_regularizer", "recurrent_regularizer": "U_regularizer", "bias_regularizer": "b_regularizer"}
 
 
-def from_keras(layer: Any) -> Recurrent | Bidirectional | TimeDistributed:
-    """Creates a layer like a built SimpleRNN, GRU, LSTM or Bidirectional of Keras 3, or a TimeDistributed of one, with its weights.
-
-    A layer without bias becomes one whose bias is zeros, which training changes.
-
-    Activations are Keras 3's (its hard_sigmoid differs from Keras 1's), and `zero_output_for_mask` is set where it is, as Keras's
-    Bidirectional does. Dropout has the same rates and, as there, one mask for all gates unless the state is dropped too.
+def cell_from_keras(layer: Any, others: Sequence[str]) -> Recurrent | Bidirectional:
+    """Creates a layer like a built SimpleRNN, GRU or LSTM of Keras 3, an RNN of one of their cells, or a Bidirectional of these.
 
     Args:
         layer: a live layer; its config and weights are read.
+        others: the kinds of other layers that can be imported, for the message.
 
     Raises:
         DescError: a layer of another kind, one that is not built, or options that cannot be expressed; all problems at once.
     """
-    if type(layer).__name__ == "TimeDistributed" and hasattr(layer, "layer"):
-        try:
-            return TimeDistributed(from_keras(layer.layer))
-        except DescError as error:
-            raise DescError("from_keras", [problem.under("layer") for problem in error.problems]) from None
     problems: list[Problem] = []
     directions = {"": layer}
     if type(layer).__name__ == "Bidirectional":
@@ -90,10 +82,10 @@ def from_keras(layer: Any) -> Recurrent | Bidirectional | TimeDistributed:
             problems.append(Problem("import.option", "merge_mode", "None", "'concat', 'sum', 'mul' or 'ave'", remedy=remedy))
     read = []
     for path, direction in directions.items():
-        arguments, found = _keras_arguments(direction)
+        arguments, found = _keras_arguments(direction, others)
         problems += [problem.under(path) for problem in found]
         read.append(arguments)
-    kinds = [type(direction).__name__ for direction in directions.values()]
+    kinds = [_kind_and_config(direction)[0] for direction in directions.values()]
     if not problems and len(set(kinds)) > 1:
         problems.append(Problem("import.option", "backward_layer", with_article(kinds[1]), f"{with_article(kinds[0])}, as forward_layer"))
     elif not problems and len(read) == 2:
@@ -107,28 +99,27 @@ def from_keras(layer: Any) -> Recurrent | Bidirectional | TimeDistributed:
     return made
 
 
+def _kind_and_config(layer: Any) -> tuple[str, dict[str, Any]]:
+    """The class of a layer and its config: those of the cell, for an RNN of a cell."""
+    kind, config = type(layer).__name__, layer.get_config() if hasattr(layer, "get_config") else {}
+    cell = type(getattr(layer, "cell", None)).__name__
+    if kind == "RNN" and cell.removesuffix("Cell") in _CELLS:
+        return cell.removesuffix("Cell"), {**config, **layer.cell.get_config()}
+    return kind, config
+
+
 def _keras_weights(layer: Any) -> list[Any]:
     """A layer's kernel, recurrent kernel and bias; zeros if it has no bias."""
     weights = list(layer.get_weights())
-    config = layer.get_config()
+    _, config = _kind_and_config(layer)
     if not config.get("use_bias", True):
         width = np.asarray(weights[1]).shape[1]
         weights.append(np.zeros((2, width) if config.get("reset_after") else width, np.float32))
     return weights
 
 
-def _keras_arguments(layer: Any) -> tuple[dict[str, Any], list[Problem]]:
-    """The arguments that reproduce a Keras layer, and the problems with it."""
-    name = type(layer).__name__
-    if name not in _CELLS or not hasattr(layer, "get_config"):
-        return {}, [
-            Problem("import.kind", "", with_article(name), f"a layer of Keras 3: {', '.join(_CELLS)}, Bidirectional or TimeDistributed")
-        ]
-    if not layer.built:
-        return {}, [Problem("layer.not_built", "", "not built", "a layer with weights", remedy="call it on data, or build(shape)")]
-    config = layer.get_config()
-    if "time_major" in config:
-        return {}, [Problem("import.kind", "", f"{with_article(name)} of Keras 2", "one of Keras 3")]
+def config_problems(layer: Any, config: Mapping[str, Any]) -> list[Problem]:
+    """Problems with what layers of all kinds have."""
     problems = [
         Problem("import.option", option, brief(config[option]), repr(value))
         for option, value in _REQUIRED.items()
@@ -137,6 +128,34 @@ def _keras_arguments(layer: Any) -> tuple[dict[str, Any], list[Problem]]:
     if layer.compute_dtype != "float32":
         remedy = "build the layer with dtype='float32', and set the same weights"
         problems.append(Problem("type.support", "dtype", layer.compute_dtype, "float32", remedy=remedy))
+    return problems
+
+
+def regularizer_from_keras(option: str, given: Any, problems: list[Problem]) -> Regularizer | None:
+    """A regularizer from its config; a problem is added for one that cannot be expressed."""
+    if given is None:
+        return None
+    if given["class_name"] not in ("L1", "L2", "L1L2"):
+        problems.append(Problem("import.option", option, given["class_name"], "L1, L2, L1L2 or None"))
+    return Regularizer(**_floats(given["config"]))
+
+
+def _keras_arguments(layer: Any, others: Sequence[str]) -> tuple[dict[str, Any], list[Problem]]:
+    """The arguments that reproduce a Keras layer, and the problems with it."""
+    name, config = _kind_and_config(layer)
+    if name not in _CELLS or not hasattr(layer, "get_config"):
+        cell = getattr(layer, "cell", None)
+        if name == "RNN" and cell is not None:
+            kinds = ", ".join(f"{kind}Cell" for kind in _CELLS)
+            remedy = "one RNN for each cell, all but the last with return_sequences=True" if hasattr(cell, "cells") else None
+            return {}, [Problem("import.kind", "cell", with_article(type(cell).__name__), kinds, remedy=remedy)]
+        kinds = ", ".join(dict.fromkeys((*_CELLS, "RNN", "Bidirectional", *others)))
+        return {}, [Problem("import.kind", "", with_article(name), f"a layer of Keras 3, or a Sequential: {kinds}")]
+    if not layer.built:
+        return {}, [Problem("layer.not_built", "", "not built", "a layer with weights", remedy="call it on data, or build(shape)")]
+    if "time_major" in config:
+        return {}, [Problem("import.kind", "", f"{with_article(name)} of Keras 2", "one of Keras 3")]
+    problems = config_problems(layer, config)
     shape = layer.get_build_config()["input_shape"]
     arguments: dict[str, Any] = {name: config[name] for name in _SAME if name in config}
     arguments |= {
@@ -153,10 +172,7 @@ def _keras_arguments(layer: Any) -> tuple[dict[str, Any], list[Problem]]:
                 expected = f"one of {', '.join(KERAS_3_ACTIVATIONS)}"
                 problems.append(Problem("import.option", option, brief(config[option]), expected))
     for option, argument in _REGULARIZERS.items():
-        given = config[option]
-        if given is not None and given["class_name"] not in ("L1", "L2", "L1L2"):
-            problems.append(Problem("import.option", option, given["class_name"], "L1, L2, L1L2 or None"))
-        arguments[argument] = None if given is None else Regularizer(**_floats(given["config"]))
+        arguments[argument] = regularizer_from_keras(option, config[option], problems)
     return arguments, problems
 
 

@@ -216,7 +216,7 @@ def _other_file(path: FilePath, reason: str) -> Problem:
     kind = next((name for start, name in _BEGINNINGS.items() if begin.startswith(start)), None)
     if kind is None:
         return Problem("weights.file", "", "not a safetensors file", "one", (reason,))
-    remedy = "load it with Keras, take its recurrent layers by from_keras(layer), and give the weights of others to set_weights(arrays)"
+    remedy = "load it with Keras and make a model of it by from_keras(model), or take single layers by from_keras(layer)"
     return Problem("weights.file", "", f"{kind}, as Keras's files are", "a file of safetensors, which model.save writes", remedy=remedy)
 
 

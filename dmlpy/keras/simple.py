@@ -151,6 +151,10 @@ class Dense(Layer):
         if self._first_weights is not None:
             self.set_weights(self._first_weights)
 
+    def begin_with(self, weights: Sequence[Any]) -> None:
+        """Sets the initial weights of an unbuilt layer, in the form of `set_weights`; they are checked when it is built."""
+        self._first_weights = weights
+
     def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
         assert self.backend is not None
         if training:
@@ -291,6 +295,10 @@ class Embedding(Layer):
         self.weights = [Weight("W", backend.array(values), regularizer=self._regularizer)]
         if self._first_weights is not None:
             self.set_weights(self._first_weights)
+
+    def begin_with(self, weights: Sequence[Any]) -> None:
+        """Sets the initial weights of an unbuilt layer, in the form of `set_weights`; they are checked when it is built."""
+        self._first_weights = weights
 
     def input_problems(self, x: Any) -> list[Problem]:
         assert self.backend is not None

@@ -87,18 +87,19 @@ def keras_layer(case: Case) -> Any:
     shape = case.inputs["x0"].shape
     attributes = case.attributes
     if attributes["layer"] != "Bidirectional":
-        return _like_keras(attributes["layer"], attributes["config"], weights, shape)
+        return like_keras(attributes["layer"], attributes["config"], weights, shape)
     config = attributes["config"]
     directions = {
-        name: _like_keras(config[part]["class_name"], config[part]["config"], given, shape)
+        name: like_keras(config[part]["class_name"], config[part]["config"], given, shape)
         for name, part, given in (("forward_layer", "layer", weights[:3]), ("backward_layer", "backward_layer", weights[3:]))
     }
-    made = _like_keras("Bidirectional", config, weights, shape)
+    made = like_keras("Bidirectional", config, weights, shape)
     made.__dict__.update(directions, merge_mode=config["merge_mode"])
     return made
 
 
-def _like_keras(kind: str, config: dict[str, Any], weights: list[Array], shape: tuple[int, ...]) -> Any:
+def like_keras(kind: str, config: dict[str, Any], weights: list[Array], shape: tuple[int | None, ...]) -> Any:
+    """What a live layer of Keras 3 shows: its class, config, weights, and the shape that it was built for."""
     made = type(kind, (SimpleNamespace,), {})()
     made.built, made.compute_dtype = True, "float32"
     made.get_config = lambda: dict(config)
