@@ -106,11 +106,10 @@ def test_what_is_no_file_is_no_onnx_model(make: Callable[[Path], None], told: st
     make(path)
     with pytest.raises(dml.DescError, match=told):
         onnx.load(path)
-    commands = (["check"], 1), (["onnx", "check"], 2), (["onnx", "run"], 1)
-    for command, least in commands:
+    for command in (["check"], ["onnx", "check"], ["onnx", "run"]):
         found = typer.testing.CliRunner().invoke(app, [*command, str(path)])
         assert isinstance(found.exception, SystemExit)
-        assert found.exit_code >= least
+        assert found.exit_code == 2
         assert told in found.output
 
 

@@ -90,11 +90,13 @@ def bench(
         references=references,
         scales=scales or (1,),
     )
+    with report_errors(2):
+        listing = command.list_cases(chosen)
+    if list_shapes:
+        for listed in listing:
+            show(listed)
+        return
     with report_errors():
-        if list_shapes:
-            for listed in command.list_cases(chosen):
-                show(listed)
-            return
         record = command.run(chosen, save, inform=warn)
         for found, reasons in command.format_tables(record):
             show(found)

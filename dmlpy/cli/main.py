@@ -193,9 +193,9 @@ def run(
     queue_type: QueueOption = None,
 ) -> None:
     """Run a DxDispatch model: upload its resources, compile its operators, then its commands in order."""
-    with report_errors():
-        if show_adapters or show_dependencies:
-            return _show_environment(show_adapters, show_dependencies)
+    if show_adapters or show_dependencies:
+        return _show_environment(show_adapters, show_dependencies)
+    with report_errors(2):
         path = model or model_option
         if path is None or (model and model_option):
             raise typer.BadParameter("give one model file: dmlpy run MODEL.json")
@@ -207,6 +207,7 @@ def run(
             warn(f"warning: --queue_type {queue_type} is ignored: command queues belong to Direct3D")
         level, found = parse_level(feature_level), _device(device, adapter)
         onnx_options = _onnx_options(free_names or [], free_denotations or [], shapes or [])
+    with report_errors():
         loaded = load(path, Folders.of(path, input_path, output_path), level, onnx_options)
         for warning in loaded.warnings:
             warn("\n".join(f"{warning.severity}: {text}" for text in warning.sentences(str(path))))
@@ -334,7 +335,7 @@ def explain(
     from dmlpy.inspection import catalog
     from dmlpy.inspection import explain as explanations
 
-    with report_errors():
+    with report_errors(2):
         if as_json and operator is not None and explanations.is_code(operator):
             raise typer.BadParameter("a code's explanation is text", param_hint="--json")
         if as_json:
@@ -374,7 +375,7 @@ def ops(
     from dmlpy.inspection import catalog
     from dmlpy.validation.checking import parse_level
 
-    with report_errors():
+    with report_errors(2):
         level = None if feature_level is None else parse_level(feature_level)
         found = catalog.operators(family=family, feature_level=level)
         if as_json:
@@ -392,7 +393,7 @@ def levels(
     from dmlpy.inspection import catalog
     from dmlpy.validation.checking import parse_level
 
-    with report_errors():
+    with report_errors(2):
         wanted = None if level is None else parse_level(level)
         found = [item for item in catalog.levels() if wanted in (None, item.level)]
         if as_json:
@@ -444,8 +445,9 @@ def warmup(
         raise typer.BadParameter(f"{device!r} has no kernels to compile: --device is cpu, cuda or cuda:1")
     if kind == "cpu" and (target is not None or output is not None):
         raise typer.BadParameter("--for and --output are for GPUs: add --device cuda")
-    with report_errors():
+    with report_errors(2):
         place = dmlpy.device(device) if target is None else work.ahead(target)
+    with report_errors():
         found = list(work.warm_up([name.lower() for name in names or ()], device=place, dtype=dtype.upper(), training=training))
         show(work.warmed_table(found, place))
         typer.echo(work.place())

@@ -113,10 +113,11 @@ def run(
         if not equals or not name or not file:
             raise typer.BadParameter(f"--input is NAME=FILE.npy, not {text!r}")
         given[name] = Path(file)
-    with report_errors():
+    with report_errors(2):
         found = dmlpy.device(device)
-        typer.echo(f"Running on '{found.describe()['name']}'")
         level, known, allowed = parse_level(feature_level), parse_sizes(sizes or []), parse_limits(limits or [])
+    typer.echo(f"Running on '{found.describe()['name']}'")
+    with report_errors():
         measured = run_onnx(model, given, output, found, level, known, tell, allowed, profile=profile or trace is not None)
         if measured is not None:
             tell(f"\n{measured}")

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from dmlpy.devices.profile import Profile
     from dmlpy.messages.tables import Table
 
-UNREADABLE = frozenset(("file.unreadable", "onnx.file"))
-"""The codes of files that do not exist or that nobody may read."""
-
 
 def flag(*names: str, help: str, **more: Any) -> Any:
     """An option without a value: help shows none."""
@@ -55,19 +52,20 @@ def write_trace(path: Path, profiles: Iterable[Profile]) -> None:
 def report_errors(status: int = 1) -> Iterator[None]:
     """Reports dmlpy's errors, and optional packages that are missing, on stderr without a traceback; ends with an exit status.
 
-    The status is 2 if a file that is named cannot be read.
+    The status is 2 if a file cannot be read or a package is missing. Give 2 as the status where only the command can be wrong.
     """
     try:
         yield
     except dmlpy.DmlError as error:
+        from dmlpy.dxdispatch.report import is_unreadable
+
         warn(str(error))
-        unreadable = any(problem.code in UNREADABLE for problem in error.problems)
-        raise typer.Exit(2 if unreadable else status) from None
+        raise typer.Exit(2 if is_unreadable(error.problems) else status) from None
     except ModuleNotFoundError as error:
         if "pip install" not in str(error):  # a mistake, not a package that the user can install
             raise
         warn(str(error))
-        raise typer.Exit(status) from None
+        raise typer.Exit(2) from None
 
 
 def warn(text: str) -> None:

@@ -28,7 +28,7 @@ from dmlpy.description.registry import operator_class
 from dmlpy.inspection.directml_records import Binding, LevelRecord, OperatorRecord, Record
 from dmlpy.inspection.samples import sample
 from dmlpy.messages.naming import plural
-from dmlpy.messages.problems import DescError, DmlError
+from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.messages.tables import Table
 from dmlpy.validation.checking import check
 from dmlpy.version import __version__
@@ -266,7 +266,7 @@ def _more(files: Sequence[Path]) -> list[OperatorDesc]:
         try:
             data = read_json(file.read_bytes(), str(file))
         except OSError as error:
-            raise DmlError(f"{file} cannot be read: {error.strerror}") from error
+            raise DmlError(str(file), [Problem("file.unreadable", "file", f"unreadable: {error.strerror}", "a file")]) from error
         for index, item in enumerate(data.values() if isinstance(data, Mapping) else data if isinstance(data, list) else [data]):
             try:
                 found.append(OperatorDesc.from_dict(item))

@@ -9,7 +9,7 @@ from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.desc_check import check_desc
 from dmlpy.dxdispatch.files import Folders
 from dmlpy.dxdispatch.model import from_document, is_model
-from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
+from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding, is_unreadable
 from dmlpy.graphs import Graph
 from dmlpy.messages.json_positions import parts
 from dmlpy.messages.naming import plural, printable
@@ -47,10 +47,8 @@ class Report:
 
     @property
     def readable(self) -> bool:
-        """Whether the file could be read at all."""
-        return self.kind is not None or not any(
-            problem.code.startswith("file.") for finding in self.findings for problem in finding.problems
-        )
+        """Whether the file, and each file that it needs, could be read at all."""
+        return not any(is_unreadable(finding.problems) for finding in self.findings)
 
     @property
     def problem_count(self) -> int:

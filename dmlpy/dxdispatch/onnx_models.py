@@ -11,7 +11,7 @@ from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.checker import Report, is_serialized
 from dmlpy.dxdispatch.files import write_npy
 from dmlpy.dxdispatch.npy import read_array, read_header
-from dmlpy.dxdispatch.report import Finding, ModelError
+from dmlpy.dxdispatch.report import Finding, ModelError, is_unreadable
 from dmlpy.graphs import Graph
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, DescError, DeviceError, Problem
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dmlpy.onnx import Limits, Model
     from dmlpy.onnx.reporting.report import Like
     from dmlpy.onnx.reporting.report import Report as ModelReport
-
-_UNREADABLE = frozenset({"onnx.file", "onnx.protobuf"})
 
 
 def check_onnx(
@@ -55,12 +53,11 @@ def check_onnx(
     try:
         found = onnx.load(path, sizes=sizes, limits=limits).report(level, like=like)
     except DescError as error:
-        # Unreadable files have codes of files.
+        # A file has one code here, whatever its kind.
         problems = tuple(
-            replace(problem, code="file.unreadable", path="file") if problem.code in _UNREADABLE else problem for problem in error.problems
+            replace(problem, code="file.unreadable", path="file") if problem.code == "onnx.file" else problem for problem in error.problems
         )
-        readable = all(problem.code not in _UNREADABLE for problem in error.problems)
-        return Report(path, "ONNX model" if readable else None, level, None, (Finding("", problems),)), None
+        return Report(path, None if is_unreadable(problems) else "ONNX model", level, None, (Finding("", problems),)), None
     findings = tuple(Finding(f"node {node.name!r} ({node.op_type})", node.problems) for node in found.fallbacks)
     return Report(path, "ONNX model", level, None if findings else found.lowest_level, findings), found
 

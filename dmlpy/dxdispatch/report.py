@@ -25,6 +25,14 @@ MAX_FINDINGS = 50
 OF_KEYS = frozenset({"bind.unknown", "field.twice", "field.unknown", "member.ignored"})
 """Codes of problems that concern a member's name: their position is that of the key."""
 
+UNREADABLE = frozenset({"file.unreadable", "file.size", "onnx.file"})
+"""Codes of files that are not there, that nobody may read, or that are too large to be read: nothing is known about their contents."""
+
+
+def is_unreadable(problems: Iterable[Problem]) -> bool:
+    """Returns whether a file could not be read, in contrast to one that has problems: commands end with 2 in place of 1."""
+    return any(problem.code in UNREADABLE for problem in problems)
+
 
 class Place(NamedTuple):
     """A part of a file: in words for people, and as keys and indices from the root of the file's JSON."""

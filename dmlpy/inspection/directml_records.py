@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dmlpy.messages.json_text import lay_out
 from dmlpy.messages.naming import plural
-from dmlpy.messages.problems import DmlError
+from dmlpy.messages.problems import DmlError, Problem
 
 FOLDER = Path(__file__).with_name("directml")
 """The records that dmlpy has: one file for each version of DirectML, `1.15.4.json`."""
@@ -134,7 +134,7 @@ def read(file: Path) -> Record:
     try:
         return Record.model_validate_json(file.read_bytes())
     except OSError as error:
-        raise DmlError(f"{file} cannot be read: {error.strerror}") from error
+        raise DmlError(str(file), [Problem("file.unreadable", "file", f"unreadable: {error.strerror}", "a file")]) from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"

@@ -131,10 +131,10 @@ def test_run_warns_on_stderr(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--device", "numpi"], 1, "did you mean 'numpy'"),
+        (["--device", "numpi"], 2, "did you mean 'numpy'"),
         (["--device", "numpy", "-a", "CPU"], 2, "give one of them"),
-        (["-a", "Radeon"], 1, "no device's name contains 'Radeon'; there are"),
-        (["--dml_feature_level", "9_9"], 1, "feature_level is '9_9'"),
+        (["-a", "Radeon"], 2, "no device's name contains 'Radeon'; there are"),
+        (["--dml_feature_level", "9_9"], 2, "feature_level is '9_9'"),
         (["-i", "0"], 2, "dispatch_iterations"),
         (["-v", "3"], 2, "timing_verbosity"),
         (["--post_dispatch_barriers", "all"], 2, "uav"),

@@ -176,7 +176,11 @@ def test_an_older_directml_is_held_to_its_level(behave: Behave) -> None:
         ({}, {"old": True}, "mock.dll has no DMLCreateDevice1: DirectML 1.1.0 (feature level 2_0) or newer is needed"),
         ({"operators": ["RNN_GRAD"]}, {}, "DirectML has no RNN_GRAD: it is one of dmlpy's own operators"),
         ({"operators": ["RNM"]}, {}, "RNN"),
-        ({"files": [Path("nowhere.json")]}, {}, "nowhere.json cannot be read: No such file or directory"),
+        (
+            {"files": [Path("nowhere.json")]},
+            {},
+            "nowhere.json: 1 problem\n 1. file is unreadable: No such file or directory, expected a file  [file.unreadable]",
+        ),
     ],
 )
 def test_what_cannot_be_asked_has_one_clear_line(behave: Behave, options: Any, behaviour: Any, expected: str) -> None:

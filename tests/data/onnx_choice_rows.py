@@ -191,6 +191,12 @@ def removed() -> None:
     node("ImageScaler", [image[:, :2]], opset=8, bias=[1.0, 2.0])
     node("Crop", [image], opset=7, border=[1, 0, 2, 1])
     node("Crop", [image], opset=7, border=[1, 1, 9, 9], scale=[2, 3])
+    for opset, across, scaled in ((7, 0, 1), (1, 1, 1), (8, 0, 0), (8, 1, 0)):
+        shape = {"across_channels": across, "normalize_variance": scaled}
+        node("MeanVarianceNormalization", [image], opset=opset, **(shape if opset > 1 else {"across_channels": 1}))
+    bounds = [np.array(numbers, I64) for numbers in ([1, -3], [2, 9], [1, -1])]
+    node("DynamicSlice", [image, *bounds], known=[1, 2, 3], opset=8)
+    node("DynamicSlice", [image[0], *bounds[:2]], known=[1, 2], opset=9)  # along the first axes
 
 
 def sliced() -> None:

@@ -88,11 +88,32 @@ def test_limits_are_raised_and_lowered(tmp_path: Path) -> None:
         assert (status != 0, "did you mean" in err, "'node=2'" in err) == (True, True, True)
 
 
+STATUSES = {
+    "damaged": (1, "net.onnx", lambda data: data[:-7], [], "onnx.protobuf"),
+    "empty": (1, "net.onnx", lambda data: b"", [], "onnx.protobuf"),
+    "absent": (2, "net.onnx", None, [], "onnx.file file.unreadable"),
+    "wrong level": (2, "net.onnx", lambda data: data, ["--feature-level", "9_9"], "field.form"),
+    "damaged JSON": (1, "net.json", lambda data: b"{", [], "json.syntax"),
+    "damaged dump": (1, "net.json", lambda data: b"\0\1\2\3\0\0\0\0", [], "flatbuffer. json.syntax"),
+    "absent JSON": (2, "net.json", None, [], "file.unreadable"),
+}
+"""Files and arguments with the exit status of every command that takes them, and the codes that commands name."""
+
+
+@pytest.mark.parametrize("case", STATUSES)
+def test_every_command_ends_with_the_same_status(case: str, tmp_path: Path) -> None:
+    status, name, change, more, codes = STATUSES[case]
+    path = tmp_path / name
+    if change is not None:
+        path.write_bytes(change(good().SerializeToString()))
+    commands = [["check"], ["run"], *([["onnx", "check"], ["onnx", "run"]] if path.suffix == ".onnx" else [["onnx", "export"]])]
+    for command in commands:
+        found, out, err = dmlpy(*command, path, *more)
+        assert (found, any(code in out + err for code in codes.split())) == (status, True), (command, out, err)
+
+
 def test_what_is_wrong_has_a_status(tmp_path: Path) -> None:
     broken = tmp_path / "broken.onnx"
-    broken.write_bytes(b"\xff\xff")
-    assert dmlpy("onnx", "check", broken)[0] == 2
-    assert dmlpy("onnx", "check", tmp_path / "absent.onnx")[0] == 2
     wrong = good()
     wrong.graph.node[0].op_type = "Relo"
     status, out, _ = dmlpy("onnx", "check", written(tmp_path, wrong))

@@ -419,6 +419,13 @@ def test_an_invalid_model_is_called_invalid(node: Any, types: dict[str, int], to
     assert "host" not in str(report)
 
 
+@pytest.mark.parametrize("scale", [{}, {"scale": [2, 2]}], ids=["borders", "scale"])
+def test_the_sizes_of_a_removed_operator_are_known(scale: dict[str, Any]) -> None:
+    built = model([make_node("Crop", ["x"], ["y"], border=[1, 1, 1, 2], **scale)], {"x": ["n", 3, 5, 6]}, ["y"], opset=7)
+    for like in ("dmlpy", "onnxruntime"):
+        assert "unknown sizes" not in str(onnx.load(built, sizes={"n": 2}).report(like=like))
+
+
 @pytest.mark.parametrize("like", ["dmlpy", "onnxruntime"])
 def test_a_report_of_many_nodes_fits_a_screen(like: Any) -> None:
     nodes = [make_node(kind, ["x"], [f"{kind}{i}"], name=f"{kind}{i}") for i in range(30) for kind in ("Unique", "Det", "NonZero")]

@@ -99,6 +99,21 @@ ROWS = {
     "an output_shape of all dimensions": Row(
         "ConvTranspose", (normal(1, 2, 4, 4), normal(2, 2, 3, 3)), ("output_shape", "4 numbers", "2"), {"output_shape": [1, 2, 9, 9]}
     ),
+    "an output_shape far beyond the windows": Row(
+        "ConvTranspose", (normal(1, 1, 3), normal(1, 1, 3)), ("output_shape", "[9]", "at most [8]"), {"output_shape": [9], "strides": [2]}
+    ),
+    "an output padding of a stride": Row(
+        "ConvTranspose",
+        (normal(1, 1, 3), normal(1, 1, 3)),
+        ("output_padding", "[2]", "at most [1]"),
+        {"output_padding": [2], "strides": [2]},
+    ),
+    "output paddings of a dilation": Row(
+        "ConvTranspose",
+        (normal(1, 2, 4, 4), normal(2, 2, 3, 3)),
+        ("output_padding", "[1, 2]", "at most [2, 1]"),
+        {"output_padding": [1, 2], "dilations": [3, 2], "auto_pad": "SAME_UPPER"},
+    ),
     "a projection of 4 units to 2": Row(
         "LSTM",
         (normal(5, 2, 3), normal(1, 16, 3), normal(1, 16, 2), None, None, normal(1, 2, 2), normal(1, 2, 4)),

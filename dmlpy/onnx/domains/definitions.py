@@ -1,4 +1,7 @@
-"""Operators of com.microsoft that ONNX nodes can express. These nodes replace the operator, as the body of a function does."""
+"""Operators of com.microsoft, and a removed one, that ONNX nodes can express.
+
+These nodes replace the operator, as the body of a function does.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,18 @@ if TYPE_CHECKING:
 _OPSET = 22
 """The version of ONNX that the definitions are written in."""
 _DEFINITIONS: dict[str, Definition] = {}
+REMOVED = frozenset({"DynamicSlice"})
+"""Operators that ONNX's own domain had before its first release."""
 
 
 def find_definition(node: Node) -> FunctionProto | None:
-    """The nodes that replace an operator of com.microsoft; None if it has no definition.
+    """The nodes that replace an operator of com.microsoft, or a removed one of ONNX; None if it has no definition.
 
     Raises:
         NotLowered: attributes or inputs that the operator does not have.
     """
     made = _DEFINITIONS.get(node.op_type)
-    if made is None:
+    if made is None or (node.op_type in REMOVED and node.domain):
         return None
     try:
         inputs, outputs, nodes = made(node)
@@ -41,7 +46,7 @@ def find_definition(node: Node) -> FunctionProto | None:
         found = f"attributes or inputs that {node.op_type} does not allow"
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise node.refusal("onnx.unforeseen", "", found, f"what ONNX Runtime says of {node.op_type}", reason) from error
-    imports = [helper.make_opsetid("", _OPSET), helper.make_opsetid(node.domain, node.opset)]
+    imports = [helper.make_opsetid(node.domain, node.opset), helper.make_opsetid("", _OPSET)]  # the last of a domain counts
     return helper.make_function(node.domain, node.op_type, list(inputs), list(outputs), list(nodes), imports)
 
 
@@ -388,3 +393,10 @@ def _causal_convolution(node: Node) -> tuple[Sequence[str], Sequence[str], Seque
     if activation != "none":
         nodes += [helper.make_node("Sigmoid", ["sums"], ["open"]), helper.make_node("Mul", ["sums", "open"], ["y"])]
     return ("x", "w", "b", "past"), ("y", "present"), nodes
+
+
+@_defines("DynamicSlice")
+def _dynamic_slice(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]:
+    """A Slice whose bounds are inputs, which Slice itself has from opset 10 on."""
+    given = ["data", "starts", "ends", "axes"][: len(node.inputs)]
+    return given, ("output",), [helper.make_node("Slice", given, ["output"])]

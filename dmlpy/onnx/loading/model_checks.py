@@ -33,9 +33,10 @@ MAX_DEPTH = 16
 """The deepest nesting of subgraphs."""
 _OF_ONNX_RUNTIME = {
     "SimplifiedLayerNormalization": 1 << 30,
-    **dict.fromkeys(("Affine", "Crop", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"), 9),
+    **dict.fromkeys(("Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"), 9),
+    "MeanVarianceNormalization": 8,
 }
-"""Operators of ONNX's domain that it does not define, with the last opset in which ONNX Runtime has them.
+"""Operators of ONNX's domain that it does not define there, with the last opset in which ONNX Runtime has them.
 
 Its optimizer writes the first one; the others were ONNX's before its first release.
 """

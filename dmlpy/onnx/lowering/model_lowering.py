@@ -246,8 +246,9 @@ class Lowering:
             self._undo(mark)
             problems = reason.problems
         if find_rule(node.op_type, node.opset, node.domain) is None or node.domain == MICROSOFT:
+            own = definitions.find_definition if node.domain == MICROSOFT or node.op_type in definitions.REMOVED else None
             try:
-                inlined = functions.expand_function(self, node, opsets, definitions.find_definition if node.domain == MICROSOFT else None)
+                inlined = functions.expand_function(self, node, opsets, own)
             except NotLowered as reason:
                 return self.fall_back(node, reason.problems, scope, opsets)
             left = [record for record in self.records[mark.records :] if record.where not in ("directml", "folded")]

@@ -17,7 +17,8 @@ from dmlpy.onnx.loading.values import Value, value_from_proto
 from dmlpy.onnx.lowering.subgraph_types import infer_from_subgraphs
 from dmlpy.onnx.lowering.symbolic_inference import example_of, slice_sizes, with_symbolic_sizes
 from dmlpy.onnx.nodes import inference_guard
-from dmlpy.onnx.nodes.windows import transposed_sizes
+from dmlpy.onnx.nodes.node import NotLowered
+from dmlpy.onnx.nodes.windows import cropped_sizes, transposed_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +73,7 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
             from_file.add(index)
         if value is not None and index == 0 and name in found and node.op_type == "ConvTranspose" and not node.domain:
             value = replace(value, sizes=_transposed_sizes(node) or value.sizes)
-        if value is not None and index == 0 and node.op_type == "Slice" and not node.domain:
+        if value is not None and index == 0 and node.op_type in ("DynamicSlice", "Slice") and not node.domain:
             value = replace(value, sizes=_sliced_sizes(node) or value.sizes)
         if value is not None and value.sizes is None and (sizes := _infer_own_sizes(node, opsets, index)) is not None:
             value = replace(value, sizes=sizes)
@@ -137,12 +138,23 @@ def _infer_own_sizes(node: Node, opsets: Mapping[str, int], index: int) -> tuple
         return sizes[0]  # the second one is repeated along the first one's other axes
     if node.op_type in _LIKE_FIRST or (node.op_type == "Transpose" and not sizes[0]):
         return sizes[0]
+    if node.op_type == "Crop":
+        return _cropped_sizes(node)
     if node.op_type == "GatherND" and len(sizes) == 2 and sizes[1]:
         batch = int(node.attribute("batch_dims", 0))
         return (*sizes[1][:-1], *sizes[0][batch + sizes[1][-1] :])
     if node.op_type == "MaxUnpool" and len(given) > _UNPOOLED_SIZES and given[_UNPOOLED_SIZES].array is not None:
         return node.integers(_UNPOOLED_SIZES)
     return None
+
+
+def _cropped_sizes(node: Node) -> tuple[int, ...] | None:
+    """The sizes of a Crop's output; None if the node is wrong."""
+    try:
+        sizes = cropped_sizes(node)
+    except (NotLowered, TypeError, ValueError):  # the rule names what is wrong
+        return None
+    return sizes if min(sizes) > 0 else None
 
 
 def _attention_sizes(node: Node, index: int) -> tuple[int, ...] | None:

@@ -21,7 +21,7 @@ from dmlpy.onnx.nodes import inference_guard
 from dmlpy.onnx.nodes.equations import letters_of, terms_of
 from dmlpy.onnx.nodes.microsoft_requirements import PASTS, missing_parts, past_problems
 from dmlpy.onnx.nodes.ranks import rank_problems
-from dmlpy.onnx.nodes.windows import compute_windows, unpooled_sizes
+from dmlpy.onnx.nodes.windows import compute_windows, output_padding_problems, unpooled_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -505,10 +505,12 @@ def _check_flatten(node: Node) -> Iterator[Problem]:
 
 
 @_rule("ConvTranspose")
-def _check_output_shape(node: Node) -> Iterator[Problem]:
+def _check_transposed_windows(node: Node) -> Iterator[Problem]:
     shape = node.attribute("output_shape")
     if shape and _is_known(node, 0) and len(shape) != node.rank(0) - 2:
         yield Problem("onnx.invalid", "output_shape", f"{len(shape)} numbers", f"{node.rank(0) - 2}: batch and channels are not in it")
+    elif _is_known(node, 0) and _is_known(node, 1):
+        yield from output_padding_problems(node)
 
 
 @_rule("TopK")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import gt
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.messages.problems import Problem
 from dmlpy.operators.windows import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
@@ -137,9 +139,31 @@ def compute_transposed_windows(node: Node) -> TransposedWindows:
     return TransposedWindows(windows, start, end, extra, sizes)
 
 
+def output_padding_problems(node: Node) -> Iterator[Problem]:
+    """An `output_padding` that is not below stride or dilation, as ONNX says; or an `output_shape` that needs one."""
+    found = compute_transposed_windows(node)
+    most = [max(window.stride, window.dilation) - 1 for window in found.windows.axes[found.windows.added :]]
+    given = node.attribute("output_padding") or [0] * len(most)
+    why = ("output_padding is less than the stride or the dilation",)
+    if any(map(gt, given, most)):
+        yield Problem("onnx.invalid", "output_padding", str([*given]), f"at most {most}", why)
+    elif any(map(gt, found.extra, most)):
+        largest = [size - more + least for size, more, least in zip(found.sizes, found.extra, most, strict=True)]
+        why = ("what lies behind the windows is output padding", *why)
+        yield Problem("onnx.invalid", "output_shape", str(found.sizes), f"at most {largest}", why)
+
+
 def transposed_sizes(node: Node) -> tuple[int, ...]:
     """The sizes of a ConvTranspose's result."""
     return (node.sizes(0)[0], node.sizes(1)[1] * node.attribute("group", 1), *compute_transposed_windows(node).sizes)
+
+
+def cropped_sizes(node: Node) -> tuple[int, ...]:
+    """The sizes of the part of images `[N, C, H, W]` that Crop takes; these may be wrong where its borders are."""
+    count, channels, height, width = node.sizes(0)
+    left, top, right, bottom = (int(size) for size in node.required("border"))
+    rows, columns = (int(size) for size in node.attribute("scale") or (height - top - bottom, width - left - right))
+    return count, channels, rows, columns
 
 
 def unpooled_sizes(node: Node) -> list[int]:

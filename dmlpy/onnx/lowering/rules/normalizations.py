@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
+_BY_AXES = 9
+"""The opset from which on MeanVarianceNormalization has axes: ONNX Runtime has an earlier form."""
+
 
 @lowers("BatchNormalization")
 def batch(node: Node) -> tuple[Expression | None, ...]:
@@ -95,11 +98,18 @@ def group(node: Node) -> Expression:
 
 @lowers("MeanVarianceNormalization")
 def mean_variance(node: Node) -> Expression:
-    """MEAN_VARIANCE_NORMALIZATION1; ONNX adds 1e-9 to the deviation, whose square is added to the variance."""
+    """MEAN_VARIANCE_NORMALIZATION1; ONNX adds 1e-9 to the deviation, whose square is added to the variance.
+
+    Before opset 9 the images of a batch are normalized together, too, by channel or across channels, and the variance may stay.
+    """
     (data,) = in_four(node.x(0))
     rank = node.rank(0)
-    axes = [node.axis(axis, rank) + len(data.sizes) - rank for axis in node.attribute("axes", [0, 2, 3])]
-    return x.mean_variance_normalization1(data, axes=axes, epsilon=1e-18)
+    given = node.attribute("axes", [0, 2, 3])
+    if node.opset < _BY_AXES:
+        given = range(rank) if node.attribute("across_channels", 0) else (0, *range(2, rank))
+    axes = [node.axis(axis, rank) + len(data.sizes) - rank for axis in given]
+    keeps = node.opset < _BY_AXES and not node.attribute("normalize_variance", 1)
+    return x.mean_variance_normalization1(data, axes=axes, normalize_variance=not keeps, epsilon=1e-18)
 
 
 @lowers("LpNormalization")

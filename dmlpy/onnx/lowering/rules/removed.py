@@ -9,6 +9,7 @@ import numpy as np
 from dmlpy import x
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four
+from dmlpy.onnx.nodes.windows import cropped_sizes
 
 if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
@@ -54,7 +55,7 @@ def image_scaler(node: Node) -> Expression:
 def crop(node: Node) -> Expression:
     """A view, or SLICE1: without the borders left, top, right and bottom, or `scale` elements from the first two on."""
     sizes, (left, top, right, bottom) = _image_sizes(node), _border(node)
-    height, width = node.attribute("scale") or (sizes[2] - top - bottom, sizes[3] - left - right)
+    *_, height, width = cropped_sizes(node)
     if min(left, top) < 0 or not 0 < height <= sizes[2] - top or not 0 < width <= sizes[3] - left:
         found = f"{[left, top, right, bottom]}, which leaves {height} by {width}"
         raise node.refusal("onnx.invalid", "border", found, f"a part of the {sizes[2]} by {sizes[3]} elements")
