@@ -18,7 +18,7 @@ from dmlpy.keras.activations import ACTIVATIONS
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer
-from dmlpy.messages.naming import plural, with_article
+from dmlpy.messages.naming import did_you_mean, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
     ActivationCeluDesc,
@@ -26,7 +26,9 @@ from dmlpy.operators.activation import (
     ActivationGeluDesc,
     ActivationHardSigmoidDesc,
     ActivationLeakyReluDesc,
+    ActivationParametricSoftplusDesc,
     ActivationReluDesc,
+    ActivationShrinkDesc,
     ActivationSigmoidDesc,
     ActivationTanhDesc,
 )
@@ -45,8 +47,20 @@ KERAS_3_ACTIVATIONS: dict[str, ActivationDesc] = {
     "gelu": ActivationGeluDesc(),
     "celu": ActivationCeluDesc(),
     "leaky_relu": ActivationLeakyReluDesc(alpha=0.2),
+    "hard_shrink": ActivationShrinkDesc(bias=0.0, threshold=0.5),
+    "soft_shrink": ActivationShrinkDesc(bias=0.5, threshold=0.5),
+    "sparse_sigmoid": ActivationHardSigmoidDesc(alpha=0.5, beta=0.5),
+    "log_sigmoid": ActivationParametricSoftplusDesc(alpha=-1.0, beta=-1.0),
 }
 """Keras 3's activation names that a cell can apply."""
+
+_NOT_FUSED = frozenset(
+    {
+        *("exponential", "glu", "hard_silu", "hard_swish", "hard_tanh", "log_softmax", "mish", "relu6", "silu", "softmax", "sparse_plus"),
+        *("sparsemax", "squareplus", "swish", "tanh_shrink", "threshold"),
+    }
+)
+"""Keras 3's activation names that no activation expresses of those that DirectML fuses into recurrent layers."""
 
 _REQUIRED = {
     "activity_regularizer": None,
@@ -169,11 +183,20 @@ def _keras_arguments(layer: Any, others: Sequence[str]) -> tuple[dict[str, Any],
         if option in config:
             arguments[argument] = KERAS_3_ACTIVATIONS.get(config[option]) if isinstance(config[option], str) else None
             if arguments[argument] is None:
-                expected = f"one of {', '.join(KERAS_3_ACTIVATIONS)}"
-                problems.append(Problem("import.option", option, brief(config[option]), expected))
+                problems.append(_activation_problem(option, config[option]))
     for option, argument in _REGULARIZERS.items():
         arguments[argument] = regularizer_from_keras(option, config[option], problems)
     return arguments, problems
+
+
+def _activation_problem(option: str, given: Any) -> Problem:
+    """The problem of an activation that no cell can apply, or that nobody knows."""
+    expected = f"one of {', '.join(KERAS_3_ACTIVATIONS)}"
+    if not isinstance(given, str) or given not in _NOT_FUSED:
+        return Problem("import.option", option, brief(given), expected, remedy=did_you_mean(given, KERAS_3_ACTIVATIONS))
+    why = f"no activation that DirectML fuses into a recurrent layer computes {given}"
+    remedy = "export the model of Keras as ONNX, with a loop over its steps, which dmlpy.onnx runs"
+    return Problem("import.option", option, brief(given), expected, (why,), remedy)
 
 
 def _floats(config: Mapping[str, Any]) -> dict[str, float]:

@@ -10,8 +10,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.keras import GRU, LSTM, Bidirectional, SimpleRNN, TimeDistributed, from_keras
+from dmlpy.keras.activations import of_rows
 from dmlpy.keras.backend import Backend
 from tests.support.keras_cases import DEVICES, built, case, keras_layer, names, run, trained
+from tests.support.tables import table
 from tests.support.tolerance import assert_close
 
 INPUT, UNITS = 4, 3
@@ -242,6 +244,44 @@ def test_from_keras_refuses_by_name(name: str, config: dict[str, Any], attribute
     with pytest.raises(dml.DescError) as caught:
         from_keras(theirs)
     assert [problem.path for problem in caught.value.problems] == paths
+
+
+KERAS_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "hard_sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "celu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.2 * x),
+    "hard_shrink": lambda x: np.where(np.abs(x) > 0.5, x, 0),
+    "soft_shrink": lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0),
+    "sparse_sigmoid": lambda x: np.clip((x + 1) / 2, 0, 1),
+    "log_sigmoid": lambda x: -np.logaddexp(0, -x),
+}
+"""The functions of Keras 3 by their names, as its documentation defines them."""
+
+
+@table("name", KERAS_FUNCTIONS)
+def test_activations_of_keras_3_are_its_functions(name: str) -> None:
+    """At numbers in between, at the corners, and far away."""
+    x = np.concatenate([np.linspace(-4, 4, 33), [-3.0, 3.0, 60.0, -60.0]]).astype(np.float32)
+    theirs = keras_layer(case("keras_import_gru"))
+    given = theirs.get_config() | {"activation": name}
+    theirs.get_config = lambda: given
+    desc = from_keras(theirs).activations[1]  # type: ignore[union-attr]
+    found = dml.compile(of_rows(desc, (1, x.size)), device="numpy")(input_tensor=x[None])["output_tensor"]
+    assert_close(found[0], KERAS_FUNCTIONS[name](x.astype(np.float64)), np.float32, terms=1, what=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("silu", "no activation that DirectML fuses into a recurrent layer computes silu"), ("leaky_rlu", "did you mean leaky_relu?")],
+)
+def test_an_activation_that_no_cell_applies_is_answered(name: str, words: str) -> None:
+    theirs = keras_layer(case("keras_import_gru"))
+    given = theirs.get_config() | {"activation": name}
+    theirs.get_config = lambda: given
+    with pytest.raises(dml.DescError) as caught:
+        from_keras(theirs)
+    assert words in str(caught.value)
 
 
 def test_from_keras_takes_two_directions_of_one_layer_only() -> None:
