@@ -8,7 +8,7 @@ from collections import defaultdict
 from heapq import heappop, heappush
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.device import Device
@@ -441,6 +441,20 @@ def resource(
     if needed and (pointer <= 0 or pointer % alignment):
         problems.append(Problem("resource.alignment", name, f"memory at {pointer:#x}", f"an address that is a multiple of {alignment}"))
     return (None, problems) if problems else ((pointer, pointer + needed), [])
+
+
+class Preparation(NamedTuple):
+    """The work of one `prepare`, whose arguments are checked.
+
+    Attributes:
+        enqueue: enqueues it, with scratch or None where the target is a graph.
+        bound: the constants that it reads.
+        area: first address and end of the caller's memory that it fills; None if it allocates some.
+    """
+
+    enqueue: Callable[..., Any]
+    bound: Sequence[BoundTensor]
+    area: tuple[int, int] | None
 
 
 def memory_of(value: Any, area: tuple[int, int] | None) -> Memory | None:

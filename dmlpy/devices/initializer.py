@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.coercion import brief
 from dmlpy.devices import binding
@@ -13,7 +14,7 @@ from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import BindError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from dmlpy.devices.device import Memory
 
@@ -37,6 +38,7 @@ class OperatorInitializer:
 
     def reset(self, targets: Sequence[Target]) -> None:
         """Replaces the targets. Work that was enqueued for the old ones is not disturbed."""
+        _refuse(_form_problems("targets", targets))
         problems = [
             Problem("bind.form", f"targets[{index}]", brief(target), "a CompiledOperator or CompiledGraph")
             for index, target in enumerate(targets)
@@ -82,10 +84,11 @@ class OperatorInitializer:
             BindError: memory that does not fit, is missing or is used twice; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
+        _refuse([*_form_problems("inputs", inputs), *_form_problems("persistent", persistent)])
         problems = [
             Problem("bind.count", name, f"{len(given)} given", f"{plural(len(self.targets), 'target')}, with None where there is nothing")
             for name, given in (("inputs", inputs), ("persistent", persistent))
-            if given and len(given) != len(self.targets)
+            if len(given) and len(given) != len(self.targets)
         ]
         if problems or not self.targets:
             _refuse(problems)
@@ -93,20 +96,25 @@ class OperatorInitializer:
         device = self.targets[0].device
         handle, needed = device.stream_handle(stream), self.binding_properties.temporary_resource_size
         scratch: Memory | None = None
+        area: tuple[int, int] | None = None
         producers: list[int] = []
         if temporary is not None:
             area, problems = binding.resource(device, "temporary", temporary, needed, producers)
             scratch = binding.memory_of(temporary, area)
         nothing: tuple[None, ...] = (None,) * len(self.targets)
-        work: list[Callable[[], Prepared]] = []
-        for index, (target, values, memory) in enumerate(zip(self.targets, inputs or nothing, persistent or nothing, strict=True)):
+        work: list[binding.Preparation] = []
+        given_inputs, given_memory = (given if len(given) else nothing for given in (inputs, persistent))
+        for index, (target, values, memory) in enumerate(zip(self.targets, given_inputs, given_memory, strict=True)):
             try:
-                work.append(_preparation(target, values or {}, memory, handle, scratch))
+                work.append(_preparation(target, {} if values is None else values, memory, handle))
             except BindError as error:
                 problems += [problem.under(f"targets[{index}]") for problem in error.problems]
-        _refuse(problems)
+        _refuse(problems or _shared_memory(work, area))
         binding.order_after_producers(device, (), handle, producers)
-        return tuple(enqueue() for enqueue in work)
+        return tuple(
+            item.enqueue() if isinstance(target, CompiledOperator) else item.enqueue(scratch)
+            for target, item in zip(self.targets, work, strict=True)
+        )
 
 
 def _refuse(problems: list[Problem]) -> None:
@@ -114,12 +122,46 @@ def _refuse(problems: list[Problem]) -> None:
         raise BindError("OperatorInitializer", problems)
 
 
-def _preparation(target: Target, values: Mapping[str, Any], persistent: Any, handle: int, scratch: Memory | None) -> Callable[[], Prepared]:
-    """The function that enqueues the preparation of one target; its memory is checked here."""
+def _form_problems(name: str, given: Any) -> list[Problem]:
+    """The problem of what is given in place of a sequence of one item for each target."""
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return []
+    return [Problem("bind.form", name, brief(given), "a list with an item for each target")]
+
+
+def _preparation(target: Target, values: Mapping[str, Any], persistent: Any, handle: int) -> binding.Preparation:
     if isinstance(target, CompiledOperator):
         return target._preparation(values, persistent, handle, copy=False)
-    enqueue = target._preparation(values, persistent, handle, [], copy=False)
-    return lambda: enqueue(scratch)
+    return target._preparation(values, persistent, handle, [], copy=False)
+
+
+class _Span(NamedTuple):
+    """Memory of one target, or the scratch of all, with its first address and end."""
+
+    path: str
+    owner: int | None
+    start: int
+    end: int
+    written: bool
+
+
+def _shared_memory(work: Sequence[binding.Preparation], temporary: tuple[int, int] | None) -> list[Problem]:
+    """Memory that is written for one target and used for another one, or as scratch; `prepare` has found that of a single target."""
+    spans = [] if temporary is None else [_Span("temporary", None, *temporary, written=True)]
+    for index, item in enumerate(work):
+        spans += [_Span(f"targets[{index}].{tensor.name}", index, tensor.pointer, tensor.end, written=False) for tensor in item.bound]
+        if item.area is not None:
+            spans.append(_Span(f"targets[{index}].persistent", index, *item.area, written=True))
+    used = [span for span in spans if span.start < span.end]
+    problems = []
+    for second in (span for span in used if span.written):
+        for first in used:
+            # Of two areas that are written, the later one is reported.
+            is_earlier = not first.written or used.index(first) < used.index(second)
+            if first.owner != second.owner and is_earlier and first.start < second.end and second.start < first.end:
+                kind = "hazard.persistent" if second.owner is not None else "hazard.temporary"
+                problems.append(Problem(kind, second.path, f"memory that {first.path} uses too", "separate memory"))
+    return problems
 
 
 def _staging_size(target: Target) -> int:

@@ -197,12 +197,12 @@ class CompiledOperator:
         """
         if unnamed:
             raise binding.unnamed_error(self.name, self.prepared_inputs, unnamed, "op.prepare")
-        return self._preparation(constants, persistent, self.device.stream_handle(stream), copy=copy, portable=portable)()
+        return self._preparation(constants, persistent, self.device.stream_handle(stream), copy=copy, portable=portable).enqueue()
 
     def _preparation(
         self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool, portable: bool = False
-    ) -> Callable[[], PreparedOperator]:
-        """Checks the arguments of `prepare`, and returns the function that enqueues the work."""
+    ) -> binding.Preparation:
+        """Checks the arguments of `prepare`, and returns its work."""
         if (current := self._current) is not self:
             return current._preparation(constants, persistent, handle, copy=copy, portable=portable)
         if (plan := self.device.tuned(self.desc, self._plan, handle)) is not self._plan:
@@ -224,7 +224,7 @@ class CompiledOperator:
             self.device.dispatched(self._plan.pack(_pointers(bound), filled.pointer), f"{self.name} prepare")(handle)
             return PreparedOperator(self, filled, kept)
 
-        return enqueue
+        return binding.Preparation(enqueue, bound, area)
 
     @with_call_errors
     def bind(

@@ -86,6 +86,39 @@ def test_all_problems_of_all_targets_are_reported_and_nothing_is_written() -> No
     assert (block == 7).all()
 
 
+def test_targets_do_not_share_the_memory_that_is_written() -> None:
+    """One persistent area for two targets, one over the constants of another, and scratch over either."""
+    targets = [dml.compile(desc, "numpy") for desc in (rnn(), lstm_stack(layers=2), rnn())]
+    initializer = dml.OperatorInitializer(targets)
+    block = np.full(1 << 16, 7, np.uint8)
+    block = block[-block.ctypes.data % 256 :]
+    constants: dict[str, Any] = {"weight_tensor": values(1, 1, 5, 4), "recurrence_tensor": values(1, 1, 5, 5)}
+    inside = constants | {"recurrence_tensor": block[16 : 16 + 100].view(np.float32).reshape(1, 1, 5, 5)}
+    scratch_shared = ("hazard.temporary", "temporary", "memory that targets[2].recurrence_tensor uses too")
+    shared = ("hazard.persistent", "targets[2].persistent", "memory that targets[0].persistent uses too")
+    rows: list[tuple[list[Any], list[Any], Any, tuple[str, str, str]]] = [
+        ([constants, None, constants], [block, None, block], None, shared),
+        ([constants, None, constants], [block, None, block[64:]], None, shared),
+        ([inside, None, constants], [None, None, block], None, (*shared[:2], "memory that targets[0].recurrence_tensor uses too")),
+        ([constants, None, inside], [None, None, None], block, scratch_shared),
+        ([constants, None, constants], [block, None, None], block, (shared[0], "targets[0].persistent", "memory that temporary uses too")),
+    ]  # fmt: skip
+    for inputs, persistent, temporary, expected in rows:
+        with pytest.raises(dml.BindError) as caught:
+            initializer(inputs, persistent, temporary)
+        assert [(problem.code, problem.path, problem.found) for problem in caught.value.problems] == [expected]
+        assert (block == 7).all()
+    assert len(initializer([inside, None, inside])) == 3, "constants may share their memory"
+
+
+@pytest.mark.parametrize("given", [5, {"weight_tensor": None}, "rnn", None])
+def test_what_is_no_list_of_targets_is_refused(given: Any) -> None:
+    initializer = dml.OperatorInitializer([dml.compile(owning(), "numpy")])
+    for call in (initializer.reset, initializer, lambda value: initializer((), value)):
+        with pytest.raises(dml.BindError, match=r"expected a list with an item for each target  \[bind.form\]"):
+            call(given)
+
+
 @pytest.mark.parametrize(("inputs", "persistent"), [([None], []), ([], [None] * 3)])
 def test_there_is_one_of_each_for_each_target(inputs: Any, persistent: Any) -> None:
     targets = [dml.compile(lstm_stack(layers=layers), "numpy") for layers in (1, 2)]

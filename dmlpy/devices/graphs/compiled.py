@@ -173,10 +173,10 @@ class CompiledGraph:
         handle = self.device.stream_handle(stream)
         given = owned if inputs is None else inputs
         problems = [Problem("bind.form", "inputs", "given beside keywords", "either of them")] if inputs is not None and owned else []
-        prepared = self._preparation(
+        work = self._preparation(
             given, persistent, handle, problems, copy=copy, portable=portable, immutable=immutable, on_packed=on_packed
         )
-        return prepared(None)
+        return work.enqueue(None)
 
     def _preparation(
         self,
@@ -189,8 +189,8 @@ class CompiledGraph:
         portable: bool = False,
         immutable: Collection[str] = (),
         on_packed: Callable[[str], None] | None = None,
-    ) -> Callable[[Memory | None], PreparedGraph]:
-        """Checks the arguments of `prepare`, and returns the function that enqueues the work, with scratch for it or None."""
+    ) -> binding.Preparation:
+        """Checks the arguments of `prepare`, and returns its work, which takes scratch or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
         bound, wrong = self._bind_tensors(given, wanted, self._input_order(), "input", handle if copy else None)
         problems = wrong + problems + _immutable_problems(immutable, self.prepared_inputs)
@@ -211,7 +211,7 @@ class CompiledGraph:
             filled = self._packing.pack(bound, memory, handle, temporary, immutable=immutable, on_packed=on_packed)
             return PreparedGraph(self, filled, kept)
 
-        return enqueue
+        return binding.Preparation(enqueue, bound, area)
 
     def __call__(self, *unnamed: Never, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once. Owned inputs are among the arguments; they are copied and packed for this call.
