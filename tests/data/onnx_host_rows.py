@@ -114,4 +114,43 @@ def unique() -> None:
         node("Unique", [rows], (0, 2), computed=3, domain="", sorted=sorted_, axis=2)
 
 
-ROWS = (unique, integer_reductions, suppressed, trees, classifiers)
+def learned() -> None:
+    """Features, scalings and scores of linear and kernel models."""
+
+    def learning(operator: str, given: list[Any], outputs: int = 1, **attributes: Any) -> None:
+        node(operator, given, outputs, domain="ai.onnx.ml", **attributes)
+
+    rows = np.random.default_rng(12).standard_normal((5, 3)).astype(F32)
+    rows[2] = 0
+    whole_rows = whole("learned", -3, 4, 5, 3, dtype=I64)
+    for x in (rows, rows[0], whole_rows, rows.astype(np.float64)):
+        learning("Scaler", [x], offset=[1.0, 2.0, 3.0], scale=[0.5, 2.0, -1.0])
+        learning("Scaler", [x], offset=[1.0], scale=[0.5])
+        for norm in ("MAX", "L1", "L2"):
+            learning("Normalizer", [x], norm=norm)
+        learning("OneHotEncoder", [x], cats_int64s=[-1, 0, 1, 0])
+        learning("ArrayFeatureExtractor", [x, np.array([[2, 0, 2, 1]], I64)])
+    learning("OneHotEncoder", [whole_rows], cats_int64s=[*range(-3, 4)], zeros=0)
+    learning("Binarizer", [rows], threshold=0.25)
+    learning("Imputer", [rows], imputed_value_floats=[1.0, 2.0, 3.0])
+    learning("Imputer", [whole_rows], imputed_value_int64s=[9], replaced_value_int64=1)
+    for widths in ([3, 2], [2, 2], [4, 3]):
+        learning("FeatureVectorizer", [rows, rows[:, :2]], inputdimensions=widths)
+    columns = [1.0, 2.0, 3.0, -1.0, 0.0, 1.0, 0.5, 0.25, -1.0]
+    learning("LinearRegressor", [rows], coefficients=columns[:3])
+    for transform in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+        for x in (rows[:2], whole_rows):
+            scored = {"post_transform": transform, "intercepts": [0.125, 0.25, -0.5]}
+            learning("LinearClassifier", [x], 2, coefficients=columns, classlabels_ints=[7, -9, 11], **scored)
+            scored["intercepts"] = scored["intercepts"][:1]
+            learning("LinearClassifier", [x], 2, coefficients=columns[:3], classlabels_ints=[7, -9], **scored)
+        learning("LinearRegressor", [rows[:2]], coefficients=columns[:6], targets=2, intercepts=[0.5, -0.5], post_transform=transform)
+        learning("LinearRegressor", [rows[0]], coefficients=columns[:3], intercepts=[0.5], post_transform=transform)
+    for kernel in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+        for one_class in (0, 1):
+            own = {"kernel_type": kernel, "kernel_params": [0.5, 0.25, 3.0], "rho": [0.3], "one_class": one_class}
+            learning("SVMRegressor", [rows], coefficients=[1.0, -2.0], n_supports=2, support_vectors=columns[:6], **own)
+    learning("SVMRegressor", [rows], coefficients=columns[:3], rho=[0.3], kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0])
+
+
+ROWS = (unique, integer_reductions, suppressed, trees, classifiers, learned)

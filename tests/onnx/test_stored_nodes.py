@@ -29,6 +29,8 @@ def test_weights_may_be_initializers(case: StoredNode) -> None:
 ON_HOST = {
     *("CropAndResize", "DecoderMaskedMultiHeadAttention", "DynamicQuantizeLSTM", "GatherBlockQuantized", "Inverse", "Unique"),
     *("Det", "DynamicTimeWarping", "LinearAttention", "MurmurHash3", "NGramRepeatBlock", "Tokenizer"),
+    *("ArrayFeatureExtractor", "Binarizer", "FeatureVectorizer", "Imputer", "LinearClassifier", "LinearRegressor", "Normalizer"),
+    *("OneHotEncoder", "SVMRegressor", "Scaler"),
     *("NonMaxSuppression", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
 }
 """The operators that the host runs."""

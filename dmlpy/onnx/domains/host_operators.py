@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     Describes: TypeAlias = Callable[[Node], Sequence[OutputType]]
 
 _FAMILIES = (
-    *("block_gather", "crops", "decoding", "hashing", "inverse", "linear_attention", "masked_attention", "quantized_lstm"),
-    *("tokenizing", "tree_models", "trees"),
+    *("block_gather", "crops", "decoding", "hashing", "inverse", "labels", "learning", "linear_attention", "masked_attention"),
+    *("quantized_lstm", "tokenizing", "tree_models", "trees"),
 )
 
 

@@ -1,0 +1,115 @@
+"""Operators of ai.onnx.ml on texts and NaN, and what they refuse; the stored nodes have rows of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.helper import make_node
+
+import dmlpy as dml
+from dmlpy import onnx
+from tests.support.onnx_models import Array, model
+
+NAN = float("nan")
+TEXTS = np.array([["a", "b"], ["c", "a"]], object)
+NUMBERS = np.array([[0, 1], [2, 0]])
+FLOATS = np.array([[0.0, NAN], [2.5, 0.0]], np.float32)
+
+
+def tensor(values: Any) -> Any:
+    return numpy_helper.from_array(np.asarray(values))
+
+
+def run(operator: str, x: Array, *, version: int = 3, outputs: int = 1, inputs: tuple[Array, ...] = (), **attributes: Any) -> list[Array]:
+    names = ["x", *(f"x{index}" for index in range(len(inputs)))]
+    given = dict(zip(names, (x, *inputs), strict=True))
+    results = [f"y{index}" for index in range(outputs)]
+    node = make_node(operator, names, results, name="node", domain="ai.onnx.ml", **attributes)
+    texts = {name: TensorProto.STRING for name, array in given.items() if array.dtype.hasobject}
+    types = texts or {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in given.items()}
+    built = model([node], {name: array.shape for name, array in given.items()}, results, types=types, domains={"ai.onnx.ml": version})
+    for output in built.graph.output:
+        output.type.Clear()
+    found = onnx.load(built)
+    (record,) = found.interpretation().records
+    assert record.where == "host"
+    made = found.compile("numpy")(given)
+    for value, name in zip(record.outputs, results, strict=True):
+        assert value is not None
+        assert value.sizes in (None, made[name].shape)
+    return [np.asarray(made[name]) for name in results]
+
+
+@pytest.mark.parametrize(
+    ("operator", "x", "version", "attributes", "expected"),
+    [
+        ("LabelEncoder", TEXTS, 2, {"keys_strings": ["a", "b", "a"], "values_int64s": [5, 6, 7]}, [[5, 6], [-1, 5]]),
+        ("LabelEncoder", TEXTS, 3, {"keys_strings": ["a"], "values_strings": ["z"]}, [["z", "_Unused"], ["_Unused", "z"]]),
+        ("LabelEncoder", NUMBERS, 3, {"keys_int64s": [0, 1], "values_strings": ["n", "y"], "default_string": ""}, [["n", "y"], ["", "n"]]),
+        ("LabelEncoder", FLOATS, 4, {"keys_floats": [0.0, NAN], "values_floats": [5.0, 6.0], "default_float": 1.0}, [[5, 6], [1, 5]]),
+        ("LabelEncoder", NUMBERS, 4, {f"{kind}_tensor": tensor([v]) for kind, v in (("keys", 0), ("values", 3), ("default", 9))},
+         [[3, 9], [9, 3]]),
+        ("LabelEncoder", TEXTS, 4, {"keys_strings": ["b"], "values_tensor": tensor(np.array([5], np.int16))}, [[-1, 5], [-1, -1]]),
+        ("LabelEncoder", TEXTS, 1, {"classes_strings": ["a", "b"]}, [[0, 1], [-1, 0]]),
+        ("LabelEncoder", NUMBERS, 1, {"classes_strings": ["a", "b"], "default_string": "q"}, [["a", "b"], ["q", "a"]]),
+        ("CategoryMapper", TEXTS, 1, {"cats_strings": ["a", "b"], "cats_int64s": [4, 5]}, [[4, 5], [-1, 4]]),
+        ("CategoryMapper", NUMBERS, 1, {"cats_strings": ["a", "b"], "cats_int64s": [0, 2]}, [["a", "_Unused"], ["b", "a"]]),
+        ("OneHotEncoder", TEXTS, 1, {"cats_strings": ["c", "a"]}, [[[0, 1], [0, 0]], [[1, 0], [0, 1]]]),
+        ("Imputer", FLOATS, 1, {"imputed_value_floats": [7.0, 8.0], "replaced_value_float": NAN}, [[0, 8], [2.5, 0]]),
+    ],
+)  # fmt: skip
+def test_tables_replace_elements(operator: str, x: Array, version: int, attributes: dict[str, Any], expected: Any) -> None:
+    (found,) = run(operator, x, version=version, **attributes)
+    assert found.tolist() == expected
+
+
+def test_labels_are_texts() -> None:
+    labels, scores = run(
+        "LinearClassifier", FLOATS[1:], outputs=2, coefficients=[1.0, 1.0], intercepts=[0.5], classlabels_strings=["no", "yes"]
+    )
+    assert (labels.tolist(), scores.tolist()) == (["yes"], [[-2.0, 3.0]])
+
+
+@pytest.mark.parametrize(
+    ("operator", "x", "attributes", "path"),
+    [
+        ("Scaler", FLOATS, {"offset": [1.0, 2.0, 3.0], "scale": [1.0, 1.0, 1.0]}, "offset is 3 numbers"),
+        ("Scaler", FLOATS, {"offset": [1.0, 2.0], "scale": [1.0]}, "scale is 1 numbers"),
+        ("Normalizer", FLOATS, {"norm": "L3"}, "norm"),
+        ("Imputer", FLOATS, {}, "imputed_value_floats"),
+        ("OneHotEncoder", NUMBERS, {"cats_int64s": [0, 1], "zeros": 0}, "zeros is 0"),
+        ("OneHotEncoder", NUMBERS, {"cats_strings": ["a"]}, "cats_int64s"),
+        ("FeatureVectorizer", FLOATS, {"inputdimensions": [2, 2]}, "inputdimensions"),
+        ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0, 3.0], "targets": 2}, "coefficients"),
+        ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0, 3.0]}, "[N, 3]"),
+        ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0], "intercepts": [1.0, 2.0]}, "intercepts"),
+        ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0], "post_transform": "PROBIT"}, "post_transform"),
+        ("LinearClassifier", FLOATS, {"coefficients": [1.0, 2.0]}, "classlabels_ints"),
+        ("LinearClassifier", FLOATS, {"coefficients": [1.0, 2.0], "classlabels_ints": [1], "intercepts": [0.0]}, "one label"),
+        ("LinearClassifier", FLOATS, {"coefficients": [1.0] * 4, "classlabels_ints": [1, 2, 3], "intercepts": [0.0] * 2}, "intercepts"),
+        ("SVMRegressor", FLOATS, {"coefficients": [1.0], "n_supports": 2, "support_vectors": [1.0] * 4}, "n_supports"),
+        ("SVMRegressor", FLOATS, {"coefficients": [1.0], "n_supports": 1, "support_vectors": [1.0, 1.0], "kernel_type": "?"}, "_type"),
+        ("LabelEncoder", TEXTS, {"keys_int64s": [1], "values_int64s": [1]}, "numbers, as the keys are"),
+        ("LabelEncoder", NUMBERS, {"keys_int64s": [1, 2], "values_int64s": [1]}, "values is 1 of them"),
+        ("LabelEncoder", NUMBERS, {"keys_int64s": [1]}, "one of values_strings"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_is_refused(operator: str, x: Array, attributes: dict[str, Any], path: str) -> None:
+    with pytest.raises(dml.DmlError) as caught:
+        run(operator, x, outputs=2 if operator == "LinearClassifier" else 1, **attributes)
+    assert path in str(caught.value)
+
+
+def test_maps_of_scores_have_a_remedy() -> None:
+    node = make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[1, 2])
+    with pytest.raises(dml.DmlError, match="zipmap=False"):
+        onnx.load(model([node], {"x": [2, 2]}, ["y"], domains={"ai.onnx.ml": 1})).compile("numpy")
+
+
+@pytest.mark.parametrize("places", [[2], [-1]])
+def test_features_that_are_not_there_are_refused(places: list[int]) -> None:
+    with pytest.raises(dml.DmlError, match=r"expected 0 to 1: axis 1 of \[2, 2\]"):
+        run("ArrayFeatureExtractor", FLOATS, inputs=(np.array(places),))
