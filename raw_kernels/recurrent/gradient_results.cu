@@ -8,7 +8,8 @@
 //
 // The factors of the products have the element type of the caller's tensors. For halves the gradients of sums, which may be of any size,
 // are multiplied by a power of two that scales the largest near the end of a half's range: `find_largest` and `narrow`. They keep a half's
-// accuracy down to 2^-28 of the largest, and vanish below 2^-39. `unpack` divides the results by it.
+// accuracy down to 2^-28 of the largest, and vanish below 2^-39. `unpack` divides the results by it. Bfloat16s have the range of floats:
+// `narrow` only rounds to them.
 //
 // Letters as there: T steps, B samples, D directions, G gates, H hidden units, I inputs, Q rows of sums for each unit and step. The
 // element type of the caller's tensors is the template argument T; all else is float.
@@ -24,7 +25,7 @@
 #include "common/layer.cuh"
 #include "common/gradient_sequence.cuh"
 
-// ------------------------------------------------------------------------------------------------------ scaled halves
+// ---------------------------------------------------------------------------------------------------- narrowed factors
 
 /// Threads of a block of `find_largest` and `narrow`, and of `unpack` where it undoes a scale; blocks of `find_largest` at most.
 inline constexpr int scale_threads = 256;
@@ -94,10 +95,11 @@ struct Scale {
     }
 };
 
+template <class T>
 struct NarrowParameters {
-    float const* source;         // [count]
-    machine::half* destination;  // [count]
-    float const* parts;          // of `find_largest`; null: the values stay as they are
+    float const* source;  // [count]
+    T* destination;       // [count]
+    float const* parts;   // of `find_largest`; null: the values stay as they are
     long long count;
     int num_parts;
 };
@@ -106,17 +108,17 @@ struct NarrowParameters {
 ///
 /// Grid: one-dimensional, of any size. Block: `scale_threads`; a thread owns vectors of `width` values, which lie at multiples of their
 /// size.
-template <int width>
-__global__ void __launch_bounds__(scale_threads) narrow(NarrowParameters parameters) {
+template <class T, int width>
+__global__ void __launch_bounds__(scale_threads) narrow(NarrowParameters<T> parameters) {
     Scale const scale(parameters.parts, parameters.num_parts);
 #pragma unroll 4
     for (long long index = first_element(); index < parameters.count / width; index += element_stride()) {
         AlignedVector<float, width> const values = reinterpret_cast<AlignedVector<float, width> const*>(parameters.source)[index];
-        AlignedVector<machine::half, width> narrowed;
+        AlignedVector<T, width> narrowed;
         for (int e = 0; e < width; ++e) {
-            narrowed.values[e] = machine::from_float<machine::half>(values.values[e] * scale.factor);
+            narrowed.values[e] = machine::from_float<T>(values.values[e] * scale.factor);
         }
-        reinterpret_cast<AlignedVector<machine::half, width>*>(parameters.destination)[index] = narrowed;
+        reinterpret_cast<AlignedVector<T, width>*>(parameters.destination)[index] = narrowed;
     }
 }
 

@@ -6,7 +6,6 @@ import copy
 import pickle
 import sys
 from collections import defaultdict
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,24 @@ from dmlpy.description import bfloat16, bfloat16_numbers
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.plans import STRATEGIES
+from dmlpy.devices.cuda.seam import Limits
 from dmlpy.validation.checking import lowest_level
 from tests.conftest import cuda_on_cpu
-from tests.support.bfloat16_cases import BFLOAT16, ON_COPIES, OTHERS, USUAL, Array, inputs_of, samples, tensor
+from tests.support.bfloat16_cases import (
+    BFLOAT16,
+    CELLS,
+    ON_COPIES,
+    OTHERS,
+    USUAL,
+    Array,
+    block_cell_gradient,
+    inputs_of,
+    samples,
+    tensor,
+    training,
+)
 from tests.support.cuda.dry_run_seam import DryRunSeam
-from tests.support.cuda.plan_kernels import T4
+from tests.support.cuda.plan_kernels import A100, T4
 from tests.support.layout_runs import repeated, results_of, run
 from tests.support.networks import gradient_inputs, network, upstream
 from tests.support.tolerance import assert_close, tolerance
@@ -69,11 +81,20 @@ def test_kernels_give_what_definitions_give_and_need_no_copies(every_device: dml
         assert ("rounded once to bfloat16" in str(dml.compile(desc, every_device).plan)) == (name in ON_COPIES[kind])
 
 
-def test_a_gpu_whose_tensor_cores_lack_it_multiplies_copies() -> None:
-    older = CudaDevice(DryRunSeam(T4))
-    plans = {name: str(dml.compile(USUAL[name], older).plan) for name in ("product", "convolution", "attention", "softmax")}
-    assert [name for name, plan in plans.items() if "rounded once to bfloat16" in plan] == ["product", "convolution"]
-    assert "attend<machine::bfloat16, " in plans["attention"]
+def trained() -> dict[str, dml.OperatorDesc]:
+    """What is run in training: layers, a stack of them and a single step, and their gradients."""
+    stack = network(np.random.default_rng(4), "gru", dtype=BFLOAT16).desc
+    layers = {cell: training(cell) for cell in CELLS} | {"stack": stack}
+    return layers | {f"{name}, gradient": desc.gradient() for name, desc in layers.items()} | {"step, gradient": block_cell_gradient()}
+
+
+@pytest.mark.parametrize("limits", [T4, A100], ids=lambda limits: limits.name)
+def test_a_gpu_whose_tensor_cores_lack_it_multiplies_copies(limits: Limits) -> None:
+    device, multiply = CudaDevice(DryRunSeam(limits)), trained() | {name: USUAL[name] for name in ("product", "convolution")}
+    plans = {name: str(dml.compile(desc, device).plan) for name, desc in (multiply | USUAL).items()}
+    on_copies = {name for name, plan in plans.items() if "rounded once to bfloat16" in plan}
+    assert on_copies == (set(multiply) if limits is T4 else set())
+    assert ("attend<machine::bfloat16, " if limits is T4 else "attend_halves<") in plans["attention"]
 
 
 @pytest.mark.slow
@@ -177,26 +198,7 @@ def test_strides_and_gaps(every_device: dml.Device, name: str) -> None:
     assert_close(found, expected, BFLOAT16)
 
 
-CELLS: dict[str, tuple[Any, int, list[dml.ActivationDesc]]] = {
-    "LSTM": (dml.LSTMTrainingDesc, 4, [SIGMOID, TANH, TANH]),
-    "GRU": (partial(dml.GRUTrainingDesc, linear_before_reset=True), 3, [SIGMOID, TANH]),
-    "RNN": (dml.RNNTrainingDesc, 1, [TANH]),
-}
-
-
-def training(cell: str) -> Any:
-    kind, gates, activations = CELLS[cell]
-    return kind(
-        input_tensor=tensor(1, 7, 3, 11),
-        weight_tensor=tensor(1, 1, gates * 5, 11),
-        recurrence_tensor=tensor(1, 1, gates * 5, 5),
-        bias_tensor=tensor(1, 1, 1, gates * 10),
-        activation_descs=activations,
-        direction="BACKWARD",
-    ).with_outputs()
-
-
-@pytest.mark.parametrize("cell", ["LSTM", *(pytest.param(cell, marks=pytest.mark.slow) for cell in ("GRU", "RNN"))])
+@pytest.mark.parametrize("cell", ["LSTM", *(pytest.param(cell, marks=pytest.mark.slow) for cell in CELLS if cell != "LSTM")])
 def test_training_passes_its_reserve_to_the_gradient(every_device: dml.Device, cell: str) -> None:
     desc = training(cell)
     given = {

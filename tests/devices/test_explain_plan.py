@@ -128,12 +128,13 @@ def test_gradients(strategy: str) -> None:
     assert found.floor_us == pytest.approx(10 * step_us + products_us)
 
 
-def test_gradients_of_halves() -> None:
-    """Gate gradients are float32, and so is what the reserve holds; products read halves of both, scaled ones of the gradients."""
-    found = {dtype: report(gradient_desc("LSTM", dtype, 4, 8, 10), "persistent_block") for dtype in ("FLOAT32", "FLOAT16")}
+def test_gradients_of_two_bytes() -> None:
+    """Gate gradients are float32, and so is what the reserve holds; products read copies of both, which FLOAT16 scales."""
+    found = {dtype: report(gradient_desc("LSTM", dtype, 4, 8, 10), "persistent_block") for dtype in ("FLOAT32", "FLOAT16", "BFLOAT16")}
     gradients, states = 10 * 4 * 4 * 8, 11 * 4 * 8
     assert found["FLOAT16"].bytes_moved["FLOAT16 factors"] == (4 + 4 + 2) * gradients + (4 + 2) * states
-    assert "FLOAT16 factors" not in found["FLOAT32"].bytes_moved
+    assert found["BFLOAT16"].bytes_moved["BFLOAT16 factors"] == (4 + 2) * (gradients + states)
+    assert not any("factors" in name for name in found["FLOAT32"].bytes_moved)
     # written once, read for three products and the bias
     assert found["FLOAT16"].bytes_moved["gate gradients"] == (4 + 3 * 2 + 4) * gradients
     products_us = (2 * ((40 * 3 + 32 * (40 + 3)) + (32 * 3 + 40 * (32 + 3)) + (32 * 8 + 40 * (32 + 8))) + 2 * (120 + 96 + 256)) / MEMORY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -114,6 +115,36 @@ OTHERS: dict[str, dml.OperatorDesc] = {
 
 ON_COPIES = {"cpu": {"attention", "attention of a query", "largest elements", "recurrent layer"}, "cuda": set[str]()}
 """Those that a device computes on copies in FLOAT32, which cost little there."""
+
+
+CELLS: dict[str, tuple[Any, int, list[dml.ActivationDesc]]] = {
+    "LSTM": (dml.LSTMTrainingDesc, 4, [_SIGMOID, _TANH, _TANH]),
+    "GRU": (partial(dml.GRUTrainingDesc, linear_before_reset=True), 3, [_SIGMOID, _TANH]),
+    "GRU, resets first": (partial(dml.GRUTrainingDesc, linear_before_reset=False), 3, [_SIGMOID, _TANH]),
+    "RNN": (dml.RNNTrainingDesc, 1, [_TANH]),
+}
+"""The training form of each cell, its gates and its activations."""
+
+
+def training(cell: str, *, units: int = 5, inputs: int = 11, batch: int = 3, **members: Any) -> Any:
+    """The training form of a layer that runs backward over 7 steps."""
+    kind, gates, activations = CELLS[cell]
+    return kind(
+        input_tensor=tensor(1, 7, batch, inputs),
+        weight_tensor=tensor(1, 1, gates * units, inputs),
+        recurrence_tensor=tensor(1, 1, gates * units, units),
+        bias_tensor=tensor(1, 1, 1, gates * 2 * units),
+        activation_descs=activations,
+        direction="BACKWARD",
+        **members,
+    ).with_outputs()
+
+
+def block_cell_gradient() -> dml.GRUBlockCellGradDesc:
+    """The gradient of one step of a GRU, 3 samples, 4 inputs and 5 units."""
+    sizes = {"x": (3, 4), "w_ru": (9, 10), "w_c": (9, 5), "b_ru": (10,), "b_c": (5,)}
+    tensors = {name: tensor(*sizes.get(name, (3, 5))) for name in ("x", "h_prev", "w_ru", "w_c", "b_ru", "b_c", "r", "u", "c", "d_h")}
+    return dml.GRUBlockCellGradDesc(**tensors).with_outputs()
 
 
 def takes_both(desc: dml.OperatorDesc, types: Any) -> bool:

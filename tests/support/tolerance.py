@@ -25,7 +25,8 @@ _FLOAT16 = 2e-3
 _BFLOAT16 = 8 * _FLOAT16
 _FLOAT64 = 1e-12
 CANCELED_HALF_SUM = 0.25
-"""The `least` of random FLOAT16 layers: 2e-3 of it is 2**-11, which the rounding to FLOAT16 takes from a term between 1 and 2."""
+"""The `least` of random layers of FLOAT16: 2e-3 of it is 2**-11, which the rounding to FLOAT16 takes from a term between 1 and 2. Of
+BFLOAT16 the tolerance and the rounding are eight times that."""
 
 
 def tolerance(dtype: DTypeLike, terms: int = 1, *, tf32: bool = False) -> float:

@@ -39,8 +39,8 @@ OLDEST_CAPABILITY = 75
 """The first compute capability that the kernels are written for."""
 _READ_BFLOAT16 = frozenset({"activation", "attention", "normalization", "optimization", "pooling", "reduction", "resampling"})
 """The families whose kernels read and write BFLOAT16, beside the element engine."""
-_MULTIPLY_BFLOAT16 = frozenset({"convolution", "matrix", "GRU", "LSTM", "RNN", "GRU_BLOCK_CELL"})
-"""The families, and single operators, that do so by tensor cores or the library, of compute capability 8.0 on."""
+_MULTIPLY_BFLOAT16 = frozenset({"convolution", "matrix", "recurrent"})
+"""The families that do so by tensor cores or the library, of compute capability 8.0 on."""
 _MOST_USABLE = 4096
 """The most addresses cached as usable; an arena may be divided into any number of them."""
 
@@ -82,9 +82,9 @@ class CudaDevice(Device):
         """The plan of a desc with tensors of BFLOAT16: by kernels that read and write them, or on copies."""
         from dmlpy.devices.cuda.movement.copies import bfloat16_conversion
 
-        names = {desc.family(), desc.short_name()}
-        multiplies = self.limits.compute_capability >= BFLOAT16_CAPABILITY and not names.isdisjoint(_MULTIPLY_BFLOAT16)
-        if multiplies or desc.family() in _READ_BFLOAT16 or is_element_wise(desc):
+        family = desc.family()
+        multiplies = self.limits.compute_capability >= BFLOAT16_CAPABILITY and family in _MULTIPLY_BFLOAT16
+        if multiplies or family in _READ_BFLOAT16 or is_element_wise(desc):
             return plan_of(desc, target)
         return bfloat16_plan(desc, lambda other: plan_of(other, target), lambda source, result: bfloat16_conversion(source, result, target))
 

@@ -29,6 +29,7 @@ from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gradient_cases import BARRIER, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Array, Case, gradient_desc, per_step
 from tests.support.recurrent_runs import EVERY_ACTIVATION, options_of, place, random_order
@@ -81,8 +82,9 @@ ROWS = [
     for number, strategy in enumerate(STRATEGIES)
     for place, (cell, flags) in enumerate((*PLAIN, LSTMS[2 * number], LSTMS[2 * number + 1]))
 ]
-"""Each strategy with every cell and both element types; all eight LSTMs occur. The usual run has every second row."""
-ALL_ROWS = list(product((*PLAIN, *LSTMS), STRATEGIES, (np.float32, np.float16)))
+"""Each strategy with every cell, in FLOAT32 or FLOAT16; all eight LSTMs occur. The usual run has every second row."""
+BFLOAT16_ROWS = [(*PLAIN[1], "per_step", BFLOAT16), (*LSTMS[7], "persistent_block 2", BFLOAT16), (*LSTMS[1], "per_step", BFLOAT16)]
+ALL_ROWS = list(product((*PLAIN, *LSTMS), STRATEGIES, (np.float32, np.float16, BFLOAT16)))
 
 
 def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any, cases: int) -> None:
@@ -95,7 +97,7 @@ def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype
             case.check(f"seed {seed}: ")
         for name, pair in case.results(f"seed {seed}: ").items():
             together.setdefault(name, []).append(pair)
-    # A result of few entries may cancel, and what is left is the rounding of its FLOAT16 factors: those are checked together.
+    # A result of few entries may cancel, and what is left is the rounding of factors of 2 bytes: those are checked together.
     for name, pairs in together.items():
         found, expected = (np.concatenate([array.ravel() for array in arrays]) for arrays in zip(*pairs, strict=True))
         assert_close(found, expected, dtype, terms=MOST_TERMS, what=f"{name} of all seeds")
@@ -105,7 +107,9 @@ def row_name(cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> str
     return f"{cell}{''.join(f', {flag}' for flag, on in flags.items() if on)}, {strategy}, {np.dtype(dtype)}"
 
 
-@pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), [pytest.param(*row, id=row_name(*row)) for row in ROWS[::2]])
+@pytest.mark.parametrize(
+    ("cell", "flags", "strategy", "dtype"), [pytest.param(*row, id=row_name(*row)) for row in (*ROWS[::2], *BFLOAT16_ROWS)]
+)
 def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     check_row(cuda_seam, cell, flags, strategy, dtype, 5)
 

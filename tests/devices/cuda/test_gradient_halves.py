@@ -1,4 +1,4 @@
-"""FLOAT16 factors of the recurrent gradients' products on CUDA: scaled copies of gate gradients, and TF32 within steps."""
+"""Factors of 2 bytes in the recurrent gradients' products on CUDA: copies of gate gradients, scaled ones of FLOAT16, and TF32 in steps."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from dmlpy.devices.cuda.kernels import KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.gradient_kernels import UNPACK, gradient_kernel
 from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, narrowed, put_scale, scale_of, scaled
 from dmlpy.devices.cuda.seam import Matrix, Seam
+from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.block_cell_runs import check, described, random_inputs, run
 from tests.support.cuda.gradient_cases import BARRIER, PLAIN, STRATEGIES, Case
 from tests.support.tables import table
@@ -74,12 +75,16 @@ def test_what_is_not_finite_has_no_part_in_the_scale(cuda_seam: Seam) -> None:
     np.testing.assert_array_equal(found[[1, 3]], (values[[1, 3]] * np.float32(2.0**23)).astype(np.float16))
 
 
+@pytest.mark.parametrize("dtype", [HALF, BFLOAT16], ids=str)
 @pytest.mark.parametrize("offset", [0, 1])
-def test_a_copy_without_a_scale(cuda_seam: Seam, offset: int) -> None:
+def test_a_copy_without_a_scale(cuda_seam: Seam, offset: int, dtype: np.dtype[Any]) -> None:
+    """Values of any size in BFLOAT16, whose range is that of float32."""
     values = np.random.default_rng(1).standard_normal(1000 + offset).astype(np.float32)
-    source, copy = cuda_seam.to_device(0, values, 0), cuda_seam.to_device(0, np.zeros(1000, np.float16), 0)
-    narrowed(KernelLibrary(cuda_seam, 0), view(source).pointer + 4 * offset, 1000, view(copy).pointer)(0)
-    np.testing.assert_array_equal(cuda_seam.to_host(copy, 0), values[offset:].astype(np.float16))
+    if dtype == BFLOAT16:
+        values *= np.float32(10) ** np.linspace(-37, 37, values.size, dtype=np.float32)
+    source, copy = cuda_seam.to_device(0, values, 0), cuda_seam.to_device(0, np.zeros(1000, dtype), 0)
+    narrowed(KernelLibrary(cuda_seam, 0), view(source).pointer + 4 * offset, 1000, view(copy).pointer, dtype)(0)
+    np.testing.assert_array_equal(cuda_seam.to_host(copy, 0).view(np.uint16), values[offset:].astype(dtype).view(np.uint16))
 
 
 @pytest.mark.parametrize(
@@ -189,15 +194,16 @@ class Exact(CpuSeam):
 @pytest.mark.parametrize(
     ("cell", "options"),
     [
-        ("RNN", {}),
-        ("GRU", {"linear_before_reset": False}),
-        ("LSTM", {"p": 3, "mask": np.array([[1, 0, 1]] * 4)}),
+        ("RNN", {"dtype": HALF}),
+        ("GRU", {"dtype": HALF, "linear_before_reset": False}),
+        ("LSTM", {"dtype": HALF, "p": 3, "mask": np.array([[1, 0, 1]] * 4)}),
+        ("LSTM", {"dtype": BFLOAT16, "p": 3}),
     ],
-    ids=["RNN", "GRU, resets first", "LSTM with a projection"],
+    ids=["RNN", "GRU, resets first", "LSTM with a projection", "LSTM with a projection, bfloat16"],
 )
 def test_tensor_cores_find_nothing_to_cut_off(cell: str, options: dict[str, Any]) -> None:
     require("g++")
-    case, seam = Case(cell, np.random.default_rng(13), dtype=np.float16, **options), Exact()
+    case, seam = Case(cell, np.random.default_rng(13), **options), Exact()
     case.launch(STRATEGIES["per_step"], seam)
     assert seam.factors == 2 * 4 * (1 if cell == "RNN" else 2)
     case.check()

@@ -11,6 +11,7 @@ import pytest
 from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.seam import Seam
+from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.grid_rows import CLIPPED, FEW, FLOAT, HALF, RESETS_FIRST, RESETS_LAST, Row
@@ -66,6 +67,9 @@ ROWS = [
     ),
     Row("LSTM", FLOAT, (12, 5, 1), flags=CLIPPED | {"couple_input_forget": True}, peephole=True, options=DATA),
     Row("LSTM", FLOAT, (40, 9, 4), (61, 9), direction="BACKWARD", flags=CLIPPED, options=DATA | REST),
+    # of bfloat16s
+    Row("GRU", BFLOAT16, (12, 9, 8), (20, 10), flags=RESETS_FIRST),
+    Row("LSTM", BFLOAT16, (12, 3, 8), (20, 5), flags=CLIPPED, peephole=True, options=DATA | {"row_warps": 2}),
 ]
 ONE_BLOCK = 6
 """Of so many rows at the start one block holds R."""
@@ -157,13 +161,13 @@ def test_samples_do_not_touch_each_other(cuda_seam: Seam) -> None:
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize(("dtype", "options"), [(HALF, DATA), (FLOAT, DATA), (HALF, {}), (FLOAT, {})])
+@pytest.mark.parametrize(("dtype", "options"), [(HALF, DATA), (FLOAT, DATA), (BFLOAT16, DATA), (HALF, {}), (FLOAT, {})])
 def test_a_state_of_all_ones_is_a_nan_as_any_other(cuda_seam: Seam, dtype: Any, options: dict[str, Any]) -> None:
-    """It is not taken for a word that has yet to come: neither a float, nor two halves side by side."""
-    row = Row("RNN", dtype, (8, 2, 8 if dtype == HALF else 2), (16, 2), direction="FORWARD", options=options)
+    """It is not taken for a word that has yet to come: neither a float, nor two halves or bfloat16s side by side."""
+    row = Row("RNN", dtype, (8, 2, 2 if dtype == FLOAT else 8), (16, 2), direction="FORWARD", options=options)
     run = row.build(trains=False, lengths=[4, 4])
-    bits = run.inputs["hidden_init_tensor"].elements.view(np.uint16 if dtype == HALF else np.uint32)
-    bits[0, 0, 1, :] = np.iinfo(np.uint16 if dtype == HALF else np.uint32).max
+    bits = run.inputs["hidden_init_tensor"].elements.view(np.uint32 if dtype == FLOAT else np.uint16)
+    bits[0, 0, 1, :] = np.iinfo(bits.dtype).max
     launch(run, row.plan, cuda_seam)
     single = run.outputs["output_single_tensor"].elements
     assert np.isnan(single[0, 0, 1]).all()

@@ -21,12 +21,13 @@ from dmlpy.devices.cuda.recurrent.grid_shapes import Facts
 from dmlpy.devices.cuda.recurrent.persistent_grid_gradient import PersistentGridGradientPlan
 from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gradient_cases import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
 from tests.support.cuda.relaxed_poll import RELAXED_POLL
 from tests.support.pairwise import first_few
 from tests.support.recurrent_runs import GUARD, options_of, random_order
-from tests.support.tolerance import assert_close
+from tests.support.tolerance import assert_close, tolerance
 from tests.support.tools import require
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -90,6 +91,9 @@ SPREADS = {
     "halves, 2 blocks, data": Spread(32, 16, 3, np.float16, options=DATA | {"row_warps": 2}),
     "tf32, 3 blocks, data": Spread(16, 8, 2, tf32=True, options=DATA),
     "halves, 3 blocks of one sample": Spread(16, 8, 1, np.float16, batch=2, options=DATA),
+    "bfloat16s, 3 blocks in passes": Spread(16, 8, 13, BFLOAT16, batch=19, registers=0),
+    "bfloat16s, 2 blocks, data": Spread(32, 16, 3, BFLOAT16, options=DATA | {"row_warps": 2}),
+    "bfloat16s, alone": Spread(48, 8, dtype=BFLOAT16),
 }
 
 
@@ -263,14 +267,14 @@ def gate_gradients(case: Case, make: Callable[[RecurrentGradDesc, KernelLibrary]
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize("name", ["halves, 3 blocks", "halves, alone"])
+@pytest.mark.parametrize("name", ["halves, 3 blocks", "halves, alone", "bfloat16s, alone"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-def test_halves_keep_the_accuracy_of_gradients_of_any_size(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
+def test_two_bytes_keep_the_accuracy_of_gradients_of_any_size(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
     """They fade from 1e-4 to what no half can hold, and between samples and units they differ much."""
     spread = SPREADS[name]
-    case = Case(cell, np.random.default_rng(14), t=8, b=spread.batch, h=H, dtype=np.float16, upstream=("output_single",), **flags)
+    case = Case(cell, np.random.default_rng(14), t=8, b=spread.batch, h=H, dtype=spread.dtype, upstream=("output_single",), **flags)
     sizes = 2.0 ** -np.arange(14, 14 + spread.batch)
-    case.inputs["output_single_gradient_tensor"].elements[...] *= sizes[:, None].astype(np.float16)
+    case.inputs["output_single_gradient_tensor"].elements[...] *= sizes[:, None].astype(spread.dtype)
     case.inputs["recurrence_tensor"].elements[...] /= 32
     if cell == "LSTM":  # the memory would keep the gradients large
         kept = case.inputs["reserve_tensor"].elements.reshape(-1)[: 4 * 8 * spread.batch * H].reshape(8, spread.batch, 4, H)
@@ -286,14 +290,15 @@ def test_halves_keep_the_accuracy_of_gradients_of_any_size(cuda_seam: Seam, cell
     for time in range(8):
         for_sample = (array[time].reshape(spread.batch, -1) for array in (found, expected))
         for sample, (one, other) in enumerate(zip(*for_sample, strict=True)):
-            assert np.linalg.norm(one - other) <= 1e-3 * np.linalg.norm(other), (time, sample)
+            assert np.linalg.norm(one - other) <= tolerance(spread.dtype) / 2 * np.linalg.norm(other), (time, sample)
 
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("scale", [1e-8, 1e4])
-@pytest.mark.parametrize("name", ["fma, 3 blocks in passes", "tf32, 3 blocks"])
+@pytest.mark.parametrize("name", ["fma, 3 blocks in passes", "tf32, 3 blocks", "bfloat16s, 2 blocks, data"])
 def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, name: str, scale: float) -> None:
-    case = Case("GRU", np.random.default_rng(10), t=6, b=5, h=H, scale=scale, direction="BACKWARD", lengths=[6, 2, 5, 0, 1])
+    of_case = {"dtype": SPREADS[name].dtype, "scale": scale, "direction": "BACKWARD", "lengths": [6, 2, 5, 0, 1]}
+    case = Case("GRU", np.random.default_rng(10), t=6, b=5, h=H, **of_case)
     case.launch(SPREADS[name], cuda_seam)
     check(case, SPREADS[name])
 

@@ -16,7 +16,7 @@ from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
 from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.layer_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, least_of, named
+from tests.support.cuda.layer_plans import ALL_ROWS, BFLOAT16_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, least_of, named
 from tests.support.cuda.training_layers import ADDED, OPTIONAL, OUTPUTS, TRAINING, build, check
 from tests.support.recurrent_runs import CELLS, EVERY_ACTIVATION, Run, options_of, place, random_order
 from tests.support.tools import require
@@ -58,7 +58,7 @@ def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype
 
 
 @pytest.mark.each_value
-@pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named((PLAIN_ROWS + LSTM_ROWS)[1::2]))
+@pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named((PLAIN_ROWS + LSTM_ROWS)[1::2] + BFLOAT16_ROWS))
 def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     check_row(cuda_seam, cell, flags, strategy, dtype)
 

@@ -20,6 +20,7 @@ from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     operand_kernel,
     persistent_block_kernel,
 )
+from tests.support.bfloat16_cases import BFLOAT16
 
 HALF: np.dtype[Any] = np.dtype(np.float16)
 FLOAT: np.dtype[Any] = np.dtype(np.float32)
@@ -39,6 +40,8 @@ def gradient_instances() -> Iterator[Kernel]:
     shapes = [(data_type, samples) for data_type in (FLOAT, HALF) for samples in SLICES]
     for (data_type, samples), cell in product(shapes, ("Rnn", "Gru<false>", "Gru<true>", LSTMS[5])):
         yield persistent_block_kernel(data_type, samples, cell, *[activations(*CELLS[cell])] * 2)
+    for samples in SLICES:
+        yield persistent_block_kernel(BFLOAT16, samples, LSTMS[5], *[activations(*CELLS[LSTMS[5]])] * 2)
     turns = cycle(shapes)
     for cell in LSTMS:
         yield persistent_block_kernel(*next(turns), cell, *[activations(*CELLS[cell])] * 2)
@@ -51,7 +54,7 @@ def gradient_instances() -> Iterator[Kernel]:
     yield FIND_UNMASKED
     for width in (1, 4):
         yield find_largest_kernel(width)
-        yield narrow_kernel(width)
+        yield narrow_kernel(HALF, width)
     yield operand_kernel(FLOAT, HALF)
     for data_type in (FLOAT, HALF):
         yield operand_kernel(data_type, data_type)

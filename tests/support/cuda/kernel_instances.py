@@ -14,6 +14,7 @@ from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.block_shapes import pack_vector4_kernel
 from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import SLICES, Pass, persistent_block_kernel, project_kernel, step_kernel
+from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.cuda.attention_kernel_instances import attention_instances
 from tests.support.cuda.bfloat16_kernel_instances import bfloat16_instances
 from tests.support.cuda.block_cell_kernel_instances import block_cell_instances
@@ -90,6 +91,8 @@ def layer_instances() -> Iterator[Kernel]:
     shapes: list[tuple[np.dtype[Any], int]] = [(data_type, samples) for data_type in (FLOAT, HALF) for samples in SLICES]
     for (data_type, samples), run, cell in product(shapes, PASSES, ("Rnn", "Gru<false>", "Gru<true>", LSTMS[5])):
         yield persistent_block_kernel(data_type, samples, run, cell, DEFAULTS[CELLS[cell]], DEFAULTS[CELLS[cell]])
+    for samples in SLICES:
+        yield persistent_block_kernel(BFLOAT16, samples, "Training", LSTMS[5], DEFAULTS[3], DEFAULTS[3])
     turns = cycle(shapes)
     for run, cell in product(PASSES, LSTMS):
         yield persistent_block_kernel(*next(turns), run, cell, DEFAULTS[3], DEFAULTS[3])

@@ -21,6 +21,7 @@ from dmlpy.devices.cuda.recurrent.layer import (
 from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.recurrent.layer import RecurrentDesc
+from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.exact import exact
 from tests.support.recurrent_runs import Layout, Run
 from tests.support.tolerance import CANCELED_HALF_SUM
@@ -82,10 +83,10 @@ def check(run: Run, what: str = "", *, least: float = 0.0) -> None:
 def least_of(dtype: Any) -> float:
     """What no element of a random layer's results counts less than.
 
-    A FLOAT16 layer rounds the input product, inputs with dropout and states before a projection. Of a layer with one unit that takes one
-    step a result is a single number, and where X W^T and H R^T cancel it may be little but that rounding, whatever the cell.
+    A layer of FLOAT16 or BFLOAT16 rounds the input product, inputs with dropout and states before a projection. Of a layer with one unit
+    that takes one step a result is a single number, and where X W^T and H R^T cancel it may be little but that rounding, whatever the cell.
     """
-    return CANCELED_HALF_SUM if dtype == np.float16 else 0.0
+    return 0.0 if dtype == np.float32 else CANCELED_HALF_SUM
 
 
 PLAIN_ROWS = [
@@ -107,6 +108,13 @@ LSTM_ROWS = [
 """Each strategy with both values of each flag and both types, and each pair of two flags, or a flag and a type, in all four ways."""
 
 
+BFLOAT16_ROWS = [
+    ("RNN", {}, "persistent_block 4", BFLOAT16),
+    ("GRU", {"linear_before_reset": False}, "per_step", BFLOAT16),
+    ("LSTM", {"use_clip_threshold": 1, "couple_input_forget": 0, "peephole": 1}, "per_step", BFLOAT16),
+]
+
+
 ALL_ROWS = [
     (cell, flags, strategy, dtype)
     for (cell, flags), strategy, dtype in product(
@@ -120,7 +128,7 @@ ALL_ROWS = [
             ),
         ],
         STRATEGIES,
-        (np.float32, np.float16),
+        (np.float32, np.float16, BFLOAT16),
     )
 ]
 

@@ -14,6 +14,7 @@ from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.persistent_grid_gradient import arrange_gradient_kernel, persistent_grid_gradient_kernel
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Product, TensorCores, divide_up
+from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.cuda.gradient_kernel_instances import CELLS, LSTMS, activations
 from tests.support.cuda.persistent_grid_kernel_instances import fma
 
@@ -39,6 +40,13 @@ PRODUCTS: tuple[tuple[np.dtype[Any], Product, Protocol], ...] = (
     (FLOAT, fma(32, 4, 0, 2), "alone"),
     (FLOAT, fma(32, 4, 0, 8), "alone"),
 )
+
+BFLOAT16_PRODUCTS: tuple[tuple[np.dtype[Any], Product, Protocol], ...] = (
+    (BFLOAT16, TensorCores(BFLOAT16, 1, 1, 0, 8, 4, 8), "flags"),
+    (BFLOAT16, TensorCores(BFLOAT16, 1, 1, 0, 32, 2, 32), "data"),
+    (BFLOAT16, TensorCores(BFLOAT16, 4, 2, 0, 8, 4, 8), "alone"),
+)
+"""As those of halves, but without scales."""
 
 
 def kernel(
@@ -83,5 +91,8 @@ def grid_gradient_instances() -> Iterator[Kernel]:
         yield kernel(next(cells), *row, passes=2 - place % 2, parts_are_whole=not whole or row[0] == FLOAT)
     yield kernel("Gru<true>", *PRODUCTS[0])
     yield kernel("Rnn", *PRODUCTS[11], backward=activations("Elu"))
+    for place, row in enumerate(BFLOAT16_PRODUCTS):
+        yield kernel("Gru<false>", *row, passes=1 + place % 2)
+        yield kernel(LSTMS[7], *row, passes=2 - place % 2)
     for (data_type, product, _), gates in zip(PRODUCTS[2::4], ((0, 4), (0, 1), (0, 2), (2, 1)), strict=True):
         yield arrange_gradient_kernel(data_type, product, *gates)

@@ -134,9 +134,10 @@ def find_largest_kernel(width: int) -> Kernel:
     return Kernel(RESULTS, f"find_largest<{width}>", LARGEST, "LargestParameters")
 
 
-def narrow_kernel(width: int) -> Kernel:
-    """The kernel `narrow`, for this many values at a time."""
-    return Kernel(RESULTS, f"narrow<{width}>", NARROW, "NarrowParameters")
+def narrow_kernel(data_type: np.dtype[Any], width: int) -> Kernel:
+    """The kernel `narrow` to a type of 2 bytes, for this many values at a time."""
+    scalar = scalar_type(data_type)
+    return Kernel(RESULTS, f"narrow<{scalar}, {width}>", NARROW, f"NarrowParameters<{scalar}>")
 
 
 CLEAR_SKIPPED = Kernel(RESULTS, "clear_skipped<>", CLEAR_SKIPPED_PARAMETERS, "ClearSkippedParameters")

@@ -23,7 +23,7 @@ from dmlpy.devices.cuda.recurrent.common import (
     row_stride,
 )
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE, STEPS
-from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, NO_SCALE, Scale, StridedRows, narrowed, scale_of, scaled
+from dmlpy.devices.cuda.recurrent.gradient_tables import HALF, MOST_PARTS, NO_SCALE, Scale, StridedRows, narrowed, scale_of, scaled
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-
-HALF = np.dtype(np.float16)
 
 PRODUCTS = ("input_gradient_tensor", "weight_gradient_tensor", "recurrence_gradient_tensor", "projection_gradient_tensor")
 """The outputs that a matrix product over all steps computes."""
@@ -50,7 +48,7 @@ class GradientMemory(RecurrencePlan, PlanWithoutConstants):
     """The memory layout of a recurrent gradient.
 
     The products over all steps have factors of the storage type; for FLOAT16 the gate gradients are scaled to its range. Products within
-    steps have float32 factors. Those of FLOAT16 storage are rounded to TF32, which has the mantissa of the stored halves, where the device
+    steps have float32 factors. Those of FLOAT16 and BFLOAT16 storage are rounded to TF32, whose mantissa is no shorter, where the device
     has it.
 
     Args:
@@ -68,9 +66,9 @@ class GradientMemory(RecurrencePlan, PlanWithoutConstants):
     def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         super().__init__(desc, library, reason, tf32)
         sizes = self._sizes
-        self._halves = self._type != FLOAT
+        self._narrow, self._scales = self._type != FLOAT, self._type == HALF
         self._tf32 = rounds_to_tf32(library.limits, self._type, tf32)
-        self.supported_flags = supported_flags(tf32 and not self._halves)
+        self.supported_flags = supported_flags(tf32 and not self._narrow)
         last = sizes.num_directions - 1
         self._types = (cell_type(desc.cell), *(activations_type(desc.activations_of(direction)) for direction in (0, last)))
         self._gradient_rows = sizes.gates + desc.cell.resets_last
@@ -136,17 +134,31 @@ class GradientMemory(RecurrencePlan, PlanWithoutConstants):
             arrays.append(("input_product", (rows, sizes.input_size), FLOAT))
         if self._rebuilds or self._copies_states:
             arrays.append(("operand", (rows, max(hidden, sizes.state_size)), self._type))
-        if self._halves and any(name in wanted for name in PRODUCTS[:3]):
-            arrays += [("scaled_gradients", (rows, directions, self._gradient_rows, hidden), HALF), ("parts", (MOST_PARTS,), FLOAT)]
-        if self._halves and "recurrence_gradient_tensor" in wanted and not self._copies_states:
-            arrays.append(("states", self._state_slots, HALF))
-        if self._halves and "projection_gradient_tensor" in wanted:
-            arrays += [("scaled_state_gradients", (rows, directions, sizes.state_size), HALF), ("state_parts", (MOST_PARTS,), FLOAT)]
+        arrays += self._narrowed_arrays()
         columns = {"bias_gradient_tensor": self._gradient_rows, "peephole_gradient_tensor": 3}
         widest = max((count for name, count in columns.items() if name in wanted), default=0)
         if widest:
             arrays.append(("partial", (self._chunks, directions * widest * hidden), FLOAT))
         return [*arrays, workspace(self._library)]
+
+    def _narrowed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        """The copies, in a type of 2 bytes, of float32 values that the recurrence and the reserve hold; for FLOAT16 with their scales."""
+        sizes, wanted, rows = self._sizes, self._tensors, self._rows
+        arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
+        if not self._narrow:
+            return arrays
+        if any(name in wanted for name in PRODUCTS[:3]):
+            shape = rows, sizes.num_directions, self._gradient_rows, sizes.hidden_size
+            arrays += [("narrow_gradients", shape, self._type), *self._parts("parts")]
+        if "recurrence_gradient_tensor" in wanted and not self._copies_states:
+            arrays.append(("states", self._state_slots, self._type))
+        if "projection_gradient_tensor" in wanted:
+            arrays += [("narrow_state_gradients", (rows, sizes.num_directions, sizes.state_size), self._type), *self._parts("state_parts")]
+        return arrays
+
+    def _parts(self, name: str) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        """The array of the parts of a scale, if there is one."""
+        return [(name, (MOST_PARTS,), FLOAT)] if self._scales else []
 
     @property
     def _state_slots(self) -> tuple[int, int, int, int]:
@@ -168,30 +180,36 @@ class GradientMemory(RecurrencePlan, PlanWithoutConstants):
         sizes = self._sizes
         return StridedRows(places.scratch["gate_gradients"], sizes.num_directions * self._gradient_rows * sizes.hidden_size)
 
-    def _scaled_gradients(self, places: GradientAddresses) -> StridedRows:
-        """The gate gradients as factors of the products over all steps, scaled for FLOAT16."""
+    def _factor_gradients(self, places: GradientAddresses) -> StridedRows:
+        """The gate gradients as factors of the products over all steps, in the storage type; scaled for FLOAT16."""
         table = self._gate_gradients(places)
-        return StridedRows(places.scratch["scaled_gradients"], table.stride, HALF) if self._halves else table
+        return StridedRows(places.scratch["narrow_gradients"], table.stride, self._type) if self._narrow else table
 
     def _gradient_scale(self, places: GradientAddresses) -> Scale:
-        return scale_of(places.scratch["parts"], self._rows * self._gate_gradients(places).stride) if self._halves else NO_SCALE
+        return scale_of(places.scratch["parts"], self._rows * self._gate_gradients(places).stride) if self._scales else NO_SCALE
 
     def _narrowed(self, places: GradientAddresses) -> list[Launch]:
-        """The FLOAT16 copies of float32 values that the recurrence and the reserve hold."""
+        """Makes the copies of `_narrowed_arrays`, but of state gradients."""
         work, scratch = list[Launch](), places.scratch
-        if "scaled_gradients" in scratch:
+        if "narrow_gradients" in scratch:
             table = self._gate_gradients(places)
-            work += scaled(self._library, table.pointer, self._rows * table.stride, scratch["scaled_gradients"], scratch["parts"])
+            work += self._narrow_copy(table.pointer, self._rows * table.stride, scratch["narrow_gradients"], scratch.get("parts"))
         if "states" in scratch:
-            work.append(narrowed(self._library, places.reserve.hidden, prod(self._state_slots), scratch["states"]))
+            work.append(narrowed(self._library, places.reserve.hidden, prod(self._state_slots), scratch["states"], self._type))
         return work
+
+    def _narrow_copy(self, source: int, count: int, destination: int, parts: int | None) -> list[Launch]:
+        """Copies float32 gradients to the storage type, with a scale if there are `parts`."""
+        if parts is None:
+            return [narrowed(self._library, source, count, destination, self._type)]
+        return scaled(self._library, source, count, destination, parts)
 
     @property
     def _narrowed_bytes(self) -> int:
-        """Bytes moved to convert float32 values to FLOAT16: each is written, and read once, or twice with a scale."""
-        reads = {"scaled_gradients": 2, "scaled_state_gradients": 2, "states": 1}
+        """Bytes moved to convert float32 values to the storage type: each is written, and read once, or twice with a scale."""
+        reads = {"narrow_gradients": 1 + self._scales, "narrow_state_gradients": 1 + self._scales, "states": 1}
         copies = {name: prod(self._scratch.arrays[name][1]) for name in reads if name in self._scratch.arrays}
-        return sum(count * (reads[name] * FLOAT.itemsize + HALF.itemsize) for name, count in copies.items())
+        return sum(count * (reads[name] * FLOAT.itemsize + self._type.itemsize) for name, count in copies.items())
 
     def _multiplier(self, name: str, places: GradientAddresses, direction: int, gate: int) -> tuple[int, tuple[int, ...]]:
         """One gate's multipliers as a `STRIDED`, indexed (0, 0, sample, column); marked absent if the tensor is."""

@@ -31,8 +31,8 @@ from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     narrow_kernel,
     operand_kernel,
 )
-from dmlpy.devices.cuda.recurrent.gradient_memory import HALF, GradientAddresses, GradientMemory, short
-from dmlpy.devices.cuda.recurrent.gradient_tables import NO_SCALE, GateRun, Scale, StridedRows, put_scale, scale_of, scaled
+from dmlpy.devices.cuda.recurrent.gradient_memory import GradientAddresses, GradientMemory, short
+from dmlpy.devices.cuda.recurrent.gradient_tables import NO_SCALE, GateRun, Scale, StridedRows, put_scale, scale_of
 from dmlpy.devices.cuda.recurrent.model import cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.plan import Launch, Pointers, in_order
@@ -59,7 +59,9 @@ class RecurrentGradientPlan(GradientMemory):
         needed = [FIND_UNMASKED] if "step_mask_tensor" in wanted else []
         needed += [copy_kernel(data_type, copied) for copied in self._copied.values()]
         if self._narrowed_bytes:
-            needed += [kernel(width) for kernel in (find_largest_kernel, narrow_kernel) for width in (1, 4)]
+            needed += [narrow_kernel(data_type, width) for width in (1, 4)]
+        if self._narrowed_bytes and self._scales:
+            needed += [find_largest_kernel(width) for width in (1, 4)]
         if "input" in self._scratch.arrays:
             needed.append(operand_kernel(data_type, data_type))
         if self._copies_states:
@@ -80,12 +82,13 @@ class RecurrentGradientPlan(GradientMemory):
         sizes, wanted = self._sizes, self._tensors
         gate_rows = sizes.num_directions * sizes.gates * sizes.hidden_size
         lines = [
-            f"{headline(self._library, self._type, tf32=self._tf32 and not self._halves)}; {self._reason}",
+            f"{headline(self._library, self._type, tf32=self._tf32 and not self._narrow)}; {self._reason}",
             *(f"copied to a {data_type} matrix first: {name}" for name, data_type in self._copied.items()),
             *self._describe_recurrence(),
         ]
         if self._narrowed_bytes:
-            lines.append("factors of the products that follow: float16, gradients scaled by a power of two")
+            scale = ", gradients scaled by a power of two" if self._scales else ""
+            lines.append(f"factors of the products that follow: {self._type}{scale}")
         for name, rows, columns in [
             ("input_gradient_tensor", self._rows, sizes.input_size),
             ("weight_gradient_tensor", gate_rows, sizes.input_size),
@@ -113,12 +116,12 @@ class RecurrentGradientPlan(GradientMemory):
             "projection_gradient_tensor": (sizes.num_directions * sizes.state_size, sizes.hidden_size, self._rows),
         }
         wanted = [product for name, product in products.items() if name in self._tensors]
-        factors: Arithmetic = "half" if self._halves else "tf32" if self._tf32 else "float"
+        factors: Arithmetic = "half" if self._narrow else "tf32" if self._tf32 else "float"
         products_us = sum(product_us(gpu, factors, *product, itemsize=self._type.itemsize) for product in wanted)
         products_read, sums_read = (sum(name in self._tensors for name in names) for names in (tuple(products)[:3], _SUMS))
         gradients = self._rows * sizes.num_directions * self._gradient_rows * sizes.hidden_size
         traffic = {"gate gradients": (1 + sums_read) * gradients * FLOAT.itemsize + products_read * gradients * self._type.itemsize}
-        traffic["FLOAT16 factors"] = self._narrowed_bytes
+        traffic[f"{self._type.name.upper()} factors"] = self._narrowed_bytes
         if self.estimate.strategy == "per_step":
             early = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 1
             sums = (early + self._cell.resets_first) * sizes.state_size + self._cell.projection * sizes.hidden_size
@@ -181,7 +184,7 @@ class RecurrentGradientPlan(GradientMemory):
             return []
         sizes, rows, work = self._sizes, self._rows, []
         hidden, columns = sizes.hidden_size, sizes.input_size
-        gradients, weights, result = self._scaled_gradients(places), self._table("weight_tensor", places), self._table(name, places)
+        gradients, weights, result = self._factor_gradients(places), self._table("weight_tensor", places), self._table(name, places)
         drops = "input_dropout_tensor" in self._tensors
         product = StridedRows(places.scratch["input_product"], columns) if drops else result
         for number, run in enumerate(self._input_runs()):
@@ -209,7 +212,7 @@ class RecurrentGradientPlan(GradientMemory):
             return []
         sizes, rows, work = self._sizes, self._rows, []
         hidden, columns = sizes.hidden_size, sizes.input_size
-        gradients, result, values = self._scaled_gradients(places), self._table(name, places), self._table("input_tensor", places)
+        gradients, result, values = self._factor_gradients(places), self._table(name, places), self._table("input_tensor", places)
         for number, run in enumerate(self._input_runs()):
             if "input" in places.scratch and (number == 0 or "input_dropout_tensor" in self._tensors):
                 multiplier = self._multiplier("input_dropout_tensor", places, run.direction, run.gate)
@@ -226,7 +229,7 @@ class RecurrentGradientPlan(GradientMemory):
             return []
         sizes, rows, work = self._sizes, self._rows, []
         hidden, columns = sizes.hidden_size, sizes.state_size
-        gradients, result = self._scaled_gradients(places), self._table(name, places)
+        gradients, result = self._factor_gradients(places), self._table(name, places)
         drops, first = "state_dropout_tensor" in self._tensors, self._cell.resets_first
         split = [(0, sizes.gates - 1), (sizes.gates - 1, 1)] if first else [(0, sizes.gates)]
         for run in self._runs([(gate, 1) for gate in range(sizes.gates)] if drops else split, of_input=False):
@@ -240,7 +243,8 @@ class RecurrentGradientPlan(GradientMemory):
                 source = slots.pointer, (0, sizes.batch_size * columns, columns, 1)
                 work.append(self._operand(FLOAT, source, multiplier, columns, states.pointer, places))
             else:
-                held = StridedRows(places.scratch["states"], columns, HALF) if self._halves else StridedRows(places.reserve.hidden, columns)
+                narrow = places.scratch.get("states")
+                held = StridedRows(places.reserve.hidden, columns) if narrow is None else StridedRows(narrow, columns, self._type)
                 states = self._states_before(held, run.direction)
             left = gradients.transposed(0, rows, run.column * hidden, run.gates * hidden)
             product = result.block(run.row * hidden, run.gates * hidden, 0, columns)
@@ -254,10 +258,10 @@ class RecurrentGradientPlan(GradientMemory):
         sizes, rows, work = self._sizes, self._rows, []
         hidden, entries = sizes.hidden_size, sizes.state_size
         gradients, scale = StridedRows(places.scratch["state_gradients"], sizes.num_directions * entries), NO_SCALE
-        if self._halves:
-            count, copied, parts = rows * gradients.stride, places.scratch["scaled_state_gradients"], places.scratch["state_parts"]
-            work += scaled(self._library, gradients.pointer, count, copied, parts)
-            gradients, scale = StridedRows(copied, gradients.stride, HALF), scale_of(parts, count)
+        if self._narrow:
+            count, copied, parts = rows * gradients.stride, places.scratch["narrow_state_gradients"], places.scratch.get("state_parts")
+            work += self._narrow_copy(gradients.pointer, count, copied, parts)
+            gradients, scale = StridedRows(copied, gradients.stride, self._type), NO_SCALE if parts is None else scale_of(parts, count)
         result, cells = self._table(name, places), StridedRows(places.scratch["operand"], hidden, self._type)
         for direction in range(sizes.num_directions):
             work.append(self._rebuild(direction, strided(None, None), places))

@@ -1,4 +1,4 @@
-"""The matrices of a recurrent gradient in memory: strided rows and blocks of them, runs of gates, and FLOAT16 copies with a scale."""
+"""The matrices of a recurrent gradient in memory: strided rows and blocks of them, runs of gates, and copies of 2 bytes an element."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dmlpy.devices.cuda.seam import Matrix
 if TYPE_CHECKING:
     from dmlpy.devices.plan import Launch
 
+HALF = np.dtype(np.float16)
 MOST_PARTS = ELEMENT_THREADS
 """The most blocks that search for the largest gradient: `scale_threads` of raw_kernels/recurrent/gradient_results.cu."""
 
@@ -68,6 +69,8 @@ NO_SCALE = Scale(0, 0)
 def scaled(library: KernelLibrary, source: int, count: int, destination: int, parts: int) -> list[Launch]:
     """Makes a FLOAT16 copy of float32 gradients, times a power of two that readers obtain from `scale_of`.
 
+    BFLOAT16, whose range is that of float32, needs no scale: `narrowed` copies to it.
+
     Args:
         library: the device's kernels.
         source: the gradients' address.
@@ -79,15 +82,17 @@ def scaled(library: KernelLibrary, source: int, count: int, destination: int, pa
     argument["values"], argument["parts"], argument["count"] = source, parts, count
     scale = scale_of(parts, count)
     find = library.launch(find_largest_kernel(width), (scale.num_parts,), ELEMENT_THREADS, argument)
-    return [find, narrowed(library, source, count, destination, scale)]
+    return [find, narrowed(library, source, count, destination, HALF, scale)]
 
 
-def narrowed(library: KernelLibrary, source: int, count: int, destination: int, scale: Scale = NO_SCALE) -> Launch:
-    """Makes a FLOAT16 copy of float32 values, times a scale."""
+def narrowed(
+    library: KernelLibrary, source: int, count: int, destination: int, data_type: np.dtype[Any], scale: Scale = NO_SCALE
+) -> Launch:
+    """Makes a copy of float32 values in FLOAT16 or BFLOAT16, times a scale."""
     argument, width = np.zeros(1, NARROW), _width(count, source, destination)
     argument["source"], argument["destination"], argument["count"] = source, destination, count
     put_scale(argument, scale)
-    return library.launch_elements(narrow_kernel(width), count // width, argument)
+    return library.launch_elements(narrow_kernel(data_type, width), count // width, argument)
 
 
 def scale_of(parts: int, count: int) -> Scale:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.matrix_products import FLOAT
+from dmlpy.devices.cuda.recurrent.gradient_tables import HALF
 from dmlpy.devices.cuda.recurrent.grid_shapes import GIVEN_UP_BYTES, ROW_WARPS, Facts, GridShape, in_protocol, in_protocols, stays_in_l2
 from dmlpy.devices.cuda.recurrent.products import (
     PRODUCT_THREADS,
@@ -169,7 +170,7 @@ def exchanged_operands(facts: Facts, shape: GridShape) -> Iterator[tuple[Product
     for product, gates in zip(shape.products, product_gates(facts), strict=True):
         part = gates * shape.units
         depth = shape.unit_groups * part
-        parts = divide_up(product.padded_depth(depth), part) if facts.data_type != FLOAT else 0
+        parts = divide_up(product.padded_depth(depth), part) if facts.data_type == HALF else 0
         yield product, depth, parts, shape.pass_samples * product.row(depth, shape.protocol)
 
 
@@ -177,7 +178,7 @@ def whole_parts(facts: Facts, shape: GridShape) -> bool:
     """Whether no warp's run of a product's depth begins or ends within the part of one block, which has one scale; true without scales."""
     parts = [(product, gates * shape.units) for product, gates in zip(shape.products, product_gates(facts), strict=True)]
     runs = [(product.steps(shape.unit_groups * part) * product.step_depth, part) for product, part in parts]
-    return facts.data_type == FLOAT or all(run % part == 0 for run, part in runs)
+    return facts.data_type != HALF or all(run % part == 0 for run, part in runs)
 
 
 def _shared_pieces(facts: Facts, shape: GridShape) -> Iterator[int]:
