@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
+from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.reference.recurrent.layer import Trace, trace
 from dmlpy.reference.registry import definition
@@ -17,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 def widened(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays, those of floating point in float64."""
-    return {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in arrays.items()}
+    return {name: array.astype(np.float64) if is_float(array.dtype) else array for name, array in arrays.items()}
 
 
 def exact(desc: dml.OperatorDesc, arrays: Mapping[str, Array]) -> dict[str, Array]:
