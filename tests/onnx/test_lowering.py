@@ -175,6 +175,11 @@ ROWS = [
     # Indices
     Row("Gather", [X345, np.asarray(-1)], {"axis": 1}, 13, operators=["GATHER"]),
     Row("Gather", [X345.astype(np.float16), ints(2, -3).reshape(1, 2).astype(np.int32)], {"axis": -2}, 13),
+    *(
+        Row("Gather", [X2345], {"axis": axis}, 13, constants=[index], operators=["SLICE1"])
+        for axis, index in ((1, np.int64(1)), (-2, ints(-1)), (-1, np.full((1, 1), 2, np.int32)))
+    ),
+    Row("Gather", [X345], {"axis": 1}, 13, constants=[ints(0)], operators=[]),
     Row("GatherElements", [X345, np.zeros((2, 4, 7), np.int64)], {"axis": -1}, 13, expected=[X345[:2, :, :1].repeat(7, 2)]),
     Row("GatherND", [X2345, ints(1, 2, 0, 0, -1, 3).reshape(2, 3)], {}, 12, operators=["GATHER_ND"]),
     Row("ScatterElements", [X345, np.zeros((1, 2, 5), np.int64), numbers(1, 2, 5)], {"axis": 1}, 11),

@@ -24,13 +24,25 @@ _FAR = (1 << 31) - 1
 
 @lowers("Gather")
 def gather(node: Node) -> Expression:
-    """GATHER; a negative index counts from the end."""
-    data, indices = node.x(0), node.x(1)
+    """GATHER, or a slice where one index is known; a negative index counts from the end."""
     rank, places = node.rank(0), node.rank(1)
     axis = node.axis(node.attribute("axis", 0), rank)
+    known, size = node.value(1).array, node.sizes(0)[axis]
+    if known is not None and known.size == 1 and -size <= known.item() < size:
+        return _one_of(node, axis, known.item() + size * (known.item() < 0))
+    data, indices = node.x(0), node.x(1)
     count = max(4, len(data.sizes), len(indices.sizes), rank - 1 + places)
     aligned = [tensor.with_leading_ones(count) for tensor in (data, indices)]
     return x.gather(*aligned, axis=axis + count - rank, index_dimensions=places)
+
+
+def _one_of(node: Node, axis: int, index: int) -> Expression:
+    """The elements at an index along an axis, without a tensor of indices: the data may have any strides."""
+    (data,) = in_four(node.x(0))
+    windows = [slice(None)] * len(data.sizes)
+    windows[axis + len(data.sizes) - node.rank(0)] = slice(index, index + 1)
+    sizes = node.sizes(0)
+    return data[tuple(windows)].reshape(*sizes[:axis], *[1] * node.rank(1), *sizes[axis + 1 :])
 
 
 @lowers("GatherElements")
