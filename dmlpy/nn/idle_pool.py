@@ -27,7 +27,7 @@ class IdlePool:
 
     def __init__(self) -> None:
         self._lock = forks.reentrant_lock()  # a finalizer may run within `take`
-        self._idle: OrderedDict[Hashable, list[Kept]] = OrderedDict()
+        self._idle: OrderedDict[Hashable, list[Any]] = OrderedDict()  # of `Kept`
         self._bytes = 0
 
     def take(self, key: Hashable) -> Any:

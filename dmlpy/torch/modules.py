@@ -298,12 +298,11 @@ class RNNBase(nn.Module):
             input = input.to(mixed.computed) if isinstance(input, PackedSequence) else mixed.converted(input)
             states, params = states and tuple(map(mixed.converted, states)), mixed.converted(params)
         call = _Call(params, mixed)
-        if states is None and self._takes(params, input):
-            return self._unpacked(call, input, None)
         if isinstance(input, PackedSequence):
             self._refuse(self._call_problems(params, input.data, states, int(input.batch_sizes[0])))
             return self._packed(call, input, states)
-        self._refuse(self._call_problems(params, input, states))
+        if states is not None or not self._takes(params, input):
+            self._refuse(self._call_problems(params, input, states))
         return self._unpacked(call, input, states)
 
     def _unpacked(self, call: _Call, input: torch.Tensor, states: _States | None) -> tuple[Any, Any]:
