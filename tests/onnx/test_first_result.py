@@ -77,7 +77,7 @@ def test_a_first_result_needs_little_of_dmlpy(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(path), OTHER_OPERATORS, OTHER_WORK], capture_output=True, text=True, check=True
     )
-    used = {"activation", "along_axis", "convolution", "elementwise", "matrix", "movement", "normalization", "pooling", "windows"}
+    used = {"activation", "convolution", "elementwise", "matrix", "normalization", "pooling", "windows"}
     families = sorted({*used, "recurrent"})  # of which the names of ONNX's activations
     expected = {"validators": [], "families": families, "needless": [], "entry points": 0, "looked through": False}
     assert json.loads(done.stdout) == expected

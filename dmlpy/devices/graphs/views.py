@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from dmlpy.operators.activation import ActivationIdentityDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
-from dmlpy.operators.movement.copy import JoinDesc, SplitDesc
-from dmlpy.operators.movement.slicing import Slice1Desc, SliceDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +46,18 @@ def _movements(desc: OperatorDesc) -> Iterator[Movement]:
     if isinstance(desc, ActivationIdentityDesc) or (isinstance(desc, ElementWiseIdentityDesc) and desc.scale_bias is None):
         count = len(desc.tensors()["input_tensor"].sizes)
         yield Movement("input_tensor", "output_tensor", (0,) * count, (1,) * count)
-    elif isinstance(desc, SliceDesc):
+    elif type(desc).short_name() in _MOVING:
+        yield from _moved_parts(desc)
+
+
+_MOVING = ("SLICE", "SLICE1", "SPLIT", "JOIN")
+
+
+def _moved_parts(desc: OperatorDesc) -> Iterator[Movement]:
+    from dmlpy.operators.movement.copy import JoinDesc, SplitDesc  # which few models have
+    from dmlpy.operators.movement.slicing import Slice1Desc, SliceDesc
+
+    if isinstance(desc, SliceDesc):
         yield Movement("input_tensor", "output_tensor", desc.offsets, desc.strides)
     elif isinstance(desc, Slice1Desc):
         if min(desc.input_window_strides) > 0:  # a tensor's strides cannot go backwards

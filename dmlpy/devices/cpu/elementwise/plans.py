@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from dmlpy.description.enums import DataType, IsInfinityMode
 from dmlpy.devices.cpu.elementwise.integer_plan import WITHOUT_PROGRAMS, integer_plan
 from dmlpy.devices.cpu.elementwise.program import LOGIC, OPERATORS, OPERATORS_OF_HALVES, Program, why_untranslated
-from dmlpy.devices.cpu.movement.plans import copy_plan
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | SmallPl
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
     if type(desc).short_name() in _COPIES and getattr(desc, "scale_bias", None) is None:
+        from dmlpy.devices.cpu.movement.plans import copy_plan
+
         return copy_plan(desc, "identity_copies")
     reason = why_untranslated(desc)
     if reason is not None:
