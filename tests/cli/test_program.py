@@ -49,6 +49,10 @@ def test_the_program_and_the_package_run_and_load_little_for_help(tmp_path: Path
     assert shown.stdout == f"dmlpy {dml.__version__}\n"
     loaded = set(shown.stderr.split())
     assert not {"cupy", "PIL", "psutil", "flatbuffers", "dmlpy.dxdispatch", "dmlpy.inspection.catalog", "dmlpy.inspection.schemas"} & loaded
+    checked = subprocess.run([*program, "check", "absent.json"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    loaded = set(checked.stderr.split())
+    assert "dmlpy.dxdispatch.checker" in loaded
+    assert not {"dmlpy.dxdispatch.runner", "dmlpy.devices.graphs", "statistics"} & loaded, "nothing runs"
     as_package = [sys.executable, "-m", "dmlpy"]
     failed = subprocess.run([*as_package, "run", "absent.json"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (failed.returncode, failed.stdout) == (2, "")
