@@ -100,7 +100,8 @@ class CpuDevice(NumpyDevice):
             return found | {"compiled plans": "none: llvmlite is not installed (pip install 'dmlpy[cpu]')"}
         from importlib.metadata import version  # imports what reads e-mails
 
-        from dmlpy.devices.cpu.isa import host_isa, max_isa, multiplies_bfloat16
+        from dmlpy.devices.cpu.isa import host_isa, multiplies_bfloat16
+        from dmlpy.devices.cpu.llvm import max_isa
 
         isa = host_isa()
         return found | {

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import re
 import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dmlpy.description.enums import DataType
-from dmlpy.messages.problems import DeviceError
+from dmlpy.devices.cpu.llvm import imported, max_isa, within_max_isa
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set
@@ -22,25 +20,6 @@ _X86_64 = ("x86_64", "amd64")
 """Names of x86-64 in lower case, of Linux and macOS, and of Windows."""
 _IDENTITY = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 """What Linux tells of a processor that LLVM chooses instructions by."""
-
-MAX_ISA = "DMLPY_CPU_MAX_ISA"
-"""The environment variable with the largest instruction set that kernels may use, on x86-64: a key of `_LEVELS`."""
-_SSE41 = frozenset({"sse41"})
-_AVX = _SSE41 | {"sse42", "popcnt", "avx"}
-_AVX2 = _AVX | {"avx2", "fma", "f16c", "bmi", "bmi1", "bmi2", "lzcnt", "abm", "movbe"}
-_AVX512 = _AVX2 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
-_LEVELS: dict[str, frozenset[str]] = {
-    "SSE41": _SSE41,
-    "AVX": _AVX,
-    "AVX2": _AVX2,
-    "AVX2_VNNI": _AVX2 | {"avxvnni"},
-    "AVX512_CORE": _AVX512,
-    "AVX512_CORE_VNNI": _AVX512 | {"avx512vnni"},
-    "AVX512_CORE_BF16": _AVX512 | {"avx512vnni", "avx512bf16"},
-}
-"""Of `_LIMITED` features, those of an instruction set: oneDNN's names of the sets, LLVM's and Linux's names of the features."""
-_LIMITED = re.compile("sse4|popcnt|crc32|avx|fma|f16c|xop|bmi|lzcnt|abm$|movbe|gfni|vaes|vpclmul|amx")
-"""The features that `MAX_ISA` can take away; every x86-64 processor has some of the others, and no kernel depends on the rest."""
 
 Storage: TypeAlias = Literal["float32", "float16", "bfloat16"]
 """The type of a kernel's floats in memory; in registers they are of FLOAT32."""
@@ -82,29 +61,6 @@ def isa_of(features: Mapping[str, bool], machine: str) -> Isa:
     return Isa(4, 16 if machine in _X86_64 else 32)
 
 
-def max_isa() -> str | None:
-    """The largest instruction set that kernels may use; None for all that the processor has.
-
-    Raises:
-        DeviceError: the environment variable has another value.
-    """
-    text = os.environ.get(MAX_ISA)
-    if text is not None and text not in _LEVELS:
-        names = ", ".join(_LEVELS)
-        raise DeviceError(f"the environment variable {MAX_ISA} is {text!r}, expected an instruction set of x86-64: one of {names}")
-    return text
-
-
-def within_max_isa(features: Mapping[str, bool]) -> dict[str, bool]:
-    """These features of a processor without those that `max_isa` excludes."""
-    level = max_isa()
-
-    def is_kept(name: str) -> bool:
-        return level is None or _LIMITED.match(name) is None or name.replace(".", "") in _LEVELS[level]
-
-    return {name: has and is_kept(name) for name, has in features.items()}
-
-
 @dataclass(frozen=True)
 class Processor:
     """A processor.
@@ -126,8 +82,6 @@ def host_processor() -> Processor:
     """
     found = _listed() if sys.platform == "linux" and platform.machine() == "x86_64" else None
     if found is None:
-        from dmlpy.devices.cpu.llvm import imported
-
         binding = imported("llvmlite.binding")
         features = binding.get_host_cpu_features()
         found = Processor(features, (binding.get_host_cpu_name(), features.flatten()))

@@ -1,4 +1,4 @@
-"""LLVM for kernels: imports of llvmlite, and the compilation of kernels to machine code.
+"""LLVM for kernels: imports of llvmlite, the compilation of kernels to machine code, and the instructions that it may use.
 
 No interrupt can reach an import or a compilation: during an import it would leave a module half initialized for good, and during a
 compilation it would reach callbacks of LLVM, which lose it.
@@ -7,12 +7,13 @@ compilation it would reach callbacks of LLVM, which lose it.
 from __future__ import annotations
 
 import importlib
+import os
+import re
 import sys
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dmlpy.devices.cpu.isa import within_max_isa
 from dmlpy.messages.problems import DeviceError
 from dmlpy.system import forks
 
@@ -23,6 +24,25 @@ T = TypeVar("T")
 
 SYMBOL = "dmlpy_kernel"
 """The symbol of each kernel in its own image."""
+
+MAX_ISA = "DMLPY_CPU_MAX_ISA"
+"""The environment variable with the largest instruction set that kernels may use, on x86-64: a key of `_LEVELS`."""
+_SSE41 = frozenset({"sse41"})
+_AVX = _SSE41 | {"sse42", "popcnt", "avx"}
+_AVX2 = _AVX | {"avx2", "fma", "f16c", "bmi", "bmi1", "bmi2", "lzcnt", "abm", "movbe"}
+_AVX512 = _AVX2 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
+_LEVELS: dict[str, frozenset[str]] = {
+    "SSE41": _SSE41,
+    "AVX": _AVX,
+    "AVX2": _AVX2,
+    "AVX2_VNNI": _AVX2 | {"avxvnni"},
+    "AVX512_CORE": _AVX512,
+    "AVX512_CORE_VNNI": _AVX512 | {"avx512vnni"},
+    "AVX512_CORE_BF16": _AVX512 | {"avx512vnni", "avx512bf16"},
+}
+"""Of `_LIMITED` features, those of an instruction set: oneDNN's names of the sets, LLVM's and Linux's names of the features."""
+_LIMITED = re.compile("sse4|popcnt|crc32|avx|fma|f16c|xop|bmi|lzcnt|abm$|movbe|gfni|vaes|vpclmul|amx")
+"""The features that `MAX_ISA` can take away; every x86-64 processor has some of the others, and no kernel depends on the rest."""
 
 _one_at_a_time = forks.reentrant_lock()
 """The main thread never acquires it: work continues after its caller was interrupted, and llvmlite must not be imported twice at once."""
@@ -111,6 +131,29 @@ def _machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, 
     module.verify()
     _optimize(binding, module, machine, level)
     return machine.emit_object(module), str(module)
+
+
+def max_isa() -> str | None:
+    """The largest instruction set that kernels may use; None for all that the processor has.
+
+    Raises:
+        DeviceError: the environment variable has another value.
+    """
+    text = os.environ.get(MAX_ISA)
+    if text is not None and text not in _LEVELS:
+        names = ", ".join(_LEVELS)
+        raise DeviceError(f"the environment variable {MAX_ISA} is {text!r}, expected an instruction set of x86-64: one of {names}")
+    return text
+
+
+def within_max_isa(features: Mapping[str, bool]) -> dict[str, bool]:
+    """These features of a processor without those that `max_isa` excludes."""
+    level = max_isa()
+
+    def is_kept(name: str) -> bool:
+        return level is None or _LIMITED.match(name) is None or name.replace(".", "") in _LEVELS[level]
+
+    return {name: has and is_kept(name) for name, has in features.items()}
 
 
 def _target_machine(binding: Any, level: int) -> Any:

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import elf_loader, isa, jit
-from dmlpy.devices.cpu.llvm import SYMBOL, imported, machine_code
+from dmlpy.devices.cpu.llvm import SYMBOL, imported, machine_code, max_isa, within_max_isa
 from tests.support.small_kernels import build_scaling
 
 needs_linux = pytest.mark.skipif(
@@ -81,7 +81,7 @@ def test_an_object_of_any_bytes_is_loaded_or_left(image: bytes) -> None:
 
 @needs_linux
 def test_linux_tells_the_features_that_llvm_tells() -> None:
-    told, llvm = isa.host_processor().features, isa.within_max_isa(imported("llvmlite.binding").get_host_cpu_features())
+    told, llvm = isa.host_processor().features, within_max_isa(imported("llvmlite.binding").get_host_cpu_features())
     names = ("avx", "avx2", "avx512f", "avx512bw", "avx512vl", "avx512vbmi", "avx512vnni", "avx512bf16", "avxvnni", "f16c")
     assert {name: told.get(name, False) for name in names} == {name: llvm.get(name, False) for name in names}
 
@@ -91,4 +91,4 @@ def test_without_linux_s_list_llvm_tells_the_processor(monkeypatch: pytest.Monke
     monkeypatch.setattr(isa, "_LISTED", "/proc/there is no such file")
     found = isa.host_processor.__wrapped__()
     binding = imported("llvmlite.binding")
-    assert found.identity == (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), isa.max_isa() or "")
+    assert found.identity == (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), max_isa() or "")

@@ -18,6 +18,7 @@ import dmlpy as dml
 from dmlpy import compiler
 from dmlpy.cli.warmup_work import WORK
 from dmlpy.devices.cpu import isa, jit, llvm, load_store, thread_pool_kernels
+from dmlpy.devices.cpu.llvm import MAX_ISA, within_max_isa
 from dmlpy.devices.cpu.quantized import products
 from dmlpy.devices.cpu.quantized.products import Dot, byte_isa_of
 from dmlpy.devices.cpu.reduction.softmax_kernels import build_softmax
@@ -60,20 +61,20 @@ def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(("level", "row"), LEVELS.items(), ids=list(LEVELS))
 def test_the_largest_set_takes_features_away(level: str, row: tuple[str, tuple[int, int], Dot], monkeypatch: pytest.MonkeyPatch) -> None:
     names, registers, dot = row
-    monkeypatch.setenv(isa.MAX_ISA, level)
-    left = isa.within_max_isa(EVERY)
+    monkeypatch.setenv(MAX_ISA, level)
+    left = within_max_isa(EVERY)
     assert [name for name in left if left[name]] == [name for name in EVERY if name in names.split()]
     floats, products = isa.isa_of(left, "x86_64"), byte_isa_of(left, "x86_64")
     assert ((floats.lanes, floats.registers), products.dot) == (registers, dot)
 
 
 def test_without_the_variable_all_features_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(isa.MAX_ISA, raising=False)
-    assert isa.within_max_isa({**EVERY, "avx10.1": False}) == {**EVERY, "avx10.1": False}
+    monkeypatch.delenv(MAX_ISA, raising=False)
+    assert within_max_isa({**EVERY, "avx10.1": False}) == {**EVERY, "avx10.1": False}
 
 
 def test_an_unknown_set_is_refused(new_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(isa.MAX_ISA, "avx2")
+    monkeypatch.setenv(MAX_ISA, "avx2")
     with pytest.raises(
         dml.DeviceError, match=r"DMLPY_CPU_MAX_ISA is 'avx2', expected an instruction set of x86-64: one of SSE41, AVX, AVX2, "
     ):
@@ -85,7 +86,7 @@ def test_a_kernel_of_one_set_is_not_loaded_for_another(new_process: None, tmp_pa
     """Were it loaded, a process on a processor with fewer instructions would end."""
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "kernels"))
     for count, level in enumerate(("SSE41", "AVX", "AVX2"), 1):
-        monkeypatch.setenv(isa.MAX_ISA, level)
+        monkeypatch.setenv(MAX_ISA, level)
         monkeypatch.setattr(jit, "_functions", {})
         isa.host_processor.cache_clear()
         jit._circumstances.cache_clear()
@@ -97,7 +98,7 @@ def test_a_kernel_of_one_set_is_not_loaded_for_another(new_process: None, tmp_pa
 @pytest.mark.parametrize("level", REGISTERS)
 def test_instructions_beyond_the_largest_set_are_not_emitted(level: str, new_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Softmax multiplies and adds, and scales by powers of two."""
-    monkeypatch.setenv(isa.MAX_ISA, level)
+    monkeypatch.setenv(MAX_ISA, level)
     left, own = isa.host_processor().features, isa.host_isa()
     if own.lanes != LEVELS[level][1][0]:
         pytest.skip("this processor lacks the instructions")
