@@ -172,7 +172,7 @@ class _Quantization:
                 is_normal = builder.and_(is_normal, builder.fcmp_ordered(sign, magnitude, FLOAT(end)))
         return builder.select(is_normal, builder.fdiv(FLOAT(1.0), self._output.scale), _NAN)
 
-    def write(self, target: Any, steps: list[Any], margin: float, values: list[Callable[[], Any]]) -> None:
+    def write(self, target: Any, steps: Sequence[Any], margin: float, values: Sequence[Callable[[], Any]]) -> None:
         """Writes clamp(round(values / scale) + zero point); NaN counts as 0.
 
         Args:
