@@ -86,6 +86,32 @@ def test_statistics_of_a_batch_are_numpys(sizes: tuple[int, ...], layout: str, d
             np.testing.assert_array_equal(values, found[1][name], err_msg=name)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("layout", ["packed", "channels last"])
+@pytest.mark.parametrize("mode", ["BATCH_NORMALIZATION_GRAD", "BATCH_NORMALIZATION_TRAINING_GRAD", "FUSED_BATCH_NORM_GRAD_V3 training"])
+def test_coefficients_of_gradients_are_numpys(mode: str, layout: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of usual statistics, means far from 0, variances of 0 and below, infinities and NaN. Nothing is left to NumPy."""
+    desc, arrays = case(mode, np.random.default_rng(14), (3, 37, 9, 11), (1,), dtype)
+    for name, values in {"mean": [0.0, 3e4, 1e-6, np.inf, np.nan], "variance": [0.0, 1e-6, -1.0, np.inf, np.nan]}.items():
+        place = {"mean": "reserve_space_1", "variance": "reserve_space_2"}[name] if "FUSED" in mode else f"{name}_tensor"
+        array = arrays[place].reshape(-1)
+        array[: len(values)], array[5:20:4] = values, 3e-3
+    kernels, run, calls, found = plans.CompiledGradientPlan._coefficient_kernels, plans._Gradient.run, list[int](), []
+
+    def counted(own: plans._Gradient) -> None:
+        calls.append(1)
+        run(own)
+
+    monkeypatch.setattr(plans._Gradient, "run", counted)
+    for own in (kernels, None):
+        monkeypatch.setattr(plans.CompiledGradientPlan, "_coefficient_kernels", own)
+        calls.clear()
+        found.append(results(dml.device("cpu"), desc, arrays, layout))
+        assert len(calls) == (own is None)
+    for name, values in found[0].items():
+        np.testing.assert_array_equal(values, found[1][name], err_msg=name)
+
+
 @pytest.mark.parametrize("layout", ["packed", "channels last"])
 @pytest.mark.parametrize(("mean", "first", "passes"), [(0.0, 0.0, 1), (100.0, 100.0, 1), (100.0, 60.0, 2), (100.0, -100.0, 3)])
 def test_how_often_groups_are_summed(mean: float, first: float, passes: int, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:

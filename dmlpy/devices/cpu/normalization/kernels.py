@@ -24,6 +24,8 @@ from dmlpy.devices.cpu.normalization.plan import (
     BatchStatisticsParameters,
     CoefficientParameters,
     EntryLayout,
+    GradientStatisticsParameters,
+    GroupSumsParameters,
     KnownStatisticsParameters,
 )
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, set_float, set_integer, simd_of, struct_view
@@ -377,16 +379,7 @@ def build_batch_coefficients(layout: EntryLayout, of_x: Storage, stored: Storage
     _, set_coefficients = _coefficient_setter(stored, isa)
     element_at = load_store_of(of_x, isa).load_one
     parameters_at, set_one = struct_view(BatchStatisticsParameters), load_store_of(stored, isa).store_one
-    planes, add_up = layout == "planes", _sum_of_vectors(isa)
-
-    @jit
-    def total(p: BatchStatisticsParameters, sums: Any, group: Any) -> Any:
-        if planes:
-            return add_up(sums + group * p.group_size, p.outer, p.outer_size, p.chunks)
-        found = 0.0
-        for chunk in range(p.chunks):
-            found += float(float_at(sums + chunk * p.outer_size + group * FLOAT_BYTES))
-        return found
+    total = _sum_of_group(layout, isa)
 
     @jit
     def set_statistic(address: Any, step: Any, group: Any, value: Any) -> None:
@@ -418,6 +411,93 @@ def build_batch_coefficients(layout: EntryLayout, of_x: Storage, stored: Storage
         set_integer(p.unsettled, unsettled)
 
     return compute
+
+
+def build_gradient_centres(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds the choice of what is subtracted from x in the sums of a gradient, to be compiled. It runs on one thread.
+
+    It is 0, and the mean of a group that is large compared with its deviation.
+
+    Args:
+        stored: the type of the statistics in memory.
+        isa: the instruction set that it is compiled for.
+    """
+    parameters_at, number_at = struct_view(GradientStatisticsParameters), load_store_of(stored, isa).load_one
+
+    def choose(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p = parameters_at(parameters)
+        for group in range(p.groups):
+            mean = float(number_at(p.mean + p.mean_step * group))
+            variance = float(number_at(p.variance + p.variance_step * group))
+            set_float(p.centre + group * FLOAT_BYTES, np.float32(0.0 if mean * mean <= LARGEST_SHARE * variance else mean))
+
+    return choose
+
+
+def build_gradient_coefficients(layout: EntryLayout, stored: Storage, isa: Isa) -> TaskBody:
+    """Builds the computation of dx's coefficients and of the gradients of scale and bias, from the sums, to be compiled.
+
+    It runs on one thread.
+
+    Args:
+        layout: the layout of the entries.
+        stored: the type of the statistics in memory, and of their gradients.
+        isa: the instruction set that it is compiled for.
+    """
+    parameters_at, load_store, total = struct_view(GradientStatisticsParameters), load_store_of(stored, isa), _sum_of_group(layout, isa)
+    number_at, set_one = load_store.load_one, load_store.store_one
+
+    @jit
+    def set_coefficients(p: GradientStatisticsParameters, group: Any, mean: Any, variance: Any, of_dy: Any, products: Any) -> None:
+        """Sets those of dx = ((x - centre) * slope + offset + dy) * factor."""
+        at, inverse = group * FLOAT_BYTES, 1.0 / math.sqrt(variance + p.epsilon)
+        centre = float(float_at(p.centre + at))
+        if p.centres_anew != 0:
+            mean = centre + total(p, p.sums + 2 * p.sum_size, group) / p.entries
+        products -= (mean - centre) * of_dy  # the sum of dy * (x - mean)
+        slope = float(np.float32(-inverse * inverse * (products / p.entries)))
+        level, rounded = -of_dy / p.entries, float(np.float32(mean))
+        rest, folded = (mean - rounded) * slope, float(np.float32(mean - level / slope))
+        folds = variance > 0.0 and mean * mean <= FOLDED_SHARE * variance and abs(folded) < _INFINITY and abs(slope) < _INFINITY
+        set_float(p.slope + at, np.float32(slope))
+        set_float(p.centre + at, np.float32(folded if folds else rounded))
+        set_float(p.offset + at, np.float32(0.0 if folds else (level - rest if abs(rest) < _INFINITY else level)))
+
+    def compute(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p = parameters_at(parameters)
+        for group in range(p.groups):
+            mean = float(number_at(p.mean + p.mean_step * group))
+            variance = float(number_at(p.variance + p.variance_step * group))
+            inverse = 1.0 / math.sqrt(variance + p.epsilon)
+            of_dy = total(p, p.sums, group) if p.sums != 0 else 0.0
+            products = total(p, p.sums + p.sum_size, group) if p.has_products != 0 else 0.0
+            if p.d_bias != 0:
+                set_one(p.d_bias + p.d_bias_step * group, np.float32(of_dy))
+            if p.d_scale != 0:
+                centre = float(float_at(p.centre + group * FLOAT_BYTES))
+                set_one(p.d_scale + p.d_scale_step * group, np.float32((products - (mean - centre) * of_dy) * inverse))
+            if p.factor != 0:
+                set_float(p.factor + group * FLOAT_BYTES, np.float32(float(number_at(p.scale + p.scale_step * group)) * inverse))
+            if p.slope != 0:
+                set_coefficients(p, group, mean, variance, of_dy, products)
+
+    return compute
+
+
+def _sum_of_group(layout: EntryLayout, isa: Isa) -> Any:
+    """The kernel `total(p, sums, group)`: the float64 sum of the chunks' sums of a group, with the fields of `GroupSumsParameters`."""
+    planes, add_up = layout == "planes", _sum_of_vectors(isa)
+
+    @jit
+    def total(p: GroupSumsParameters, sums: Any, group: Any) -> Any:
+        if planes:
+            return add_up(sums + group * p.group_size, p.outer, p.outer_size, p.chunks)
+        found = 0.0
+        for chunk in range(p.chunks):
+            found += float(float_at(sums + chunk * p.outer_size + group * FLOAT_BYTES))
+        return found
+
+    return total
 
 
 def _sum_of_vectors(isa: Isa) -> Any:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.cpu.isa import host_isa, storage_of
+from dmlpy.devices.cpu.isa import have_one_storage, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan, Elements
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, Float64, field
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.normalization import forward, gradient
 from dmlpy.devices.numpy.normalization.blocks import Block
@@ -79,7 +79,7 @@ class BatchNormalizationParameters(CountedParameters):
 
 
 class CoefficientParameters(CountedParameters):
-    """What the kernels of y's coefficients read and write."""
+    """What the kernels of coefficients read and write: of y, or of dx."""
 
     groups: Count = field("groups")
     scale: Address = field("the scales")
@@ -101,7 +101,19 @@ class KnownStatisticsParameters(CoefficientParameters):
     variance_step: Bytes = field("from a variance to the next")
 
 
-class BatchStatisticsParameters(CoefficientParameters):
+class GroupSumsParameters(CoefficientParameters):
+    """What the kernels of coefficients read that add up the sums of a group's chunks."""
+
+    outer: Count = field("planes of each group; not read for rows")
+    chunks: Count = field("chunks of a plane, or of all rows")
+    sums: Address = field("the sums of x, or of dy, of each chunk, and behind them the others; 0 for none")
+    sum_size: Bytes = field("from each of the sums to the next")
+    group_size: Bytes = field("from the sums of a plane to those of the next group's")
+    outer_size: Bytes = field("from the sums of a plane to those of the group's next one, or of a chunk of rows to the next")
+    entries: Float64 = field("entries of a group")
+
+
+class BatchStatisticsParameters(GroupSumsParameters):
     """The parameters of `FIRST_SHIFTS` and `BATCH_COEFFICIENTS`. A statistic that is not written has the address 0."""
 
     x: Address = field("x")
@@ -109,18 +121,30 @@ class BatchStatisticsParameters(CoefficientParameters):
     samples: Count = field("entries of a group that its first shift depends on")
     sample_size: Bytes = field("from such an entry to the next")
     shifts: Address = field("what is subtracted from x in the sums, a float for each group")
-    outer: Count = field("planes of each group; not read for rows")
-    chunks: Count = field("chunks of a plane, or of all rows")
-    sums: Address = field("the sums of x of each chunk, and behind them those of its square")
-    sum_size: Bytes = field("from the sums of x to those of its square")
-    group_size: Bytes = field("from the sums of a plane to those of the next group's")
-    outer_size: Bytes = field("from the sums of a plane to those of the group's next one, or of a chunk of rows to the next")
-    entries: Float64 = field("entries of a group")
     batch_mean: Address = field("the means")
     batch_mean_step: Bytes = field("from a mean to the next")
     batch_variance: Address = field("the variances")
     batch_variance_step: Bytes = field("from a variance to the next")
     unsettled: Address = field("how many groups have a mean so far from the shift that their sums have lost digits, an int64")
+
+
+class GradientStatisticsParameters(GroupSumsParameters):
+    """The parameters of `GRADIENT_CENTRES` and `GRADIENT_COEFFICIENTS`. What is not written has the address 0.
+
+    dx is ((x - centre) * slope + offset + dy) * factor.
+    """
+
+    mean: Address = field("the means")
+    mean_step: Bytes = field("from a mean to the next")
+    variance: Address = field("the variances")
+    variance_step: Bytes = field("from a variance to the next")
+    d_scale: Address = field("the gradients of the scales")
+    d_scale_step: Bytes = field("from such a gradient to the next")
+    d_bias: Address = field("the gradients of the biases")
+    d_bias_step: Bytes = field("from such a gradient to the next")
+    has_products: Flag = field("whether there are sums of dy * (x - centre)")
+    centres_anew: Flag = field("whether there are sums of x - centre, from which the mean is computed again")
+    slope: Address = field("what x - centre is multiplied by, if the gradient passes through the statistics")
 
 
 SUMS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_sums", 5)
@@ -138,6 +162,12 @@ BATCH_COEFFICIENTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_batch
 """The statistics of a batch, and the coefficients of y: the layout of the entries, the types of tensors and of statistics, and the
 instruction set."""
 
+GRADIENT_CENTRES = Kernel("dmlpy.devices.cpu.normalization.kernels:build_gradient_centres", 5)
+"""What is subtracted from x in a gradient's sums: the type of statistics, and the instruction set."""
+
+GRADIENT_COEFFICIENTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_gradient_coefficients", 5)
+"""The coefficients of dx: the layout of the entries, the type of statistics, and the instruction set."""
+
 _WORK_OF_A_THREAD = 1 << 17
 """Entries that are worth waking another thread for."""
 _TILES_PER_THREAD = 8
@@ -149,6 +179,8 @@ _ALIGNMENT = 64
 _OUTPUTS = {"y": "output", "dx": "output"}
 STATISTICS = ("mean", "variance", "scale", "bias")
 """The roles of the operands that y's coefficients are computed from."""
+_GRADIENT_ROLES = ("mean", "variance", "scale", "d_scale", "d_bias")
+"""The roles of the operands that dx's coefficients are computed from, and of their gradients."""
 _AFFINE, _OF_BATCH = ("scale", "bias"), ("batch_mean", "batch_variance")
 
 
@@ -264,7 +296,28 @@ class CompiledGradientPlan(_CompiledPlan, gradient.GradientPlan):
 
     is_gradient = True
 
+    @property
+    def _coefficient_kernels(self) -> tuple[Function | None, Function] | None:
+        """The functions of the centres, if sums need them, and of the coefficients; None if they are left to NumPy.
+
+        The statistics and their gradients have one type.
+        """
+        operands = self._geometry.operands
+        roles = operands.keys() - {"x", "dy", "dx"}
+        types = {operands[role].data_type for role in roles}
+        if not {"mean", "variance", "scale"} <= roles <= set(_GRADIENT_ROLES) or not have_one_storage(types):
+            return None
+        choices = storage_of(*types), host_isa()
+        return GRADIENT_CENTRES(*choices) if len(self._sums()) > 1 else None, GRADIENT_COEFFICIENTS(self.layout, *choices)
+
+    def load(self) -> None:
+        super().load()
+        _ = self._coefficient_kernels
+
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        kernels = self._coefficient_kernels
+        if kernels is not None:
+            return _CompiledLaunch(self, tensors, temporary).of_gradient(*kernels, self._geometry, len(self._sums()))
         return _make_launch(_Gradient(self, _CompiledLaunch(self, tensors, temporary)).run)
 
 
@@ -315,15 +368,12 @@ class _CompiledLaunch(NormalizationLaunch):
         """Computes statistics and coefficients from sums, and y. Sums that have lost digits are computed again, with other shifts."""
         assert self._sum is not None
         assert self._compute is not None
-        outer, groups, inner, chunks = self._extents
-        sums, unsettled, lanes = self.statistics["sums"], np.zeros(1, np.int64), host_isa().lanes
-        vector = lanes * COMPUTE.itemsize
+        outer, _, inner, _ = self._extents
+        unsettled = np.zeros(1, np.int64)
         values = self._coefficient_values([role for role in (*_AFFINE, *_OF_BATCH) if role in self.tensors], epsilon)
-        values |= {"outer": outer, "chunks": chunks, "sums": sums.ctypes.data, "sum_size": sums.strides[0]}
-        values |= {"group_size": chunks * vector, "outer_size": sums.strides[1] if self._is_rows else groups * chunks * vector}
         entries, shifts, of_sums = self.blocking.group_size, np.zeros_like(self._zeros), self._parameters.copy()
         of_sums["centre"] = shifts.ctypes.data
-        values |= {"entries": float(entries), "unsettled": unsettled.ctypes.data, "shifts": shifts.ctypes.data}
+        values |= self._sum_values() | {"unsettled": unsettled.ctypes.data, "shifts": shifts.ctypes.data}
         values |= {name: self._parameters[name].item() for name in ("x", "x_group")}
         count, size = max((outer, self._parameters["x_outer"].item()), (inner, self.tensors["x"].itemsize))
         values |= {"samples": min(count, _SAMPLES) if entries > _FEW_ENTRIES else 0, "sample_size": size}
@@ -342,6 +392,24 @@ class _CompiledLaunch(NormalizationLaunch):
 
         return launch
 
+    def of_gradient(self, centres: Function | None, kernel: Function, geometry: NormalizationGeometry, sums: int) -> Launch:
+        """Computes the sums, if there are some, the coefficients and the gradients of statistics, and dx."""
+        values = self._coefficient_values([role for role in _GRADIENT_ROLES if role in self.tensors], geometry.epsilon)
+        values |= {"has_products": sums > 1, "centres_anew": sums > 2} | (self._sum_values() if sums else {"entries": 1.0})
+        parameters = GradientStatisticsParameters.make(values)
+        set_centres, compute = (
+            None if own is None else TaskLaunch(own, parameters.ctypes.data, 1, parameters) for own in (centres, kernel)
+        )
+        work = (set_centres, self._sum if sums else None, compute, self._compute)
+        return in_order([launch for launch in work if launch is not None])
+
+    def _sum_values(self) -> dict[str, Any]:
+        """The parameters of `GroupSumsParameters`."""
+        (outer, groups, _, chunks), sums, vector = self._extents, self.statistics["sums"], host_isa().lanes * COMPUTE.itemsize
+        values: dict[str, Any] = {"outer": outer, "chunks": chunks, "sums": sums.ctypes.data, "sum_size": sums.strides[0]}
+        values |= {"group_size": chunks * vector, "outer_size": sums.strides[1] if self._is_rows else groups * chunks * vector}
+        return values | {"entries": float(self.blocking.group_size)}
+
     def _coefficient_values(self, roles: Iterable[str], epsilon: float) -> dict[str, Any]:
         """The parameters of a kernel of coefficients, with the statistics of these roles."""
         values: dict[str, Any] = {"tiles": 1, "groups": self._extents[1], "epsilon": epsilon}
@@ -349,7 +417,8 @@ class _CompiledLaunch(NormalizationLaunch):
             array = self.tensors[role]
             steps = array.strides if self._is_rows else (0, 0, *array.strides)[-3:]
             values |= {role: array.ctypes.data, f"{role}_step": steps[1]}
-        return values | {name: self.statistics[name].ctypes.data for name in ("centre", "factor", "offset")}
+        names = ("centre", "factor", "offset", "slope")
+        return values | {name: self.statistics[name].ctypes.data for name in names if name in self.statistics}
 
     def total(self, block: Block) -> Array:
         sums, (outer, groups, *_) = self.statistics["sums"], self._extents
