@@ -108,8 +108,8 @@ def test_coefficients_of_gradients_are_numpys(mode: str, layout: str, dtype: Any
         calls.clear()
         found.append(results(dml.device("cpu"), desc, arrays, layout))
         assert len(calls) == (own is None)
-    for name, values in found[0].items():
-        np.testing.assert_array_equal(values, found[1][name], err_msg=name)
+    for name, wanted in found[1].items():
+        np.testing.assert_array_equal(found[0][name], wanted, err_msg=name)
 
 
 @pytest.mark.parametrize("layout", ["packed", "channels last"])

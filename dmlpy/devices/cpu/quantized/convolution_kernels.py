@@ -295,7 +295,8 @@ def _plane_product(output: Output, stride: int, isa: ByteIsa) -> Any:
     """The kernel `multiply_plane` of `build_depthwise`."""
     lanes, size = isa.lanes, isa.lanes * 4
     multiply, finish, is_quantized = row_window_product(stride, False, isa), row_results(output, True, isa), output is Output.BYTES
-    quantize, nothing = row_window_product(stride, True, isa) if is_quantized else None, (0, 0, 0, 0)
+    quantize: Any = row_window_product(stride, True, isa) if is_quantized else None
+    nothing = (0, 0, 0, 0)
     write, write_rows, element = run_writer(output), row_writer(output), 1 if output is Output.BYTES else 4
     most = DEPTHWISE_VECTORS * lanes
 
@@ -470,7 +471,8 @@ def build_depthwise_planes(output: Output, window: int, isa: ByteIsa) -> TaskBod
     """
     lanes, element = isa.lanes, 1 if output is Output.BYTES else 4
     multiply, finish, is_quantized = plane_window_product(window, False, isa), row_results(output, True, isa), output is Output.BYTES
-    quantize, nothing = plane_window_product(window, True, isa) if is_quantized else None, (0, 0, 0, 0)
+    quantize: Any = plane_window_product(window, True, isa) if is_quantized else None
+    nothing = (0, 0, 0, 0)
 
     @jit
     def multiply_plane(p: DepthwisePlaneParameters, plane: Any, scratch: Any, channel: Any, padding: Any, target: Any) -> None:

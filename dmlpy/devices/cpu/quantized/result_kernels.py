@@ -541,7 +541,8 @@ def build_terms() -> TaskBody:
                     of_row = nan
             r.first, r.second, r.zero_point, r.factor, r.bias = wrapped(first), second, zero_point, of_row, float(bias)
             r.scale, r.second_scale, r.output_scale = scale, second_scale, output_scale
-            r.fitting_factor = np.float32(of_row if abs(of_row) <= _FITTING_FACTOR else nan)
+            fits = abs(of_row) <= _FITTING_FACTOR
+            r.fitting_factor = np.float32(of_row if fits else nan)  # type: ignore[assignment]  # a float to type checkers
             r.moved_zero_points = (zero_point - offset & 0xFFFF) * 0x10001
         if of_filters:
             set_integer(p.uses_second, uses_second)
