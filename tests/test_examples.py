@@ -262,7 +262,7 @@ def test_levels_reports_what_each_level_objects_to(tmp_path: Path) -> None:
     told = {line.split()[0]: line for line in out.splitlines()}
     assert list(told) == [str(level) for level in dml.FeatureLevel]
     assert "a graph at feature level 2_0, expected feature level 2_1" in told["2_0"]
-    assert told["3_1"].endswith("nodes[2].a_tensor.sizes is 2 dimensions [4, 3136], expected 4 dimensions  [dims.support]")
+    assert told["3_1"].endswith("nodes[2].a_tensor.sizes has 2 dimensions [4, 3136], expected 4 dimensions  [dims.support]")
     assert told["5_0"].startswith("5_0  Windows 11 22H2  nodes[3] is DML_OPERATOR_ACTIVATION_SOFTMAX1 at feature level 5_0")
     assert {level for level, line in told.items() if line.endswith("takes it")} == {"5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4"}
     assert "FLOAT32 [4, 16, 14, 14]" in (tmp_path / "graph.dot").read_text(encoding="utf-8")

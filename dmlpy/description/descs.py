@@ -19,6 +19,7 @@ from dmlpy.description.bfloat16_numbers import number_of_bits
 from dmlpy.description.coercion import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.json_objects import plain, read_json, unwrap
+from dmlpy.description.limits import limit_problems
 from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, rule
 from dmlpy.description.member_docs import MemberInfo, TypesSince
 from dmlpy.description.registry import C_PREFIX, EXTENSION_PREFIX, OPERATORS, family_of, operator_class, short_name
@@ -414,8 +415,8 @@ class OperatorDesc(Struct):
                 # Without a reason the output would be left out silently.
                 remedy = "dml.check(desc) reports the cause"
                 missing = Problem("size.unknown", name, "not determined", "an input tensor that determines its sizes", remedy=remedy)
-                # An invalid tensor determines nothing: its problems are the cause.
-                reasons = self._wrong_inputs() or self._wrong_without(outputs)
+                # An invalid tensor or attribute determines nothing: its problems are the cause.
+                reasons = [*self._wrong_inputs(), *self._wrong_attributes()] or self._wrong_without(outputs)
                 wrong = reasons or list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
                 problems += [problem for problem in wrong if problem not in problems]
                 continue
@@ -435,6 +436,11 @@ class OperatorDesc(Struct):
         """The problems of each input by itself."""
         described = ((slot.place, slot.tensor) for slot in self.input_slots() if slot.tensor is not None)
         return [problem.under(place) for place, tensor in described for problem in tensor.problems(output=False)]
+
+    def _wrong_attributes(self) -> list[Problem]:
+        """The problems of attributes beyond their limits."""
+        known, level = self.sizes(), max(FeatureLevel)
+        return [problem for attribute in self.attribute_fields() for problem in limit_problems(self, attribute, known, level)]
 
     def _wrong_without(self, outputs: Iterable[str]) -> list[Problem]:
         """The problems by the operator's rules that do not concern outputs."""

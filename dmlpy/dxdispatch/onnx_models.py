@@ -100,7 +100,7 @@ def parse_limits(texts: Sequence[str]) -> Limits:
         if name not in known or re.fullmatch(r"\d{1,18}", value, re.ASCII) is None:
             remedy = did_you_mean(name, known)
             raise DescError(
-                "--limit", [Problem("onnx.limit", "--limit", repr(told), f"NUMBER of one of {listed(known)}: nodes=20000", (), remedy)]
+                "--limit", [Problem("onnx.limit", "--limit", repr(told), f"NAME=NUMBER, the name one of {', '.join(known)}", (), remedy)]
             )
         found[name] = int(value)
     return Limits(**found)

@@ -104,7 +104,7 @@ class Finding:
             place = f"{self.place}: " if self.place else ""
             remedy = f"; {problem.remedy}" if problem.remedy else ""
             doubt = f". {problem.why[-1]}" if self.severity == "doubtful" else ""
-            found.append(f"{self._position(path, index)}{place}{problem.path} is {problem.found}{doubt}{remedy}")
+            found.append(f"{self._position(path, index)}{place}{problem.sentence()}{doubt}{remedy}")
         return found
 
     def spelled(self) -> Iterator[tuple[Problem, Position | None]]:

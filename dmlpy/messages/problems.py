@@ -23,6 +23,9 @@ MAX_REPORTED = 100
 _MAX_TEXT = 2000
 """The most characters of each text of a problem: names and numbers may come from untrusted files."""
 
+_COUNTED = re.compile(r"\d+ (activation|attribute|dimension|element|entry|entries|name|node|number|stride|tensor)s?\b")
+"""What is found if the place has parts, and not a value."""
+
 Severity = Literal["error", "warning", "doubtful"]
 """How a finding counts. `warning`: a part of a file is ignored. `doubtful`: sources disagree about it, and it refuses nothing."""
 
@@ -74,7 +77,12 @@ class Problem:
     def headline(self) -> str:
         """One line: place, found, expected, code; `doubtful:` in front of a problem that refuses nothing."""
         severity = "" if self.severity == "error" else f"{self.severity}: "
-        return printable(f"{severity}{self.path + ' is ' if self.path else ''}{self.found}, expected {self.expected}  [{self.code}]")
+        return printable(f"{severity}{self.sentence()}, expected {self.expected}  [{self.code}]")
+
+    def sentence(self) -> str:
+        """The place and what was found there: `axes[0] is 3`, `a_tensor.sizes has 5 dimensions`."""
+        verb = "has" if _COUNTED.match(self.found) else "is"
+        return f"{self.path} {verb} {self.found}" if self.path else self.found
 
     def details(self) -> list[str]:
         """The lines below the headline: the reasons, then the remedy."""

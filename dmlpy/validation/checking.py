@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from dmlpy.description import support
 from dmlpy.description.bfloat16 import WHY_NO_LEVEL, with_bfloat16
 from dmlpy.description.coercion import brief
-from dmlpy.description.descs import OperatorDesc, show_attribute
+from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
-from dmlpy.description.markers import AttributeField, Limits, Slot
+from dmlpy.description.limits import limit_problems
 from dmlpy.description.sizes import Sizes, Term, is_permutation, run_of, show
 from dmlpy.description.structs import Struct
 from dmlpy.description.support import SupportRow, TypeSet, level_for, row_at
@@ -23,6 +23,8 @@ from dmlpy.validation.doubts import doubtful_type, find_doubt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
+
+    from dmlpy.description.markers import AttributeField, Slot
 
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 """The least number that a 32-bit float rounds to infinity; a printed FLT_MAX lies between it and the largest float."""
@@ -218,7 +220,7 @@ def _common_problems(
             measurable = False
             yield Problem("attribute.length", attribute.name, plural(len(value), "entry"), f"at most {MAX_ENTRIES}")
             continue
-        limited = list(_limit_problems(desc, attribute, value, known, level))
+        limited = list(limit_problems(desc, attribute, known, level))
         limits = {problem.path for problem in limited}
         if not sound:
             yield from (problem for problem in _number_problems(desc, attribute, value) if problem.path not in limits)
@@ -451,44 +453,6 @@ def holds(data_type: DataType, value: float) -> bool:
         return False
     half = 1 << (data_type.bits - 1)
     return 0 <= value < 2 * half if name.startswith("U") else -half <= value < half
-
-
-def _limit_problems(desc: OperatorDesc, attribute: AttributeField, value: Any, known: Sizes, level: FeatureLevel) -> Iterator[Problem]:
-    """Yields an attribute's problems that its `Limits` define."""
-    limits, name = attribute.limits, attribute.name
-    if value is None:
-        return
-    entries = [(f"{name}[{index}]", item) for index, item in enumerate(value)] if isinstance(value, tuple) else [(name, value)]
-    expected_count = known[limits.length] if isinstance(limits.length, str) and limits.length in known else limits.length
-    if isinstance(expected_count, int) and isinstance(value, tuple) and len(value) != expected_count:
-        why = (known.why(limits.length),) if isinstance(limits.length, str) else ()
-        yield Problem("attribute.length", name, plural(len(value), "entry"), str(expected_count), why)
-    for path, item in entries:
-        yield from _entry_problems(limits, path, item, known, level)
-    if limits.or_unknown and value is DataType.UNKNOWN:
-        return
-    if limits.type_of is not None and (tensor := getattr(desc, limits.type_of)) is not None and value is not tensor.data_type:
-        why = (f"{limits.type_of} has elements of type {tensor.data_type}",)
-        yield Problem("attribute.type", name, str(value), str(tensor.data_type), why)
-
-
-def _entry_problems(limits: Limits, path: str, value: Any, known: Sizes, level: FeatureLevel) -> Iterator[Problem]:
-    count = f"len({limits.axis_of})"
-    if limits.axis_of is not None and count in known and not 0 <= value < known[count]:
-        remedy = f"{value + known[count]} counts from the front" if -known[count] <= value < 0 else None
-        yield Problem("attribute.axis", path, str(value), f"a dimension, 0 to {known[count] - 1}", (known.why(count),), remedy)
-    if (limits.least is not None and not value >= limits.least) or (limits.most is not None and not value <= limits.most):
-        bounds = Limits(least=limits.least, most=limits.most).text()
-        yield Problem("attribute.range", path, show_attribute(value), bounds)
-    if limits.nonzero and value == 0:
-        yield Problem("attribute.range", path, show_attribute(value), "any number but 0")
-    if limits.one_of and value not in limits.one_of:
-        yield Problem("attribute.choice", path, show_attribute(value), " or ".join(map(str, limits.one_of)))
-    if isinstance(value, DmlEnum) and limits.since.get(value.name, level) > level:
-        since = limits.since[value.name]
-        yield Problem(
-            "attribute.level", path, str(value), f"another value at feature level {level}", remedy=f"feature level {since} has it"
-        )
 
 
 def _nested_problems(name: str, value: Any, level: FeatureLevel) -> Iterator[Problem]:

@@ -242,7 +242,7 @@ NIBBLES = tensor(1, 1, 2, 6, data_type="INT4")
 NO_LSTM = dict.fromkeys((*CONSTANTS, LENGTHS))
 WRONG: dict[str, tuple[dict[str, Any], type[dml.DmlError], str]] = {
     "no desc": ({"desc": 3, "input_tensor": 1}, dml.DescError, "described is 3, expected an operator's desc"),
-    "an invalid desc": ({"desc": lstm().replace(activation_descs=[])}, dml.CompileError, "activation_descs is 0 activations"),
+    "an invalid desc": ({"desc": lstm().replace(activation_descs=[])}, dml.CompileError, "activation_descs has 0 activations"),
     "a misspelled name": ({"input_tensr": sequence()}, dml.DescError, "did you mean input_tensor"),
     "a missing input": ({"weight_tensor": None}, dml.DescError, r"weight_tensor is not given"),
     "a type": (
@@ -253,7 +253,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[dml.DmlError], str]] = {
     "dimensions": (
         {"input_tensor": sequence(6, 4, 3, shape=(6, 11, 3))},
         dml.DescError,
-        r"input_tensor\.shape is 3 dimensions, expected 4",
+        r"input_tensor\.shape has 3 dimensions, expected 4",
     ),
     "a constant's size": (
         {"weight_tensor": np.zeros((1, 2, 17, INPUTS), np.float32)},

@@ -204,7 +204,7 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
     )
     yield "list of arrays", lambda: eager.gemm([single], single), ["a_tensor is [<array FLOAT32 [3, 4]", "expected an array  "]
     yield "array for a list", lambda: eager.join(single, axis=0), ["input_tensors is", "expected a list of arrays"]
-    yield "a row", lambda: eager.gemm(single[0], single), ["is 1 dimension [4], expected 2 to 4 dimensions  [dims.support]"]
+    yield "a row", lambda: eager.gemm(single[0], single), ["has 1 dimension [4], expected 2 to 4 dimensions  [dims.support]"]
     yield (
         "flags",
         lambda: eager.gemm(single, single.T, flags="ALLOW_HALF_PRECISION_COMPUTATION"),
@@ -216,18 +216,18 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
         ["did you mean start_padding and end_padding?"],
     )
     image, filters = np.ones((1, 8, 8), F32), np.ones((4, 1, 3, 3), F32)
-    single_sample = ["1 problem", "input_tensor.sizes is 3 dimensions", "a single sample is a batch of one: sizes [1, 1, 8, 8]"]
+    single_sample = ["1 problem", "input_tensor.sizes has 3 dimensions", "a single sample is a batch of one: sizes [1, 1, 8, 8]"]
     yield "no batch", lambda: eager.convolution(image, filters), single_sample
     yield "no batch, padded", lambda: eager.convolution(image, filters, start_padding=[1, 1], end_padding=[1, 1]), single_sample
     yield (
         "filter of too few dimensions",
         lambda: eager.convolution(image[None], filters[0]),
-        ["1 problem", "filter_tensor.sizes is 3 dimensions [1, 3, 3], expected 4"],
+        ["1 problem", "filter_tensor.sizes has 3 dimensions [1, 3, 3], expected 4"],
     )
     yield (
         "filter of too many dimensions for the arrays",
         lambda: eager.convolution(image, filters, strides=[1], start_padding=[1], end_padding=[1]),
-        ["filter_tensor.sizes is 4 dimensions"],
+        ["filter_tensor.sizes has 4 dimensions"],
     )
     yield "dim", lambda: eager.activation_softmax1(single, dim=1), ["did you mean axes?"]
     yield "unknown attribute", lambda: eager.gemm(single, single, transb="TRANSPOSE"), ["did you mean trans_b?"]

@@ -129,10 +129,10 @@ ROWS = {
     "Scan of -1 inputs": scan("num_scan_inputs is -1, expected 1 or more", num_scan_inputs=-1),
     "Scan of too many inputs": scan("num_scan_inputs is 5, expected 1 to 2, the inputs", num_scan_inputs=5),
     "Scan of 2**62 inputs": scan("num_scan_inputs is 4611686018427387904, expected 1 to 2", num_scan_inputs=2**62),
-    "Scan, axes of inputs": scan("scan_input_axes is 2 numbers, expected 1, one for each scanned input", scan_input_axes=[0, 0]),
-    "Scan, axes of outputs": scan("scan_output_axes is 3 numbers, expected 1, one for each scanned output", scan_output_axes=[0, 0, 0]),
-    "Scan, directions of inputs": scan("scan_input_directions is 2 numbers, expected 1", scan_input_directions=[0, 1]),
-    "Scan, directions of outputs": scan("scan_output_directions is 2 numbers, expected 1", scan_output_directions=[0, 1]),
+    "Scan, axes of inputs": scan("scan_input_axes has 2 numbers, expected 1, one for each scanned input", scan_input_axes=[0, 0]),
+    "Scan, axes of outputs": scan("scan_output_axes has 3 numbers, expected 1, one for each scanned output", scan_output_axes=[0, 0, 0]),
+    "Scan, directions of inputs": scan("scan_input_directions has 2 numbers, expected 1", scan_input_directions=[0, 1]),
+    "Scan, directions of outputs": scan("scan_output_directions has 2 numbers, expected 1", scan_output_directions=[0, 1]),
     "Scan, directions": scan("scan_input_directions is [7], expected 0 or 1 each", scan_input_directions=[7]),
     "SplitToSequence of 2**39": Row("SplitToSequence", ([2**39],), "549755813888 parts, expected at most 4096"),
     "SplitToSequence by 0": split("'split' is 0, expected a length of 1 or more", 0, scalar=True),
@@ -143,7 +143,7 @@ ROWS = {
     "Reshape to nothing of huge sizes": Row("ConstantOfShape", (integers(0, 2**62, 2**62),), "less than 2**63 bytes"),
     "ConstantOfShape of 100 sizes": Row("ConstantOfShape", (integers(*[0] * 100),), "100 dimensions, expected at most 64"),
     "a shape of more numbers than there are axes": Row(
-        "Reshape", ([2], np.ones(129, np.int64)), "'shape' is 129 numbers, expected at most 128"
+        "Reshape", ([2], np.ones(129, np.int64)), "'shape' has 129 numbers, expected at most 128"
     ),
     "Resize to 2**40": Row("Resize", ([1, 1], None, None, integers(1, 2**40)), "at most 4294967295 elements", {"mode": "linear"}),
     "TopK of more than there is": Row("TopK", ([0], integers(2**31)), "K is 2147483648, expected 0 to 0", outputs=2),
@@ -159,15 +159,15 @@ ROWS = {
     "axes": Row("ReduceMax", ([2, 3],), "axes is -3, expected -2 to 1", {"axes": [0, -3]}, opset=13),
     "known axes": Row("ReduceMax", ([2, 3], integers(2)), "'axes' is 2, expected -2 to 1"),
     "axes twice": Row("Unsqueeze", ([2, 3], integers(1, -3)), "'axes' is [1, -3], expected each axis once"),
-    "strides": Row("Conv", ([1, 2, 5, 5], [2, 2, 3, 3]), "strides is 1 numbers, expected 2: the 4 dimensions but two", {"strides": [1]}),
+    "strides": Row("Conv", ([1, 2, 5, 5], [2, 2, 3, 3]), "strides has 1 number, expected 2: the 4 dimensions but two", {"strides": [1]}),
     "strides of 0": Row("MaxPool", ([1, 2, 5],), "strides is [0], expected numbers of 1 or more", {"kernel_shape": [2], "strides": [0]}),
     "pads": Row(
-        "Conv", ([1, 2, 5, 5], [2, 2, 3, 3]), "pads is 3 numbers, expected 4: a start and an end for each axis", {"pads": [1, 1, 1]}
+        "Conv", ([1, 2, 5, 5], [2, 2, 3, 3]), "pads has 3 numbers, expected 4: a start and an end for each axis", {"pads": [1, 1, 1]}
     ),
     "no groups": Row("Conv", ([1, 2, 5], [2, 2, 3]), "group is 0, expected 1 or more", {"group": 0}),
     "no heads": Row("Attention", ([1, 2, 4],) * 3, "q_num_heads is 0, expected 1 or more", {"q_num_heads": 0, "kv_num_heads": 1}, opset=23),
     "parts and outputs": Row("Split", ([6],), "num_outputs is 2, expected 3, the outputs", {"num_outputs": 2}, outputs=3),
-    "a permutation": Row("Transpose", ([2, 3],), "perm is 3 numbers, expected 2: one for each axis", {"perm": [0, 1, 2]}),
+    "a permutation": Row("Transpose", ([2, 3],), "perm has 3 numbers, expected 2: one for each axis", {"perm": [0, 1, 2]}),
     "bounds": Row("Slice", ([4, 4], integers(0, 0), integers(1)), "starts is 2 starts, 1 ends, expected as many of each other"),
     "a step of 0": Row("Slice", ([4], integers(0), integers(1), integers(0), integers(0)), "steps is [0], expected steps other than 0"),
     "an equation of other letters": Row(
@@ -237,7 +237,7 @@ def test_a_node_that_contradicts_itself_is_reported_and_not_shown_to_onnx(row: R
 def test_a_shape_of_many_numbers_that_nobody_knows_is_refused(seen: list[str]) -> None:
     node = make_node("Expand", ["x", "shape"], ["y"], name="the node")
     built = model([node], {"x": [2], "shape": [2**20]}, ["y"], types={"shape": TensorProto.INT64})
-    assert "'shape' is 1048576 numbers, expected at most 128" in reasons(built)
+    assert "'shape' has 1048576 numbers, expected at most 128" in reasons(built)
     assert seen == []
 
 

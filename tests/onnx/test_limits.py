@@ -49,7 +49,7 @@ def with_function() -> ModelProto:
 
 
 REFUSED: list[tuple[str, dict[str, int], Callable[[], ModelProto], str]] = [
-    ("nodes", {"nodes": 9}, lambda: relus(10), "graph is 10 nodes"),
+    ("nodes", {"nodes": 9}, lambda: relus(10), "graph has 10 nodes"),
     ("nodes", {"nodes": 2}, cropped, "node 3"),  # ONNX defines it by other operators
     ("nodes", {"nodes": 20}, lambda: model([make_node("Sum", ["x"] * 399, ["y"])], {"x": [2]}, ["y"]), "1 node and 402 values"),
     (

@@ -194,7 +194,7 @@ ROWS = {
     "Reshape to no elements": Row("Reshape", (normal(2, 3), integers(0, 6)), ("shape is [0, 6], of 0 elements", "6"), {"allowzero": 1}),
     "Reshape to two open sizes": Row("Reshape", (normal(2, 3), integers(-1, -1)), ("shape is [-1, -1]",), {"allowzero": 1}),
     "a cast to no type": Row("Cast", (normal(2),), ("to is 99", "1 for FLOAT"), {"to": 99}),
-    "Resize by too few": Row("Resize", (normal(1, 3), None, np.ones(3, np.float32)), ("'scales' is 3 numbers, expected 2",), held=(2,)),
+    "Resize by too few": Row("Resize", (normal(1, 3), None, np.ones(3, np.float32)), ("'scales' has 3 numbers, expected 2",), held=(2,)),
     "a scale of another width": Row("LayerNormalization", (normal(2, 3), normal(4)), ("'Scale' is [4]", "[2, 3]")),
     "scales of other channels": Row("QuantizeLinear", (normal(2, 3), normal(2)), ("'y_scale' is [2], expected [3]", "axis 1 of [2, 3]")),
     "a grid of other planes": Row("GridSample", (normal(1, 3, 4, 4), normal(1, 2, 2, 3)), ("'grid' is [1, 2, 2, 3]", "2 as the last size")),

@@ -136,7 +136,7 @@ def test_wrong_members_are_located() -> None:
 
 BAD_QUANTIZE = """\
 DML_QUANTIZE_OPERATOR_DESC: 4 problems
- 1. quantization_tensors is 2 tensors, expected 1, the scale  [quantization_tensor_count]
+ 1. quantization_tensors has 2 tensors, expected 1, the scale  [quantization_tensor_count]
       quantization_type is SCALE
  2. quantization_tensors[0].sizes[1] is 4, expected 1 or another divisor of sizes[1] = 6  [quantization_block]
       sizes[1] = 6: held by input_tensor.sizes[1], output_tensor.sizes[1]
@@ -163,7 +163,7 @@ DML_ELEMENT_WISE_QUANTIZED_LINEAR_ADD_OPERATOR_DESC: 2 problems
  1. a_scale_tensor.sizes[1] is 3, expected ones[1] = 1  [size.equal]
       a_scale_tensor is [*ones]
       ones[1] = 1: one element for the whole tensor, in as many dimensions
- 2. b_scale_tensor.sizes is 1 dimension, expected 2 dimensions  [dims.equal]
+ 2. b_scale_tensor.sizes has 1 dimension, expected 2 dimensions  [dims.equal]
       b_scale_tensor is [*ones]
       len(ones) = 2: one element for the whole tensor, in as many dimensions, for len(sizes) = 2
       remedy: it is one element: sizes [1, 1], without strides"""

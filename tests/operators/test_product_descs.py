@@ -229,7 +229,7 @@ def test_messages() -> None:
     counts = convolution(filter_zero_point_tensor=int8(64))
     assert lay_out(counts.c_name, dml.check(counts)) == (
         "DML_CONVOLUTION_INTEGER_OPERATOR_DESC: 1 problem\n"
-        " 1. filter_zero_point_tensor.sizes is 1 dimension [64], expected 4 dimensions  [quantized_dims]\n"
+        " 1. filter_zero_point_tensor.sizes has 1 dimension [64], expected 4 dimensions  [quantized_dims]\n"
         "      input_zero_point_tensor, filter_zero_point_tensor have equal dimension counts: 4 is that of input_zero_point_tensor\n"
         "      remedy: one for each output channel is sizes [1, 64, 1, 1]"
     )

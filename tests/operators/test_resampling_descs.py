@@ -117,10 +117,10 @@ def test_problems_of_value_scaling() -> None:
 def test_messages() -> None:
     assert text(resample(y=tensor(4, 5), scales=[1, 2])) == (
         "DML_RESAMPLE_OPERATOR_DESC: 2 problems\n"
-        " 1. output_tensor.sizes is 2 dimensions, expected 4 dimensions  [dims.equal]\n"
+        " 1. output_tensor.sizes has 2 dimensions, expected 4 dimensions  [dims.equal]\n"
         "      output_tensor is [*output_sizes]\n"
         "      len(output_sizes) = 4: as many dimensions as input_tensor has\n"
-        " 2. scales is 2 entries, expected 4  [attribute.length]\n"
+        " 2. scales has 2 entries, expected 4  [attribute.length]\n"
         "      len(sizes) = 4: held by input_tensor.sizes"
     )
     assert text(upsample(height=4)) == (
@@ -131,7 +131,7 @@ def test_messages() -> None:
     )
     assert text(values(biases=2)) == (
         "DML_VALUE_SCALE_2D_OPERATOR_DESC: 1 problem\n"
-        " 1. bias is 2 numbers, expected channel_count = 3  [image_channels]\n"
+        " 1. bias has 2 numbers, expected channel_count = 3  [image_channels]\n"
         "      channel_count = 3: held by input_tensor.sizes[1], output_tensor.sizes[1]"
     )
 

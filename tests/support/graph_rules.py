@@ -79,7 +79,7 @@ RULES: dict[str, tuple[Change, str, str, list[str]]] = {
         fields(input_tensors=[IMAGE]),
         "graph.tensor_count",
         "input_tensors",
-        ["is 1 tensor, expected 3, one for each graph input, or none"],
+        ["has 1 tensor, expected 3, one for each graph input, or none"],
     ),
     "a declared input of fewer bytes than a node reads": (
         fields(input_tensors=[CHANNELS, OWNED, OWNED]),
@@ -246,7 +246,7 @@ RULES: dict[str, tuple[Change, str, str, list[str]]] = {
         "nodes[2].variance_tensor.flags",
         ["graph input 1 'mean' also feeds node 2 'norm' (BATCH_NORMALIZATION): input 1 MeanTensor, which is OWNED_BY_DML"],
     ),
-    "names of another number": (fields(input_names=["x", "mean"]), "graph.name_count", "input_names", ["is 2 names, expected 3"]),
+    "names of another number": (fields(input_names=["x", "mean"]), "graph.name_count", "input_names", ["has 2 names, expected 3"]),
     "one name twice": (
         fields(input_names=["x", "mean", "x"]),
         "graph.name",

@@ -223,7 +223,7 @@ COMPLAINTS = [
         "added tensors [2, 2], which work, though the page asked for 4 or 5 dimensions: it depends on the level",
         add(tensor(2, 2), tensor(2, 2), tensor(2, 2)),
         everywhere("dims.support", "a_tensor.sizes", "b_tensor.sizes", "output_tensor.sizes"),
-        ["is 2 dimensions [2, 2], expected 4 to 5 dimensions", "feature level 2_0", "sizes [1, 1, 2, 2]; or feature level 3_0 takes 2"],
+        ["has 2 dimensions [2, 2], expected 4 to 5 dimensions", "feature level 2_0", "sizes [1, 1, 2, 2]; or feature level 3_0 takes 2"],
         add(tensor(1, 1, 2, 2), tensor(1, 1, 2, 2), tensor(1, 1, 2, 2)),
         level="2_0",
     ),
@@ -233,7 +233,7 @@ COMPLAINTS = [
         gemm(tensor(3, 5, 7), tensor(3, 7, 2), tensor(3, 5, 2)),
         everywhere("dims.support", "a_tensor.sizes", "b_tensor.sizes", "output_tensor.sizes"),
         [
-            "a_tensor.sizes is 3 dimensions [3, 5, 7], expected 4 dimensions",
+            "a_tensor.sizes has 3 dimensions [3, 5, 7], expected 4 dimensions",
             "put ones in front: sizes [1, 3, 5, 7]; or feature level 4_0 takes 3",
         ],
         gemm(tensor(1, 3, 5, 7), tensor(1, 3, 7, 2), tensor(1, 3, 5, 2)),
@@ -244,7 +244,7 @@ COMPLAINTS = [
         "ran a network with a tensor of more dimensions than there may be",
         identity(tensor(*[2] * 9), tensor(*[2] * 9)),
         everywhere("dims.range", "input_tensor.sizes", "output_tensor.sizes"),
-        ["input_tensor.sizes is 9 dimensions, expected 1 to 8 dimensions"],
+        ["input_tensor.sizes has 9 dimensions, expected 1 to 8 dimensions"],
         identity(tensor(4, *[2] * 7), tensor(4, *[2] * 7)),
     ),
     Complaint(
@@ -280,7 +280,7 @@ COMPLAINTS = [
         "gave a linear layer its bias as a vector",
         gemm(tensor(3, 8), tensor(4, 8), tensor(3, 4), c_tensor=tensor(4), trans_b="TRANSPOSE"),
         everywhere("dims.support", "c_tensor.sizes"),
-        ["c_tensor.sizes is 1 dimension [4], expected 2 to 4 dimensions", "remedy: strides of 0 repeat it: sizes [3, 4], strides [0, 1]"],
+        ["c_tensor.sizes has 1 dimension [4], expected 2 to 4 dimensions", "remedy: strides of 0 repeat it: sizes [3, 4], strides [0, 1]"],
         gemm(tensor(3, 8), tensor(4, 8), tensor(3, 4), c_tensor=tensor(3, 4, strides=[0, 1]), trans_b="TRANSPOSE"),
     ),
     Complaint(
@@ -423,7 +423,7 @@ COMPLAINTS = [
         "gave the indices as a vector, as ONNX has them",
         gather(tensor(3, data_type="INT64"), rank=2),
         everywhere("dims.equal", "indices_tensor.sizes"),
-        ["is 1 dimension, expected 2 dimensions", "in as many dimensions as input_tensor has", "put ones in front: sizes [1, 3]"],
+        ["has 1 dimension, expected 2 dimensions", "in as many dimensions as input_tensor has", "put ones in front: sizes [1, 3]"],
         gather(tensor(1, 3, data_type="INT64"), rank=2),
     ),
     Complaint(

@@ -36,12 +36,12 @@ DML_RNN_OPERATOR_DESC: 5 problems
       remedy: describe it as UINT32: numbers of 0 to 2147483647 have the same bytes in both
  4. output_single_tensor.strides[1] is 0, expected a stride that keeps the 2 entries of axis 1 apart  [stride.broadcast]
       an output cannot be broadcast: entries would overwrite each other
- 5. activation_descs is 1 activation, expected 2: f of the forward time loop, then f of the backward one  [activation_count]
+ 5. activation_descs has 1 activation, expected 2: f of the forward time loop, then f of the backward one  [activation_count]
       num_directions = 2: direction is BIDIRECTIONAL"""
 
 BAD_LSTM = """\
 DML_LSTM_OPERATOR_DESC: 5 problems
- 1. InputTensor.Sizes is 3 dimensions [7, 3, 11], expected 4 dimensions  [dims.support]
+ 1. InputTensor.Sizes has 3 dimensions [7, 3, 11], expected 4 dimensions  [dims.support]
       InputTensor is [1, seq_length, batch_size, input_size]
       feature level 5_0
       remedy: put ones in front: sizes [1, 7, 3, 11]

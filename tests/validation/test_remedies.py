@@ -126,9 +126,11 @@ def test_remedies_are_right() -> None:
         (dml.ActivationReluDesc(input_tensor=tensor(0, 3)), ["input_tensor.sizes[0]"]),
         (dml.GEMMDesc(a_tensor=tensor(0, 3), b_tensor=tensor(3, 0)), ["a_tensor.sizes[0]", "b_tensor.sizes[1]"]),
         (dml.TopK1Desc(input_tensor=tensor(0, 3), axis=1, k=1), ["input_tensor.sizes[0]"]),  # of two outputs, once
+        (line().replace(strides=[0], output_tensor=None), ["strides[0]"]),
+        (line().replace(strides=[1, 1, 1], group_count=0, output_tensor=None), ["strides", "group_count"]),
     ],
 )
-def test_outputs_of_inputs_that_cannot_be_are_not_called_undetermined(desc: dml.OperatorDesc, paths: list[str]) -> None:
+def test_outputs_of_inputs_and_attributes_that_cannot_be_are_not_called_undetermined(desc: dml.OperatorDesc, paths: list[str]) -> None:
     with pytest.raises(dml.DescError) as caught:
         desc.with_outputs()
     assert [problem.path for problem in caught.value.problems] == paths

@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from dmlpy.description.coercion import brief
 from dmlpy.graphs.views import broadcast_sizes
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import element_name, sizes_problem, type_string
 from dmlpy.onnx.loading.schemas import MICROSOFT, inputs_of
@@ -299,7 +299,7 @@ def _check_scales(node: Node) -> Iterator[Problem]:
     count = len(node.attribute("axes") or own)
     for index in range(place, len(node.inputs)):
         if _is_known(node, index) and prod(node.sizes(index)) not in (0, count):
-            yield Problem("onnx.invalid", node.input_label(index), f"{prod(node.sizes(index))} numbers", f"{count}, one for each axis")
+            yield Problem("onnx.invalid", node.input_label(index), plural(prod(node.sizes(index)), "number"), f"{count}, one for each axis")
 
 
 @_rule("Squeeze")
@@ -375,7 +375,7 @@ def _check_reflection(node: Node) -> Iterator[Problem]:
     pads = node.integers(1, "pads", ()) or ()
     axes = [node.axis(axis, rank) for axis in (node.integers(3) or ())] if node.has(3) else list(range(rank))
     if len(pads) != 2 * len(axes):
-        yield Problem("onnx.invalid", "pads", f"{len(pads)} numbers", f"{2 * len(axes)}, a start and an end for each axis")
+        yield Problem("onnx.invalid", "pads", plural(len(pads), "number"), f"{2 * len(axes)}, a start and an end for each axis")
         return
     for place, axis in enumerate(axes):
         most = max(pads[place], pads[place + len(axes)])
@@ -423,7 +423,7 @@ def _check_pooling(node: Node) -> Iterator[Problem]:
     window = node.attribute("kernel_shape") or []
     pads = node.attribute("pads") or [0] * 2 * len(window)
     if len(pads) != 2 * len(window):
-        yield Problem("onnx.invalid", "pads", f"{len(pads)} numbers", f"{2 * len(window)}, a start and an end for each axis")
+        yield Problem("onnx.invalid", "pads", plural(len(pads), "number"), f"{2 * len(window)}, a start and an end for each axis")
     elif any(pad >= size for place, size in enumerate(window) for pad in (pads[place], pads[place + len(window)])):
         yield Problem("onnx.invalid", "pads", listed(pads), f"less than the window, {listed(window)}")
     elif _is_known(node, 0) and node.rank(0) == len(window) + 2:
@@ -508,7 +508,7 @@ def _check_flatten(node: Node) -> Iterator[Problem]:
 def _check_transposed_windows(node: Node) -> Iterator[Problem]:
     shape = node.attribute("output_shape")
     if shape and _is_known(node, 0) and len(shape) != node.rank(0) - 2:
-        yield Problem("onnx.invalid", "output_shape", f"{len(shape)} numbers", f"{node.rank(0) - 2}: batch and channels are not in it")
+        yield Problem("onnx.invalid", "output_shape", plural(len(shape), "number"), f"{node.rank(0) - 2}: batch and channels are not in it")
     elif _is_known(node, 0) and _is_known(node, 1):
         yield from output_padding_problems(node)
 
@@ -576,7 +576,7 @@ def _check_scan(node: Node) -> Iterator[Problem]:
         values = node.attribute(name)
         if values and len(values) != length:
             what = "scanned output" if "output" in name else "scanned input"
-            yield Problem("onnx.invalid", name, f"{len(values)} numbers", f"{length}, one for each {what}")
+            yield Problem("onnx.invalid", name, plural(len(values), "number"), f"{length}, one for each {what}")
         elif values and "directions" in name and not set(values) <= {0, 1}:
             yield Problem("onnx.invalid", name, listed(values), "0 or 1 each")
 

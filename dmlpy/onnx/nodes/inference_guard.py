@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from onnx import AttributeProto
 
 from dmlpy.description.sized_arrays import example_array
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import MAX_DIMENSIONS, type_string
 from dmlpy.onnx.loading.schemas import attributes_of, inputs_of
@@ -167,7 +167,7 @@ def _list_length_violations(node: Node, index: int, count: int) -> Iterator[Viol
     most = 2 * MAX_DIMENSIONS
     if count > most:
         yield Violation(
-            Problem("onnx.invalid", node.input_label(index), f"{count} numbers", f"at most {most}: a start and an end for each axis")
+            Problem("onnx.invalid", node.input_label(index), plural(count, "number"), f"at most {most}: a start and an end for each axis")
         )
 
 
@@ -189,7 +189,7 @@ def _list_violations(node: Node, name: str, values: Sequence[Any]) -> Iterator[V
     """A list that has an entry for each of something."""
     length = _expected_length(node, name)
     if length is not None and len(values) != length[0]:
-        yield Violation(Problem("onnx.invalid", name, f"{len(values)} numbers", f"{length[0]}: {length[1]}"))
+        yield Violation(Problem("onnx.invalid", name, plural(len(values), "number"), f"{length[0]}: {length[1]}"))
     least = SPATIAL.get(name)
     if least is not None and min(values) < least:
         yield Violation(Problem("onnx.invalid", name, listed(values), f"numbers of {least} or more"))
@@ -261,4 +261,4 @@ def _input_violations(node: Node, index: int, name: str, array: Array) -> Iterat
     elif name in ("frame_step", "delta") and not array.all():
         yield Violation(Problem("onnx.invalid", label, "0", "a step"), refused=False)
     elif name == "repeats" and (rank := _rank(node, 0)) is not None and len(array) != rank:
-        yield Violation(Problem("onnx.invalid", label, f"{len(array)} numbers", f"{rank}, one for each axis"))
+        yield Violation(Problem("onnx.invalid", label, plural(len(array), "number"), f"{rank}, one for each axis"))

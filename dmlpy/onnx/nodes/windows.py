@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from operator import gt
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import Problem
 from dmlpy.operators.windows import Window
 
@@ -79,7 +80,7 @@ def compute_windows(node: Node, sizes: Sequence[int], lengths: Sequence[int]) ->
         raise node.invalid("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     for name, given, wanted in (("strides", strides, rank), ("dilations", dilations, rank), ("pads", pads, 2 * rank)):
         if len(given) != wanted:
-            raise node.refusal("onnx.invalid", name, f"{len(given)} numbers", f"{wanted}, for {rank} spatial dimensions")
+            raise node.refusal("onnx.invalid", name, plural(len(given), "number"), f"{wanted}, for {rank} spatial dimensions")
     windows = []
     for axis, (size, length) in enumerate(zip(sizes, lengths, strict=True)):
         start, end = (pads[axis], pads[axis + rank]) if mode == "NOTSET" else (0, 0)
