@@ -38,7 +38,7 @@ def test_code_prints_what_the_page_shows(page: Path, tmp_path: Path, monkeypatch
 
 def test_pages_with_code_are_found() -> None:
     assert len(with_code("python")) >= 10
-    assert {"README.md", "dmlpy/dxdispatch/README.md"} <= {name_of(page) for page in with_code("console")}
+    assert {"README.md", "dmlpy/cli/README.md"} <= {name_of(page) for page in with_code("console")}
 
 
 @pytest.mark.gpu

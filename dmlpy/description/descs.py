@@ -19,8 +19,7 @@ from dmlpy.description.bfloat16_numbers import number_of_bits
 from dmlpy.description.coercion import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.json_objects import plain, read_json, unwrap
-from dmlpy.description.limits import limit_problems
-from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, rule
+from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, limit_problems, rule
 from dmlpy.description.member_docs import MemberInfo, TypesSince
 from dmlpy.description.registry import C_PREFIX, EXTENSION_PREFIX, OPERATORS, family_of, operator_class, short_name
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show

@@ -57,7 +57,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "dmlpy/pydirectml/README.md": "guide/pydirectml",
     },
     "Commands": {
-        "dmlpy/dxdispatch/README.md": "guide/dxdispatch",
+        "dmlpy/cli/README.md": "guide/command-line",
         "dmlpy/DEBUGGING.md": "guide/debugging",
         "dmlpy/PROFILING.md": "guide/profiling",
         "dmlpy/bench/README.md": "guide/bench",

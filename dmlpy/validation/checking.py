@@ -12,7 +12,7 @@ from dmlpy.description.bfloat16 import WHY_NO_LEVEL, with_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
-from dmlpy.description.limits import limit_problems
+from dmlpy.description.markers import AttributeField, Slot, limit_problems
 from dmlpy.description.sizes import Sizes, Term, is_permutation, run_of, show
 from dmlpy.description.structs import Struct
 from dmlpy.description.support import SupportRow, TypeSet, level_for, row_at
@@ -24,7 +24,6 @@ from dmlpy.validation.doubts import doubtful_type, find_doubt
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
 
-    from dmlpy.description.markers import AttributeField, Slot
 
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 """The least number that a 32-bit float rounds to infinity; a printed FLT_MAX lies between it and the largest float."""

@@ -59,7 +59,7 @@ STATUSES = [(("good",), 0), (("good", "warned"), 0), (("good", "wrong"), 1), (("
 @pytest.mark.parametrize(("names", "status"), STATUSES)
 def test_exit_statuses_are_those_of_the_page(files: dict[str, Path], output_format: Format, names: tuple[str, ...], status: int) -> None:
     assert check("--format", output_format, *(files[name] for name in names))[0] == status
-    page = (ROOT / "dmlpy" / "dxdispatch" / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "dmlpy" / "cli" / "README.md").read_text(encoding="utf-8")
     assert re.search(rf"^\| {status} \| ", page, re.MULTILINE), "the page has the statuses in a table"
 
 
