@@ -13,8 +13,8 @@ from dmlpy.evidence.sources import Source, read, sources
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FactClass = Literal["agrees", "mended", "differs", "question"]
-FACT_CLASSES: tuple[FactClass, ...] = ("agrees", "mended", "differs", "question")
+FactClass = Literal["agrees", "corrected", "differs", "question"]
+FACT_CLASSES: tuple[FactClass, ...] = ("agrees", "corrected", "differs", "question")
 
 Page = Literal["says it", "says part of it", "silent", "says both", "says otherwise"]
 PAGES: tuple[Page, ...] = ("says it", "says part of it", "silent", "says both", "says otherwise")
@@ -35,8 +35,8 @@ class Fact:
         text: the fact, one sentence.
         page: what Microsoft's documentation says about it.
         sources: where it is shown: the source, and the file or the thread in it.
-        kind: `agrees` if dmlpy does the same, `mended` if it does since the fact is known, `differs` if it does not, by choice,
-            `question` if the sources do not decide it.
+        kind: `agrees` if dmlpy does the same, `corrected` if it was changed to do so when the fact became known, `differs` if it does
+            something else by choice, `question` if the sources do not decide it.
         reason: why dmlpy differs, or what dmlpy does about a question.
     """
 
