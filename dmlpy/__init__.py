@@ -1,4 +1,7 @@
-"""DirectML's operators on any machine: descriptor structs that mirror directml.h, checked, compiled, run on CPUs or CUDA.
+"""DirectML's operators on any machine: structs that mirror directml.h, checked, compiled, and run on CPUs or CUDA.
+
+Start with `dmlpy.eager` for single operators on arrays, `dmlpy.x` for graphs as expressions, or a desc such as `GEMMDesc`, `check` and
+`compile`; `dmlpy.onnx`, `dmlpy.torch`, `dmlpy.keras`, `dmlpy.nn` and `dmlpy.thinc` build on them.
 
 A public name is imported from its module when it is first used: describing all of DirectML takes longer than importing NumPy.
 `__init__.pyi` lists the names; `python -m dmlpy.x.stubs` writes it.

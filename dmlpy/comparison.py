@@ -1,4 +1,4 @@
-"""`compare`: runs a graph on two devices, and names the first node where they part."""
+"""`compare`: runs a graph on two devices, and names the first node whose results differ."""
 
 from __future__ import annotations
 

@@ -62,20 +62,21 @@ def compile(
     *,
     fuse: bool = True,
 ) -> CompiledOperator | CompiledGraph:
-    """Checks a desc or a graph and plans its work on a device. Equal descs give the same object, as long as it is in the cache.
+    """Checks a desc or a graph, and compiles it for a device. Equal descs return the same object, as long as it is in the cache.
 
-    A graph is checked leniently: what DirectML takes, runs.
+    A graph is checked leniently: whatever DirectML accepts can be compiled.
 
     Args:
         desc: the desc or graph to run.
-        device: `"cpu"`, `"numpy"`, `"cuda"`, `"cuda:1"`, a device, or None: the first GPU that answers, else `"cpu"`.
-        feature_level: a cap, as for `check`: a level refuses BFLOAT16, which no DirectML has. None, the default, caps nothing.
+        device: `"cpu"`, `"numpy"`, `"cuda"`, `"cuda:1"`, a device, or None: the first GPU that works, else `"cpu"`.
+        feature_level: the highest level to allow, as for `check`. Levels reject BFLOAT16, which no DirectML has. None, the default, allows
+            everything.
         flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect: it may round the
             factors of FLOAT32 matrix products, on a GPU to TF32 (of convolutions, too), on `cpu` to BFLOAT16. The compiled operator's
             `plan` lists the flags that it supports.
         fuse: whether activations of a graph become part of the operators before them, where these have a `fused_activation`, and, on CUDA,
             element-wise nodes that only read each other run as one kernel. Results in FLOAT16 and BFLOAT16 are not rounded before a fused
-            activation; everything else stays the same bit for bit. A desc alone has nothing to fuse.
+            activation; all other results stay the same bit for bit. A single desc has nothing to fuse.
 
     Raises:
         CompileError: the desc breaks rules (all of them are reported), or the device does not run the operator yet.

@@ -154,14 +154,14 @@ class CompiledOperator:
     ) -> Outputs:
         """Runs once.
 
-        In a stream that is being captured the call is captured, and the memory that it allocates is held as long as the CUDA graph.
+        If the stream is being captured, the call is captured, and the memory that it allocates is kept as long as the CUDA graph.
 
         Args:
             *unnamed: nothing: arrays are given by name.
             stream: as for `Dispatch`.
-            copy: whether arrays in host memory are copied to a CUDA operator's device (and passed outputs back); not while captured.
-            validate: whether sequence lengths in GPU memory are read back and checked; this synchronises, so not while captured.
-            temporary: scratch, as for `bind`; None allocates it. It may be used again as soon as the stream has come past this call.
+            copy: whether arrays in host memory are copied to the device of a CUDA operator, and passed outputs back; not during a capture.
+            validate: whether sequence lengths in GPU memory are read back and checked; this synchronizes, so not during a capture.
+            temporary: scratch, as for `bind`; None allocates it. It may be reused as soon as the stream has completed this call.
             **tensors: inputs, and outputs to fill, by field name in either spelling; for an array of tensors a list of them.
 
         Returns:
@@ -189,7 +189,7 @@ class CompiledOperator:
             portable: whether copies of the constants are stored in host memory, which a pickle then holds instead of packed bytes: it is
                 repacked where it is loaded, in the layout of the plan there. With constants on a GPU this synchronises.
             **constants: all of `prepared_inputs` (the described ones of weight, recurrence, bias, peephole and projection, or the inputs
-                flagged OWNED_BY_DML), by field name. Their memory may be changed or freed once the stream has come past this call.
+                flagged OWNED_BY_DML), by field name. Their memory may be changed or freed once the stream has completed this call.
 
         Raises:
             BindError: a constant is missing or does not fit; nothing was written.

@@ -72,14 +72,14 @@ def no_desc(value: Any, expected: str, place: str = "desc") -> Problem:
 def check(desc: OperatorDesc | Checkable, feature_level: Level = LATEST, *, strict: bool = False) -> list[Problem]:
     """Finds all problems of a desc or a graph; the result is empty if it is valid.
 
-    Problems whose `severity` is `doubtful` refuse nothing: Microsoft's page does not list a type, and a released program gives it to
-    DirectML. `compile` accepts such descs.
+    Problems whose `severity` is `doubtful` do not make a desc invalid: Microsoft's page does not list a type that a released program passes
+    to DirectML. `compile` accepts such descs.
 
     Args:
-        desc: any operator's desc, or a graph; whatever it holds, this function does not raise for it.
-        feature_level: a cap: the desc must be valid for a DirectML of this level. Operators that only dmlpy has are not limited by levels.
-            With None the desc may also have tensors of BFLOAT16, which no DirectML takes, where the highest level takes FLOAT16.
-        strict: also what DirectML demands of the buffers behind the tensors (`TensorDesc.problems`).
+        desc: any operator's desc, or a graph. Problems in it are returned, not raised.
+        feature_level: the level of DirectML that the desc must be valid for. Levels do not limit the operators that only dmlpy has.
+            With None, the desc may also have tensors of BFLOAT16, which no DirectML has, where the highest level takes FLOAT16.
+        strict: whether to check also what DirectML demands of the buffers behind the tensors (`TensorDesc.problems`).
 
     Returns:
         The problems, in the order of the struct's fields.

@@ -164,7 +164,7 @@ class CompiledGraph:
             on_packed: called with the name of an owned input as soon as its array is not read any more, before the next one is packed, so
                 that it may be freed. On a GPU it is not called: work may still wait there.
             **owned: all of `prepared_inputs`, by name. Memory of those not named in `immutable` may be changed or freed once the stream has
-                passed this call.
+                completed this call.
 
         Raises:
             BindError: an input is missing or does not fit; nothing was written.
@@ -216,13 +216,13 @@ class CompiledGraph:
     def __call__(self, *unnamed: Never, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once. Owned inputs are among the arguments; they are copied and packed for this call.
 
-        In a stream that is being captured the call is captured, and the memory that it allocates is held as long as the CUDA graph.
+        If the stream is being captured, the call is captured, and the memory that it allocates is kept as long as the CUDA graph.
 
         Args:
             *unnamed: nothing: arrays are given by name.
             stream: as for `Dispatch`.
-            copy: whether arrays in host memory are copied to a GPU (and passed outputs back); not while captured.
-            temporary: scratch, as for `bind`; None allocates it. It may be used again as soon as the stream has come past this call.
+            copy: whether arrays in host memory are copied to a GPU, and passed outputs back; not during a capture.
+            temporary: scratch, as for `bind`; None allocates it. It may be reused as soon as the stream has completed this call.
             **tensors: arrays or `Buffer`s of the inputs, and of outputs to fill, by name.
 
         Returns:
