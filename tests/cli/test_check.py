@@ -35,7 +35,7 @@ def test_check_lists_all_problems_of_a_desc_and_marks_them() -> None:
     marked = re.findall(r"^ x (\w+)", table, re.MULTILINE)
     assert (status, err) == (1, "")
     assert marked == ["WeightTensor", "RecurrenceTensor", "BiasTensor", "ActivationDescs"]
-    assert re.findall(r"^\S+:\d+:\d+: (\S+) is .*, expected .*\[(.*)\]$", str(MODELS) + report, re.MULTILINE) == [
+    assert re.findall(r"^\S+:\d+:\d+: (\S+) (?:is|has) .*, expected .*\[(.*)\]$", str(MODELS) + report, re.MULTILINE) == [
         ("OutputSingleTensr", "field.unknown"),
         ("WeightTensor.Sizes[1]", "size.equal"),
         ("RecurrenceTensor.Flags", "field.form"),
