@@ -91,8 +91,8 @@ def _chain(model: Any) -> list[Any]:
     """
     if type(model).__name__ == "Sequential":
         return list(model.layers)
-    first, *others = model.layers
-    ends = [first, *others]
+    ends: list[Any] = list(model.layers)
+    others = ends[1:]
     linked = all(own.input is before.output for before, own in zip(ends, others, strict=False))
     if not linked or not others or model.output is not ends[-1].output:
         remedy = "take the layers one by one by from_keras(layer), and call them"

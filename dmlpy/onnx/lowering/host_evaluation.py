@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import NodeProto, helper, numpy_helper
+from onnx import helper
 
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DeviceError, Problem
@@ -20,7 +20,7 @@ from dmlpy.system import forks
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from onnx import ModelProto
+    from onnx import ModelProto, NodeProto
     from onnx.reference import ReferenceEvaluator
 
     from dmlpy.onnx.loading.values import Array
@@ -92,7 +92,7 @@ class HostProgram:
         self._lock = forks.lock()  # the reference implementation stores values of a run
         self.label = ", ".join(node.name or node.op_type for node in nodes[:3]) + ("" if len(nodes) <= 3 else ", ...")
         graph = helper.make_graph(
-            [part for node in nodes for part in _with_optional_inputs(node)],
+            list(nodes),
             "host",
             [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in inputs],
             [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in outputs],
@@ -133,25 +133,6 @@ def _summary(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype.name} {listed(value.shape)}"
     return f"a list of {len(value)}" if isinstance(value, list) else "None"
-
-
-def _with_optional_inputs(node: NodeProto) -> list[NodeProto]:
-    """A node with inputs as the reference implementation requires them: none is left out, and numbers are in tensors of one dimension."""
-    if node.op_type != "NonMaxSuppression":
-        return [node]
-    own = NodeProto()
-    own.CopyFrom(node)
-    own.input.extend([""] * (5 - len(own.input)))
-    one = f"{node.name}/one dimension"
-    found = [helper.make_node("Constant", [], [one], value=numpy_helper.from_array(np.asarray([-1], np.int64)))]
-    for index, default in ((2, np.asarray([0], np.int64)), (3, np.zeros(1, np.float32)), (4, np.asarray([-np.inf], np.float32))):
-        if not own.input[index]:
-            own.input[index] = f"{node.name}/input {index}"
-            found.append(helper.make_node("Constant", [], [own.input[index]], value=numpy_helper.from_array(default)))
-        else:
-            own.input[index] = f"{node.name}/input {index}"
-            found.append(helper.make_node("Reshape", [node.input[index], one], [own.input[index]]))
-    return [*found, own]
 
 
 def _as_array(value: Any) -> Any:

@@ -1,7 +1,8 @@
 """Operators that ONNX's reference implementation computes otherwise than ONNX Runtime, as ONNX Runtime computes them.
 
 It rejects logarithms of integers and determinants of halves, squares integers in their own type, rejects conditions of Compress that are
-longer than the data, slices as Python does, and finds unsorted unique elements for vectors alone.
+longer than the data, slices as Python does, and finds unsorted unique elements for vectors alone. NonMaxSuppression and the scattering
+operators are here for their speed: it loops over boxes and indices.
 """
 
 from __future__ import annotations
@@ -170,4 +171,102 @@ class Unique(OpRun):  # type: ignore[misc, unused-ignore]
         return (unique.astype(x.dtype), *integers)[: len(self.onnx_node.output)]
 
 
-REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (Cast, Compress, Det, ReduceL2, ReduceLogSum, ReduceLogSumExp, Slice, Unique)
+_COMBINE: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+"""How scattered elements are combined with those that are there."""
+
+
+def _scattered(data: Array, places: tuple[Array, ...], updates: Array, reduction: str | None) -> tuple[Array]:
+    result = np.array(data)
+    if reduction in _COMBINE:
+        _COMBINE[reduction].at(result, places, updates)
+    else:
+        result[places] = updates
+    return (result,)
+
+
+class ScatterND(OpRun):  # type: ignore[misc, unused-ignore]
+    """Blocks of elements at tuples of indices."""
+
+    def _run(self, data: Array, indices: Array, updates: Array, reduction: str | None = None) -> tuple[Array]:
+        return _scattered(data, tuple(np.moveaxis(indices, -1, 0)), updates, reduction)
+
+
+class ScatterElements(OpRun):  # type: ignore[misc, unused-ignore]
+    """Elements at indices along an axis."""
+
+    def _run(self, data: Array, indices: Array, updates: Array, axis: int | None = None, reduction: str | None = None) -> tuple[Array]:
+        places = list(np.indices(indices.shape, sparse=True))
+        places[axis or 0] = indices
+        return _scattered(data, tuple(places), updates, reduction)
+
+
+_FIRST_BLOCK, _LARGEST_BLOCK = 64, 512
+"""The boxes that are compared with each other at a time: first few, since often a few are wanted."""
+
+
+class NonMaxSuppression(OpRun):  # type: ignore[misc, unused-ignore]
+    """Boxes in the order of their scores, without those that overlap one before them by more than the threshold."""
+
+    def _run(
+        self,
+        boxes: Array,
+        scores: Array,
+        most: Array | None = None,
+        threshold: Array | None = None,
+        least: Array | None = None,
+        center_point_box: int | None = 0,
+    ) -> tuple[Array]:
+        count = 0 if most is None else int(most.ravel()[0])
+        limit = np.float32(0 if threshold is None else threshold.ravel()[0])
+        lowest = None if least is None else np.float32(least.ravel()[0])
+        found = []
+        for batch, image in enumerate(scores):
+            corners = _corners(boxes[batch], from_center=bool(center_point_box))
+            for kind, own in enumerate(image):
+                kept = _suppress(corners, own, count, limit, lowest)
+                found.append(np.stack([np.full_like(kept, batch), np.full_like(kept, kind), kept], axis=1))
+        return (np.concatenate(found) if found else np.zeros((0, 3), np.int64),)
+
+
+def _corners(boxes: Array, *, from_center: bool) -> Array:
+    """The least and the largest coordinates of boxes: [4, n], y and x, then y and x."""
+    if from_center:
+        middle, half = boxes[:, [1, 0]], boxes[:, [3, 2]] / np.float32(2)
+        first, second = middle - half, middle + half
+    else:
+        first, second = boxes[:, :2], boxes[:, 2:]
+    return np.concatenate([np.minimum(first, second).T, np.maximum(first, second).T])
+
+
+def _suppress(corners: Array, scores: Array, most: int, threshold: np.float32, lowest: np.float32 | None) -> Array:
+    """The indices of the boxes that stay, of equal scores the first one first; a score has to be above the lowest one, if there is one."""
+    order = np.arange(len(scores)) if lowest is None else np.flatnonzero(scores > lowest)
+    order = order[np.argsort(-scores[order], kind="stable")]
+    kept = np.zeros(0, np.int64)
+    begin, size = 0, _FIRST_BLOCK
+    while begin < len(order) and len(kept) < most:
+        block = order[begin : begin + size]
+        block = block[~_overlap(corners[:, kept], corners[:, block], threshold).any(axis=0)]
+        overlap = _overlap(corners[:, block], corners[:, block], threshold)
+        stays = np.ones(len(block), np.bool_)
+        for place in range(len(block)):
+            if stays[place]:
+                stays[place + 1 :] &= ~overlap[place, place + 1 :]
+        kept = np.concatenate([kept, block[stays]])
+        begin, size = begin + size, min(2 * size, _LARGEST_BLOCK)
+    return kept[: max(most, 0)]
+
+
+def _overlap(first: Array, second: Array, threshold: np.float32) -> Array:
+    """Whether boxes [4, n] overlap others [4, m] by more than a share of what both cover."""
+    sides = np.minimum(first[2:, :, None], second[2:, None]) - np.maximum(first[:2, :, None], second[:2, None])
+    shared = np.where((sides > 0).all(axis=0), sides[0] * sides[1], np.float32(0))
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]
+    both = areas[0][:, None] + areas[1] - shared
+    is_box = (shared > 0) & (areas[0] > 0)[:, None] & (areas[1] > 0) & (both > 0)
+    return np.divide(shared, both, out=np.zeros_like(both), where=is_box) > np.where(is_box, threshold, np.inf)
+
+
+REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (
+    *(Cast, Compress, Det, NonMaxSuppression, ReduceL2, ReduceLogSum, ReduceLogSumExp, ScatterElements, ScatterND, Slice, Unique),
+)

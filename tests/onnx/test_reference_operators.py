@@ -1,0 +1,80 @@
+"""Operators of the host that are here for their speed: the results of plain loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.helper import make_node
+
+from dmlpy.onnx.lowering.host_evaluation import HostProgram
+from tests.support.onnx_models import Array
+
+
+def run(operator: str, inputs: list[Array | None], **attributes: Any) -> Array:
+    given = {f"x{index}": array for index, array in enumerate(inputs) if array is not None}
+    names = ["" if array is None else f"x{index}" for index, array in enumerate(inputs)]
+    node = make_node(operator, names, ["y"], **attributes)
+    return np.asarray(HostProgram([node], {"": 18}, list(given), ["y"])(given)["y"])
+
+
+def share(first: Array, second: Array) -> float:
+    """How much of what two boxes [y, x, y, x] cover they share."""
+    sides = [min(max(first[axis::2]), max(second[axis::2])) - max(min(first[axis::2]), min(second[axis::2])) for axis in (0, 1)]
+    areas = [abs((box[2] - box[0]) * (box[3] - box[1])) for box in (first, second)]
+    shared = sides[0] * sides[1] if min(sides) > 0 else 0.0
+    return float(shared / (sum(areas) - shared)) if shared > 0 else 0.0
+
+
+def suppressed(boxes: Array, scores: Array, most: int, threshold: float, least: float) -> list[list[int]]:
+    found = []
+    for batch, image in enumerate(scores):
+        for kind, own in enumerate(image):
+            kept: list[int] = []
+            for index in sorted(np.flatnonzero(own > least).tolist(), key=lambda index, own=own: (-own[index], index)):
+                if len(kept) < most and all(share(boxes[batch, index], boxes[batch, other]) <= threshold for other in kept):
+                    kept.append(index)
+            found += [[batch, kind, index] for index in kept]
+    return found
+
+
+@pytest.mark.parametrize("is_center", [False, True])
+@pytest.mark.parametrize(
+    ("count", "most", "threshold", "least"), [(90, 9, 0.4, 0.2), (200, 1000, 0.6, 0.0), (5, 3, 0.0, None), (8, 0, 0.5, 0)]
+)
+def test_boxes_that_overlap_better_ones_are_left_out(count: int, most: int, threshold: float, least: float | None, is_center: bool) -> None:
+    """More boxes than a block has; equal scores; corners in any order; boxes without an area."""
+    rng = np.random.default_rng(count)
+    boxes = (rng.integers(0, 16, (2, count, 4)) / 16).astype(np.float32)  # products and sums are exact
+    scores = (rng.integers(0, 8, (2, 3, count)) / 8).astype(np.float32)
+    corners = boxes
+    if is_center:
+        middle, half = boxes[..., [1, 0]], boxes[..., [3, 2]] / 2
+        corners = np.concatenate([middle - half, middle + half], axis=-1)
+    numbers = [np.int64([most]), np.float32([threshold]), None if least is None else np.float32([least])]
+    found = run("NonMaxSuppression", [boxes, scores, *numbers], center_point_box=int(is_center))
+    assert found.tolist() == suppressed(corners, scores, most, float(np.float32(threshold)), -np.inf if least is None else least)
+    assert found.shape[1:] == (3,)
+    assert found.dtype == np.int64
+
+
+COMBINED = {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "max": max, "min": min, "none": lambda a, b: b}
+
+
+@pytest.mark.parametrize("reduction", COMBINED)
+def test_scattered_elements_are_combined_in_order(reduction: str) -> None:
+    rng = np.random.default_rng(1)
+    data, updates = rng.integers(-9, 9, (4, 5, 3)), rng.integers(-9, 9, (4, 7, 2))
+    places = rng.integers(-5, 5, (4, 7, 2))
+    expected = data.copy()
+    for place in np.ndindex(*places.shape):
+        at = (place[0], places[place], place[2])
+        expected[at] = COMBINED[reduction](expected[at], updates[place])
+    np.testing.assert_array_equal(run("ScatterElements", [data, places, updates], axis=-2, reduction=reduction), expected)
+
+    tuples, blocks = rng.integers(-4, 4, (6, 2)), rng.integers(-9, 9, (6, 3))
+    expected = data.copy()
+    for (row, column), block in zip(tuples, blocks, strict=True):
+        expected[row, column] = [COMBINED[reduction](one, other) for one, other in zip(expected[row, column], block, strict=True)]
+    np.testing.assert_array_equal(run("ScatterND", [data, tuples, blocks], reduction=reduction), expected)
