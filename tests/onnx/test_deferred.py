@@ -15,6 +15,7 @@ from onnx.helper import make_graph, make_node, make_tensor_value_info
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx.lowering import host_evaluation
+from dmlpy.onnx.lowering.model_lowering import SingleNodeLowering
 from dmlpy.onnx.runtime import deferred_nodes
 from tests.support.onnx_hidden_sizes import WAYS, array_type, hidden, is_hidable
 from tests.support.onnx_models import model
@@ -362,3 +363,24 @@ def test_constants_of_float64_are_computed_in_float64(operator: str) -> None:
     late = onnx.load(built).compile("numpy")({"x": x})["y"]
     ahead = onnx.load(built, constants={"x": x}).compile("numpy")({})["y"]
     np.testing.assert_allclose(ahead, late, rtol=1e-14, atol=1e-14)
+
+
+def test_a_node_of_float64_is_lowered_once_for_its_sizes_and_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its floats are; for other integers again, and for many integers each time."""
+    made: list[Any] = []
+    lowered = SingleNodeLowering.program
+    monkeypatch.setattr(
+        SingleNodeLowering, "program", lambda *arguments, **options: made.append(arguments) or lowered(*arguments, **options)
+    )
+    types = {"x": TensorProto.DOUBLE, "y": TensorProto.DOUBLE, "powers": TensorProto.INT64}
+    compiled = onnx.load(model([make_node("Pow", ["x", "powers"], ["y"])], {"x": ["n", "m"], "powers": ["m"]}, ["y"], types=types))
+    run = compiled.compile("numpy")
+    some, many = np.array([3, 1]), np.arange(65) % 5
+    for size, powers, lowerings in (
+        *((2, some, 1), (2, some, 0), (3, some, 1), (3, some[::-1], 1), (2, some, 0)),
+        *((2, many, 1), (2, many, 1)),
+    ):
+        made.clear()
+        x = RNG.uniform(0.5, 2, (size, len(powers)))
+        np.testing.assert_allclose(run({"x": x, "powers": powers})["y"], x**powers, rtol=1e-13)
+        assert len(made) == lowerings

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.domains.host_operators import compute_node as computed_by_domain
 from dmlpy.onnx.domains.host_operators import find_host_operator
@@ -20,6 +21,7 @@ from dmlpy.validation.checking import LATEST
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.lowering.stages import HostNode
     from dmlpy.onnx.runtime.compile_context import CompileContext
 
@@ -63,24 +65,60 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
             raise DeviceError(context.name, [problem])
         return HostProgram([node.proto], node.opsets, list(node.reads), list(node.results))
 
+    operators = _Operators(node, context)
+
     def run(values: dict[str, Any]) -> None:
         given = {name: context.to_host(values[name]) for name in node.reads}
         with report_unexpected(context.name, node.proto.name, node.proto, DeviceError):
-            values.update(_run_operators(node, given, context) or program()(given))
+            values.update(operators(given) or program()(given))
 
     return run
 
 
-def _run_operators(node: HostNode, given: dict[str, Any], context: CompileContext) -> dict[str, Any] | None:
-    """What a node gives by the operators that it would be; None if there are none.
+_MOST_PROGRAMS = 8
+"""The programs of a node that are kept, for as many sizes of its inputs."""
+_MOST_KNOWN = 64
+"""The most elements of an integer tensor that such a program is kept for."""
+
+
+class _Operators:
+    """What a node gives by the operators that it would be. Thread-safe.
 
     A node of FLOAT64 tensors is computed by the definitions of those that it is with FLOAT32 ones, a node that needs a higher feature level
     by NumPy's device: it gives the same at all levels.
     """
-    wide = is_float64_only(node.proto, given) if all(isinstance(array, np.ndarray) for array in given.values()) else None
-    if wide is None or (not wide and context.level >= LATEST):
-        return None
-    program = SingleNodeLowering.program(context.model, node.proto, node.opsets, given, wide=wide)
-    if program is None:
-        return None
-    return evaluate_in_float64(program, given) if wide else evaluate_program(program, given)
+
+    def __init__(self, node: HostNode, context: CompileContext) -> None:
+        self._node = node
+        self._context = context
+        self._programs: dict[tuple[object, ...], Program | None] = {}
+        self._lock = forks.lock()
+
+    def __call__(self, given: dict[str, Any]) -> dict[str, Any] | None:
+        """The node's outputs by name; None if it is no operators."""
+        wide = is_float64_only(self._node.proto, given) if all(isinstance(array, np.ndarray) for array in given.values()) else None
+        if wide is None or (not wide and self._context.level >= LATEST):
+            return None
+        program = self._wide_program(given) if wide else self._lowered(given, wide=False)
+        if program is None:
+            return None
+        return evaluate_in_float64(program, given) if wide else evaluate_program(program, given)
+
+    def _lowered(self, given: dict[str, Any], *, wide: bool) -> Program | None:
+        return SingleNodeLowering.program(self._context.model, self._node.proto, self._node.opsets, given, wide=wide)
+
+    def _wide_program(self, given: dict[str, Any]) -> Program | None:
+        """The program of a node of FLOAT64 tensors, whose elements do not affect it, kept for their sizes and for the other elements."""
+        key: list[object] = []
+        for array in given.values():
+            key += (array.dtype, array.shape)
+            if array.dtype.kind != "f":
+                if array.size > _MOST_KNOWN:
+                    return self._lowered(given, wide=True)
+                key.append(array.tobytes())
+        with self._lock:
+            if tuple(key) not in self._programs:
+                if len(self._programs) >= _MOST_PROGRAMS:
+                    del self._programs[next(iter(self._programs))]
+                self._programs[tuple(key)] = self._lowered(given, wide=True)
+            return self._programs[tuple(key)]
