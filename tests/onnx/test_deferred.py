@@ -369,9 +369,12 @@ def test_a_node_of_float64_is_lowered_once_for_its_sizes_and_integers(monkeypatc
     """Whatever its floats are; for other integers again, and for many integers each time."""
     made: list[Any] = []
     lowered = SingleNodeLowering.program
-    monkeypatch.setattr(
-        SingleNodeLowering, "program", lambda *arguments, **options: made.append(arguments) or lowered(*arguments, **options)
-    )
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        made.append(arguments)
+        return lowered(*arguments, **options)
+
+    monkeypatch.setattr(SingleNodeLowering, "program", counted)
     types = {"x": TensorProto.DOUBLE, "y": TensorProto.DOUBLE, "powers": TensorProto.INT64}
     compiled = onnx.load(model([make_node("Pow", ["x", "powers"], ["y"])], {"x": ["n", "m"], "powers": ["m"]}, ["y"], types=types))
     run = compiled.compile("numpy")

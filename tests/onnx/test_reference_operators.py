@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def suppressed(boxes: Array, scores: Array, most: int, threshold: float, least: 
     for batch, image in enumerate(scores):
         for kind, own in enumerate(image):
             kept: list[int] = []
-            for index in sorted(np.flatnonzero(own > least).tolist(), key=lambda index, own=own: (-own[index], index)):
+            for _, index in sorted((-own[index], int(index)) for index in np.flatnonzero(own > least)):
                 if len(kept) < most and all(share(boxes[batch, index], boxes[batch, other]) <= threshold for other in kept):
                     kept.append(index)
             found += [[batch, kind, index] for index in kept]
@@ -59,7 +60,13 @@ def test_boxes_that_overlap_better_ones_are_left_out(count: int, most: int, thre
     assert found.dtype == np.int64
 
 
-COMBINED = {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "max": max, "min": min, "none": lambda a, b: b}
+COMBINED: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b,
+    "mul": lambda a, b: a * b,
+    "max": max,
+    "min": min,
+    "none": lambda a, b: b,
+}
 
 
 @pytest.mark.parametrize("reduction", COMBINED)

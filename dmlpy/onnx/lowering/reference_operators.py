@@ -195,7 +195,7 @@ class ScatterElements(OpRun):  # type: ignore[misc, unused-ignore]
     """Elements at indices along an axis."""
 
     def _run(self, data: Array, indices: Array, updates: Array, axis: int | None = None, reduction: str | None = None) -> tuple[Array]:
-        places = list(np.indices(indices.shape, sparse=True))
+        places: list[Array] = list(np.indices(indices.shape, sparse=True))
         places[axis or 0] = indices
         return _scattered(data, tuple(places), updates, reduction)
 
@@ -264,7 +264,7 @@ def _overlap(first: Array, second: Array, threshold: np.float32) -> Array:
     areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]
     both = areas[0][:, None] + areas[1] - shared
     is_box = (shared > 0) & (areas[0] > 0)[:, None] & (areas[1] > 0) & (both > 0)
-    return np.divide(shared, both, out=np.zeros_like(both), where=is_box) > np.where(is_box, threshold, np.inf)
+    return np.asarray(np.divide(shared, both, out=np.zeros_like(both), where=is_box) > np.where(is_box, threshold, np.inf))
 
 
 REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (
