@@ -184,6 +184,7 @@ def test_what_is_wrong_is_reported(change: Callable[[ModelProto], object], code:
         ("link.bin", {}, "not a link out of it"),
         ("below", {}, "a file below"),
         ("missing.bin", {}, "a file that can be read"),
+        ("pointer.bin", {}, "a pointer of Git LFS, expected the file itself"),
         ("weights.bin", {"offset": "4"}, "44 bytes, expected 48 bytes"),
         ("weights.bin", {"offset": "4", "length": "48"}, "at least 52 bytes"),
         ("weights.bin", {"offset": "-4"}, "a number of bytes"),
@@ -197,6 +198,7 @@ def test_external_data_lies_below_the_folder(tmp_path: Path, location: str, entr
     (folder / "weights.bin").write_bytes(data)
     (folder / "below" / "weights.bin").write_bytes(bytes(16) + data)
     (tmp_path / "weights.bin").write_bytes(data)
+    (folder / "pointer.bin").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 48\n")
     (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
     path = folder / "model.onnx"
     path.write_bytes(changed(_external(location, **entries)).SerializeToString())

@@ -37,12 +37,7 @@ _STORED_TYPES = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16})
 """The types of weights that products read as they are."""
 _OTHER_FORMATS: tuple[tuple[int, bytes, str, str | None], ...] = (
     (0, b"", "empty", None),
-    (
-        0,
-        b"version https://git-lfs",
-        "a pointer of Git LFS",
-        "fetch the file itself: git lfs pull, or download it by the link to its raw contents",
-    ),
+    (0, tensors.LFS_POINTER, "a pointer of Git LFS", tensors.LFS_REMEDY),
     (0, b"<?xml", "XML, as OpenVINO's models are", None),
     (0, b"<", "a page of HTML", "download the file itself: what a site shows is a page about it"),
     (0, b"PK\x03\x04", "a ZIP archive, as torch.save and Keras write", "export the model: torch.onnx.export, or Model.export of Keras"),

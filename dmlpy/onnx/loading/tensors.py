@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
     from dmlpy.onnx.loading.values import Array
 
+LFS_POINTER = b"version https://git-lfs"
+"""The beginning of what Git leaves in place of a file that it has not fetched."""
+LFS_REMEDY = "fetch the file itself: git lfs pull, or download it by the link to its raw contents"
+_LARGEST_POINTER = 1024
 MAX_DENSE_BYTES = 1 << 28
 """The most bytes of a sparse tensor when made dense."""
 _FIELDS: Mapping[int, tuple[str, int]] = {
@@ -174,6 +179,12 @@ def is_text(data: bytes) -> bool:
     return True
 
 
+def _is_pointer(path: Path) -> bool:
+    with suppress(OSError), files.opened(path) as file:
+        return file.read(len(LFS_POINTER)) == LFS_POINTER
+    return False
+
+
 def _external_problem(tensor: TensorProto, folder: Path | None) -> Problem | None:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if not all(isinstance(text, str) for pair in entries.items() for text in pair):
@@ -200,6 +211,8 @@ def _external_problem(tensor: TensorProto, folder: Path | None) -> Problem | Non
         return Problem("onnx.external", "location", brief(location), "a file below the model's folder, not a link out of it")
     if (reason := files.refusal(status)) is not None:
         return Problem("onnx.external", "location", f"{brief(location)}, {reason}", "a file that is stored")
+    if size <= _LARGEST_POINTER and _is_pointer(path):
+        return Problem("onnx.external", "location", f"{brief(location)}, a pointer of Git LFS", "the file itself", remedy=LFS_REMEDY)
     start = int(entries.get("offset", 0))
     length = int(entries["length"]) if "length" in entries else size - start
     if start + length > size:
