@@ -165,7 +165,7 @@ def _wrapping(array: Any, xp: Any) -> Callable[[Native], Array]:
         return partial(tensor_of, torch)
     own = getattr(array, "__array_namespace__", None)
     library = own() if callable(own) else sys.modules.get(type(array).__module__.partition(".")[0])
-    importer = getattr(library, "from_dlpack", None)
+    importer = getattr(library, "asarray" if holds_bfloat16(array) else "from_dlpack", None)  # NumPy does not give bfloat16 by DLPack
     return importer if callable(importer) else _same
 
 
@@ -201,6 +201,8 @@ def _type_problems(name: str, given: Any, array: Native, first: str, dtype: Any)
 def _remedy(array: Any) -> str | None:
     if isinstance(array, np.ma.MaskedArray):
         return "masked arrays are not supported: give what stands for masked elements, as by .filled(0)"
+    if any(kind.__name__ == "Tracer" for kind in type(array).__mro__):  # of JAX
+        return "a tracer has no memory: within jax.jit and jax.grad, call the function by jax.pure_callback"
     return "numpy.asarray(..., numpy.float32)" if isinstance(array, list | tuple | float | int) else None
 
 

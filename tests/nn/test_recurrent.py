@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -285,6 +286,40 @@ def test_arrays_of_any_library_with_dlpack() -> None:
     found = nn.rnn(**{name: Foreign(array) for name, array in given.items()}, device="numpy")
     assert isinstance(found.y, Foreign)
     np.testing.assert_array_equal(found.y.array, nn.rnn(**given, device="numpy").y)
+
+
+def test_bfloat16_of_other_libraries_comes_back_as_an_array() -> None:
+    """As of JAX, whose arrays of bfloat16 are exported by DLPack, while those of NumPy are not."""
+    torch = pytest.importorskip("torch")
+
+    class Foreign:
+        dtype = "bfloat16"
+
+        def __init__(self, array: Array) -> None:
+            self.tensor, self.shape = torch.tensor(array.astype(np.float32)).bfloat16(), array.shape
+
+        def __dlpack__(self, **given: Any) -> Any:
+            return self.tensor.__dlpack__(**given)
+
+        def __dlpack_device__(self) -> Any:
+            return self.tensor.__dlpack_device__()
+
+        def __array_namespace__(self) -> Any:
+            return SimpleNamespace(asarray=Foreign, from_dlpack=np.from_dlpack)
+
+    given = {name: Foreign(array) for name, array in Case("RNN", "forward").given(GateOrder.CUDNN).items()}
+    found = nn.rnn(**given, device="numpy").y
+    assert isinstance(found, Foreign)
+    expected = nn.rnn(**{name: array.tensor for name, array in given.items()}, device="numpy").y
+    assert torch.equal(found.tensor, expected)
+
+
+def test_tracers_have_no_memory() -> None:
+    class Tracer:
+        shape, dtype = (3, 2, 4), np.dtype(np.float32)
+
+    with pytest.raises(dml.DescError, match=r"call the function by jax\.pure_callback"):
+        nn.rnn(Tracer(), np.zeros((5, 4), np.float32), np.zeros((5, 5), np.float32))
 
 
 @pytest.fixture
