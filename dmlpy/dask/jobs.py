@@ -191,7 +191,8 @@ class CompiledTask:
         """The outputs of a chunk, by name, in the chunks' kind of memory."""
         on_host = all(isinstance(array, np.ndarray) for array in arrays.values())
         given = {name: self._laid_out(name, array) for name, array in arrays.items()}
-        results = self._run(copy=on_host and self.device.memory_kind != "cpu", **self._constants, **given).as_dict()
+        # The lengths that are left, and the state so far, take the place of what was given for all chunks.
+        results = self._run(copy=on_host and self.device.memory_kind != "cpu", **(self._constants | given)).as_dict()
         found: dict[str, Any] = {}
         for name, value in results.items():
             found |= {f"{name}[{index}]": item for index, item in enumerate(value)} if isinstance(value, tuple) else {name: value}

@@ -197,7 +197,9 @@ class CompiledOperator:
         """
         if unnamed:
             raise binding.unnamed_error(self.name, self.prepared_inputs, unnamed, "op.prepare")
-        return self._preparation(constants, persistent, self.device.stream_handle(stream), copy=copy, portable=portable).enqueue()
+        work = self._preparation(constants, persistent, self.device.stream_handle(stream), copy=copy, portable=portable)
+        prepared: PreparedOperator = work.enqueue()
+        return prepared
 
     def _preparation(
         self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool, portable: bool = False

@@ -65,6 +65,17 @@ def test_state_is_carried_from_chunk_to_chunk_of_time(direction: str, with_lengt
         np.testing.assert_array_equal(found, expected)
 
 
+def test_a_batch_of_the_size_in_the_desc_carries_its_lengths_and_states() -> None:
+    """Nothing but time is cut, so that lengths and initial states are the same for all chunks."""
+    desc = lstm("FORWARD").replace(hidden_init_tensor=tensor(1, 1, 2, UNITS))
+    given = values(desc, steps=9) | {"hidden_init_tensor": np.ones((1, 1, 11, UNITS), np.float32)}
+    given |= {name: given[name][:, :, :2].copy() for name in ("input_tensor", "hidden_init_tensor")}
+    given[LENGTHS] = given[LENGTHS][..., :2].copy()
+    outputs = map_blocks(desc, device="numpy", carry=True, **(given | {"input_tensor": cut(given["input_tensor"], 1, 4, 2, INPUTS)}))
+    for found, expected in zip(computed(outputs), at_once(desc, given), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_states_that_nobody_asked_for_are_carried_too() -> None:
     desc = lstm("FORWARD", "output_sequence_tensor")
     given = values(desc, steps=9)

@@ -176,7 +176,8 @@ class CompiledGraph:
         work = self._preparation(
             given, persistent, handle, problems, copy=copy, portable=portable, immutable=immutable, on_packed=on_packed
         )
-        return work.enqueue(None)
+        prepared: PreparedGraph = work.enqueue(None)
+        return prepared
 
     def _preparation(
         self,
