@@ -145,12 +145,12 @@ def output_padding_problems(node: Node) -> Iterator[Problem]:
     found = compute_transposed_windows(node)
     most = [max(window.stride, window.dilation) - 1 for window in found.windows.axes[found.windows.added :]]
     given = node.attribute("output_padding") or [0] * len(most)
-    why = ("output_padding is less than the stride or the dilation",)
+    rule = "output_padding is less than the stride or the dilation"
     if any(map(gt, given, most)):
-        yield Problem("onnx.invalid", "output_padding", str([*given]), f"at most {most}", why)
+        yield Problem("onnx.invalid", "output_padding", str([*given]), f"at most {most}", (rule,))
     elif any(map(gt, found.extra, most)):
         largest = [size - more + least for size, more, least in zip(found.sizes, found.extra, most, strict=True)]
-        why = ("what lies behind the windows is output padding", *why)
+        why = ("what lies behind the windows is output padding", rule)
         yield Problem("onnx.invalid", "output_shape", str(found.sizes), f"at most {largest}", why)
 
 
