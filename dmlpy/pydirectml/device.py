@@ -117,9 +117,12 @@ class Device:
             Each output's data, without those that are None.
 
         Raises:
-            BindError: data of another number of bytes, or none for an input.
-            DescError: an output that the model does not have.
+            BindError: data of another number of bytes, none for an input, or data for one twice.
+            DescError: an output that the model does not have, or no model.
         """
+        if not isinstance(model, Model):
+            problem = Problem("field.form", "model", brief(model), "what GraphBuilder.build gave", remedy="graph.build(flags, outputs)")
+            raise DescError(f"compute {caller_location()}", [problem])
         _check_listed("compute", "inputs", inputs)
         _check_listed("compute", "outputs", outputs)
         stream = self.device.current_stream()
@@ -154,6 +157,8 @@ class Device:
             if data.nbytes != needed:
                 found = f"data of {data.nbytes} bytes, {listed(data.shape)} as float32"
                 problems.append(Problem("bind.bytes", name, found, f"{needed} bytes", (f"its desc is {wanted[name].summary()}",)))
+            if name in given:
+                problems.append(Problem("bind.twice", name, "given twice", "one Binding"))
             given[name] = np.frombuffer(data.tobytes(), np.uint8)
         for name, tensor in wanted.items():
             if name not in given:

@@ -476,6 +476,11 @@ def test_single_objects_in_place_of_lists_and_bindings_are_refused() -> None:
     for wrong, remedy in ((binding, "put it in a list"), ({x: data}, r"Binding\(expression, array\) for each input")):
         with pytest.raises(dmlpy.DescError, match=rf"inputs is .*, expected a list of Bindings(.|\n)*remedy: {remedy}"):
             device.compute(model, wrong, [y])
+    with pytest.raises(dmlpy.BindError, match=r"input_0 is given twice, expected one Binding  \[bind.twice\]"):
+        device.compute(model, [binding, dml.Binding(x, data + 1)], [y])
+    wrong = graph
+    with pytest.raises(dmlpy.DescError, match=r"model is .*GraphBuilder.*(.|\n)*remedy: graph.build"):
+        device.compute(wrong, [binding], [y])
     wrong = [data]
     with pytest.raises(dmlpy.BindError, match=r"inputs\[0\] is .* without its input, expected a Binding(.|\n)*input_0 is not given"):
         device.compute(model, wrong, [y])
