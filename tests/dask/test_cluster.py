@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.chunked import INPUTS, STEPS, Array, lstm, values
 from tests.support.pickled_objects import everything, run_all
 from tests.support.tensors import tensor
 
@@ -23,6 +22,7 @@ if not sys.platform.startswith("linux"):
     pytest.skip("workers are killed and bounded as Linux does it", allow_module_level=True)
 from dmlpy.dask import map_blocks  # noqa: E402  (after Dask)
 from tests.support import cluster_faults  # noqa: E402
+from tests.support.chunked import INPUTS, STEPS, Array, lstm, values  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"

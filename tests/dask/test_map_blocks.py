@@ -12,7 +12,6 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.conftest import cuda_on_cpu
-from tests.support.chunked import CONSTANTS, INPUTS, STEPS, UNITS, Array, at_once, lstm, network, network_values, values
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
@@ -20,6 +19,18 @@ da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
 from dmlpy.dask import jobs, map_blocks  # noqa: E402  (after Dask)
 from dmlpy.dask.chunking import all_chunks  # noqa: E402
+from tests.support.chunked import (  # noqa: E402
+    CONSTANTS,
+    INPUTS,
+    STEPS,
+    UNITS,
+    Array,
+    at_once,
+    lstm,
+    network,
+    network_values,
+    values,
+)
 
 LENGTHS = "sequence_lengths_tensor"
 

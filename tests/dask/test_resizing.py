@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.dask.resizing import resize, resize_tensor
-from tests.support.chunked import INPUTS, STEPS, UNITS, lstm, network
 from tests.support.tensors import tensor
 
 pytest.importorskip("dask")
+from dmlpy.dask.resizing import resize, resize_tensor
+from tests.support.chunked import INPUTS, STEPS, UNITS, lstm, network
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.dask.resizing import resize
 from tests.support.scripts import example, run
 
 pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")
+from dmlpy.dask.resizing import resize  # noqa: E402  (after Dask)
+
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="workers are killed as Linux does it")
 
 COMMAND = ("python", "examples/utterances.py", "--device", "numpy", "--dashboard", "none", "--count", "48", "--chunk", "8")
