@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dmlpy.messages import forks
+from dmlpy.system import forks
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -266,7 +266,7 @@ def test_activations_of_keras_3_are_its_functions(name: str) -> None:
     theirs = keras_layer(case("keras_import_gru"))
     given = theirs.get_config() | {"activation": name}
     theirs.get_config = lambda: given
-    desc = from_keras(theirs).activations[1]  # type: ignore[union-attr]
+    desc = from_keras(theirs).activations[1]
     found = dml.compile(of_rows(desc, (1, x.size)), device="numpy")(input_tensor=x[None])["output_tensor"]
     assert_close(found[0], KERAS_FUNCTIONS[name](x.astype(np.float64)), np.float32, terms=1, what=name)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.messages import forks
 from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.domains.host_operators import compute_node as computed_by_domain
 from dmlpy.onnx.domains.host_operators import find_host_operator
@@ -16,6 +15,7 @@ from dmlpy.onnx.lowering.model_lowering import SingleNodeLowering
 from dmlpy.onnx.lowering.node_evaluation import evaluate_in_float64, evaluate_program, is_float64_only
 from dmlpy.onnx.nodes.unexpected_errors import report_unexpected
 from dmlpy.onnx.runtime.loops import LoopRun
+from dmlpy.system import forks
 from dmlpy.validation.checking import LATEST
 
 if TYPE_CHECKING:
