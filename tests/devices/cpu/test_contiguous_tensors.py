@@ -166,3 +166,18 @@ def test_choices_of_short_rows_are_numpys() -> None:
     x, c = (dml.TensorDesc(data_type=own, sizes=(600, 9), strides=(20, 1)) for own in ("INT32", "UINT8"))
     desc = dml.ElementWiseIfDesc(condition_tensor=c, a_tensor=x, b_tensor=x, output_tensor=x)
     assert not isinstance(compiled_plan(desc), ChoicePlan)
+
+
+@pytest.mark.parametrize("own", ["INT64", "UINT64"])
+def test_quotients_of_64_bits(own: str) -> None:
+    """Just below, on and above multiples of the divisor, of as many bits as are divided in float64 and of more."""
+    rng, dtype = np.random.default_rng(6), np.dtype(own.lower())
+    for bits in (20, 50, 51, 52, 63):
+        low, high = (-(1 << bits) if dtype.kind == "i" else 0), 1 << bits
+        b = rng.integers(low, high, SIZES, dtype) >> rng.integers(0, bits, SIZES).astype(dtype)
+        multiples = rng.integers(low, high, SIZES, dtype) // np.where(b == 0, 1, b) * b
+        a = (multiples + rng.integers(-1 if dtype.kind == "i" else 0, 2, SIZES).astype(dtype)).astype(dtype)
+        desc = desc_of(dml.ElementWiseDivideDesc, own)
+        with np.errstate(all="ignore"):
+            wanted, found = (run(desc, {"a_tensor": a, "b_tensor": b}, device)["output_tensor"] for device in ("numpy", "cpu"))
+        np.testing.assert_array_equal(found, wanted, err_msg=f"{bits} bits")

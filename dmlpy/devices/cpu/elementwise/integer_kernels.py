@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import allocated, intrinsic, jit
 from dmlpy.devices.cpu.elementwise.integer_plan import CODES, ChoiceParameters, ContiguousParameters, Function, Kind, SmallParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import floats_of_halves
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
+_EXACT = 1 << 51
+"""Integers below it are exact in float64, and so are their quotients' sides of each integer."""
 _INT8, _UINT8, _INT32, _UINT32, _INT64, _FLOAT32 = map(int, Kind)
 _CONVERT, _ADD, _SUBTRACT, _MULTIPLY, _MIN, _MAX, _EQUAL, _LESS, _LESS_OR_EQUAL, _AND, _OR, _XOR, _NOT, _SELECT = CODES.values()
 
@@ -216,13 +218,33 @@ def _division(builder: Any, function: Function, of: np.dtype[Any], x: Any, y: An
 
 
 def _wide_quotient(builder: Any, of: np.dtype[Any], x: Any, y: Any, by_zero: Any) -> Any:
-    """The quotient of integers of 64 bits, where the divisor is not 0. The processor has an instruction, which wraps nothing around."""
-    one, minus_one = (ir.Constant(x.type, [value] * x.type.count) for value in (1, -1))
-    if of.kind == "u":
-        return builder.udiv(x, builder.select(by_zero, one, y))
-    negates = builder.icmp_signed("==", y, minus_one)
-    quotient = builder.sdiv(x, builder.select(builder.or_(by_zero, negates), one, y))
-    return builder.select(negates, builder.neg(x), quotient)
+    """The quotient of integers of 64 bits, where the divisor is not 0.
+
+    Vectors whose dividends have at most 51 bits, and their divisors, are divided as float64: a quotient is at least its last place away
+    from the integers on either side. Others take the processor's instruction, which wraps nothing around.
+    """
+    kind, signed = x.type, of.kind == "i"
+
+    def all_of(value: int) -> Any:
+        return ir.Constant(kind, [value] * kind.count)
+
+    found = allocated(builder, kind)
+    divisor, moved = builder.select(by_zero, all_of(1), y), all_of(_EXACT // 2 if signed else 0)
+    small = [builder.icmp_unsigned("<", builder.add(value, moved), all_of(_EXACT)) for value in (x, divisor)]
+    fit = builder.bitcast(builder.and_(*small), ir.IntType(kind.count))
+    with builder.if_else(builder.icmp_unsigned("==", fit, fit.type(-1))) as (exact, wide):
+        with exact:
+            floats = ir.VectorType(ir.DoubleType(), kind.count)
+            quotient = builder.fdiv(*[(builder.sitofp if signed else builder.uitofp)(value, floats) for value in (x, divisor)])
+            builder.store((builder.fptosi if signed else builder.fptoui)(quotient, kind), found)
+        with wide:
+            if signed:
+                negates = builder.icmp_signed("==", y, all_of(-1))
+                quotient = builder.sdiv(x, builder.select(negates, all_of(1), divisor))
+                builder.store(builder.select(negates, builder.neg(x), quotient), found)
+            else:
+                builder.store(builder.udiv(x, divisor), found)
+    return builder.load(found)
 
 
 def _quotient(builder: Any, of: np.dtype[Any], x: Any, y: Any, by_zero: Any) -> Any:
