@@ -83,6 +83,7 @@ def test_labels_are_texts() -> None:
         ("OneHotEncoder", NUMBERS, {"cats_int64s": [0, 1], "zeros": 0}, "zeros is 0"),
         ("OneHotEncoder", NUMBERS, {"cats_strings": ["a"]}, "cats_int64s"),
         ("FeatureVectorizer", FLOATS, {"inputdimensions": [2, 2]}, "inputdimensions"),
+        ("FeatureVectorizer", FLOATS, {"inputdimensions": [1 << 40]}, "onnx.limit"),
         ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0, 3.0], "targets": 2}, "coefficients"),
         ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0, 3.0]}, "[N, 3]"),
         ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0], "intercepts": [1.0, 2.0]}, "intercepts"),

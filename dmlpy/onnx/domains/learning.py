@@ -115,6 +115,7 @@ def extract_features(node: Node) -> Sequence[Array]:
     if places.min(initial=0) < 0 or places.max(initial=0) >= x.shape[-1] or not len(places):
         found = listed(places[:8].tolist()) if len(places) else "no places"
         raise node.refusal("onnx.invalid", node.input_label(1), found, f"0 to {x.shape[-1] - 1}: axis {x.ndim - 1} of {listed(x.shape)}")
+    node.reserve_elements(*x.shape[:-1], len(places))
     return [(x if x.ndim > 1 else x[None])[..., places]]
 
 
@@ -126,6 +127,7 @@ def join_features(node: Node) -> Sequence[Array]:
     if len(widths) != len(arrays) or min(widths) < 1:
         raise node.refusal("onnx.invalid", "inputdimensions", listed(widths), f"{len(arrays)} numbers of 1 or more, one for each input")
     count = arrays[0].shape[0] if arrays[0].ndim > 1 else 1
+    node.reserve_elements(count, sum(widths))
     parts = []
     for array, width in zip(arrays, widths, strict=True):
         part = np.zeros((count, width), np.float32)
@@ -151,6 +153,7 @@ def encode_categories(node: Node) -> Sequence[Array]:
     texts = x.dtype.kind in "OUS"
     name = "cats_strings" if texts else "cats_int64s"
     categories = np.asarray(node.required(name), object if texts else np.int64)
+    node.reserve_elements(*x.shape, len(categories))
     known = x if texts else x.astype(np.int64)
     found = known[..., None] == categories
     if not node.attribute("zeros", 1) and not found.any(-1).all():
@@ -178,6 +181,7 @@ def _linear_scores(node: Node, targets: int) -> Array:
     if len(intercepts) not in (0, targets):
         raise node.refusal("onnx.invalid", "intercepts", f"{len(intercepts)} numbers", f"{targets}, one for each target, or none")
     x = _rows(node, len(coefficients) // targets)
+    node.reserve_elements(len(x), targets)
     return np.asarray(x @ coefficients.reshape(targets, -1).T + (intercepts if len(intercepts) else 0.0))
 
 
