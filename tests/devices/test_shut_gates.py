@@ -196,3 +196,11 @@ def test_block_cells(every_device: dml.Device, dtype: Any) -> None:
     expected = dml.reference(desc, arrays).as_dict()
     for name, found in run_cell(every_device, desc, arrays).items():
         assert_each_close(found, expected[name], dtype, terms=24, what=name)
+
+
+# From 89 on exp(x) has no FLOAT32: log(1 + exp(x)) as it is written is infinite, and so is ONNX Runtime 1.32.0's RNN
+# (findings/onnxruntime-recurrent-softplus.sh).
+@pytest.mark.parametrize("argument", [-80.0, 0.0, 10.0, 88.0, 89.0, 1000.0])
+def test_softplus_far_from_zero(every_device: dml.Device, argument: float) -> None:
+    found = layer(every_device, "RNN", [argument], 0.0, functions=(dml.ActivationSoftplusDesc(),))
+    np.testing.assert_allclose(found, np.logaddexp(0.0, argument), rtol=1e-6, atol=1e-30)
