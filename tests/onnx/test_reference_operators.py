@@ -51,13 +51,23 @@ def test_boxes_that_overlap_better_ones_are_left_out(count: int, most: int, thre
     scores = (rng.integers(0, 8, (2, 3, count)) / 8).astype(np.float32)
     corners = boxes
     if is_center:
+        boxes[:, ::9, 2:] *= -1
         middle, half = boxes[..., [1, 0]], boxes[..., [3, 2]] / 2
-        corners = np.concatenate([middle - half, middle + half], axis=-1)
+        corners = np.concatenate([middle - half, np.maximum(middle - half, middle + half)], axis=-1)  # of negative sizes: overlaps nothing
     numbers = [np.int64([most]), np.float32([threshold]), None if least is None else np.float32([least])]
     found = run("NonMaxSuppression", [boxes, scores, *numbers], center_point_box=int(is_center))
     assert found.tolist() == suppressed(corners, scores, most, float(np.float32(threshold)), -np.inf if least is None else least)
     assert found.shape[1:] == (3,)
     assert found.dtype == np.int64
+
+
+def test_copies_of_many_boxes_are_left_out() -> None:
+    """More boxes stay than are compared at a time."""
+    places = np.arange(1200, dtype=np.float32) % 600
+    boxes = np.stack([places, places, places + 1, places + 1], axis=1)[None]
+    scores = -np.arange(1200, dtype=np.float32)[None, None]
+    found = run("NonMaxSuppression", [boxes, scores, np.int64([1200]), np.float32([0.5])])
+    np.testing.assert_array_equal(found[:, 2], np.arange(600))
 
 
 COMBINED: dict[str, Callable[[Any, Any], Any]] = {

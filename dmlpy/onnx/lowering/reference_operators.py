@@ -229,12 +229,11 @@ class NonMaxSuppression(OpRun):  # type: ignore[misc, unused-ignore]
 
 
 def _corners(boxes: Array, *, from_center: bool) -> Array:
-    """The least and the largest coordinates of boxes: [4, n], y and x, then y and x."""
+    """The least and the largest coordinates of boxes: [4, n], y and x, then y and x. One of a negative width or height overlaps nothing."""
     if from_center:
         middle, half = boxes[:, [1, 0]], boxes[:, [3, 2]] / np.float32(2)
-        first, second = middle - half, middle + half
-    else:
-        first, second = boxes[:, :2], boxes[:, 2:]
+        return np.concatenate([(middle - half).T, (middle + half).T])
+    first, second = boxes[:, :2], boxes[:, 2:]
     return np.concatenate([np.minimum(first, second).T, np.maximum(first, second).T])
 
 
@@ -246,7 +245,9 @@ def _suppress(corners: Array, scores: Array, most: int, threshold: np.float32, l
     begin, size = 0, _FIRST_BLOCK
     while begin < len(order) and len(kept) < most:
         block = order[begin : begin + size]
-        block = block[~_overlap(corners[:, kept], corners[:, block], threshold).any(axis=0)]
+        for first in range(0, len(kept), _LARGEST_BLOCK):
+            before = kept[first : first + _LARGEST_BLOCK]
+            block = block[~_overlap(corners[:, before], corners[:, block], threshold).any(axis=0)]
         overlap = _overlap(corners[:, block], corners[:, block], threshold)
         stays = np.ones(len(block), np.bool_)
         for place in range(len(block)):
