@@ -221,9 +221,11 @@ def test_dynamic_quantization() -> None:
 
 
 @pytest.mark.parametrize("opset", [10, 13, 17, 19, 21])
-def test_known_weights_are_folded(opset: int) -> None:
-    """At every opset: known DequantizeLinear runs once, before the model does."""
+@pytest.mark.parametrize("sizes", [(), (1,)])
+def test_known_weights_are_folded(opset: int, sizes: tuple[int, ...]) -> None:
+    """At every opset: known DequantizeLinear runs once, before the model does; a vector of one scale has no axis."""
     chain = convolution(axis=None, opset=opset)
+    chain.constants["bias_scale"] = chain.constants["bias_scale"].reshape(sizes)
     records = chain.load(join=False).interpretation().records
     folded = [record.outputs[0].name for record in records if record.where == "folded"]
     assert {"w_number", "bias_number"} <= set(folded)

@@ -221,9 +221,8 @@ def _axes_violations(node: Node, name: str, given: Sequence[int], *, refused: bo
     least, most = -rank, rank - (0 if node.op_type == "Flatten" else 1)
     for axis in given:
         if not least <= axis <= most:
-            # Where a tensor has no dimensions, some operators of ONNX Runtime take its only element for one. It reads no axis of one scale.
-            is_read = rank > 0 and not _has_one_scale(node)
-            yield Violation(Problem("onnx.invalid", name, str(axis), f"{least} to {most}"), refused=refused and is_read)
+            # Where a tensor has no dimensions, some operators of ONNX Runtime take its only element for one.
+            yield Violation(Problem("onnx.invalid", name, str(axis), f"{least} to {most}"), refused=refused and rank > 0)
             return
     if len({axis % max(rank, 1) for axis in given}) != len(given):
         yield Violation(Problem("onnx.invalid", name, listed(given), "each axis once"), refused=refused and node.op_type == "Unsqueeze")
@@ -235,13 +234,10 @@ def _axes_rank(node: Node, given: Sequence[int]) -> int | None:
     if rank is None or node.op_type == "ConcatFromSequence":
         return None
     if node.op_type in _SCALED:
-        return rank if _rank(node, 1) else None  # one scale for all elements has no axis
+        scale = node.inputs[1]
+        is_single = scale is None or not scale.sizes or scale.sizes == (1,)
+        return None if is_single else rank  # one scale for all elements has no axis: neither ONNX nor ONNX Runtime reads one
     return rank + {"OneHot": 1, "Unsqueeze": len(given)}.get(node.op_type, 0)
-
-
-def _has_one_scale(node: Node) -> bool:
-    scale = node.inputs[1] if node.op_type in _SCALED else None
-    return scale is not None and scale.sizes == (1,)
 
 
 def _rank(node: Node, index: int) -> int | None:
