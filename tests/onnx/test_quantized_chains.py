@@ -138,6 +138,19 @@ def test_chains_are_joined(name: str) -> None:
     assert (plain != plain.reshape(-1)[0]).mean() > 0.1
 
 
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+@pytest.mark.parametrize("zero_point", [100, 101])
+def test_joined_sums_round_as_the_chain_does(zero_point: int, device: str) -> None:
+    """Every second sum is a tie, which QuantizeLinear rounds before it adds the zero point; one operator computes any of them."""
+    chain = Chain()
+    both = [chain.of_input(name, [2, 50], scale=0.5) for name in "ab"]
+    loaded = chain.quantized(chain.node("Add", *both), zero_point=zero_point, scale=1.0).load()
+    inputs = {name: RNG.integers(0, 256, sizes, np.uint8) for name, sizes in chain.inputs.items()}
+    sums = sum(0.5 * (inputs[name].astype(np.float64) - 7) for name in "ab")
+    np.testing.assert_array_equal(loaded.compile(device)(inputs)["y"], np.clip(np.rint(sums) + zero_point, 0, 255).astype(np.uint8))
+    assert [record.operators for record in loaded.interpretation("6_4").records] == [("ELEMENT_WISE_QUANTIZED_LINEAR_ADD",)]
+
+
 def with_reader() -> Chain:
     chain = convolution()
     chain.nodes.append(make_node("Relu", ["Conv_result"], ["other"]))

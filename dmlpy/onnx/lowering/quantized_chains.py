@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.load import LoadedModel
     from dmlpy.onnx.loading.values import Array
 
+ROUNDS_FIRST = "dmlpy_rounds_first"
+"""The attribute of a joined QLinearAdd: no node of a file has it."""
 _BYTES = (TensorProto.UINT8, TensorProto.INT8)
 _BIAS_TOLERANCE = 1e-5
 """How far the scale of a bias may be from the product of the other scales, relatively: both are rounded to FLOAT32."""
@@ -156,11 +158,11 @@ class _Chains:
         return helper.make_node("QGemm", inputs, [], domain=MICROSOFT, **own)
 
     def _sum(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
-        """QLinearAdd, of one type."""
+        """QLinearAdd, of one type, which rounds as QuantizeLinear does: before it adds the zero point."""
         a, b = self._operand(core, 0), self._operand(core, 1)
         if a is None or b is None or not a.scale.size == b.scale.size == 1 or not a.element == b.element == result.element:
             return None
-        return helper.make_node("QLinearAdd", [*a.names, *b.names, *result.names[1:]], [], domain=MICROSOFT)
+        return helper.make_node("QLinearAdd", [*a.names, *b.names, *result.names[1:]], [], domain=MICROSOFT, **{ROUNDS_FIRST: 1})
 
     def _is_implied(self, node: NodeProto, result: _Quantized) -> bool:
         """Whether Relu or Clip changes no quantized result: its bounds, quantized, are the ends of the type or beyond."""

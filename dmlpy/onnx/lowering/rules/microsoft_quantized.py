@@ -15,6 +15,7 @@ from dmlpy.description.int4 import unpack_int4
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import listed, plural
 from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.lowering.quantized_chains import ROUNDS_FIRST
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import quantization
 from dmlpy.onnx.lowering.rules.pooling import fit_windows, window_members
@@ -44,10 +45,13 @@ _NUMBERS = (
 
 @lowers("QLinearAdd", domain=MICROSOFT)
 def add(node: Node) -> Expression:
-    """ELEMENT_WISE_QUANTIZED_LINEAR_ADD; a node for each step where the zero point of the sum decides how halves are rounded."""
+    """ELEMENT_WISE_QUANTIZED_LINEAR_ADD; a node for each step where the zero point of the sum decides how halves are rounded.
+
+    That of a joined chain rounds as the chain's QuantizeLinear does, with any zero point.
+    """
     a, b = node.x(0), node.x(3)
     rank = max(len(a.sizes), len(b.sizes))
-    if _rounds_alike(node, 7):
+    if ROUNDS_FIRST in node.attributes or _rounds_alike(node, 7):
         scales = [require(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
         zeros = [_one(node, index, rank) for index in (2, 5, 7)]
         return x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
