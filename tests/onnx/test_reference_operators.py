@@ -68,6 +68,18 @@ def test_copies_of_many_boxes_are_left_out() -> None:
     scores = -np.arange(1200, dtype=np.float32)[None, None]
     found = run("NonMaxSuppression", [boxes, scores, np.int64([1200]), np.float32([0.5])])
     np.testing.assert_array_equal(found[:, 2], np.arange(600))
+def test_boxes_without_a_finite_area_overlap_nothing() -> None:
+    ends = [(0, 0, np.inf, np.inf), (0, 0, np.inf, 0), (-np.inf, 0, np.inf, 1), (0, 0, np.nan, 1), (0, 0, 3e38, 3e38), (0, 0, 1e-30, 1e-30)]
+    boxes = np.repeat(np.float32([[*ends, (0, 0, 1, 1)]]), 2, axis=1)
+    numbers = [np.int64([20]), np.float32([0.0]), np.float32([0.0])]
+    found = run("NonMaxSuppression", [boxes, np.ones((1, 1, boxes.shape[1]), np.float32), *numbers])
+    assert found[:, 2].tolist() == list(range(13))
+
+
+def test_below_0_the_threshold_leaves_boxes_that_share_nothing() -> None:
+    boxes = np.float32([[[0, 0, 1, 1], [0.5, 0.5, 2, 2], [1, 1, 2, 2], [0, 1, 1, 1]]])
+    numbers = [np.int64([20]), np.float32([-0.5]), np.float32([0.0])]
+    assert run("NonMaxSuppression", [boxes, np.ones((1, 1, 4), np.float32), *numbers])[:, 2].tolist() == [0, 2, 3]
 
 
 COMBINED: dict[str, Callable[[Any, Any], Any]] = {

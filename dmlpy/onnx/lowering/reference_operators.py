@@ -200,8 +200,8 @@ class ScatterElements(OpRun):  # type: ignore[misc, unused-ignore]
         return _scattered(data, tuple(places), updates, reduction)
 
 
-_FIRST_BLOCK, _LARGEST_BLOCK = 64, 512
-"""The boxes that are compared with each other at a time: first few, since often a few are wanted."""
+_BLOCK, _KEPT_BLOCK = 128, 4096
+"""The boxes that are compared with each other at a time, and the ones that stay with which they are compared at a time."""
 
 
 class NonMaxSuppression(OpRun):  # type: ignore[misc, unused-ignore]
@@ -229,43 +229,62 @@ class NonMaxSuppression(OpRun):  # type: ignore[misc, unused-ignore]
 
 
 def _corners(boxes: Array, *, from_center: bool) -> Array:
-    """The least and the largest coordinates of boxes: [4, n], y and x, then y and x. One of a negative width or height overlaps nothing."""
+    """The least and the largest coordinates of boxes and their areas: [5, n], y and x, then y and x.
+
+    The area of one of a negative width or height is NaN, so that it overlaps nothing.
+    """
     if from_center:
         middle, half = boxes[:, [1, 0]], boxes[:, [3, 2]] / np.float32(2)
-        return np.concatenate([(middle - half).T, (middle + half).T])
-    first, second = boxes[:, :2], boxes[:, 2:]
-    return np.concatenate([np.minimum(first, second).T, np.maximum(first, second).T])
+        low, high = (middle - half).T, (middle + half).T
+    else:
+        first, second = boxes[:, :2], boxes[:, 2:]
+        low, high = np.minimum(first, second).T, np.maximum(first, second).T
+    area = (high[0] - low[0]) * (high[1] - low[1])
+    area[(high < low).any(axis=0)] = np.nan
+    return np.concatenate([low, high, area[None]])
 
 
 def _suppress(corners: Array, scores: Array, most: int, threshold: np.float32, lowest: np.float32 | None) -> Array:
     """The indices of the boxes that stay, of equal scores the first one first; a score has to be above the lowest one, if there is one."""
     order = np.arange(len(scores)) if lowest is None else np.flatnonzero(scores > lowest)
     order = order[np.argsort(-scores[order], kind="stable")]
-    kept = np.zeros(0, np.int64)
-    begin, size = 0, _FIRST_BLOCK
-    while begin < len(order) and len(kept) < most:
-        block = order[begin : begin + size]
-        for first in range(0, len(kept), _LARGEST_BLOCK):
-            before = kept[first : first + _LARGEST_BLOCK]
-            block = block[~_overlap(corners[:, before], corners[:, block], threshold).any(axis=0)]
-        overlap = _overlap(corners[:, block], corners[:, block], threshold)
-        stays = np.ones(len(block), np.bool_)
-        for place in range(len(block)):
-            if stays[place]:
-                stays[place + 1 :] &= ~overlap[place, place + 1 :]
-        kept = np.concatenate([kept, block[stays]])
-        begin, size = begin + size, min(2 * size, _LARGEST_BLOCK)
+    kept = order[:0]
+    for begin in range(0, len(order), _BLOCK):
+        if len(kept) >= most:
+            break
+        block = order[begin : begin + _BLOCK]
+        own = corners[:, block]
+        for first in range(0, len(kept), _KEPT_BLOCK):
+            is_free = ~_overlap(corners[:, kept[first : first + _KEPT_BLOCK]], own, threshold).any(axis=0)
+            block, own = block[is_free], own[:, is_free]
+        kept = np.concatenate([kept, block[_first_of(_overlap(own, own, threshold))]])
     return kept[: max(most, 0)]
 
 
+def _first_of(overlap: Array) -> list[int]:
+    """The boxes that overlap none that stays before them. The bits of an integer are the boxes that one overlaps."""
+    rows, size = np.packbits(overlap, axis=1, bitorder="little").tobytes(), -(-len(overlap) // 8)
+    stays, gone = [], 0
+    for place in range(len(overlap)):
+        if not gone >> place & 1:
+            stays.append(place)
+            gone |= int.from_bytes(rows[place * size : (place + 1) * size], "little")
+    return stays
+
+
 def _overlap(first: Array, second: Array, threshold: np.float32) -> Array:
-    """Whether boxes [4, n] overlap others [4, m] by more than a share of what both cover."""
-    sides = np.minimum(first[2:, :, None], second[2:, None]) - np.maximum(first[:2, :, None], second[:2, None])
-    shared = np.where((sides > 0).all(axis=0), sides[0] * sides[1], np.float32(0))
-    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (first, second)]
-    both = areas[0][:, None] + areas[1] - shared
-    is_box = (shared > 0) & (areas[0] > 0)[:, None] & (areas[1] > 0) & (both > 0)
-    return np.asarray(np.divide(shared, both, out=np.zeros_like(both), where=is_box) > np.where(is_box, threshold, np.inf))
+    """Whether boxes [5, n] overlap others [5, m] by more than a share of what both cover. Those that share nothing do not."""
+    height = np.minimum(first[2, :, None], second[2])
+    height -= np.maximum(first[0, :, None], second[0])
+    shared = np.minimum(first[3, :, None], second[3])
+    shared -= np.maximum(first[1, :, None], second[1])
+    np.maximum(shared, 0, out=shared)
+    shared *= np.maximum(height, 0, out=height)
+    both = np.add(first[4, :, None], second[4], out=height)
+    both -= shared
+    if threshold < 0:
+        both[~(shared > 0)] = np.nan
+    return np.asarray(np.divide(shared, both, out=both) > threshold)
 
 
 REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (
