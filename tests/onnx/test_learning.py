@@ -76,8 +76,8 @@ def test_labels_are_texts() -> None:
 @pytest.mark.parametrize(
     ("operator", "x", "attributes", "path"),
     [
-        ("Scaler", FLOATS, {"offset": [1.0, 2.0, 3.0], "scale": [1.0, 1.0, 1.0]}, "offset is 3 numbers"),
-        ("Scaler", FLOATS, {"offset": [1.0, 2.0], "scale": [1.0]}, "scale is 1 numbers"),
+        ("Scaler", FLOATS, {"offset": [1.0, 2.0, 3.0], "scale": [1.0, 1.0, 1.0]}, "offset has 3 numbers, expected"),
+        ("Scaler", FLOATS, {"offset": [1.0, 2.0], "scale": [1.0]}, "scale has 1 number, expected"),
         ("Normalizer", FLOATS, {"norm": "L3"}, "norm"),
         ("Imputer", FLOATS, {}, "imputed_value_floats"),
         ("OneHotEncoder", NUMBERS, {"cats_int64s": [0, 1], "zeros": 0}, "zeros is 0"),

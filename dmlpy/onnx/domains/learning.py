@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto
 
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import listed, plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
 from dmlpy.onnx.domains.trees import TRANSFORMS, transform_scores
 from dmlpy.onnx.loading.schemas import LEARNING
@@ -45,7 +45,7 @@ def _rows(node: Node, features: int | None = None) -> Array:
 def _by_feature(node: Node, name: str, given: Array, count: int) -> Array:
     """Numbers of an attribute for each feature: one, or one for each."""
     if len(given) not in (1, count):
-        raise node.refusal("onnx.invalid", name, f"{len(given)} numbers", f"1, or {count}, one for each feature")
+        raise node.refusal("onnx.invalid", name, plural(len(given), "number"), f"1, or {count}, one for each feature")
     return given
 
 
@@ -62,7 +62,7 @@ def scale(node: Node) -> Sequence[Array]:
     x = _rows(node)
     offset, factor = (_by_feature(node, name, _numbers(node, name), x.shape[1]) for name in ("offset", "scale"))
     if len(offset) != len(factor):
-        raise node.refusal("onnx.invalid", "scale", f"{len(factor)} numbers", f"{len(offset)}, as many as offset has")
+        raise node.refusal("onnx.invalid", "scale", plural(len(factor), "number"), f"{len(offset)}, as many as offset has")
     return [((x - offset) * factor).astype(np.float32).reshape(node.sizes(0))]
 
 
@@ -176,10 +176,10 @@ def _linear_scores(node: Node, targets: int) -> Array:
     coefficients, intercepts = _numbers(node, "coefficients"), _numbers(node, "intercepts")
     if targets < 1 or not len(coefficients) or len(coefficients) % targets:
         raise node.refusal(
-            "onnx.invalid", "coefficients", f"{len(coefficients)} numbers", f"a multiple of {max(targets, 1)}: one row a target"
+            "onnx.invalid", "coefficients", plural(len(coefficients), "number"), f"a multiple of {max(targets, 1)}: one row a target"
         )
     if len(intercepts) not in (0, targets):
-        raise node.refusal("onnx.invalid", "intercepts", f"{len(intercepts)} numbers", f"{targets}, one for each target, or none")
+        raise node.refusal("onnx.invalid", "intercepts", plural(len(intercepts), "number"), f"{targets}, one for each target, or none")
     x = _rows(node, len(coefficients) // targets)
     node.reserve_elements(len(x), targets)
     return np.asarray(x @ coefficients.reshape(targets, -1).T + (intercepts if len(intercepts) else 0.0))
@@ -224,7 +224,7 @@ def linear_classifier(node: Node) -> Sequence[Array]:
     labels, transform = _labels(node), _transform(node)
     classes = _classes_of_rows(node, labels)
     if classes != len(labels) and (classes, len(labels)) != (1, 2):
-        raise node.refusal("onnx.invalid", "intercepts", f"{classes} numbers", f"{len(labels)}, one for each label")
+        raise node.refusal("onnx.invalid", "intercepts", plural(classes, "number"), f"{len(labels)}, one for each label")
     if len(labels) < 2:
         raise node.refusal("onnx.attribute", "classlabels_ints", "one label", "at least two: ONNX does not say what one class means")
     scores = _linear_scores(node, classes)
