@@ -1,4 +1,4 @@
-"""Products of FLOAT16 with fused functions: the results of FLOAT32, rounded once."""
+"""Products of FLOAT16 with fused functions: functions of the sums of FLOAT32, rounded once."""
 
 from __future__ import annotations
 
@@ -46,6 +46,10 @@ FUNCTIONS = {
 }
 
 
+_LARGEST_ERROR = 0.51
+"""That of sigmoids of FLOAT16 in ULP, half of which is that of rounding; sums that were rounded before would add up to one more."""
+
+
 def run(desc: Any, given: dict[str, Array], *, prepared: bool) -> Array:
     """By the compiled plan, over poisoned memory, of which nothing but the output changes."""
     plan = compiled_plan(desc)
@@ -76,7 +80,8 @@ def test_a_fused_function_reads_unrounded_sums(make: Any, name: str, prepared: b
     found = run(desc, given, prepared=prepared)
     wide = make("FLOAT32", FUNCTIONS[name])
     floats = run(wide, {place: own.astype(np.float32) for place, own in given.items()}, prepared=False)
-    np.testing.assert_array_equal(found, floats.astype(np.float16))
+    ulp = np.spacing(np.abs(floats.astype(np.float16))).astype(np.float64)
+    assert (np.abs(found.astype(np.float64) - floats) <= _LARGEST_ERROR * ulp).all()
     arrays = {place: np.lib.stride_tricks.as_strided(own, slots[place].sizes, slots[place].numpy_strides()) for place, own in given.items()}
     assert_close(found, np.asarray(dml.reference(desc, arrays).output_tensor), np.float16, terms=31)
 
