@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.coercion import brief
@@ -136,8 +138,9 @@ def _preparation(target: Target, values: Mapping[str, Any], persistent: Any, han
 
 
 class _Span(NamedTuple):
-    """Memory of one target, or the scratch of all, with its first address and end."""
+    """Memory of one target, or the scratch of all, with its first address and end; `place` is that in the order of messages."""
 
+    place: int
     path: str
     owner: int | None
     start: int
@@ -147,21 +150,30 @@ class _Span(NamedTuple):
 
 def _shared_memory(work: Sequence[binding.Preparation], temporary: tuple[int, int] | None) -> list[Problem]:
     """Memory that is written for one target and used for another one, or as scratch; `prepare` has found that of a single target."""
-    spans = [] if temporary is None else [_Span("temporary", None, *temporary, written=True)]
+    spans: list[_Span] = []
+
+    def add(path: str, owner: int | None, start: int, end: int, *, written: bool) -> None:
+        if start < end:
+            spans.append(_Span(len(spans), path, owner, start, end, written))
+
+    if temporary is not None:
+        add("temporary", None, *temporary, written=True)
     for index, item in enumerate(work):
-        spans += [_Span(f"targets[{index}].{tensor.name}", index, tensor.pointer, tensor.end, written=False) for tensor in item.bound]
+        for tensor in item.bound:
+            add(f"targets[{index}].{tensor.name}", index, tensor.pointer, tensor.end, written=False)
         if item.area is not None:
-            spans.append(_Span(f"targets[{index}].persistent", index, *item.area, written=True))
-    used = [span for span in spans if span.start < span.end]
-    problems = []
-    for second in (span for span in used if span.written):
-        for first in used:
+            add(f"targets[{index}].persistent", index, *item.area, written=True)
+    spans.sort(key=attrgetter("start"))
+    found: list[tuple[int, int, Problem]] = []
+    for at, span in enumerate(spans):
+        for other in spans[at + 1 : bisect_left(spans, span.end, at + 1, key=attrgetter("start"))]:
             # Of two areas that are written, the later one is reported.
-            is_earlier = not first.written or used.index(first) < used.index(second)
-            if first.owner != second.owner and is_earlier and first.start < second.end and second.start < first.end:
+            first, second = sorted((span, other), key=attrgetter("written", "place"))
+            if second.written and first.owner != second.owner:
                 kind = "hazard.persistent" if second.owner is not None else "hazard.temporary"
-                problems.append(Problem(kind, second.path, f"memory that {first.path} uses too", "separate memory"))
-    return problems
+                problem = Problem(kind, second.path, f"memory that {first.path} uses too", "separate memory")
+                found.append((second.place, first.place, problem))
+    return [problem for *_, problem in sorted(found, key=itemgetter(0, 1))]
 
 
 def _staging_size(target: Target) -> int:
