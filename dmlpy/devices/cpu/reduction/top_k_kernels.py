@@ -117,16 +117,9 @@ def _sort(heap: Any, count: Any) -> None:
         last -= 1
 
 
-def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
-    """Builds a thread's part of the first elements of sorted rows, to be compiled.
-
-    Args:
-        kind: NumPy's name of the elements' type.
-        ascending: whether the smallest elements come first.
-        isa: the instruction set that it is compiled for.
-    """
-    dtype, lanes = np.dtype(kind), 2 * isa.lanes
-    width, copy = dtype.itemsize, element_copy(dtype.itemsize)
+def _best_finder(dtype: np.dtype[Any], ascending: bool, isa: Isa) -> Any:
+    """The kernel `find(p, x, heap)`, which fills a heap with the entries of the best elements of a row."""
+    width, lanes = dtype.itemsize, 2 * isa.lanes
     key_at, not_below = _key_at(dtype, ascending), _not_below(dtype, ascending, lanes)
 
     @jit
@@ -151,7 +144,6 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
 
     @jit
     def find(p: TopKParameters, x: Any, heap: Any) -> None:
-        """Fills a heap with the entries of the best elements of a row."""
         k, size, step = p.k, p.size, p.x_step
         for index in range(k):
             set_integer(heap + index * _ENTRY, entry_at(x, step, index))
@@ -172,6 +164,20 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
                 break
         for index in range(first, size):
             take(heap, k, entry_at(x, step, index))
+
+    return find
+
+
+def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of the first elements of sorted rows, to be compiled.
+
+    Args:
+        kind: NumPy's name of the elements' type.
+        ascending: whether the smallest elements come first.
+        isa: the instruction set that it is compiled for.
+    """
+    dtype = np.dtype(kind)
+    find, copy = _best_finder(dtype, ascending, isa), element_copy(dtype.itemsize)
 
     @jit
     def run(p: TopKParameters, first: Any, last: Any, heap: Any) -> None:
