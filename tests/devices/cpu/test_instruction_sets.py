@@ -49,7 +49,7 @@ REGISTERS = {"SSE41": set("x"), "AVX": set("xy"), "AVX2": set("xy"), "AVX512_COR
 @pytest.fixture
 def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What depends on the processor is found anew, and once more after the test."""
-    caches: tuple[Any, ...] = (isa.host_processor, isa.host_isa, isa.converts_halves, isa.scales_by_powers_of_two, jit._circumstances)
+    caches = [value for module in (isa, products, jit) for value in vars(module).values() if hasattr(value, "cache_clear")]
     monkeypatch.setattr(jit, "_functions", {})
     for cached in caches:
         cached.cache_clear()
@@ -166,7 +166,7 @@ def on_arm(new_process: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kerne
     monkeypatch.setattr(llvm, "_optimize", _without_x86(llvm._optimize))
     monkeypatch.setattr(jit.Kernel, "_make", record)
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    caches = products.host_byte_isa, compiler._compile, compiler._compile_operator
+    caches = compiler._compile, compiler._compile_operator
     for module in (isa, products):
         monkeypatch.setattr(module, "host_processor", lambda: ARM)
     for cached in caches:
