@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
 from dmlpy.devices.graphs.ir import GraphIR
 from dmlpy.graphs import Graph
 from dmlpy.messages.problems import BindError, DescError, Problem
-from dmlpy.reference.evaluation import reference
+from dmlpy.reference.evaluation import Definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,9 +149,9 @@ def _trace(
     if device == REFERENCE:
         compiled = compiled_for(graph, "numpy")
         compiled.trace(inputs)  # refuses what does not fit
-        ir = GraphIR.of(graph)
-        values = _by_definition(ir, {name: np.asarray(inputs[name]) for name in compiled.inputs})
-        return REFERENCE, dict(zip(ir.labels(list(values)), values.values(), strict=True))
+        definition = GraphDefinition(graph)
+        values = definition.values({name: np.asarray(inputs[name]) for name in compiled.inputs})
+        return REFERENCE, dict(zip(definition.ir.labels(list(values)), values.values(), strict=True))
     compiled = compiled_for(graph, device, flags=flags)
     stream = compiled.device.current_stream()
     given: dict[str, Any] = dict(inputs)
@@ -165,47 +165,81 @@ def _trace(
     return compiled.device.name, {name: compiled.device.to_host(array, stream) for name, array in found.items()}
 
 
-def defined(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of a graph by the definitions of its operators: FLOAT16 and FLOAT32 are computed in float64, and not rounded.
+class GraphDefinition:
+    """What a graph computes by the definitions of its operators: FLOAT16 and FLOAT32 are computed in float64, and not rounded.
+
+    Each value is as its node gives it; where a reader views its memory with other sizes and strides, a row of its elements, float64 for
+    these types.
 
     Args:
         graph: a graph without problems.
-        inputs: arrays of all inputs, owned ones too, by name.
     """
-    ir = GraphIR.of(graph)
-    values = _by_definition(ir, inputs)
-    return {name: values[source] for name, source in ir.outputs.items()}
+
+    def __init__(self, graph: Graph) -> None:
+        self.ir = ir = GraphIR.of(graph)
+        self._inputs = {name: source for name, (source, _) in ir.inputs.items()}
+        self._steps: list[tuple[Definition, list[_Read], list[tuple[Source, str, int | None]]]] = []
+        held = dict(ir.inputs.values()) | dict(ir.tensors)
+        self._constants: dict[Source, Array] = {}
+        for index in ir.order():
+            operator, reads = ir.operators[index], []
+            for slot in operator.input_slots():
+                if slot.tensor is not None:
+                    source = ir.reads[index, slot.place]
+                    node = ir.constant(source)
+                    if node is not None:
+                        source = (index, -1 - len(reads))
+                        self._constants[source] = _view(np.frombuffer(node.data, np.uint8), slot.tensor.memory)
+                        reads.append(_Read(slot.place, source, slot.tensor.memory, slot.tensor.memory, is_plain=True))
+                    else:
+                        reads.append(_Read.of(slot.place, source, held[source].memory, slot.tensor.memory))
+            made = [
+                ((index, at), slot.field.name, slot.index) for at, slot in enumerate(operator.output_slots()) if slot.tensor is not None
+            ]
+            self._steps.append((Definition(operator, np.dtype(np.float64)), reads, made))
+
+    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of the graph by name, of arrays of all inputs, owned ones too."""
+        values = self.values(inputs)
+        return {name: values[source] for name, source in self.ir.outputs.items()}
+
+    def values(self, inputs: Mapping[str, Array]) -> dict[Source, Array]:
+        """The result of each node."""
+        held = self._constants | {source: inputs[name] for name, source in self._inputs.items()}
+        found: dict[Source, Array] = {}
+        for definition, reads, made in self._steps:
+            results = definition.of_arrays({read.place: read.array(held[read.source]) for read in reads})
+            for source, name, at in made:
+                held[source] = found[source] = np.asarray(results[name] if at is None else results[name][at])
+        return found
 
 
-def _by_definition(ir: GraphIR, inputs: Mapping[str, Array]) -> dict[Source, Array]:
-    """The result of each node by its definition, where FLOAT16 and FLOAT32 are not rounded in between.
+class _Read(NamedTuple):
+    """How a node reads a value.
 
-    Each value is a row of elements of its memory, float64 for these types, so that readers may view it with other sizes and strides.
+    Attributes:
+        place: the place of the input.
+        source: the value.
+        written: how it is in memory.
+        reader: how the node reads that.
+        is_plain: whether the node reads the elements in their order, each once.
     """
-    memory: dict[Source, tuple[Array, TensorDesc]] = {}
-    for name, (source, desc) in ir.inputs.items():
-        memory[source] = _row(desc, inputs[name]), desc.memory
-    found: dict[Source, Array] = {}
-    for index in ir.order():
-        operator = ir.operators[index]
-        given = {}
-        for slot in operator.input_slots():
-            if slot.tensor is not None:
-                source = ir.reads[index, slot.place]
-                node = ir.constant(source)
-                if node is not None:
-                    raw = np.frombuffer(node.data, np.uint8)
-                    given[slot.place] = _view(raw, slot.tensor.memory)
-                else:
-                    given[slot.place] = _read(*memory[source], slot.tensor.memory)
-        results = reference(operator, given).as_dict()
-        for at, slot in enumerate(operator.output_slots()):
-            if slot.tensor is not None:
-                value = results[slot.field.name]
-                array = np.asarray(value if slot.index is None else value[slot.index])
-                found[index, at] = array
-                memory[index, at] = _row(slot.tensor, array), slot.tensor.memory
-    return found
+
+    place: str
+    source: Source
+    written: TensorDesc
+    reader: TensorDesc
+    is_plain: bool
+
+    @classmethod
+    def of(cls, place: str, source: Source, written: TensorDesc, reader: TensorDesc) -> _Read:
+        same = written.data_type is reader.data_type and written.data_type.bits > 4
+        return cls(place, source, written, reader, same and all(tensor.is_packed for tensor in (written, reader)))
+
+    def array(self, held: Array) -> Array:
+        if self.is_plain and held.size == self.reader.element_count:
+            return held.reshape(self.reader.sizes)
+        return _read(_row(self.written, held), self.written, self.reader)
 
 
 def _row(desc: TensorDesc, array: Array) -> Array:

@@ -66,24 +66,53 @@ def reference(
     """
     if not isinstance(desc, OperatorDesc):
         raise DescError("reference", [no_desc(desc, "an operator's desc, like RNNDesc(...)")])
-    wide = _parse_type(dtype)
-    found = check(desc, None)
-    if problems := only_errors(found):
-        raise CompileError(desc.c_name, problems, desc=desc)
-    if (why := why_undefined(desc) or (why_uncomputed(desc) if found else None)) is not None:
-        problem = Problem("operator.undefined", "", desc.type_name, "an operator that dmlpy.reference defines", (why,))
-        raise CompileError(desc.c_name, [problem], HResult.E_NOTIMPL, desc)
+    own = Definition(desc, _parse_type(dtype))
     values, problems = _by_place(desc, {} if inputs is None else inputs, arrays)
-    given, wrong = _inputs(desc, values, wide)
+    given, wrong = _inputs(desc, values, own.dtype)
     if problems := problems + wrong:
         raise BindError(desc.c_name, problems)
-    function = definition(type(desc))
-    assert function is not None  # otherwise `why_undefined` gives a reason
-    if desc.has_bfloat16:
-        desc = in_other_type(desc, DataType.FLOAT32)
-    with np.errstate(all="ignore"):
-        results = function(desc, given)
-        return Outputs(_outputs(desc, results, wide))
+    return Outputs(own.results(given))
+
+
+class Definition:
+    """The definition of a desc that is checked once, for many runs.
+
+    Args:
+        desc: the operator.
+        dtype: type of the arithmetic, `numpy.float64` or `numpy.float32`.
+
+    Raises:
+        CompileError: the desc breaks rules, or nothing defines what it computes.
+    """
+
+    def __init__(self, desc: OperatorDesc, dtype: np.dtype[Any]) -> None:
+        found = check(desc, None)
+        if problems := only_errors(found):
+            raise CompileError(desc.c_name, problems, desc=desc)
+        if (why := why_undefined(desc) or (why_uncomputed(desc) if found else None)) is not None:
+            problem = Problem("operator.undefined", "", desc.type_name, "an operator that dmlpy.reference defines", (why,))
+            raise CompileError(desc.c_name, [problem], HResult.E_NOTIMPL, desc)
+        function = definition(type(desc))
+        assert function is not None  # otherwise `why_undefined` gives a reason
+        self.dtype, self._desc, self._function = dtype, desc, function
+        self._computed = in_other_type(desc, DataType.FLOAT32) if desc.has_bfloat16 else desc
+        slots = [slot for slot in desc.input_slots() if slot.tensor is not None]
+        self._is_plain = all(slot.index is None and slot.field.marker.at_most is None and slot.tensor.data_type.bits > 4 for slot in slots)
+        self._types = {slot.place: _computed_type(slot.tensor, dtype) for slot in slots}
+        self._absent = _absent(desc)
+
+    def results(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The outputs by field name, of inputs as a definition takes them."""
+        with np.errstate(all="ignore"):
+            return _outputs(self._computed, self._function(self._computed, given), self.dtype)
+
+    def of_arrays(self, values: Mapping[str, Array]) -> dict[str, Any]:
+        """The outputs by field name, of arrays by place that have the described sizes and types, or are floats of any precision."""
+        if not self._is_plain:  # texts, records and limits are for `_inputs`
+            given, problems = _inputs(self._desc, values, self.dtype)
+            assert not problems
+            return self.results(given)
+        return self.results(self._absent | {place: values[place].astype(kind, copy=False) for place, kind in self._types.items()})
 
 
 # `import dmlpy.reference.recurrent.layer as layer` looks for `recurrent` in `dmlpy.reference`, which is the function: it has the package's
@@ -110,10 +139,15 @@ def _computed_type(tensor: TensorDesc, wide: np.dtype[Any]) -> np.dtype[Any]:
 # inputs
 
 
+def _absent(desc: OperatorDesc) -> dict[str, Any]:
+    """The inputs of a definition before any array is given."""
+    return {field.name: () if field.listed and getattr(desc, field.name) is not None else None for field in desc.inputs()}
+
+
 def _inputs(desc: OperatorDesc, values: Mapping[str, Any], wide: np.dtype[Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Converts values by place to the inputs that a definition takes, with a problem for each that does not fit."""
     problems: list[Problem] = []
-    found: dict[str, Any] = {field.name: () if field.listed and getattr(desc, field.name) is not None else None for field in desc.inputs()}
+    found = _absent(desc)
     known = desc.sizes()
     for slot in desc.input_slots():
         if slot.tensor is None:

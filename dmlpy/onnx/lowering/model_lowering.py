@@ -20,7 +20,7 @@ from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.loading.stored_weights import held_elements
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, sized_constants, subgraphs
-from dmlpy.onnx.lowering.node_evaluation import evaluate_in_float64, evaluate_program, is_float64_only
+from dmlpy.onnx.lowering.node_evaluation import Float64Program, evaluate_program, is_float64_only
 from dmlpy.onnx.lowering.node_lowering import lower_node
 from dmlpy.onnx.lowering.node_records import NodeRecord
 from dmlpy.onnx.lowering.passed_values import uncopied_values
@@ -332,7 +332,8 @@ class Lowering:
             if is_float64_only(node.proto, arrays)
             else None
         )
-        return None if wide is None else evaluate_in_float64(wide, arrays)
+        computed = Float64Program.of(wide)
+        return None if computed is None else computed(arrays)
 
     def _add_folded(self, node: Node, known: Mapping[str, Array]) -> Values:
         """Adds the outputs of a node that are known before the model runs."""

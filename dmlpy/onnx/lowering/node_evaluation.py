@@ -56,18 +56,37 @@ def _run_part(part: GraphPart, values: Mapping[str, _Held], device: Device) -> d
     return {name: (value, outputs[name]) for name, value in part.writes.items()}
 
 
-def evaluate_in_float64(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
-    """The outputs of a program that treats FLOAT64 tensors as FLOAT32, computed in FLOAT64; None if a part is not DirectML's."""
-    from dmlpy.comparison import defined
+class Float64Program:
+    """A program that treats FLOAT64 tensors as FLOAT32, computed in FLOAT64, prepared for many runs. Thread-safe.
 
-    values = dict(arrays)
-    for part in program.parts:
-        if not isinstance(part, GraphPart):
-            return None
-        given = {name: _bits(values[name]).reshape(value.tensor_sizes) for name, value in part.reads.items()}
-        found = defined(part.graph, given | {name: _bits(array) for name, array in all_elements(part.owned).items()})
-        values.update({name: _widen(value, found[name]) for name, value in part.writes.items()})
-    return {name: values[value.name] if value.array is None else _as_float64(value.array) for name, value in program.outputs.items()}
+    Args:
+        program: the program; all its parts are DirectML's.
+    """
+
+    def __init__(self, program: Program) -> None:
+        from dmlpy.comparison import GraphDefinition
+
+        self._outputs = program.outputs
+        parts = [part for part in program.parts if isinstance(part, GraphPart)]
+        assert len(parts) == len(program.parts)
+        self._parts = [
+            (part, GraphDefinition(part.graph), {name: _bits(array) for name, array in all_elements(part.owned).items()}) for part in parts
+        ]
+
+    @classmethod
+    def of(cls, program: Program | None) -> Float64Program | None:
+        """None if there is no program, or a part of it is not DirectML's."""
+        is_whole = program is not None and all(isinstance(part, GraphPart) for part in program.parts)
+        return cls(program) if program is not None and is_whole else None
+
+    def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name."""
+        values = dict(arrays)
+        for part, compute, owned in self._parts:
+            given = {name: _bits(values[name]).reshape(value.tensor_sizes) for name, value in part.reads.items()}
+            found = compute(given | owned)
+            values.update({name: _widen(value, found[name]) for name, value in part.writes.items()})
+        return {name: values[value.name] if value.array is None else _as_float64(value.array) for name, value in self._outputs.items()}
 
 
 def _as_float64(array: Array) -> Array:

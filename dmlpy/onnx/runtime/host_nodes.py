@@ -12,7 +12,7 @@ from dmlpy.onnx.domains.host_operators import compute_node as computed_by_domain
 from dmlpy.onnx.domains.host_operators import find_host_operator
 from dmlpy.onnx.lowering.host_evaluation import HostProgram, is_supported
 from dmlpy.onnx.lowering.model_lowering import SingleNodeLowering
-from dmlpy.onnx.lowering.node_evaluation import evaluate_in_float64, evaluate_program, is_float64_only
+from dmlpy.onnx.lowering.node_evaluation import Float64Program, evaluate_program, is_float64_only
 from dmlpy.onnx.nodes.unexpected_errors import report_unexpected
 from dmlpy.onnx.runtime.loops import LoopRun
 from dmlpy.system import forks
@@ -91,7 +91,7 @@ class _Operators:
     def __init__(self, node: HostNode, context: CompileContext) -> None:
         self._node = node
         self._context = context
-        self._programs: dict[tuple[object, ...], Program | None] = {}
+        self._programs: dict[tuple[object, ...], Float64Program | None] = {}
         self._lock = forks.lock()
 
     def __call__(self, given: dict[str, Any]) -> dict[str, Any] | None:
@@ -99,26 +99,27 @@ class _Operators:
         wide = is_float64_only(self._node.proto, given) if all(isinstance(array, np.ndarray) for array in given.values()) else None
         if wide is None or (not wide and self._context.level >= LATEST):
             return None
-        program = self._wide_program(given) if wide else self._lowered(given, wide=False)
-        if program is None:
-            return None
-        return evaluate_in_float64(program, given) if wide else evaluate_program(program, given)
+        if wide:
+            prepared = self._wide_program(given)
+            return None if prepared is None else prepared(given)
+        program = self._lowered(given, wide=False)
+        return None if program is None else evaluate_program(program, given)
 
     def _lowered(self, given: dict[str, Any], *, wide: bool) -> Program | None:
         return SingleNodeLowering.program(self._context.model, self._node.proto, self._node.opsets, given, wide=wide)
 
-    def _wide_program(self, given: dict[str, Any]) -> Program | None:
+    def _wide_program(self, given: dict[str, Any]) -> Float64Program | None:
         """The program of a node of FLOAT64 tensors, whose elements do not affect it, kept for their sizes and for the other elements."""
         key: list[object] = []
         for array in given.values():
             key += (array.dtype, array.shape)
             if array.dtype.kind != "f":
                 if array.size > _MOST_KNOWN:
-                    return self._lowered(given, wide=True)
+                    return Float64Program.of(self._lowered(given, wide=True))
                 key.append(array.tobytes())
         with self._lock:
             if tuple(key) not in self._programs:
                 if len(self._programs) >= _MOST_PROGRAMS:
                     del self._programs[next(iter(self._programs))]
-                self._programs[tuple(key)] = self._lowered(given, wide=True)
+                self._programs[tuple(key)] = Float64Program.of(self._lowered(given, wide=True))
             return self._programs[tuple(key)]
