@@ -5,7 +5,7 @@
 Each letter is tagged as the first of a word or not, by an Embedding, a bidirectional dmlpy.torch.LSTM over packed sequences of different
 lengths, and a Linear. PyTorch's DistributedDataParallel averages the gradients of the processes, which talk by gloo; with NCCL and a GPU
 for each process the model is the same. The first process stores model, optimizer and step every few steps; called again after it was
-killed, the program goes on from there and ends with the same loss.
+killed, the program goes on from there and ends with the same loss. A run that ends removes the checkpoint.
 
 The words come from comments and docstrings of the standard library. It prints the share of letters that are tagged right in text that it
 was not trained on, beside that of always saying no. The exit status is 1 if the share does not reach --target. It needs PyTorch:
@@ -125,6 +125,7 @@ def work(rank: int, options: argparse.Namespace, store: str) -> None:
     torch.distributed.all_reduce(loss := loss.detach() / options.processes)
     if rank == 0:
         print(f"{options.processes} processes, {options.steps} steps: loss {loss.item():.6f}", flush=True)
+        options.checkpoint.unlink(missing_ok=True)  # or the next run would have nothing to train
         report(model.module, options)
     torch.distributed.destroy_process_group()
 

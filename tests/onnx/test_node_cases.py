@@ -62,6 +62,11 @@ def test_the_table_holds() -> None:
     assert found == stored()
 
 
+def test_cases_that_nothing_runs_are_the_tables() -> None:
+    refused = {name for name, entry in stored()["others"].items() if entry[0] == "nowhere"}
+    assert {outcome(node_cases(quick=True)[name]).status for name in refused} == {"nowhere"}, "the table is old"
+
+
 @pytest.mark.parametrize(("steps", "told"), [(2, False), (3, True)])
 def test_bfloat16_may_differ_by_two_steps(steps: int, told: bool) -> None:
     expected = np.array([1, 128, 0.25], ml_dtypes.bfloat16)
