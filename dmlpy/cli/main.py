@@ -446,7 +446,12 @@ def warmup(
     if kind == "cpu" and (target is not None or output is not None):
         raise typer.BadParameter("--for and --output are for GPUs: add --device cuda")
     with report_errors(2):
-        place = dmlpy.device(device) if target is None else work.ahead(target)
+        if target is None:
+            place = dmlpy.device(device)
+        else:
+            from dmlpy.devices.cuda.offline_device import offline_device
+
+            place = offline_device(target)
     with report_errors():
         found = list(work.warm_up([name.lower() for name in names or ()], device=place, dtype=dtype.upper(), training=training))
         show(work.warmed_table(found, place))

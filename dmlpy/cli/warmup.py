@@ -41,17 +41,6 @@ class Warmed:
     seconds: float
 
 
-def ahead(name: str) -> Device:
-    """A GPU by its name or architecture; it need not be present.
-
-    Raises:
-        DeviceError: the name is unknown.
-    """
-    from dmlpy.devices.cuda.offline_device import offline_device
-
-    return offline_device(name)
-
-
 def warm_up(names: Sequence[str] = (), *, device: Device | str = "cpu", dtype: str = "FLOAT32", training: bool = False) -> Iterator[Warmed]:
     """Compiles kernels for a device, and reports each kind of work when it is done.
 

@@ -160,14 +160,14 @@ def test_operators_of_unrolled_nodes_are_counted(unrolled: int, where: str) -> N
     np.testing.assert_allclose(built.compile("numpy")({"x": X[0, :2]})["y"], X[0, :2], rtol=1e-5)
 
 
-def test_loops_of_thousands_of_turns_run() -> None:
+def test_loops_of_thousands_of_iterations_run() -> None:
     nodes = [make_node("Loop", ["n", "", "v0"], ["y"], body=relu_body("Neg"))]
     result = onnx.load(model(nodes, {"v0": [2]}, ["y"], constants={"n": np.asarray(4001)})).compile("numpy")({"v0": X[0, :2]})
     np.testing.assert_array_equal(result["y"], -X[0, :2])
 
 
 @pytest.mark.parametrize("turns", [4, None], ids=["unrolled", "turn by turn"])
-def test_an_output_of_the_counter_has_a_number_of_each_turn(turns: int | None) -> None:
+def test_an_output_of_the_counter_has_a_number_of_each_iteration(turns: int | None) -> None:
     """By the text of Loop. ONNX Runtime 1.32.0 has the last number in every row."""
     of_turn = body([make_node("Relu", ["s_in"], ["s_out"])], ["i", "c_in", "s_in"], ["c_in", "s_out", "i"], {"i": 7, "c_in": 9}, [2])
     nodes = [make_node("Loop", ["n", "", "v0"], ["y", "rows"], body=of_turn)]
@@ -275,7 +275,7 @@ def test_a_scan_is_unrolled(opset: int) -> None:
     assert all(record.op_type != "Scan" for record in found.interpretation().records)
 
 
-def test_a_loop_without_turns_gives_rows_of_the_sizes_that_a_turn_would_give() -> None:
+def test_a_loop_without_iterations_gives_rows_of_the_sizes_that_one_would_give() -> None:
     """Its body declares none; ONNX Runtime 1.32.0 takes them from its inference, and tells no fewer dimensions where that knows them."""
     nodes = [
         *GOES_ON,

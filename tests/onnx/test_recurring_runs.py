@@ -262,7 +262,7 @@ BODIES = {
 
 @HOSTS
 @pytest.mark.parametrize("name", BODIES)
-def test_turns_in_place(device: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iterations_in_place(device: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the third iteration on, memory stays in place, with the results of single iterations; on `cpu` no Python runs between them."""
     body, counted = BODIES[name], 0
     run = LoopIterations.run
