@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from dmlpy.description.sized_copies import Kinds
     from dmlpy.devices.graphs import BufferAssignment, CompiledGraph, GraphProgram
     from dmlpy.graphs import Graph
 
@@ -229,56 +230,19 @@ def _program_by_template(
     """
     if graph.template is None or not device.plans_all_sizes:
         return None
-    from dmlpy.description.sized_copies import Kinds, example_of, is_copied
-    from dmlpy.description.symbolic_sizes import NoTemplateError, attempted
-    from dmlpy.devices.graphs import BufferAssignment, GraphIR, assign_buffers, loaded_program
+    from dmlpy.description.sized_copies import Kinds
+    from dmlpy.devices.graphs import BufferAssignment, loaded_program
     from dmlpy.devices.plan import PlanPart
-
-    def compile_anew(desc: OperatorDesc) -> CompiledOperator:
-        return _compile_operator.__wrapped__(desc, device, level, flags)._current
-
-    examples: dict[int, tuple[OperatorDesc, CompiledOperator]] = {}
-    """Operators for the example's sizes, by the `id` of the symbolic desc, which is held."""
-
-    def compile_example(desc: OperatorDesc) -> CompiledOperator:
-        if id(desc) not in examples:
-            if problems := only_errors(check(desc, level)):
-                raise CompileError(desc.c_name, problems, desc=desc)
-            try:
-                examples[id(desc)] = desc, _compile_operator(example_of(desc), device, level, flags)._current
-            except CompileError:
-                raise NoTemplateError from None  # whether the device runs other sizes is not known
-        return examples[id(desc)][1]
-
-    def assign(part: Graph, is_symbolic: bool) -> BufferAssignment:
-        ir, compiled = GraphIR.of(part), compile_example if is_symbolic else compile_node
-        for desc in ir.operators.values():
-            compiled(desc)
-        buffers = assign_buffers(ir, device, compiled, fuse=fuse)
-        for index in buffers.order:
-            compiled(buffers.desc(index))
-        return buffers
-
-    def program_of(part: Graph, is_symbolic: bool) -> GraphProgram:
-        if len(part.nodes) > _MOST_WHOLE:
-            raise NoTemplateError
-        return loaded_program(assign(part, is_symbolic), compile_anew)
-
-    def operators_of(part: Graph, is_symbolic: bool) -> _Operators:
-        buffers = assign(part, is_symbolic)
-        if not is_symbolic:
-            return buffers, {index: compile_anew(buffers.desc(index)) for index in buffers.order}
-        tried = ((index, attempted(partial(compile_anew, buffers.desc(index)))) for index in buffers.order)
-        return buffers, {index: operator for index, operator in tried if operator is not None and is_copied(operator, kinds)}
 
     copy, symbolic = graph.template
     key, kinds = (id(symbolic), device, level, flags, fuse, device.planning_key()), Kinds((Device,), (PlanPart,), (BufferAssignment,))
-    program: GraphProgram | None = copy.derive(("program", *key), symbolic, program_of, kinds)
+    parts = _TemplateParts(device, level, flags, compile_node, kinds, fuse=fuse)
+    program: GraphProgram | None = copy.derive(("program", *key), symbolic, parts.program_of, kinds)
     if program is not None:
         for operator in program.operators:
             _log_plan(operator)
         return program
-    found: _Operators | None = copy.derive(("operators", *key), symbolic, operators_of, kinds, is_right=_are_right)
+    found: _Operators | None = copy.derive(("operators", *key), symbolic, parts.operators_of, kinds, is_right=_are_right)
     if found is None:
         return None
     buffers, planned = found
@@ -286,6 +250,89 @@ def _program_by_template(
     program = loaded_program(buffers, compile_node, operators, copy.noted(("order", *key)))
     copy.note(("order", *key), program)
     return program
+
+
+class _TemplateParts:
+    """What follows from a template: functions of a graph whose sizes may be symbolic.
+
+    Args:
+        device: the device.
+        level: the highest level to allow.
+        flags: the execution flags.
+        compile_node: compiles the desc of a node whose sizes are numbers.
+        kinds: classes of objects in the results.
+        fuse: whether activations are fused.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        level: FeatureLevel | None,
+        flags: ExecutionFlags,
+        compile_node: Callable[[OperatorDesc], CompiledOperator],
+        kinds: Kinds,
+        *,
+        fuse: bool,
+    ) -> None:
+        self._device, self._level, self._flags, self._fuse = device, level, flags, fuse
+        self._compile_node, self._kinds = compile_node, kinds
+        self._examples: dict[int, tuple[OperatorDesc, CompiledOperator]] = {}
+        """Operators for the example's sizes, by the `id` of the symbolic desc, which is held."""
+
+    def program_of(self, part: Graph, is_symbolic: bool) -> GraphProgram:
+        """The program.
+
+        Raises:
+            NoTemplateError: it is not planned with symbolic sizes.
+        """
+        from dmlpy.description.symbolic_sizes import NoTemplateError
+        from dmlpy.devices.graphs import loaded_program
+
+        if len(part.nodes) > _MOST_WHOLE:
+            raise NoTemplateError
+        return loaded_program(self._assign(part, is_symbolic), self._compile_anew)
+
+    def operators_of(self, part: Graph, is_symbolic: bool) -> _Operators:
+        """The places of values; and the operators of all nodes, or of those that a template has.
+
+        Raises:
+            NoTemplateError: the places are not planned with symbolic sizes.
+        """
+        from dmlpy.description.sized_copies import is_copied
+        from dmlpy.description.symbolic_sizes import attempted
+
+        buffers = self._assign(part, is_symbolic)
+        if not is_symbolic:
+            return buffers, {index: self._compile_anew(buffers.desc(index)) for index in buffers.order}
+        tried = ((index, attempted(partial(self._compile_anew, buffers.desc(index)))) for index in buffers.order)
+        return buffers, {index: operator for index, operator in tried if operator is not None and is_copied(operator, self._kinds)}
+
+    def _assign(self, part: Graph, is_symbolic: bool) -> BufferAssignment:
+        from dmlpy.devices.graphs import GraphIR, assign_buffers
+
+        ir, compiled = GraphIR.of(part), self._compile_example if is_symbolic else self._compile_node
+        for desc in ir.operators.values():
+            compiled(desc)
+        buffers = assign_buffers(ir, self._device, compiled, fuse=self._fuse)
+        for index in buffers.order:
+            compiled(buffers.desc(index))
+        return buffers
+
+    def _compile_anew(self, desc: OperatorDesc) -> CompiledOperator:
+        return _compile_operator.__wrapped__(desc, self._device, self._level, self._flags)._current
+
+    def _compile_example(self, desc: OperatorDesc) -> CompiledOperator:
+        from dmlpy.description.sized_copies import example_of
+        from dmlpy.description.symbolic_sizes import NoTemplateError
+
+        if id(desc) not in self._examples:
+            if problems := only_errors(check(desc, self._level)):
+                raise CompileError(desc.c_name, problems, desc=desc)
+            try:
+                self._examples[id(desc)] = desc, _compile_operator(example_of(desc), self._device, self._level, self._flags)._current
+            except CompileError:
+                raise NoTemplateError from None  # whether the device runs other sizes is not known
+        return self._examples[id(desc)][1]
 
 
 _MOST_WHOLE = 24
@@ -320,7 +367,7 @@ _MOST_GRAPHS = 32
 _compile_arrived = lru_cache(maxsize=_MOST_GRAPHS)(_compile_graph)
 
 
-class _Turns:
+class _StripedLocks:
     """Locks, so that threads that are sent the same pickle compile it once. Several keys may share one."""
 
     def __init__(self) -> None:
@@ -330,7 +377,7 @@ class _Turns:
         return self._locks[hash(key) % len(self._locks)]
 
 
-_turns = _Turns()
+_arrival_locks = _StripedLocks()
 
 
 def _arrived(writer: str, work: bytes) -> CompiledOperator | CompiledGraph | Refused:
@@ -348,7 +395,7 @@ def _arrived(writer: str, work: bytes) -> CompiledOperator | CompiledGraph | Ref
         return refused
     described, name, level, flags, fuse = pickle.loads(work)
     device = find_device(name)
-    with _turns.of(described):
+    with _arrival_locks.of(described):
         if isinstance(described, OperatorDesc):
             return _compile(described, device, level, flags)
         return _compile_arrived(described, device, level, flags, fuse=fuse)
