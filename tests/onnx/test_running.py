@@ -20,6 +20,7 @@ from onnx.helper import (
     make_optional_type_proto,
     make_tensor_sequence_value_info,
     make_tensor_type_proto,
+    make_tensor_value_info,
     make_value_info,
     np_dtype_to_tensor_dtype,
 )
@@ -279,6 +280,28 @@ def test_a_compiled_model_travels_in_a_pickle(kind: str, tmp_path: Path, monkeyp
     monkeypatch.setattr("dmlpy.devices.pickling.__version__", "0.0.1")
     with pytest.raises(dml.PickleError, match=r"dmlpy 0\.0\.1 is to load it"):
         pickle.loads(data)
+
+
+def test_a_loop_and_a_host_node_that_have_run_travel_in_a_pickle() -> None:
+    """What their runs have bound to memory stays here."""
+    body = make_graph(
+        [make_node("Identity", ["goes_on"], ["again"]), make_node("Add", ["state", "x"], ["sum"])],
+        "body",
+        [
+            make_tensor_value_info(name, kind, sizes)
+            for name, kind, sizes in (("i", TensorProto.INT64, []), ("goes_on", TensorProto.BOOL, []), ("state", TensorProto.FLOAT, [3]))
+        ],
+        [make_tensor_value_info("again", TensorProto.BOOL, []), make_tensor_value_info("sum", TensorProto.FLOAT, [3])],
+    )
+    nodes = [make_node("Loop", ["n", "", "x"], ["y"], body=body), make_node("Unique", ["y"], ["unique"])]
+    compiled = onnx.load(model(nodes, {"n": [], "x": [3]}, ["y", "unique"], types={"n": TensorProto.INT64})).compile("numpy")
+    feeds, data = {"n": np.array(5), "x": np.float32([1, 2, 2])}, pickle.dumps(compiled)
+    for _ in range(3):
+        found = compiled(feeds)
+    assert len(pickle.dumps(compiled)) == len(data)
+    arrived = pickle.loads(pickle.dumps(compiled))(feeds)
+    for name, wanted in {"y": [6, 12, 12], "unique": [6, 12]}.items():
+        assert (found[name].tolist(), arrived[name].tolist()) == (wanted, wanted)
 
 
 def test_a_compiled_model_on_a_device_without_a_name_is_not_pickled() -> None:
