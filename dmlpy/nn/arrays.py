@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.description.array_problems import value_problems
-from dmlpy.description.arrays import dlpack_device
+from dmlpy.description.arrays import dlpack_device, resolved
 from dmlpy.description.bfloat16_numbers import holds_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.dlpack import bfloat16_array, tensor_of
@@ -117,8 +117,9 @@ def _receive_tensors(arrays: Mapping[str, Array], device: Device | str | None) -
     torch = sys.modules.get("torch")
     if torch is None:
         return None
-    kinds, dtypes = {type(array) for array in arrays.values()}, {getattr(array, "dtype", None) for array in arrays.values()}
-    if not kinds <= {torch.Tensor, torch.nn.Parameter} or len(dtypes) > 1 or dtypes.isdisjoint((torch.float32, torch.float16)):
+    kinds = (torch.Tensor, torch.nn.Parameter)
+    dtypes = {array.dtype if type(array) in kinds else None for array in arrays.values()}
+    if len(dtypes) > 1 or dtypes.isdisjoint((torch.float32, torch.float16)):
         return None
     try:
         native = {name: array.numpy() for name, array in arrays.items()}
@@ -172,6 +173,7 @@ def _wrapping(array: Any, xp: Any) -> Callable[[Native], Array]:
 def _native(array: Any, xp: Any) -> Native:
     if isinstance(array, xp.ndarray):
         return array
+    array = resolved(array)
     return bfloat16_array(array) if xp is np and holds_bfloat16(array) else xp.from_dlpack(array)
 
 

@@ -33,6 +33,12 @@ class OnGpu:
         return self.place
 
 
+class Odd:
+    """What has an element type of its own, which cannot be compared with others."""
+
+    shape, dtype = (5, 3, 4), ["float32"]
+
+
 CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("one number too many", lambda: nn.lstm(X, W, R, lengths=[5, 3, 1, 1]), r"lengths is \[4\], expected \[3\]"),
     ("too long", lambda: nn.lstm(X, W, R, lengths=[5, 6, 1]), r"lengths\[1\] is 6, expected 0 to 5.*\n.*steps of x is 5"),
@@ -53,6 +59,7 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("integers", lambda: nn.lstm(X.astype(int), W, R), "x is int64, expected float32, float16 or bfloat16"),
     ("a list", lambda: nn.lstm(X.tolist(), W, R), r"x is \[\[\[.*expected an array of NumPy, CuPy.*\n.*numpy\.asarray"),
     ("nothing", lambda: nn.lstm(None, W, R), "x is None, expected an array of NumPy"),
+    ("an odd type", lambda: nn.lstm(Odd(), W, R), "x is .*expected an array of NumPy"),
     ("masked", lambda: nn.lstm(np.ma.masked_array(X), W, R), "x is .*expected an array of NumPy"),
     ("no steps' axis", lambda: nn.lstm(X[0], W, R), r"x is 2-D \[3, 4\], expected \[steps, batch, input size\]"),
     ("transposed", lambda: nn.lstm(X, W.T, R), r"w is \[4, 24\], expected \[24, 4\].*\n.*4 gates of H = 6.*\n.*w\.T"),

@@ -262,6 +262,17 @@ def test_tensors_of_pytorch() -> None:
     assert_close(found.w.numpy(), case.own_form("w", gradients["w"], GateOrder.CUDNN), np.float32, terms=T * B)
 
 
+@pytest.mark.parametrize("at", range(3))
+def test_tensors_of_pytorch_whose_signs_are_flipped_when_they_are_read(at: int) -> None:
+    require("torch")
+    import torch
+
+    flipped = [torch.randn(shape, dtype=torch.complex64).conj().imag for shape in ((T, B, I), (H, I), (H, H))]
+    given = [tensor if number == at else tensor.resolve_neg() for number, tensor in enumerate(flipped)]
+    assert given[at].is_neg()
+    assert torch.equal(nn.rnn(*given).y, nn.rnn(*(tensor.resolve_neg() for tensor in given)).y)
+
+
 def test_arrays_of_any_library_with_dlpack() -> None:
     class Foreign:
         def __init__(self, array: Array) -> None:
