@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from dmlpy.compiler import compile as compile_operator
 from dmlpy.description.arrays import Buffer, array_at
 from dmlpy.description.enums import DataType
 from dmlpy.devices import Device
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.devices import CompiledOperator, Dispatch
-    from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3Desc
 
 KINDS = {"cpu": "cpu", "cuda": "cuda"}
 """The device that runs tensors, by their device's type."""
@@ -58,9 +56,8 @@ class OperatorCall:
     graph come from the graph's private pool, which is reserved as long as the graph exists.
     """
 
-    def __init__(self, desc: CudnnRNNV3Desc | CudnnRNNBackpropV3Desc, device: torch.device) -> None:
-        self.operator: CompiledOperator = compile_operator(desc, device_of(device))
-        self._place = device
+    def __init__(self, operator: CompiledOperator, device: torch.device) -> None:
+        desc, self.operator, self._place = operator.desc, operator, device
         self._scratch = self.operator.binding_properties.temporary_resource_size
         self._outputs = [
             (field.name, tensor.sizes, tensor.element_strides, _TORCH_TYPES[tensor.data_type])
@@ -92,11 +89,16 @@ class StagedCall(OperatorCall):
     The desc's inputs are packed: a copy takes tensors of any strides.
     """
 
+    @staticmethod
+    def may_copy(size: int) -> bool:
+        """Whether so many bytes are not too many."""
+        return size <= _MOST_STAGED_BYTES
+
     @classmethod
     def takes(cls, operator: CompiledOperator) -> bool:
         """Whether an operator's tensors are so few bytes that copying them pays."""
         copied = sum(tensor.extent_in_bytes for name, tensor in operator.desc.tensors().items() if name != _PARAMS)
-        return copied + operator.binding_properties.temporary_resource_size <= _MOST_STAGED_BYTES
+        return cls.may_copy(copied + operator.binding_properties.temporary_resource_size)
 
     def __call__(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         stage: _Stage | None = IDLE.take(self)

@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.torch.calls import KINDS
-from dmlpy.torch.operators import FLOATS, Network, gradient_op, network_op
+from dmlpy.torch.operators import FLOATS, Network, gradient_op, network_op, with_tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +95,7 @@ def type_problems(params: Any, tensors: Mapping[str, Any], owner: str = "params"
     if not isinstance(params, torch.Tensor):
         return [Problem("array.kind", owner, with_article(type(params).__name__), "a torch.Tensor")]
     problems = [_shard_problem(name, tensor) for name, tensor in {owner: params, **tensors}.items() if is_sharded(tensor)]
+    problems += _layout_problems(owner, params)
     if params.dtype not in FLOATS:
         problems.append(_type_problem(owner, params.dtype))
     if params.device.type not in KINDS:
@@ -104,6 +105,7 @@ def type_problems(params: Any, tensors: Mapping[str, Any], owner: str = "params"
             remedy = f"convert it: torch.as_tensor({name})" if hasattr(tensor, "__array_interface__") else None
             problems.append(Problem("array.kind", name, with_article(type(tensor).__name__), "a torch.Tensor", remedy=remedy))
             continue
+        problems += _layout_problems(name, tensor)
         if tensor.dtype not in FLOATS:
             problems.append(_type_problem(name, tensor.dtype))
         elif tensor.dtype is not params.dtype and params.dtype in FLOATS:
@@ -114,6 +116,17 @@ def type_problems(params: Any, tensors: Mapping[str, Any], owner: str = "params"
             why = (f"{owner} is there",)
             problems.append(Problem("array.device", name, f"on {tensor.device}", f"a tensor on {params.device}", why, remedy))
     return problems
+
+
+def _layout_problems(name: str, tensor: torch.Tensor) -> list[Problem]:
+    """The problem of a tensor whose elements are not at strides in memory."""
+    expected = "a dense torch.Tensor"
+    if tensor.is_nested:
+        remedy = f"pack its sequences: torch.nn.utils.rnn.pack_sequence({name}.unbind(), enforce_sorted=False)" if name == "input" else None
+        return [Problem("array.kind", name, "a nested tensor", expected, remedy=remedy)]
+    if tensor.layout is not torch.strided:
+        return [Problem("array.kind", name, f"of layout {tensor.layout}", expected, remedy=f"convert it: {name}.to_dense()")]
+    return []
 
 
 def _type_problem(name: str, dtype: torch.dtype) -> Problem:
@@ -247,11 +260,12 @@ class CudnnRNNFunction(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
-        *tensors, _, rnn_mode, input_mode, direction, dropout, num_proj, tail, _, _ = inputs
-        # The reserve is saved as a tensor, so that it is freed with the graph.
-        ctx.save_for_backward(*tensors, output[3])
+        input, input_h, input_c, params, lengths, _, *attributes, tail, _, _ = inputs
+        # The tail is saved too: hooks of saved tensors may save a copy of them. The reserve is saved as a tensor, so that it is freed with
+        # the graph.
+        ctx.save_for_backward(input, input_h, input_c, with_tail(params, tail), lengths, output[3])
         ctx.mark_non_differentiable(output[3])
-        ctx.attributes = (rnn_mode, input_mode, direction, dropout, num_proj, tail)
+        ctx.attributes, ctx.tail = attributes, tail
         ctx.set_materialize_grads(False)
 
     @staticmethod
@@ -263,7 +277,9 @@ class CudnnRNNFunction(torch.autograd.Function):
         # Under `create_graph` the gradients are results of a function that refuses to be differentiated: elsewhere an upstream gradient
         # that is a constant would make them constants silently.
         function = _Gradients if torch.compiler.is_compiling() else _EagerGradients
-        found = function.apply(*arguments) if torch.is_grad_enabled() else gradient_op(*arguments)
+        found = list(function.apply(*arguments) if torch.is_grad_enabled() else gradient_op(*arguments))
+        if ctx.tail and wanted[3]:
+            found[3] = found[3][: -ctx.tail]
         return *(gradient if asked else None for gradient, asked in zip(found, wanted, strict=True)), *[None] * _AFTER_TENSORS
 
 

@@ -87,7 +87,8 @@ class RNNBase(nn.Module):
         kept = [block for block in self.layout.blocks() if bias or not block.kind.startswith("bias")]
         kept.sort(key=lambda block: (block.layer, block.direction, _ORDER.index(block.kind)))
         self._blocks: dict[str, ParamsBlock] = {block.name: block for block in kept}
-        self.params = nn.Parameter(torch.empty(sum(block.size for block in kept), device=device, dtype=dtype))
+        self._params_sizes = (sum(block.size for block in kept),)
+        self.params = nn.Parameter(torch.empty(self._params_sizes, device=device, dtype=dtype))
         self._whole: tuple[nn.Parameter, torch.Tensor] | None = None
         self._lay_tail()
         self.reset_parameters()
@@ -371,6 +372,9 @@ class RNNBase(nn.Module):
         return (
             type(input) is torch.Tensor
             and type(params) in (nn.Parameter, torch.Tensor)
+            and input.layout is params.layout is torch.strided
+            and not input.is_nested
+            and params.shape == self._params_sizes
             and input.dtype is params.dtype
             and params.dtype in FLOATS
             and input.device == params.device
@@ -385,8 +389,10 @@ class RNNBase(nn.Module):
         names = [f"hx[{index}]" for index in range(2)] if self.mode == "LSTM" else ["hx"]
         named = {"input": input, **dict(zip(names, states or (), strict=False))}
         yield from type_problems(params, named, "the parameter")
-        if not all(isinstance(tensor, torch.Tensor) for tensor in named.values()):
+        if not all(isinstance(tensor, torch.Tensor) and not tensor.is_nested for tensor in (params, *named.values())):
             return
+        if params.shape != self._params_sizes:
+            yield Problem("array.shape", "the parameter", str(list(params.shape)), str(list(self._params_sizes)))
         dims = (2, 3) if packed_batch is None else (2,)
         if input.dim() not in dims:
             form = "[B, T, input_size]" if self.batch_first else "[T, B, input_size]"

@@ -7,18 +7,20 @@ results are always tensors, and must not alias.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from dmlpy.compiler import compile as compile_operator
 from dmlpy.description.enums import DataType, RnnMode
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3Desc, reserve_elements
-from dmlpy.torch.calls import DATA_TYPES, OperatorCall, StagedCall
+from dmlpy.torch.calls import DATA_TYPES, OperatorCall, StagedCall, device_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 DIFFERENTIABLE = ("input", "input_h", "input_c", "params")
@@ -35,7 +37,7 @@ _library.define(
 )
 _library.define(
     f"cudnn_rnn_backprop({_TENSORS}, Tensor? output_backprop, Tensor? output_h_backprop, Tensor? output_c_backprop, Tensor reserve,"
-    f" {_NETWORK}, int tail, bool[4] wanted) -> (Tensor input_backprop, Tensor input_h_backprop, Tensor input_c_backprop,"
+    f" {_NETWORK}, bool[4] wanted) -> (Tensor input_backprop, Tensor input_h_backprop, Tensor input_c_backprop,"
     " Tensor params_backprop)"
 )
 network_op = torch.ops.dmlpy.cudnn_rnn.default
@@ -90,7 +92,7 @@ def _run_network(
         training: whether there is a reserve.
     """
     network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
-    named = _name_tensors(input, input_h, input_c, params, sequence_lengths, tail)
+    named = _name_tensors(input, input_h, input_c, with_tail(params, tail), sequence_lengths)
     if dropout_offset is not None:
         named["dropout_offset"] = dropout_offset.view(torch.uint64)
     if _is_empty(input, input_h, input_c):
@@ -118,7 +120,6 @@ def _run_gradient(
     direction: str,
     dropout: float,
     num_proj: int,
-    tail: int,
     wanted: Sequence[bool],
 ) -> tuple[torch.Tensor, ...]:
     """Computes the gradients of the `wanted` of `DIFFERENTIABLE`, from those of the results; None counts as zeros."""
@@ -127,16 +128,13 @@ def _run_gradient(
         pairs = zip(tensors, wanted, strict=True)
         return tuple(torch.zeros_like(tensor) if asked and tensor is not None else input.new_empty(0) for tensor, asked in pairs)
     network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
-    named = _name_tensors(input, input_h, input_c, params, sequence_lengths, tail)
+    named = _name_tensors(input, input_h, input_c, params, sequence_lengths)
     for name, gradient in zip(RESULTS, (output_backprop, output_h_backprop, output_c_backprop), strict=True):
         if gradient is not None:
             named[f"{name}_backprop"] = gradient.detach()
     names = tuple(name for name, asked in zip(DIFFERENTIABLE, wanted, strict=True) if asked)
     found = _gradient_call(network, reserve.device, names, tuple(reserve.shape), _key(named))(named | {"reserve_space": reserve})
-    gradients = [found[name] if name in found else input.new_empty(0) for name in _GRADIENTS]
-    if tail and wanted[3]:
-        gradients[3] = gradients[3][:-tail]
-    return tuple(gradients)
+    return tuple([found[name] if name in found else input.new_empty(0) for name in _GRADIENTS])
 
 
 for _kind in ("CPU", "CUDA"):
@@ -204,7 +202,6 @@ def _gradient_sizes(
     direction: str,
     dropout: float,
     num_proj: int,
-    tail: int,
     wanted: Sequence[bool],
 ) -> tuple[torch.Tensor, ...]:
     tensors = (input, input_h, input_c, params)
@@ -256,17 +253,20 @@ def _of_one_sample(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
     return found
 
 
+def with_tail(params: torch.Tensor, tail: int) -> torch.Tensor:
+    """Parameters; with a `tail`, detached and with so many elements that follow them in memory."""
+    return params.detach().as_strided((params.numel() + tail,), (1,)) if tail else params
+
+
 def _name_tensors(
     input: torch.Tensor,
     input_h: torch.Tensor,
     input_c: torch.Tensor | None,
     params: torch.Tensor,
     sequence_lengths: torch.Tensor | None,
-    tail: int,
 ) -> dict[str, torch.Tensor]:
-    """The given tensors by field, detached from autograd, with the tail appended to `params`."""
-    whole = params.as_strided((params.numel() + tail,), (1,)) if tail else params
-    named = {"input": input.detach(), "input_h": input_h.detach(), "params": whole.detach()}
+    """The given tensors by field, detached from autograd."""
+    named = {"input": input.detach(), "input_h": input_h.detach(), "params": params.detach()}
     if input_c is not None:
         named["input_c"] = input_c.detach()
     if sequence_lengths is not None:
@@ -285,13 +285,36 @@ class _Layout(NamedTuple):
     def desc(self) -> TensorDesc:
         return TensorDesc(data_type=DATA_TYPES[self.dtype], sizes=self.sizes, strides=self.strides)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a copy."""
+        return math.prod(self.sizes) * self.dtype.itemsize
+
+    def packed(self, *, as_result: bool) -> _Layout:
+        """That of a contiguous copy; with `as_result` that of a tensor like it."""
+        made = torch.empty(self.sizes, device="meta")
+        if as_result:
+            made = torch.empty_like(torch.empty_strided(self.sizes, self.strides, device="meta"))
+        return self._replace(strides=made.stride())
+
 
 def _key(tensors: Mapping[str, torch.Tensor]) -> tuple[_Layout, ...]:
     return tuple([_Layout(name, tensor.shape, tensor.stride(), tensor.dtype) for name, tensor in tensors.items()])
 
 
+def _usual(key: tuple[_Layout, ...], device: torch.device, wanted: Collection[str] = ()) -> tuple[_Layout, ...]:
+    """The key of the staged call that stands in for those of all strides: it copies its inputs; gradients have strides like theirs."""
+    if device.type != "cpu" or not StagedCall.may_copy(sum(layout.nbytes for layout in key if layout.name != "params")):
+        return key
+    return tuple([layout if layout.name == "params" else layout.packed(as_result=layout.name in wanted) for layout in key])
+
+
 @lru_cache(maxsize=1024)
 def _network_call(network: Network, device: torch.device, batch_first: bool, keep: bool, key: tuple[_Layout, ...]) -> OperatorCall:
+    if (usual := _usual(key, device)) != key:
+        call = _network_call(network, device, batch_first, keep, usual)
+        if isinstance(call, StagedCall):
+            return call
     members: dict[str, Any] = {layout.name: layout.desc() for layout in key}
     desc = CudnnRNNV3Desc(**members, **network._asdict(), is_training=keep or network.dropout != 0)
     states = [name for name in RESULTS if name != "output_c" or "input_c" in members]
@@ -306,26 +329,25 @@ def _network_call(network: Network, device: torch.device, batch_first: bool, kee
 def _gradient_call(
     network: Network, device: torch.device, wanted: tuple[str, ...], reserve: tuple[int, ...], key: tuple[_Layout, ...]
 ) -> OperatorCall:
+    if (usual := _usual(key, device, wanted)) != key:
+        call = _gradient_call(network, device, wanted, reserve, usual)
+        if isinstance(call, StagedCall):
+            return call
     members: dict[str, Any] = {layout.name: layout.desc() for layout in key}
     members["reserve_space"] = TensorDesc(data_type=DataType.FLOAT32, sizes=reserve)
     for layout in key:
         if layout.name in wanted:
-            strides = torch.empty_like(torch.empty_strided(layout.sizes, layout.strides, device="meta")).stride()
-            members[f"{layout.name}_backprop"] = members[layout.name].replace(strides=strides)
+            members[f"{layout.name}_backprop"] = layout.packed(as_result=True).desc()
     return _call_of(CudnnRNNBackpropV3Desc(**members, **network._asdict()), device, key)
 
 
 def _call_of(desc: CudnnRNNV3Desc | CudnnRNNBackpropV3Desc, device: torch.device, key: tuple[_Layout, ...]) -> OperatorCall:
-    call = OperatorCall(desc, device)
-    if (
-        device.type != "cpu"
-        or not StagedCall.takes(call.operator)
-        or any(layout.name == "params" and layout.strides != (1,) for layout in key)
-    ):
-        return call
+    operator = compile_operator(desc, device_of(device))
+    if device.type != "cpu" or not StagedCall.takes(operator) or any(layout.name == "params" and layout.strides != (1,) for layout in key):
+        return OperatorCall(operator, device)
     packed = {
         name: getattr(desc, name).replace(strides=None)
         for name in (field.name for field in desc.inputs())
         if getattr(desc, name) is not None
     }
-    return StagedCall(desc.replace(**packed), device)
+    return StagedCall(compile_operator(desc.replace(**packed), operator.device), device)

@@ -88,7 +88,7 @@ def opcheck() -> None:
         arguments = (*tensors, torch.tensor([3]), *network, 0, True, training)
         torch.library.opcheck(torch.ops.dmlpy.cudnn_rnn.default, arguments, test_utils=("test_schema", "test_faketensor"))
     output, h, c, reserve = torch.ops.dmlpy.cudnn_rnn.default(*arguments)
-    arguments = (*tensors, torch.ones_like(output), torch.ones_like(h), torch.ones_like(c), reserve, *network, 0, [True, False, True, True])
+    arguments = (*tensors, torch.ones_like(output), torch.ones_like(h), torch.ones_like(c), reserve, *network, [True, False, True, True])
     torch.library.opcheck(torch.ops.dmlpy.cudnn_rnn_backprop.default, arguments, test_utils=("test_schema", "test_faketensor"))
 
 

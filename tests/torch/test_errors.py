@@ -37,6 +37,13 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("no input", lambda: dt.GRU(4, 6)(None), "input is a NoneType"),
     ("another device", lambda: dt.GRU(4, 6)(X.to("meta")), "input is on meta, expected a tensor on cpu"),
     ("no memory", lambda: dt.GRU(4, 6, device="meta")(X.to("meta")), "the parameter is on meta, expected a tensor on the CPU"),
+    ("sparse input", lambda: dt.LSTM(4, 6)(X.to_sparse()), r"input is of layout torch\.sparse_coo, .*\n.*input\.to_dense\(\)"),
+    ("sparse rows", lambda: dt.GRU(4, 6)(X[0].to_sparse_csr()), r"input is of layout torch\.sparse_csr, expected a dense torch\.Tensor"),
+    ("sparse state", lambda: dt.GRU(4, 6)(X, H.to_sparse()), r"hx is of layout torch\.sparse_coo"),
+    ("nested input", lambda: dt.GRU(4, 6)(torch.nested.nested_tensor([X[0], X[1]])), r"input is a nested tensor.*\n.*pack_sequence\("),
+    ("sparse params", lambda: function_call(params=torch.zeros(624).to_sparse()), r"params is of layout torch\.sparse_coo"),
+    ("short parameter", lambda: replaced(dt.GRU(4, 6), 7)(X), r"the parameter is \[7\], expected \[216\]"),
+    ("short matrices", lambda: replaced(dt.GRU(4, 6, bias=False), 7)(X, H), r"the parameter is \[7\], expected \[180\]"),
     ("one dimension", lambda: dt.GRU(4, 6)(X[0, 0]), r"input is 1-D \[4\], expected \[T, B, input_size\] or \[T, input_size\]"),
     ("four dimensions", lambda: dt.GRU(4, 6, batch_first=True)(X[None]), r"input is 4-D .* expected \[B, T, input_size\]"),
     ("input size", lambda: dt.GRU(4, 6)(torch.zeros(5, 3, 7)), r"input\.shape\[2\] is 7, expected 4"),
@@ -70,11 +77,17 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
 ]
 
 
+def replaced(module: Any, entries: int) -> Any:
+    module.params = torch.nn.Parameter(torch.zeros(entries))
+    return module
+
+
 def function_call(**changed: Any) -> Any:
     arguments: dict[str, Any] = {"input": torch.zeros(5, 3, 4), "input_h": torch.zeros(2, 3, 6), "input_c": torch.zeros(2, 3, 6)}
     return dt.cudnn_rnn(**arguments | {"params": torch.zeros(624)} | changed)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta", "ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(("call", "message"), [row[1:] for row in CALLS], ids=[row[0] for row in CALLS])
 def test_what_does_not_fit_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(dml.DescError, match=message):

@@ -73,6 +73,24 @@ def test_bits_strides_and_memory_are_those_of_tensors_in_place(case: str, form: 
             assert torch.equal(part, copied), "the next call has written into the results of this one"
 
 
+def test_tensors_of_all_strides_share_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of sequences of several lengths have several strides: compiling for each takes a hundred times as long as a call."""
+    compiled: list[Any] = []
+    original = operators.compile_operator
+    monkeypatch.setattr(operators, "compile_operator", lambda *arguments: compiled.append(arguments) or original(*arguments))
+    module = dt.LSTM(INPUT, HIDDEN, batch_first=True)
+    for steps in range(2, 9):
+        x = torch.randn(BATCH, steps, INPUT, requires_grad=True)
+        passed(module, x[:, 1:2])
+        passed(module, x[:, 1:2].contiguous())
+        with torch.no_grad():
+            module(x[:, 1:2])
+        if steps == 2:
+            before = len(compiled)
+    assert len(compiled) == before
+    assert len(idle_pool.IDLE._idle) == 3, "training, its gradient, and inference"
+
+
 @pytest.mark.parametrize("lengths", [[4, 0, 2], [1, 4, 4]])
 def test_lengths_are_read_and_refused(lengths: list[int]) -> None:
     module, x, states = dt.GRU(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT), torch.randn(1, BATCH, HIDDEN)

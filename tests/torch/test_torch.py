@@ -311,9 +311,26 @@ def test_a_graph_is_used_once_unless_it_is_retained() -> None:
         loss.backward()
 
 
+@pytest.mark.parametrize("bias", [True, False], ids=["biases", "no biases"])
+def test_hooks_may_save_copies_of_tensors(bias: bool) -> None:
+    """As torch.autograd.graph.save_on_cpu and offloading do: what lies behind such a copy is not the parameter's zero biases."""
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        longer = torch.full((2 * tensor.numel(),), torch.nan, dtype=tensor.dtype)
+        return longer[: tensor.numel()].view(tensor.shape).copy_(tensor)
+
+    module, x = dt.GRU(INPUT, HIDDEN, bias=bias), torch.randn(STEPS, BATCH, INPUT, requires_grad=True)
+    expected = torch.autograd.grad(module(x)[0].square().sum(), (x, module.params))
+    with torch.autograd.graph.saved_tensors_hooks(copied, lambda tensor: tensor):
+        output = module(x)[0]
+    for own, reference in zip(torch.autograd.grad(output.square().sum(), (x, module.params)), expected, strict=True):
+        assert torch.equal(own, reference)
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["biases", "no biases"])
 @pytest.mark.parametrize("changed", ["input", "state", "params", "weight_hh_l0"])
-def test_what_is_changed_before_the_gradient_is_found(changed: str) -> None:
-    module = dt.GRU(INPUT, HIDDEN)
+def test_what_is_changed_before_the_gradient_is_found(changed: str, bias: bool) -> None:
+    module = dt.GRU(INPUT, HIDDEN, bias=bias)
     tensors = {"input": torch.randn(STEPS, BATCH, INPUT), "state": torch.randn(1, BATCH, HIDDEN)}
     output, _ = module(tensors["input"], tensors["state"])
     with torch.no_grad():
