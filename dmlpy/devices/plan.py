@@ -205,6 +205,9 @@ class Plan(PlanPart, ABC):
     """Whether a launch that packs its constants itself leaves them in the first `persistent_size` bytes of its scratch, as `pack` would;
     a launch that reads them may have the rest as scratch."""
 
+    adds_in_same_pass: bool = False
+    """Whether a matrix product adds C to its sums before it stores them."""
+
     capturable: bool = False
     """Whether a bound launch gains by being captured once and replayed (a CUDA graph)."""
 

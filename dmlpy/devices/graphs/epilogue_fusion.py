@@ -1,4 +1,4 @@
-"""Moves additions, and products of a result and its sigmoid, into the convolutions before them, if a device computes them in one pass."""
+"""Moves additions into the convolutions and matrix products before them, and products of a result and its sigmoid into convolutions."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from dmlpy.operators.activation import (
 )
 from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.operators.elementwise.arithmetic import ElementWiseAdd1Desc, ElementWiseAddDesc, ElementWiseMultiplyDesc
+from dmlpy.operators.matrix import GEMMDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.graphs.ir import GraphIR, Source
+    from dmlpy.devices.operator import CompiledOperator
 
 _OPERANDS = ("a_tensor", "b_tensor"), ("b_tensor", "a_tensor")
 
 
-def fuse_epilogues(ir: GraphIR, compile_node: Callable[[OperatorDesc], object]) -> GraphIR:
-    """The IR with epilogues in the convolutions whose results they alone read.
+def fuse_epilogues(ir: GraphIR, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> GraphIR:
+    """The IR with epilogues in the convolutions and matrix products whose results they alone read, if a device computes them in one pass.
 
-    An epilogue is SWISH, HARD_SWISH, a MULTIPLY of the result by its SIGMOID or HARD_SIGMOID, or an ADD of a tensor of the same layout.
+    An epilogue of a convolution is SWISH, HARD_SWISH, a MULTIPLY of the result by its SIGMOID or HARD_SIGMOID, or an ADD of a tensor of the
+    same layout; that of a matrix product without C is an ADD, whose other tensor becomes C.
 
     Args:
         ir: a graph's, with its activations fused.
@@ -38,8 +41,10 @@ def fuse_epilogues(ir: GraphIR, compile_node: Callable[[OperatorDesc], object]) 
     for index, desc in ir.operators.items():
         for fusion in _fusions(ir, index, desc):
             try:
-                compile_node(fusion.whole)
+                plan = compile_node(fusion.whole)._plan
             except (CompileError, DescError, DeviceError):
+                continue
+            if isinstance(fusion.whole, GEMMDesc) and not plan.adds_in_same_pass:
                 continue
             found.append(fusion)
             break
@@ -61,6 +66,7 @@ def _fusions(ir: GraphIR, index: int, desc: OperatorDesc) -> Iterator[Fusion]:
         for place, other in _OPERANDS:
             if ir.reads[index, place] != ir.reads[index, other]:
                 yield from _into_convolution(ir, index, ir.reads[index, place], [place], members, other)
+                yield from _into_product(ir, index, place, members, other)
 
 
 def _with_factor(ir: GraphIR, index: int, place: str, factor: Source) -> Iterator[Fusion]:
@@ -123,3 +129,22 @@ def _into_convolution(
         return
     moved = {} if added is None else {added: "added_tensor"}
     yield Fusion(index, source, whole, tensors[OUTPUT], moved, () if between is None else (between,))
+
+
+def _into_product(ir: GraphIR, index: int, place: str, members: dict[str, Any], other: str) -> Iterator[Fusion]:
+    """A sum in the matrix product that it reads at `place`, with what it reads at `other` as C; nothing if it cannot be there."""
+    source, tensors = ir.reads[index, place], ir.operators[index].tensors()
+    product = None if source[0] is None else ir.operators.get(source[0])
+    if type(product) is not GEMMDesc or product.c_tensor is not None or product.fused_activation is not None:
+        return
+    if source in ir.given or len(ir.readers[source]) != 1:
+        return
+    written = ir.tensors[source]
+    output, added = output_of_whole(written, [tensors[place]], tensors[OUTPUT]), output_of_whole(written, [], tensors[other])
+    if output is None or added is None:
+        return
+    try:
+        whole = product.replace(**{**members, "c_tensor": added, "beta": 1.0, OUTPUT: output})
+    except DescError:
+        return
+    yield Fusion(index, source, whole, tensors[OUTPUT], {other: "c_tensor"})

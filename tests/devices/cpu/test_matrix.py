@@ -30,6 +30,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "B read in place": ((2,), 7, 20, 64, {"beta": 0.5}),
     "one row, FLOAT16": ((), 1, 20, 40, {"beta": 0.5, "fused_activation": RELU}),
     "FLOAT16": ((2,), 19, 37, 71, {"alpha": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
+    "rows copied in several parts, FLOAT16": ((), 73, 2080, 40, {"alpha": 0.5}),
     "B transposed, FLOAT16": ((), 9, 37, 71, {"trans_b": "TRANSPOSE"}),
 }
 

@@ -145,19 +145,23 @@ def build_product(stored: Storage, pairs: bool, isa: Isa) -> TaskBody:
         # Splits of rows begin at whole groups, so a row's sum does not depend on the number of threads.
         groups = (p.rows + most - 1) // most
         first_group, last_group = groups * row_split // p.row_splits, groups * (row_split + 1) // p.row_splits
-        for panel in range(p.panels * panel_split // p.panel_splits, p.panels * (panel_split + 1) // p.panel_splits):
-            column = panel * width
-            for group in range(first_group, last_group):
-                row = p.rows * group // groups
-                rows = p.rows * (group + 1) // groups - row
-                factors, factor_row = a + row * p.a_row, p.a_row
-                if copies:
-                    for number in range(rows):
-                        copy(factors + number * factor_row, floats + number * p.terms * FLOAT_BYTES, p.terms)
-                    factors, factor_row = floats, p.terms * FLOAT_BYTES
-                multiply(rows, b + panel * p.panel_size, p.panel_row, p.terms, factors, factor_row, zeros, 0, sums)
-                added, to = c + row * p.c_row + column * p.c_column, output + row * p.output_row + column * element
-                write_rows(p, sums, added, to, rows, min(width, p.columns - column))
+        first_panel, last_panel = p.panels * panel_split // p.panel_splits, p.panels * (panel_split + 1) // p.panel_splits
+        for begin_group in range(first_group, last_group, p.copied_groups):
+            end_group = min(begin_group + p.copied_groups, last_group)
+            begin_row, factor_row = p.rows * begin_group // groups, p.a_row
+            factors = a + begin_row * factor_row
+            if copies:
+                for number in range(p.rows * end_group // groups - begin_row):
+                    copy(factors + number * factor_row, floats + number * p.terms * FLOAT_BYTES, p.terms)
+                factors, factor_row = floats, p.terms * FLOAT_BYTES
+            for panel in range(first_panel, last_panel):
+                column = panel * width
+                for group in range(begin_group, end_group):
+                    row = p.rows * group // groups
+                    rows, own = p.rows * (group + 1) // groups - row, factors + (row - begin_row) * factor_row
+                    multiply(rows, b + panel * p.panel_size, p.panel_row, p.terms, own, factor_row, zeros, 0, sums)
+                    added, to = c + row * p.c_row + column * p.c_column, output + row * p.output_row + column * element
+                    write_rows(p, sums, added, to, rows, min(width, p.columns - column))
         return zeros
 
     return share_tiles(ProductParameters, multiply_tile, begin)

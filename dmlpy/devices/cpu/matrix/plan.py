@@ -61,6 +61,7 @@ class ProductParameters(CountedParameters):
     output_outer: Bytes = field("from an entry of the output along the outer dimension of the batch to the next")
     output_batch: Bytes = field("from an entry of the output along the inner dimension to the next")
     output_row: Bytes = field("from a row of the output to the next")
+    copied_groups: Count = field("groups of A's rows whose floats are in scratch at once, where elements have 2 bytes; else all")
     scratch: Address = field("for each thread a row of zeros, sums, and some rows of A where they have 2 bytes")
     scratch_size: Bytes = field("from a thread's scratch to the next")
     alpha: Float32 = field("the factor of the sums")
@@ -101,6 +102,10 @@ _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
 _FLOATS_OF_A_THREAD = 1 << 17
 """Floats to pack, or to convert, that are worth waking another thread for."""
+_COPIED_FLOATS = 1 << 16
+"""Floats of A in scratch, at most: with a panel of B they stay in the second-level cache."""
+_LEAST_COPIED_GROUPS = 4
+"""Groups of A's rows in scratch however long they are, so that B, which is read once for them, is not read too often."""
 _TILES_PER_THREAD = 4
 """Tiles for each thread, at least, so that all end at about the same time."""
 _TENSORS = {"a": "a_tensor", "b": "b_tensor", "c": "c_tensor", "output": "output_tensor"}
@@ -116,6 +121,7 @@ class ProductPlan(Plan):
     """
 
     constants = ("b_tensor",)
+    adds_in_same_pass = True
 
     def __init__(self, desc: GEMMDesc) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
@@ -139,7 +145,10 @@ class ProductPlan(Plan):
         self._panel_splits = min(self._panels, wanted)
         self._row_splits = min(ceil(rows / most), ceil(wanted / self._panel_splits))
         self._tiles = prod(self._batch) * self._panel_splits * self._row_splits
-        floats = (1 + most) * width + (0 if self._storage == "float32" else most * self._terms)
+        groups, size = ceil(rows / most), most * self._terms
+        some = max(_LEAST_COPIED_GROUPS, _COPIED_FLOATS // size)
+        self._copied_groups = groups if self._storage == "float32" else min(ceil(groups / self._row_splits), some)
+        floats = (1 + most) * width + (0 if self._storage == "float32" else self._copied_groups * size)
         self._scratch_size = ceil(floats * FLOAT_BYTES / _ALIGNMENT) * _ALIGNMENT
         self.prepared_temporary_size = self._threads * self._scratch_size + (
             0 if self._activation_plan is None else self._activation_plan.temporary_size
@@ -234,6 +243,7 @@ class ProductPlan(Plan):
             "row_splits": self._row_splits,
             "panel_splits": self._panel_splits,
             "batch": self._batch[1],
+            "copied_groups": self._copied_groups,
             "scratch": temporary,
             "scratch_size": self._scratch_size,
             "alpha": self._desc.alpha,
@@ -348,6 +358,8 @@ class SmallProductPlan(PlanWithoutConstants):
             are contiguous or one element.
     """
 
+    adds_in_same_pass = True
+
     def __init__(self, desc: GEMMDesc) -> None:
         output = desc.output_tensor
         assert output is not None  # guaranteed by the check
@@ -415,7 +427,7 @@ class PairProductPlan(ProductPlan):
 
     def __init__(self, desc: GEMMDesc) -> None:
         super().__init__(desc)
-        self._in_place = False
+        self._in_place, self._copied_groups = False, ceil(self._rows / self._isa.columns(VECTORS))
         self._floats = self._packed.size
         self._pair_terms, self._width = ceil(self._terms / 2), VECTORS * self._isa.lanes
         entries = prod(1 if broadcasts else size for size, broadcasts in zip(self._batch, self._broadcasts, strict=True))
