@@ -33,7 +33,11 @@ def for_each_unit(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> TaskB
     x and y are the addresses of its first entries, with the bytes to the next ones along both axes; `left` is the number of groups of a
     vector in columns.
     """
-    run = _in_place(unit) if stored == "float32" else _through_floats(unit, layout, stored, isa)
+    return run_for_each_unit(_in_place(unit) if stored == "float32" else _through_floats(unit, layout, stored, isa), stored, isa)
+
+
+def run_for_each_unit(run: Any, stored: Storage, isa: Isa) -> TaskBody:
+    """Calls run(p, scratch, x, y, group, group1, left) for each unit; `scratch` is the thread's, the others are as above."""
     vector, lanes = isa.lanes * load_store_of(stored, isa).size, isa.lanes
 
     @jit

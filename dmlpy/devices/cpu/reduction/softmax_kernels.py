@@ -13,7 +13,7 @@ from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, horizontal_sum, lane_selector
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
-from dmlpy.devices.cpu.reduction.kernels import for_each_unit, for_each_unit_in_place
+from dmlpy.devices.cpu.reduction.kernels import for_each_unit, for_each_unit_in_place, run_for_each_unit
 from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, simd_of
 from dmlpy.devices.cpu.simd_math import function_of
@@ -32,7 +32,9 @@ def build_softmax(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
         stored: the type of the tensors' elements.
         isa: the instruction set that it is compiled for.
     """
-    return for_each_unit(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa), layout, stored, isa)
+    if layout == "rows":
+        return run_for_each_unit(_softmax_row(stored, isa), stored, isa)
+    return for_each_unit(_softmax_columns(isa), layout, stored, isa)
 
 
 def build_normalization(stored: Storage, isa: Isa) -> TaskBody:
@@ -44,46 +46,48 @@ _VECTORS = 4
 """Vectors of a turn of a loop over a row: so many chains of dependent instructions are in registers."""
 
 
-def _largest_of_row(isa: Isa) -> Any:
+def _largest_of_row(stored: Storage, isa: Isa) -> Any:
     """The kernel `largest_of_row(row, size)`: the largest of contiguous entries; it may miss a NaN."""
-    simd, read, lanes = simd_of(isa), load_store_of("float32", isa).load, isa.lanes
-    load, all_of, at_least, turn = simd.load, simd.all_of, simd.at_least, _VECTORS * isa.lanes
+    simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
+    read, element, all_of, at_least, turn = load_store.load, load_store.size, simd.all_of, simd.at_least, _VECTORS * isa.lanes
     select_first, largest_of = lane_selector(isa), horizontal_maximum(isa)
+    vector = lanes * element
 
     @jit
     def largest_of_row(row: Any, size: Any) -> Any:
         whole = size // turn * turn
         a, b, c, d = all_of(_LOWEST), all_of(_LOWEST), all_of(_LOWEST), all_of(_LOWEST)
         for at in range(0, whole, turn):
-            position = row + at * FLOAT_BYTES
-            a, b = at_least(load(position), a), at_least(load(position + lanes * FLOAT_BYTES), b)
-            c, d = at_least(load(position + 2 * lanes * FLOAT_BYTES), c), at_least(load(position + 3 * lanes * FLOAT_BYTES), d)
+            position = row + at * element
+            a, b = at_least(read(position, lanes), a), at_least(read(position + vector, lanes), b)
+            c, d = at_least(read(position + 2 * vector, lanes), c), at_least(read(position + 3 * vector, lanes), d)
         for at in range(whole, size, lanes):
             left = size - at
-            value = read(row + at * FLOAT_BYTES, left)
+            value = read(row + at * element, left)
             a = at_least(value if left >= lanes else select_first(left, value, all_of(_LOWEST)), a)
         return largest_of(at_least(at_least(a, b), at_least(c, d)))
 
     return largest_of_row
 
 
-def _sum_of_powers(isa: Isa) -> Any:
+def _sum_of_powers(stored: Storage, isa: Isa) -> Any:
     """The kernel `sum_of_powers(p, row, to, size, limit)`: the sum of exp(x - limit) of contiguous entries, at most `CHUNK`."""
-    simd, load_store, exp = simd_of(isa), load_store_of("float32", isa), function_of("exp_of_negative", isa)
-    add, subtract, all_of, load, store = simd.add, simd.subtract, simd.all_of, simd.load, simd.store
-    read, write, lanes, turn = load_store.load, load_store.store, isa.lanes, _VECTORS * isa.lanes
-    select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
+    simd, load_store, exp = simd_of(isa), load_store_of(stored, isa), function_of("exp_of_negative", isa)
+    add, subtract, all_of, store = simd.add, simd.subtract, simd.all_of, simd.store
+    read, element, lanes, turn = load_store.load, load_store.size, isa.lanes, _VECTORS * isa.lanes
+    write, select_first, sum_of = _power_writer(stored, isa), lane_selector(isa), horizontal_sum(isa)
+    vector = lanes * element
 
     @jit
     def sum_of_powers(p: GroupParameters, row: Any, to: Any, size: Any, limit: Any) -> Any:
-        """Writes the powers unless their logarithms are asked for."""
+        """Writes the powers, as floats, unless their logarithms are asked for."""
         whole = size // turn * turn
         a, b, c, d = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
         for at in range(0, whole, turn):
-            source, target = row + at * FLOAT_BYTES, to + at * FLOAT_BYTES
-            e, f = exp(subtract(load(source), limit)), exp(subtract(load(source + lanes * FLOAT_BYTES), limit))
-            g = exp(subtract(load(source + 2 * lanes * FLOAT_BYTES), limit))
-            h = exp(subtract(load(source + 3 * lanes * FLOAT_BYTES), limit))
+            source, target = row + at * element, to + at * FLOAT_BYTES
+            e, f = exp(subtract(read(source, lanes), limit)), exp(subtract(read(source + vector, lanes), limit))
+            g = exp(subtract(read(source + 2 * vector, lanes), limit))
+            h = exp(subtract(read(source + 3 * vector, lanes), limit))
             if p.log == 0:
                 store(target, e)
                 store(target + lanes * FLOAT_BYTES, f)
@@ -91,58 +95,64 @@ def _sum_of_powers(isa: Isa) -> Any:
                 store(target + 3 * lanes * FLOAT_BYTES, h)
             a, b, c, d = add(a, e), add(b, f), add(c, g), add(d, h)
         for at in range(whole, size, lanes):
-            position, left = at * FLOAT_BYTES, size - at
-            power = exp(subtract(read(row + position, left), limit))
+            left = size - at
+            power = exp(subtract(read(row + at * element, left), limit))
             if p.log == 0:
-                write(to + position, power, left)
+                write(to + at * FLOAT_BYTES, power, left)
             a = add(a, power if left >= lanes else select_first(left, power, all_of(_ZERO)))
         return np.float64(sum_of(add(add(a, b), add(c, d))))
 
     return sum_of_powers
 
 
-def _softmax_row(isa: Isa) -> Any:
-    simd, load_store, lanes = simd_of(isa), load_store_of("float32", isa), isa.lanes
-    subtract, multiply, all_of, load, store = simd.subtract, simd.multiply, simd.all_of, simd.load, simd.store
-    read, write, largest_of_row, sum_of_powers = load_store.load, load_store.store, _largest_of_row(isa), _sum_of_powers(isa)
+def _power_writer(stored: Storage, isa: Isa) -> Any:
+    """Writes a row's last powers: in scratch, where those of elements of 2 bytes are, whole vectors, which take less time."""
+    if stored == "float32":
+        return load_store_of(stored, isa).store
+    store = simd_of(isa).store
 
     @jit
-    def unit(
-        p: GroupParameters,
-        x: Any,
-        x_outer: Any,
-        x_entry: Any,
-        y: Any,
-        y_outer: Any,
-        y_entry: Any,
-        group: Any,
-        group1: Any,
-        left: Any,
-    ) -> None:
+    def write(address: Any, value: Any, left: Any) -> None:
+        store(address, value)
+
+    return write
+
+
+def _softmax_row(stored: Storage, isa: Isa) -> Any:
+    """The unit of a row, whose powers are in the output if that is of FLOAT32, else in scratch."""
+    simd, load_store, floats, lanes = simd_of(isa), load_store_of(stored, isa), load_store_of("float32", isa), isa.lanes
+    subtract, multiply, all_of = simd.subtract, simd.multiply, simd.all_of
+    read, write, element, read_power = load_store.load, load_store.store, load_store.size, floats.load
+    largest_of_row, sum_of_powers = _largest_of_row(stored, isa), _sum_of_powers(stored, isa)
+    is_in_place = stored == "float32"
+
+    @jit
+    def unit(p: GroupParameters, scratch: Any, x: Any, y: Any, group: Any, group1: Any, left: Any) -> None:
         size, largest = p.entry_size, _LOWEST
+        powers = y if is_in_place else scratch
+        pitch = p.y_outer if is_in_place else (size + lanes - 1) // lanes * (lanes * FLOAT_BYTES)
         for outer in range(p.outer_size):
-            largest = max(largest, largest_of_row(x + outer * x_outer, size))
+            largest = max(largest, largest_of_row(x + outer * p.x_outer, size))
         # A NaN that the maximum missed makes the sum NaN, and so do differences of infinities.
         limit, total = all_of(largest), 0.0
         for outer in range(p.outer_size):
-            row, to = x + outer * x_outer, y + outer * y_outer
+            row, to = x + outer * p.x_outer, powers + outer * pitch
             for first in range(0, size, CHUNK):
-                position = first * FLOAT_BYTES
-                total += sum_of_powers(p, row + position, to + position, min(size - first, CHUNK), limit)
+                total += sum_of_powers(p, row + first * element, to + first * FLOAT_BYTES, min(size - first, CHUNK), limit)
         of_total = all_of(np.float32(math.log(total) if p.log != 0 else 1.0 / total))
         whole = size // lanes * lanes
         for outer in range(p.outer_size):
-            row, to = x + outer * x_outer, y + outer * y_outer
+            row, to, own = x + outer * p.x_outer, y + outer * p.y_outer, powers + outer * pitch
             if p.log == 0:
-                for position in range(0, whole * FLOAT_BYTES, lanes * FLOAT_BYTES):
-                    store(to + position, multiply(load(to + position), of_total))
+                for at in range(0, whole, lanes):
+                    write(to + at * element, multiply(read_power(own + at * FLOAT_BYTES, lanes), of_total), lanes)
             else:
-                for position in range(0, whole * FLOAT_BYTES, lanes * FLOAT_BYTES):
-                    store(to + position, subtract(subtract(load(row + position), limit), of_total))
+                for at in range(0, whole, lanes):
+                    write(to + at * element, subtract(subtract(read(row + at * element, lanes), limit), of_total), lanes)
             if whole < size:
-                position, rest = whole * FLOAT_BYTES, size - whole
+                position, rest = whole * element, size - whole
                 if p.log == 0:
-                    write(to + position, multiply(read(to + position, rest), of_total), rest)
+                    write(to + position, multiply(read_power(own + whole * FLOAT_BYTES, rest), of_total), rest)
                 else:
                     write(to + position, subtract(subtract(read(row + position, rest), limit), of_total), rest)
 
