@@ -257,6 +257,7 @@ def test_nodes_out_of_order_are_sorted(place: str, tmp_path: Path) -> None:
         body = make_graph([*nodes, last], "body", [], [make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])])
         _reversed_nodes(body)
         outer = [make_node("If", ["t"], ["z"], then_branch=body, else_branch=body), make_node("Greater", ["s", "zero"], ["t"])]
+        outer += [make_node("Abs", ["z"], ["a"])]  # the bodies have another value of this name
         given = model(outer, {"x": [1, 3], "s": []}, ["z"], constants={"w": weights, "zero": np.float32(0)})
     else:
         _reversed_nodes(given.graph)
