@@ -61,6 +61,15 @@ def test_when_sizes_are_known_makes_no_difference(operator: str, every: bool) ->
             check(case, onnx.load(hidden).compile("numpy")(inputs), way.__name__)
 
 
+@pytest.mark.parametrize("across", [0, 1])
+def test_axes_after_the_fourth_are_not_normalized_before_opset_9(across: int) -> None:
+    x = np.random.default_rng(3).standard_normal((2, 3, 1, 4, 2)).astype(np.float32)
+    node = make_node("MeanVarianceNormalization", ["x"], ["y"], across_channels=across)
+    found, parts = (onnx.load(model([node], {"x": shape}, ["y"], opset=8)).compile("numpy") for shape in (x.shape, x.shape[:4]))
+    expected = np.stack([parts({"x": x[..., index]})["y"] for index in range(2)], axis=-1)
+    assert_close(found({"x": x})["y"], expected, np.dtype(np.float32), terms=64)
+
+
 @pytest.mark.parametrize("operator", ["GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"])
 def test_an_image_of_four_dimensions_is_pooled_whole(operator: str) -> None:
     """DirectML's windows have three at most."""

@@ -102,6 +102,9 @@ ROWS = {
     "an output_shape far beyond the windows": Row(
         "ConvTranspose", (normal(1, 1, 3), normal(1, 1, 3)), ("output_shape", "[9]", "at most [8]"), {"output_shape": [9], "strides": [2]}
     ),
+    "pads of more than the windows cover": Row(
+        "ConvTranspose", (normal(1, 1, 3, 4), normal(1, 1, 1, 2)), ("pads", "[2, 0, 2, 1]", "[3, 5]"), {"pads": [2, 0, 2, 1]}
+    ),
     "an output padding of a stride": Row(
         "ConvTranspose",
         (normal(1, 1, 3), normal(1, 1, 3)),

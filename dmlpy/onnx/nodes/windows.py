@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import gt
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
 from dmlpy.operators.windows import Window
 
@@ -141,8 +141,12 @@ def compute_transposed_windows(node: Node) -> TransposedWindows:
 
 
 def output_padding_problems(node: Node) -> Iterator[Problem]:
-    """An `output_padding` that is not below stride or dilation, as ONNX says; or an `output_shape` that needs one."""
+    """`output_padding` not below stride or dilation, as ONNX says; `output_shape` that needs one; pads that cut off more than there is."""
     found = compute_transposed_windows(node)
+    if min(found.sizes, default=0) < 0:
+        full = [size + before + behind for size, before, behind in zip(found.sizes, found.start, found.end, strict=True)]
+        yield Problem("onnx.invalid", "pads", listed([*found.start, *found.end]), f"pads within the {listed(full)} elements of the windows")
+        return
     most = [max(window.stride, window.dilation) - 1 for window in found.windows.axes[found.windows.added :]]
     given = node.attribute("output_padding") or [0] * len(most)
     rule = "output_padding is less than the stride or the dilation"

@@ -100,13 +100,14 @@ def group(node: Node) -> Expression:
 def mean_variance(node: Node) -> Expression:
     """MEAN_VARIANCE_NORMALIZATION1; ONNX adds 1e-9 to the deviation, whose square is added to the variance.
 
-    Before opset 9 the images of a batch are normalized together, too, by channel or across channels, and the variance may stay.
+    Before opset 9 the images of a batch are normalized together, too, by channel or across channels, and the variance may stay. Axes after
+    the fourth one are not normalized then: so says ONNX Runtime, which alone has that form.
     """
     (data,) = in_four(node.x(0))
     rank = node.rank(0)
     given = node.attribute("axes", [0, 2, 3])
     if node.opset < _BY_AXES:
-        given = range(rank) if node.attribute("across_channels", 0) else (0, *range(2, rank))
+        given = [axis for axis in range(min(rank, 4)) if axis != 1 or node.attribute("across_channels", 0)]
     axes = [node.axis(axis, rank) + len(data.sizes) - rank for axis in given]
     keeps = node.opset < _BY_AXES and not node.attribute("normalize_variance", 1)
     return x.mean_variance_normalization1(data, axes=axes, normalize_variance=not keeps, epsilon=1e-18)
