@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, save_model
 from onnx.helper import (
     make_graph,
     make_node,
@@ -258,22 +258,29 @@ def test_a_type_that_does_not_fit_has_a_remedy() -> None:
         chain().compile("numpy")(x=[[1.0, 2.0, 3.0]] * 4)
 
 
-@pytest.mark.parametrize("kind", ["open", "known", "with constants", "of a file"])
+@pytest.mark.parametrize("kind", ["open", "known", "with constants", "of a file", "of external data"])
 def test_a_compiled_model_travels_in_a_pickle(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To other processes: with the weights, once, and with what it was compiled for."""
     width = 600 if kind == "of a file" else 100  # from 1 MiB on weights are read apart
     weights = np.random.default_rng(1).standard_normal((width, width), np.float32)
     nodes = [make_node("MatMul", ["x", "w"], ["a"]), make_node("Add", ["a", "b"], ["y"])]
-    source: Any = model(nodes, {"x": ["n" if kind == "open" else 2, width], "b": [width]}, ["y"], constants={"w": weights})
+    proto = model(nodes, {"x": ["n" if kind == "open" else 2, width], "b": [width]}, ["y"], constants={"w": weights})
+    source: Any = proto
     if kind == "of a file":
-        (tmp_path / "model.onnx").write_bytes(source.SerializeToString())
+        (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
         source = tmp_path / "model.onnx"
+    if kind == "of external data":
+        monkeypatch.chdir(tmp_path)
+        source = Path("model.onnx")
+        save_model(proto, source, save_as_external_data=True, location="weights.bin")
     x, b = weights[:2], weights[3]
     compiled = onnx.load(source, constants={"b": b} if kind == "with constants" else None).compile("numpy", "5_0")
     feeds = {"x": x} if kind == "with constants" else {"x": x, "b": b}
     expected = compiled(feeds)["y"]
     data = pickle.dumps(compiled)
     assert len(data) < weights.nbytes + 20_000
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
     arrived = pickle.loads(data)
     assert (arrived.device, arrived.feature_level) == (compiled.device, compiled.feature_level)
     np.testing.assert_array_equal(arrived(feeds)["y"], expected)

@@ -255,11 +255,12 @@ def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:
         raise DescError("onnx.load", [Problem("field.form", "source", brief(source), "a path, bytes, or a ModelProto")])
     path = Path(source)
     try:
-        data, weights = read_model(path, MAX_BYTES)
+        file = path.absolute()  # weights are read again later, perhaps from another folder or process
+        data, weights = read_model(file, MAX_BYTES)
     except (OSError, ValueError, MemoryError) as error:  # a name with a null character is a ValueError
         reason = "more than fits into memory" if isinstance(error, MemoryError) else getattr(error, "strerror", None) or str(error)
         raise DescError("onnx.load", [Problem("onnx.file", "source", f"{brief(path.name)}: {reason}", "a file that can be read")]) from None
-    return LoadedModel(_parse(data, path.name, limits), path.name, path.parent, limits, weights)
+    return LoadedModel(_parse(data, path.name, limits), path.name, file.parent, limits, weights)
 
 
 def _parse(data: bytes, name: str, limits: Limits) -> ModelProto:
