@@ -21,6 +21,7 @@ from dmlpy.devices.dispatch import BoundedValues, Dispatch, ValueBound
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes, layout_fingerprint, packed_bytes, packed_memory
 from dmlpy.devices.plan import ArrayPlan, BindingProperties, BoundAddress, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
+from dmlpy.devices.staged_calls import StagedCalls
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import BindError, PickleError, Problem
 
@@ -94,6 +95,12 @@ class CompiledOperator:
     @cached_property
     def _reserve_configuration(self) -> dict[str, Any]:
         return configuration(self.desc, self.device, self._plan)
+
+    @cached_property
+    def _staged(self) -> StagedCalls | None:
+        """The calls that are staged; None if those of this operator are not."""
+        staged = StagedCalls(self)
+        return staged if staged.is_possible else None
 
     @cached_property
     def binding_properties(self) -> BindingProperties:
@@ -293,6 +300,9 @@ class CompiledOperator:
         self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool, temporary: Any
     ) -> Outputs:
         device, tables, prepared = self.device, self._tables, persistent is not None
+        staged = self._staged if persistent is None and stream is None and temporary is None and not copy else None
+        if staged is not None and (found := staged.run(tensors)) is not None:
+            return found
         handle = device.stream_handle(stream)
         values, problems = tables.all[prepared].by_place(tensors)
         problems += tables.inputs[prepared].missing(values)
@@ -317,6 +327,7 @@ class CompiledOperator:
         absent = {name: desc for name, desc in tables.outputs.descs.items() if name not in values}
         purpose = f"{self.name} with its outputs and scratch"
         device.require((needed if scratch is None else 0) + sum([desc.extent_in_bytes for desc in absent.values()]), purpose)
+        given = {**values} if staged is not None and absent.keys() == tables.outputs.descs.keys() else None
         if absent:
             made = device.outputs(absent, handle, purpose)
             values.update(made)
@@ -329,6 +340,8 @@ class CompiledOperator:
             binding.copy_back(data, item.desc, host)
         for name in tables.reserves:
             values[name] = Reserve.of(values[name], self._reserve_configuration)
+        if staged is not None and given is not None:
+            staged.remember(tensors, given)
         return Outputs(tables.gathered_outputs(values))
 
     def _launch(self, bound: Sequence[BoundTensor], temporary: int, persistent: int | None, *, relocated: bool = False) -> Launch:

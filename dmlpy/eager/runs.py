@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.dlpack import tensor_of
-from dmlpy.devices.binding import strided
 from dmlpy.devices.reserve import Reserve
+from dmlpy.devices.staged_calls import Stages
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices import CompiledOperator, Dispatch
+    from dmlpy.devices import CompiledOperator
 
 MAX_STAGED = 1 << 20
 """The most bytes of a call, scratch included, that are copied: copying so many takes no longer than binding the arrays would."""
@@ -57,46 +57,26 @@ def prepare_call(
 
 
 class _StagedCall:
-    """Copies the operands into memory that is bound to a dispatch, and the results out of it.
-
-    A dispatch runs one call at a time: each call takes one that is free, or binds another.
-    """
+    """Copies the operands into memory that is bound to a dispatch, and the results out of it."""
 
     def __init__(self, compiled: CompiledOperator, operands: Sequence[Operand], wrap: Callable[[list[Any]], Any]) -> None:
-        self._compiled, self._operands, self._wrap = compiled, operands, wrap
+        self._indices, self._wrap = [operand.index for operand in operands], wrap
         self._integers = [
             (place, operand.index) for place, operand in enumerate(operands) if operand.is_number and "INT" in operand.given.data_type.name
         ]
-        self._free: list[tuple[list[tuple[np.ndarray[Any, Any], int]], Dispatch, list[np.ndarray[Any, Any] | None]]] = []
+        self._stages = Stages(compiled, [(operand.place, operand.given, operand.taken) for operand in operands])
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        try:
-            stage = self._free.pop()
-        except IndexError:
-            stage = self._bind()
-        targets, dispatch, outputs = stage
-        for target, index in targets:
+        stage = self._stages.take()
+        for target, index in zip(stage.inputs, self._indices, strict=True):
             target[...] = arrays[index]
         for place, index in self._integers:
-            if targets[place][0][0] != arrays[index]:
+            if stage.inputs[place][0] != arrays[index]:
                 raise ValueError("a fraction as an integer")
-        dispatch()
-        results = [None if output is None else output.copy() for output in outputs]
-        self._free.append(stage)  # not after an error, which may have left the dispatch in the middle of its work
+        stage.dispatch()
+        results = [None if output is None else output.copy() for output in stage.outputs.values()]
+        self._stages.give(stage)
         return self._wrap(results)
-
-    def _bind(self) -> tuple[list[tuple[np.ndarray[Any, Any], int]], Dispatch, list[np.ndarray[Any, Any] | None]]:
-        targets, inputs = [], {}
-        for operand in self._operands:
-            memory = np.zeros(operand.given.extent_in_bytes, np.uint8)
-            targets.append((strided(memory, operand.given), operand.index))
-            inputs[operand.place] = strided(memory, operand.taken)
-        outputs = [
-            (slot.place, None if slot.tensor is None else strided(np.zeros(slot.tensor.extent_in_bytes, np.uint8), slot.tensor))
-            for slot in self._compiled.desc.output_slots()
-        ]
-        dispatch = self._compiled.bind(inputs, {place: array for place, array in outputs if array is not None})
-        return targets, dispatch, [array for _, array in outputs]
 
 
 class _BoundCall:

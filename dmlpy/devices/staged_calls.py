@@ -1,0 +1,129 @@
+"""Calls of an operator on small arrays of host memory: these are copied into memory that is bound, since binding others takes longer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.description.outputs import Outputs
+from dmlpy.devices.binding import strided
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.dispatch import Dispatch
+    from dmlpy.devices.operator import CompiledOperator
+
+_MOST_BYTES = 1 << 18
+"""The most bytes of a call, scratch included, that are copied: copying so many takes less time than binding the arrays would."""
+_MOST_KNOWN = 8
+"""The kinds of calls of an operator that are known."""
+
+
+class Stage(NamedTuple):
+    """Memory of an operator's tensors that is bound to a dispatch.
+
+    Attributes:
+        inputs: the inputs, as they are given.
+        dispatch: the dispatch.
+        outputs: the outputs by place, None for those that are absent.
+    """
+
+    inputs: list[np.ndarray[Any, Any]]
+    dispatch: Dispatch
+    outputs: dict[str, np.ndarray[Any, Any] | None]
+
+
+class Stages:
+    """The stages of an operator's calls. A dispatch runs one call at a time: each call takes one that is free, or binds another.
+
+    Args:
+        operator: the operator, on a device of host memory.
+        inputs: the place of each input, its layout as it is given, and that which the operator reads.
+    """
+
+    def __init__(self, operator: CompiledOperator, inputs: Sequence[tuple[str, TensorDesc, TensorDesc]]) -> None:
+        self._operator, self._inputs = operator, inputs
+        self._free: list[Stage] = []
+
+    def take(self) -> Stage:
+        """A stage that no other call has."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._bind()
+
+    def give(self, stage: Stage) -> None:
+        """Takes a stage back; not after an error, which may have left its dispatch in the middle of the work."""
+        self._free.append(stage)
+
+    def _bind(self) -> Stage:
+        targets, inputs = [], {}
+        for place, given, taken in self._inputs:
+            memory = np.zeros(given.extent_in_bytes, np.uint8)
+            targets.append(strided(memory, given))
+            inputs[place] = strided(memory, taken)
+        outputs = {
+            slot.place: None if slot.tensor is None else strided(np.zeros(slot.tensor.extent_in_bytes, np.uint8), slot.tensor)
+            for slot in self._operator.desc.output_slots()
+        }
+        bound = {place: array for place, array in outputs.items() if array is not None}
+        return Stage(targets, self._operator.bind(inputs, bound), outputs)
+
+
+class StagedCalls:
+    """The calls of an operator that are staged: of NumPy arrays as in an earlier call, which has been checked, without outputs to fill.
+
+    Args:
+        operator: the operator.
+    """
+
+    def __init__(self, operator: CompiledOperator) -> None:
+        self._operator = operator
+        desc = operator.desc
+        slots = [slot for slot in desc.slots() if slot.tensor is not None]
+        size = sum(slot.tensor.extent_in_bytes for slot in slots) + operator.binding_properties.temporary_resource_size
+        self.is_possible = (
+            operator.device.memory_kind == "cpu"
+            and size <= _MOST_BYTES
+            and not operator._value_bounds
+            and not operator._tables.reserves
+            and all(slot.index is None and slot.tensor.data_type.bits != 4 for slot in slots)
+            and all(slot.tensor.required_alignment <= slot.tensor.data_type.numpy.alignment for slot in slots)
+            and all(slot.tensor.is_packed for slot in desc.output_slots() if slot.tensor is not None)
+        )
+        """Whether calls of this operator may be staged: their arrays are small and have all that is checked in their types and layouts."""
+        self._known: dict[Hashable, Stages] = {}
+
+    def run(self, tensors: Mapping[str, Any]) -> Outputs | None:
+        """The outputs of a call with known arrays; None for others."""
+        if (key := _key(tensors)) is None or (stages := self._known.get(key)) is None:
+            return None
+        stage = stages.take()
+        for target, array in zip(stage.inputs, tensors.values(), strict=True):
+            target[...] = array
+        stage.dispatch()
+        found = {place: output.copy() for place, output in stage.outputs.items() if output is not None}
+        stages.give(stage)
+        return Outputs(found)
+
+    def remember(self, tensors: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        """Notes the arrays of a call that succeeded, which are also given by place."""
+        if len(self._known) >= _MOST_KNOWN or (key := _key(tensors)) is None or len(tensors) != len(given):
+            return
+        descs, rows = self._operator._descs, list(zip(tensors.values(), given.items(), strict=True))
+        is_same = all(array is value and array.shape == descs[place].sizes for array, (place, value) in rows)
+        if is_same and all(value.dtype == descs[place].data_type.numpy for _, (place, value) in rows):
+            self._known[key] = Stages(self._operator, [(place, descs[place], descs[place]) for place in given])
+
+
+def _key(tensors: Mapping[str, Any]) -> Hashable | None:
+    """All of the arrays that is checked; None if there is more to it."""
+    parts: list[Hashable] = []
+    for name, array in tensors.items():
+        if type(array) is not np.ndarray or not array.flags.aligned:
+            return None
+        parts += (name, array.dtype, array.shape, array.strides)
+    return tuple(parts)
