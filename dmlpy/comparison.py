@@ -182,21 +182,24 @@ class GraphDefinition:
         held = dict(ir.inputs.values()) | dict(ir.tensors)
         self._constants: dict[Source, Array] = {}
         for index in ir.order():
-            operator, reads = ir.operators[index], []
+            operator = ir.operators[index]
+            reads: list[_Read] = []
             for slot in operator.input_slots():
                 if slot.tensor is not None:
-                    source = ir.reads[index, slot.place]
-                    node = ir.constant(source)
-                    if node is not None:
-                        source = (index, -1 - len(reads))
-                        self._constants[source] = _view(np.frombuffer(node.data, np.uint8), slot.tensor.memory)
-                        reads.append(_Read(slot.place, source, slot.tensor.memory, slot.tensor.memory, is_plain=True))
-                    else:
-                        reads.append(_Read.of(slot.place, source, held[source].memory, slot.tensor.memory))
-            made = [
+                    reads.append(self._read_of(index, slot.place, slot.tensor.memory, held))
+            made: list[tuple[Source, str, int | None]] = [
                 ((index, at), slot.field.name, slot.index) for at, slot in enumerate(operator.output_slots()) if slot.tensor is not None
             ]
             self._steps.append((Definition(operator, np.dtype(np.float64)), reads, made))
+
+    def _read_of(self, index: int, place: str, reader: TensorDesc, held: Mapping[Source, TensorDesc]) -> _Read:
+        source = self.ir.reads[index, place]
+        node = self.ir.constant(source)
+        if node is None:
+            return _Read.of(place, source, held[source].memory, reader)
+        own = (index, -1 - len(self._constants))  # no output of a node has a number below 0
+        self._constants[own] = _view(np.frombuffer(node.data, np.uint8), reader)
+        return _Read(place, own, reader, reader, is_plain=True)
 
     def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of the graph by name, of arrays of all inputs, owned ones too."""

@@ -82,17 +82,16 @@ class StagedCalls:
 
     def __init__(self, operator: CompiledOperator) -> None:
         self._operator = operator
-        desc = operator.desc
-        slots = [slot for slot in desc.slots() if slot.tensor is not None]
-        size = sum(slot.tensor.extent_in_bytes for slot in slots) + operator.binding_properties.temporary_resource_size
+        slots = [(slot, slot.tensor) for slot in operator.desc.slots() if slot.tensor is not None]
+        size = sum(tensor.extent_in_bytes for _, tensor in slots) + operator.binding_properties.temporary_resource_size
         self.is_possible = (
             operator.device.memory_kind == "cpu"
             and size <= _MOST_BYTES
             and not operator._value_bounds
             and not operator._tables.reserves
-            and all(slot.index is None and slot.tensor.data_type.bits != 4 for slot in slots)
-            and all(slot.tensor.required_alignment <= slot.tensor.data_type.numpy.alignment for slot in slots)
-            and all(slot.tensor.is_packed for slot in desc.output_slots() if slot.tensor is not None)
+            and all(slot.index is None and tensor.data_type.bits != 4 for slot, tensor in slots)
+            and all(tensor.required_alignment <= tensor.data_type.numpy.alignment for _, tensor in slots)
+            and all(tensor.is_packed for slot, tensor in slots if slot.field.marker.output)
         )
         """Whether calls of this operator may be staged: their arrays are small and have all that is checked in their types and layouts."""
         self._known: dict[Hashable, Stages] = {}

@@ -96,9 +96,11 @@ class Definition:
         assert function is not None  # otherwise `why_undefined` gives a reason
         self.dtype, self._desc, self._function = dtype, desc, function
         self._computed = in_other_type(desc, DataType.FLOAT32) if desc.has_bfloat16 else desc
-        slots = [slot for slot in desc.input_slots() if slot.tensor is not None]
-        self._is_plain = all(slot.index is None and slot.field.marker.at_most is None and slot.tensor.data_type.bits > 4 for slot in slots)
-        self._types = {slot.place: _computed_type(slot.tensor, dtype) for slot in slots}
+        slots = [(slot, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
+        self._is_plain = all(
+            slot.index is None and slot.field.marker.at_most is None and tensor.data_type.bits > 4 for slot, tensor in slots
+        )
+        self._types = {slot.place: _computed_type(tensor, dtype) for slot, tensor in slots}
         self._absent = _absent(desc)
 
     def results(self, given: dict[str, Any]) -> dict[str, Any]:

@@ -162,7 +162,9 @@ class _Chains:
         a, b = self._operand(core, 0), self._operand(core, 1)
         if a is None or b is None or not a.scale.size == b.scale.size == 1 or not a.element == b.element == result.element:
             return None
-        return helper.make_node("QLinearAdd", [*a.names, *b.names, *result.names[1:]], [], domain=MICROSOFT, **{ROUNDS_FIRST: 1})
+        made = helper.make_node("QLinearAdd", [*a.names, *b.names, *result.names[1:]], [], domain=MICROSOFT)
+        made.attribute.append(helper.make_attribute(ROUNDS_FIRST, 1))
+        return made
 
     def _is_implied(self, node: NodeProto, result: _Quantized) -> bool:
         """Whether Relu or Clip changes no quantized result: its bounds, quantized, are the ends of the type or beyond."""

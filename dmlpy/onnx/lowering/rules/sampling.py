@@ -117,17 +117,12 @@ def _sample(
     Returns:
         FLOAT32 [rows, places, channels].
     """
+    kept = [[_index(place, factor, size, padding, align) for place, factor in taps] for taps, size in zip(axes, spatial, strict=True)]
     total: Expression | None = None
-    for taps in product(*axes):
+    for taps in product(*kept):
         index: Expression | None = None
         weight: Expression | None = None
-        for (place, factor), size in zip(taps, spatial, strict=True):
-            kept = _inside(place, size, padding, align)
-            if padding == "zeros":
-                present = x.logical_equals(kept, x.clip(kept, min=0.0, max=size - 1.0), output_data_type="UINT8")
-                own_factor = x.cast(present, output_data_type="FLOAT32")
-                factor = own_factor if factor is None else x.multiply(factor, own_factor)
-            step = x.cast(x.clip(kept, min=0.0, max=size - 1.0), output_data_type="UINT32")
+        for (step, factor), size in zip(taps, spatial, strict=True):
             index = step if index is None else x.add(x.multiply(index, number(step, size)), step)
             if factor is not None:
                 weight = factor if weight is None else x.multiply(weight, factor)
@@ -138,6 +133,16 @@ def _sample(
         total = found if total is None else x.add(total, found)
     assert total is not None
     return total
+
+
+def _index(place: Expression, factor: Expression | None, size: int, padding: str, align: bool) -> tuple[Expression, Expression | None]:
+    """The indices of places along a dimension, and their weights, which are 0 outside where that counts as 0."""
+    kept = _inside(place, size, padding, align)
+    clipped = x.clip(kept, min=0.0, max=size - 1.0)
+    if padding == "zeros":
+        own_factor = x.cast(x.logical_equals(kept, clipped, output_data_type="UINT8"), output_data_type="FLOAT32")
+        factor = own_factor if factor is None else x.multiply(factor, own_factor)
+    return x.cast(clipped, output_data_type="UINT32"), factor
 
 
 def _inside(place: Expression, size: int, padding: str, align: bool) -> Expression:
