@@ -170,7 +170,7 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("dispatchables/join/sourcePath", None, "dispatchable 'join': sourcePath [field.missing]", "required"),
     ("dispatchables/join/sourcePath", "none.onnx", "dispatchable 'join':  [file.missing]", "no file"),
     ("dispatchables/join/sourcePath", "../join.onnx", "dispatchable 'join':  [file.outside]", "outside the input folders"),
-    ("dispatchables/join/sourcePath", "model.json", "dispatchable 'join':  [onnx.protobuf]", "no ONNX model"),
+    ("dispatchables/join/sourcePath", "model.json", "dispatchable 'join':  [onnx.protobuf]", "text in JSON"),
     ("dispatchables/join/graphOptimizationLevel", 3, "dispatchable 'join': graphOptimizationLevel [field.form]", "99"),
     (
         "dispatchables/join/freeDimensionNameOverrides",

@@ -532,7 +532,10 @@ def test_every_code_is_reached(code: str) -> None:
 
 
 def test_every_code_of_the_source_is_in_the_table() -> None:
-    elsewhere = ("cli/", "docs/", "dxdispatch", "devices/cuda", "keras", "torch/", "dask/", "graphs", "onnx/", "x/", "pydirectml/")
+    elsewhere = (
+        *("cli/", "docs/", "dxdispatch", "devices/cuda", "keras", "torch/", "dask/", "graphs", "onnx/", "x/", "pydirectml/"),
+        *("conformance/command", "inspection/directml_records"),  # whose code is that of any file that cannot be read
+    )
     files = [path for path in SOURCE.rglob("*.py") if not path.relative_to(SOURCE).as_posix().startswith(elsewhere)]
     emitted = {code for path in files for code in codes_in(path.read_text(encoding="utf-8"))}
     rules = {name for kind in OPERATORS.values() for name in kind.rules()}
