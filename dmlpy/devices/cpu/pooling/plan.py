@@ -204,7 +204,8 @@ class PoolingPlan(PlanWithoutConstants):
     def _parameters(self, tensors: Pointers, temporary: int) -> Parameters:
         (height, width), (window_y, window_x), input_tile = self._spatial, self._window, self._input_tile
         source, output = (byte_strides(self._tensors[name]) for name in ("input_tensor", "output_tensor"))
-        if self._within_window and self._out == (1, 1) and (window_y, window_x) == (height, width) and source[3] == width * source[4]:
+        is_whole = self._out == (1, 1) and (window_y, window_x) == (height, width) and not any(self._starts)
+        if self._within_window and is_whole and source[3] == width * source[4]:
             # A window over the whole of an image without gaps: one row.
             height, width, window_y, window_x = 1, height * width, 1, height * width
         values: dict[str, Any] = {
