@@ -93,12 +93,19 @@ def _chain(model: Any) -> list[Any]:
         return list(model.layers)
     ends: list[Any] = list(model.layers)
     others = ends[1:]
-    linked = all(own.input is before.output for before, own in zip(ends, others, strict=False))
+    linked = all(_follows(own, before.output) for before, own in zip(ends, others, strict=False))
     if not linked or not others or model.output is not ends[-1].output:
         remedy = "take the layers one by one by from_keras(layer), and call them"
         expected = "a chain: each layer with the output of the one before"
         raise DescError("from_keras", [Problem("import.kind", "", "a functional model with branches", expected, remedy=remedy)])
     return others
+
+
+def _follows(layer: Any, output: Any) -> bool:
+    """Whether a layer has the output of the one before alone, or with the mask that Keras hands on with it."""
+    given = layer.input if isinstance(layer.input, list | tuple) else [layer.input]
+    handed_on = [output, getattr(output, "_keras_mask", None)]
+    return bool(given) and len(given) <= 2 and all(own is one for own, one in zip(given, handed_on, strict=False))
 
 
 def _layer(layer: Any, shape: Shape | None) -> Layer:

@@ -117,11 +117,16 @@ def functional(*layers: Any) -> Any:
     return type("Functional", (SimpleNamespace,), {})(**vars(made), output=layers[-1].output)
 
 
-def test_a_functional_model_may_be_a_chain() -> None:
+@pytest.mark.parametrize("other", ["input", "mask", "state"])
+def test_a_functional_model_may_be_a_chain(other: str) -> None:
     theirs = functional(around("Dense", DENSE, KERNEL, BIAS), around("Softmax", {"axis": -1}))
     expected = softmax(ROWS.astype(np.float64) @ KERNEL + BIAS)
     assert_close(from_keras(theirs, device="numpy").predict(ROWS), expected, np.float32, terms=9)
-    theirs.layers[2].input = theirs.layers[0].output
+    output = SimpleNamespace(_keras_mask=object())
+    theirs.layers[1].output, theirs.layers[2].input = output, [output, output._keras_mask]  # Keras hands masks on
+    assert_close(from_keras(theirs, device="numpy").predict(ROWS), expected, np.float32, terms=9)
+    others = {"input": theirs.layers[0].output, "mask": [output, object()], "state": [output, output._keras_mask, object()]}
+    theirs.layers[2].input = others[other]
     with pytest.raises(dml.DescError, match="a functional model with branches, expected a chain"):
         from_keras(theirs)
 
