@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,14 +12,38 @@ from dmlpy.devices.binding import strided
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
+    from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.dispatch import Dispatch
-    from dmlpy.devices.operator import CompiledOperator
+    from dmlpy.devices.binding_table import OperatorTables
+    from dmlpy.devices.device import Device
+    from dmlpy.devices.dispatch import Dispatch, ValueBound
+    from dmlpy.devices.plan import BindingProperties
 
 _MOST_BYTES = 1 << 18
 """The most bytes of a call, scratch included, that are copied: copying so many takes less time than binding the arrays would."""
 _MOST_KNOWN = 8
 """The kinds of calls of an operator that are known."""
+
+
+class Stageable(Protocol):
+    """A compiled operator, as staged calls use it."""
+
+    @property
+    def desc(self) -> OperatorDesc: ...
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def binding_properties(self) -> BindingProperties: ...
+
+    @property
+    def _tables(self) -> OperatorTables: ...
+
+    @property
+    def _value_bounds(self) -> tuple[ValueBound, ...]: ...
+
+    def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Dispatch: ...
 
 
 class Stage(NamedTuple):
@@ -44,7 +68,7 @@ class Stages:
         inputs: the place of each input, its layout as it is given, and that which the operator reads.
     """
 
-    def __init__(self, operator: CompiledOperator, inputs: Sequence[tuple[str, TensorDesc, TensorDesc]]) -> None:
+    def __init__(self, operator: Stageable, inputs: Sequence[tuple[str, TensorDesc, TensorDesc]]) -> None:
         self._operator, self._inputs = operator, inputs
         self._free: list[Stage] = []
 
@@ -80,8 +104,7 @@ class StagedCalls:
         operator: the operator.
     """
 
-    def __init__(self, operator: CompiledOperator) -> None:
-        self._operator = operator
+    def __init__(self, operator: Stageable) -> None:
         slots = [(slot, slot.tensor) for slot in operator.desc.slots() if slot.tensor is not None]
         size = sum(tensor.extent_in_bytes for _, tensor in slots) + operator.binding_properties.temporary_resource_size
         self.is_possible = (
@@ -94,28 +117,33 @@ class StagedCalls:
             and all(tensor.is_packed for slot, tensor in slots if slot.field.marker.output)
         )
         """Whether calls of this operator may be staged: their arrays are small and have all that is checked in their types and layouts."""
-        self._known: dict[Hashable, Stages] = {}
+        self._inputs = [(slot.place, tensor) for slot, tensor in slots if not slot.field.marker.output]
+        self._stages = Stages(operator, [(place, tensor, tensor) for place, tensor in self._inputs])
+        self._known: dict[Hashable, list[int]] = {}
 
     def run(self, tensors: Mapping[str, Any]) -> Outputs | None:
         """The outputs of a call with known arrays; None for others."""
-        if (key := _key(tensors)) is None or (stages := self._known.get(key)) is None:
+        if (key := _key(tensors)) is None or (places := self._known.get(key)) is None:
             return None
-        stage = stages.take()
-        for target, array in zip(stage.inputs, tensors.values(), strict=True):
-            target[...] = array
+        stage = self._stages.take()
+        for place, array in zip(places, tensors.values(), strict=True):
+            stage.inputs[place][...] = array
         stage.dispatch()
         found = {place: output.copy() for place, output in stage.outputs.items() if output is not None}
-        stages.give(stage)
+        self._stages.give(stage)
         return Outputs(found)
 
     def remember(self, tensors: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         """Notes the arrays of a call that succeeded, which are also given by place."""
         if len(self._known) >= _MOST_KNOWN or (key := _key(tensors)) is None or len(tensors) != len(given):
             return
-        descs, rows = self._operator._descs, list(zip(tensors.values(), given.items(), strict=True))
-        is_same = all(array is value and array.shape == descs[place].sizes for array, (place, value) in rows)
-        if is_same and all(value.dtype == descs[place].data_type.numpy for _, (place, value) in rows):
-            self._known[key] = Stages(self._operator, [(place, descs[place], descs[place]) for place in given])
+        descs, order = dict(self._inputs), [place for place, _ in self._inputs]
+        rows = zip(tensors.values(), given.items(), strict=True)
+        if all(
+            array is value and array.shape == (desc := descs[place]).sizes and array.dtype == desc.data_type.numpy
+            for array, (place, value) in rows
+        ):
+            self._known[key] = [order.index(place) for place in given]
 
 
 def _key(tensors: Mapping[str, Any]) -> Hashable | None:

@@ -79,6 +79,15 @@ def test_calls_are_staged_once_their_arrays_are_known(staged: list[bool]) -> Non
     assert staged == [False, False, True, True, True, True]
 
 
+def test_operands_are_told_apart_by_name(staged: list[bool]) -> None:
+    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[3, 4])
+    op = anew(dml.ElementWiseSubtractDesc(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor))
+    for _ in range(2):
+        np.testing.assert_array_equal(op(a_tensor=values(9), b_tensor=values(2)).output_tensor, np.full((3, 4), 7))
+        np.testing.assert_array_equal(op(b_tensor=values(9), a_tensor=values(2)).output_tensor, np.full((3, 4), -7))
+    assert staged == [False, False, True, True]
+
+
 def test_layouts_stay_apart(staged: list[bool]) -> None:
     x, op = np.asfortranarray(values(-5)), relu(strides=[1, 3])
     for _ in range(2):
