@@ -200,10 +200,9 @@ class _ModelRun:
                     self.print(command.action)
                 case WriteFile():
                     self.write_file(command.action)
-        except (DmlError, MemoryError, OSError) as error:
-            failed = error if isinstance(error, DmlError) else DeviceError(str(error))
-            if isinstance(error, MemoryError):
-                failed = DeviceError("the host has no memory left for it", hresult=HResult.E_OUTOFMEMORY)
+        except (DmlError, MemoryError) as error:
+            out_of_memory = DeviceError("the host has no memory left for it", hresult=HResult.E_OUTOFMEMORY)
+            failed = error if isinstance(error, DmlError) else out_of_memory
             told = str(failed)
             if failed.problems and isinstance(command.action, Dispatch):
                 # Uses the file's spelling of members.
@@ -331,13 +330,16 @@ class _ModelRun:
         resource, target = self.resources[action.resource.name], action.target
         action.check(resource)
         data = self.read(resource)
-        if action.typed:
-            values = resource.values(data)
-            shape = action.dimensions or (resource.count,)
-            tensor = values[: math.prod(shape)].reshape(shape)
-            (write_npy if target.suffix.lower() == ".npy" else write_image)(target, tensor)
-        else:
-            write_bytes(target, data)
+        try:
+            if action.typed:
+                values = resource.values(data)
+                shape = action.dimensions or (resource.count,)
+                tensor = values[: math.prod(shape)].reshape(shape)
+                (write_npy if target.suffix.lower() == ".npy" else write_image)(target, tensor)
+            else:
+                write_bytes(target, data)
+        except OSError as error:  # one of `inform` is none of the command: the pipe that reads the output has ended
+            raise DeviceError(str(error)) from error
         self.inform(f"Resource '{resource.name}' written to '{target}'")
 
 

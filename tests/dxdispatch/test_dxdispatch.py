@@ -364,6 +364,15 @@ def test_a_file_that_cannot_be_written_fails_the_run(tmp_path: Path) -> None:
     assert lines == []
 
 
+def test_a_pipe_that_has_ended_is_no_failure_of_the_command(tmp_path: Path) -> None:
+    def broken(line: str) -> None:
+        raise BrokenPipeError(line)
+
+    model = load(write(tmp_path, resource_model(initialValuesDataType="FLOAT32", initialValues=[1])))
+    with pytest.raises(BrokenPipeError, match="Resource 'x': 1"):
+        run(model, dml.device("numpy"), inform=broken)
+
+
 def test_operators_that_a_device_does_not_run_are_all_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device = dml.device("numpy")
     plan = type(device).plan

@@ -137,6 +137,23 @@ ROWS = {
     "several upper bounds": Row("Clip", (normal(3, 2), np.float32(0), normal(3, 2)), ("'max'", "[3, 2]", "one element")),
     "dimensions that are half kept": Row("ReduceProd", (normal(2, 3),), ("keepdims is 2, expected 0 or 1",), {"keepdims": 2}),
     "a bias of one channel": Row("Conv", (normal(1, 3, 5, 5), normal(2, 3, 3, 3), normal(1)), ("bias", "2")),
+    "a window of other sizes than the weights": Row(
+        "Conv", (normal(1, 3, 8, 8), normal(4, 3, 3, 3)), ("kernel_shape", "[5, 5]", "[3, 3]", "[4, 3, 3, 3]"), {"kernel_shape": [5, 5]}
+    ),
+    "more slices than axes": Row(
+        "Slice", (normal(2, 3), integers(0, 0, 0), integers(1, 1, 1)), ("starts has 3 numbers", "[2, 3]"), held=(1, 2)
+    ),
+    "joined rows of other lengths": Row(
+        "Concat",
+        (normal(2, 3), normal(2, 4)),
+        ("input 1", "is [2, 4], expected the sizes of input 0, [2, 3], along all axes but 0"),
+        {"axis": 0},
+    ),
+    "joined tensors of other ranks": Row("Concat", (normal(2, 3), normal(2, 3, 1)), ("input 1", "[2, 3, 1]", "[2, 3]"), {"axis": 1}),
+    "integers that are no factors": Row(
+        "MatMulInteger", (np.uint8([[1, 2]]), np.uint8([[1, 2]])), ("input 1 'B' is [1, 2], expected a factor of [1, 2]",)
+    ),
+    "three pads of two axes": Row("Pad", (normal(2, 3), integers(1, 1, 1)), ("pads has 3 numbers, expected 4",), held=(1,)),
     "a filter of other channels": Row("Conv", (normal(1, 3, 5, 5), normal(2, 4, 3, 3)), ("filter", "3")),
     "one statistic of four": Row("BatchNormalization", (normal(2, 4, 3, 3), *(normal(1) for _ in range(4))), ("4",)),
     "one scale of four": Row("InstanceNormalization", (normal(2, 4, 3, 3), normal(1), normal(1)), ("4",)),

@@ -365,9 +365,10 @@ def _check_space_to_depth(node: Node) -> Iterator[Problem]:
 
 
 @_rule("Pad")
-def _check_reflection(node: Node) -> Iterator[Problem]:
+def _check_pads(node: Node) -> Iterator[Problem]:
+    """Two pads for each axis; where they reflect, less than its size."""
     known = node.value(1).array is not None if node.has(1) else node.attribute("pads") is not None
-    if node.attribute("mode", "constant") != "reflect" or not known or not _is_known(node, 0):
+    if not known or not _is_known(node, 0):
         return
     if node.has(3) and node.value(3).array is None:
         return
@@ -377,7 +378,7 @@ def _check_reflection(node: Node) -> Iterator[Problem]:
     if len(pads) != 2 * len(axes):
         yield Problem("onnx.invalid", "pads", plural(len(pads), "number"), f"{2 * len(axes)}, a start and an end for each axis")
         return
-    for place, axis in enumerate(axes):
+    for place, axis in enumerate(axes if node.attribute("mode", "constant") == "reflect" else ()):
         most = max(pads[place], pads[place + len(axes)])
         if most > max(0, node.sizes(0)[axis] - 1):
             yield Problem(
@@ -432,10 +433,15 @@ def _check_pooling(node: Node) -> Iterator[Problem]:
 
 @_rule("Conv", "ConvInteger", "QLinearConv")
 def _check_convolution(node: Node) -> Iterator[Problem]:
-    """Windows that fit between the pads."""
+    """Windows of the weights' sizes that fit between the pads."""
     weights = 3 if node.op_type == "QLinearConv" else 1
     if _is_known(node, 0, weights) and node.rank(0) == node.rank(weights) > 2:
-        yield from _check_windows(node, node.attribute("kernel_shape") or node.sizes(weights)[2:])
+        window = node.sizes(weights)[2:]
+        if tuple(stated := node.attribute("kernel_shape") or window) != window:
+            expected = f"{listed(window)}, the last of the weights' sizes {listed(node.sizes(weights))}"
+            yield Problem("onnx.invalid", "kernel_shape", listed(stated), expected)
+            return
+        yield from _check_windows(node, window)
 
 
 def _check_windows(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
@@ -524,9 +530,9 @@ def _check_top_k(node: Node) -> Iterator[Problem]:
         yield Problem("onnx.invalid", "K", str(wanted), f"0 to {node.sizes(0)[axis]}: axis {axis} of {listed(node.sizes(0))}")
 
 
-@_rule("Slice")
+@_rule("Slice", "DynamicSlice")
 def _check_slice(node: Node) -> Iterator[Problem]:
-    """Equal numbers of starts, ends, axes and steps, and no step of 0."""
+    """Equal numbers of starts, ends, axes and steps, at most one for each axis, and no step of 0."""
     names = ("starts", "ends", "axes", "steps")
     if len(node.inputs) > 1:
         held = {name: index for index, name in enumerate(names, 1) if node.has(index) and node.value(index).array is not None}
@@ -538,6 +544,8 @@ def _check_slice(node: Node) -> Iterator[Problem]:
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{length} {name}" for name, length in lengths.items())
         yield Problem("onnx.invalid", "starts", found, "as many of each other")
+    elif _is_known(node, 0) and (most := max(lengths.values(), default=0)) > node.rank(0):
+        yield Problem("onnx.invalid", "starts", plural(most, "number"), f"at most one for each axis of {listed(node.sizes(0))}")
     if 0 in known.get("steps", ()):
         yield Problem("onnx.invalid", "steps", listed(known["steps"]), "steps other than 0")
 

@@ -10,6 +10,7 @@ from onnx import numpy_helper
 
 from dmlpy import x
 from dmlpy.graphs.views import broadcast_sizes
+from dmlpy.messages.naming import listed
 from dmlpy.onnx.loading.elements import FLOATS
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four
@@ -25,11 +26,16 @@ if TYPE_CHECKING:
 @lowers("Concat")
 def concat(node: Node) -> Expression:
     """JOIN of the tensors that have elements; of one the tensor itself."""
+    axis, first = node.axis(node.attribute("axis", 1), node.rank(0)), node.sizes(0)
+    for index in range(1, len(node.inputs)):
+        sizes = node.sizes(index)
+        if len(sizes) != len(first) or any(a != b for place, (a, b) in enumerate(zip(first, sizes, strict=True)) if place != axis):
+            expected = f"the sizes of input 0, {listed(first)}, along all axes but {axis}"
+            raise node.refusal("onnx.invalid", node.input_label(index), listed(sizes), expected)
     given = in_four(*(node.x(index) for index in range(len(node.inputs)) if 0 not in node.sizes(index)))
     if len(given) == 1:
         return given[0]
-    axis = node.axis(node.attribute("axis", 1), node.rank(0)) + len(given[0].sizes) - node.rank(0)
-    return x.join(given, axis=axis)
+    return x.join(given, axis=axis + len(given[0].sizes) - len(first))
 
 
 @lowers("Split")

@@ -42,14 +42,14 @@ def sides(node: Node, first: int, second: int) -> Sides:
     """Two inputs as the sides of a product, as NumPy's `matmul` takes them: vectors get a dimension, others are broadcast by strides."""
     a_sizes, b_sizes = node.sizes(first), node.sizes(second)
     if not a_sizes or not b_sizes:
-        raise node.refusal("onnx.sizes", node.input_label(first if not a_sizes else second), "a scalar", "a vector or matrices")
+        raise node.refusal("onnx.invalid", node.input_label(first if not a_sizes else second), "a scalar", "a vector or matrices")
     a, b = node.x(first), node.x(second)
     a = a.reshape(1, -1) if len(a_sizes) == 1 else a
     b = b.reshape(-1, 1) if len(b_sizes) == 1 else b
     batch = broadcast_sizes(a.sizes[:-2], b.sizes[:-2])
     if batch is None or a.sizes[-1] != b.sizes[-2]:
         expected = f"a factor of {listed(a_sizes)}: its rows, and sizes before those that broadcast"
-        raise node.refusal("onnx.sizes", node.input_label(second), listed(b_sizes), expected)
+        raise node.refusal("onnx.invalid", node.input_label(second), listed(b_sizes), expected)
     four = (prod(batch[:-1]), *batch[-1:]) if len(batch) > 2 else batch
     own = [side.broadcast(*batch, *side.sizes[-2:]).reshape(*four, *side.sizes[-2:]).with_leading_ones(4) for side in (a, b)]
     rows, columns = a.sizes[-2:-1] if len(a_sizes) > 1 else (), b.sizes[-1:] if len(b_sizes) > 1 else ()
