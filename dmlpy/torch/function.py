@@ -164,9 +164,12 @@ class Mixed(NamedTuple):
     @classmethod
     def of(cls, params: Any) -> Mixed | None:
         """The types for a network whose parameters these are; None outside of torch.autocast."""
-        if not isinstance(params, torch.Tensor) or params.device.type not in KINDS or not torch.is_autocast_enabled(params.device.type):
+        if not isinstance(params, torch.Tensor):
             return None
-        result = torch.get_autocast_dtype(params.device.type)
+        kind = params.device.type
+        if kind not in KINDS or not torch.is_autocast_enabled(kind):
+            return None
+        result = torch.get_autocast_dtype(kind)
         return cls(result if result is torch.float16 else torch.float32, result)
 
     def converted(self, tensor: Any) -> Any:
@@ -233,9 +236,14 @@ _transforms_are_active = getattr(torch._C, "_are_functorch_transforms_active", l
 """Whether torch.func or torch.vmap are at work, which take no function that sets its context while it runs."""
 
 
+def _dual_level() -> int:
+    """The level of forward-mode differentiation; negative where there are no dual numbers, which a step is too short to look for."""
+    return getattr(forward_ad, "_current_level", 0)
+
+
 def _refuse_tangents(tensors: tuple[torch.Tensor, ...]) -> None:
     """Raises DerivativeError for dual numbers, whose tangents an operator without a rule for them would drop silently."""
-    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+    if _dual_level() >= 0 and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
         raise _forward_error()
 
 
