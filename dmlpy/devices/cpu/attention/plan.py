@@ -146,6 +146,8 @@ def added(x: Operand, y: Operand, target: Operand) -> Step:
 _ALIGNMENT = 64
 _SCORES = 1 << 17
 """Scores that are computed at a time, at most, if those of a head are not more: they stay in the second-level cache."""
+_MIN_ALIGNED = 8
+"""Rows of scores from which on each begins with a cache line, without which vectors of softmax would lie in two."""
 _FLOAT32 = np.dtype(np.float32)
 
 
@@ -244,7 +246,8 @@ class AttentionPlan(PlanWithoutConstants):
         entries, outer, inner = own[0].tensor.sizes[:3]
         some = _divisor(inner, max(1, _SCORES // (length * keys)))
         several = _divisor(outer, max(1, _SCORES // (inner * length * keys))) if some == inner else 1
-        scores = self._scratch("scores", (several, some, length, keys))
+        pitch = keys if length < _MIN_ALIGNED else -(-keys * _FLOAT32.itemsize // _ALIGNMENT) * _ALIGNMENT // _FLOAT32.itemsize
+        scores = self._scratch("scores", (several, some, length, pitch)).part((0, several), (0, some), (0, length), (0, keys))
         found: list[Step] = []
         plans: list[Plan] = []
         for entry, first, head in np.ndindex(entries, outer // several, inner // some):
