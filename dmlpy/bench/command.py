@@ -97,6 +97,12 @@ def list_cases(options: CommandOptions) -> list[Table]:
     return [*found, *([report.listing(operators)] if operators else []), peers]
 
 
+def check(options: CommandOptions) -> None:
+    """Raises DmlError for shapes, types, passes and interpreters that do not exist."""
+    cases(options, place_of(options.device))
+    _pythons(options.pythons)
+
+
 def format_tables(record: Record) -> list[tuple[Table, list[str]]]:
     """A record as tables with their notes: of layers, and of single operators."""
     operators, layers = report.parts(record)

@@ -92,6 +92,8 @@ def bench(
     )
     with report_errors(2):
         listing = command.list_cases(chosen)
+        if not list_shapes:
+            command.check(chosen)
     if list_shapes:
         for listed in listing:
             show(listed)

@@ -134,22 +134,22 @@ def test_the_command_fails_where_dmlpy_itself_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "message"),
+    ("arguments", "message"),
     [
-        (["--shape", "lstm-129*"], 1, "no shape's key matches 'lstm-129*'"),
-        (["--peer", "torsh"], 1, "did you mean 'torch'?"),
-        (["--peer", "cupy"], 1, "'cupy' is none of torch, onnxruntime"),
-        (["--dtype", "float64"], 1, "'float64' is none of float32, float16"),
-        (["--shape", SMALLEST, "--pass", "training"], 1, "none of these shapes is measured in that type and pass"),
-        (["--python", "torch"], 1, "expected NAME=PATH"),
-        (["--peer", "torch", "--no-peers"], 2, "contradict each other"),
-        (["--picture", "a.svg"], 2, "give both"),
-        (["--add"], 2, "give both"),
+        (["--shape", "lstm-129*"], "no shape's key matches 'lstm-129*'"),
+        (["--peer", "torsh"], "did you mean 'torch'?"),
+        (["--peer", "cupy"], "'cupy' is none of torch, onnxruntime"),
+        (["--dtype", "float64"], "'float64' is none of float32, float16"),
+        (["--shape", SMALLEST, "--pass", "training"], "none of these shapes is measured in that type and pass"),
+        (["--python", "torch"], "expected NAME=PATH"),
+        (["--peer", "torch", "--no-peers"], "contradict each other"),
+        (["--picture", "a.svg"], "give both"),
+        (["--add"], "give both"),
     ],
 )
-def test_what_cannot_be_measured_is_reported(arguments: list[str], status: int, message: str) -> None:
+def test_what_cannot_be_measured_is_reported(arguments: list[str], message: str) -> None:
     found, _, err = bench("--device", "numpy", *arguments)
-    assert found == status
+    assert found == 2
     assert message in " ".join(err.replace("│", " ").split())
 
 

@@ -466,7 +466,7 @@ def test_what_a_gpu_would_measure_is_listed_without_one(
 @pytest.mark.parametrize("name", ["cuda:x", "cuda:12345", "gpu"])
 def test_what_is_no_device_is_not_listed(name: str) -> None:
     status, _, err = bench("--list", "--device", name)
-    assert status == 1
+    assert status == 2
     assert f"device is {name!r}, expected" in err
 
 

@@ -247,10 +247,10 @@ def test_the_command_lists_operators_with_their_equivalents() -> None:
     ("arguments", "status", "message"),
     [
         (["ADD"], 2, "'ADD' is an operator: give --operators too"),
-        (["--operators", "ADDD"], 1, "'ADDD' is no operator of DirectML's"),
+        (["--operators", "ADDD"], 2, "'ADDD' is no operator of DirectML's"),
         (["--operators", "--shape", "lstm*"], 2, "leave the others out"),
         (["--operators", "--pass", "training"], 2, "leave the others out"),
-        (["--operators", "--peer", "cupy"], 1, "'cupy' is none of onnxruntime, torch, openvino, jax"),
+        (["--operators", "--peer", "cupy"], 2, "'cupy' is none of onnxruntime, torch, openvino, jax"),
         (["--scale", "4"], 2, "give --operators too"),
     ],
 )

@@ -20,6 +20,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 HALVES = 0.502
 """Units that FLOAT16 results may be off: half a one, and what the float32 result before it was off."""
+POLYNOMIALS_OF_HALVES, HALVES_OF_POLYNOMIALS = ("ERF", "SIGMOID", "SWISH"), 0.51
+"""The functions that the device `cpu` computes in FLOAT16 by polynomials of their own, and the units that these may be off."""
 HALVES_ON_GPUS = 0.505
 """The same where a GPU's functions are as far off as CUDA documents."""
 
