@@ -7,6 +7,7 @@ call them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,7 +165,9 @@ def _keras_arguments(layer: Any, others: Sequence[str]) -> tuple[dict[str, Any],
             remedy = "one RNN for each cell, all but the last with return_sequences=True" if hasattr(cell, "cells") else None
             return {}, [Problem("import.kind", "cell", with_article(type(cell).__name__), kinds, remedy=remedy)]
         kinds = ", ".join(dict.fromkeys((*_CELLS, "RNN", "Bidirectional", *others)))
-        return {}, [Problem("import.kind", "", with_article(name), f"a layer of Keras 3, or a Sequential: {kinds}")]
+        expected = f"a layer of Keras 3 that dmlpy has, or a Sequential of them: {kinds}"
+        remedy = "load the file: from_keras(keras.saving.load_model(path))" if isinstance(layer, str | PathLike) else None
+        return {}, [Problem("import.kind", "", with_article(name), expected, remedy=remedy)]
     if not layer.built:
         return {}, [Problem("layer.not_built", "", "not built", "a layer with weights", remedy="call it on data, or build(shape)")]
     if "time_major" in config:

@@ -139,7 +139,10 @@ STACKED = type("StackedRNNCells", (SimpleNamespace,), {})(cells=[])
     [
         (
             model_of(around("Dense", DENSE, KERNEL, BIAS), around("Conv1D", {}), around("Flatten", {})),
-            ["layers[1] is a Conv1D, expected a layer of Keras 3, or a Sequential: SimpleRNN", "layers[2] is a Flatten"],
+            [
+                "layers[1] is a Conv1D, expected a layer of Keras 3 that dmlpy has, or a Sequential of them: SimpleRNN",
+                "layers[2] is a Flatten",
+            ],
         ),
         (model_of(built=False), ["not built, expected a model with weights"]),
         (model_of(around("Dense", DENSE | {"activation": "custom"}, KERNEL, BIAS)), ["layers[0].activation is 'custom', expected one of"]),

@@ -295,3 +295,5 @@ def test_from_keras_takes_two_directions_of_one_layer_only() -> None:
         from_keras(theirs)
     with pytest.raises(dml.DescError, match=r"an int, expected a layer of Keras 3"):
         from_keras(3)
+    with pytest.raises(dml.DescError, match=r"a str, [^$]*remedy: load the file: from_keras\(keras\.saving\.load_model\(path\)\)"):
+        from_keras("model.keras")

@@ -140,10 +140,11 @@ def max_isa() -> str | None:
         DeviceError: the environment variable has another value.
     """
     text = os.environ.get(MAX_ISA)
-    if text is not None and text not in _LEVELS:
+    level = text.upper() if text else None  # of either case, and empty for none, as oneDNN reads its own variable
+    if level is not None and level not in _LEVELS:
         names = ", ".join(_LEVELS)
         raise DeviceError(f"the environment variable {MAX_ISA} is {text!r}, expected an instruction set of x86-64: one of {names}")
-    return text
+    return level
 
 
 def within_max_isa(features: Mapping[str, bool]) -> dict[str, bool]:

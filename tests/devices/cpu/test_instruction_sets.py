@@ -18,7 +18,7 @@ import dmlpy as dml
 from dmlpy import compiler
 from dmlpy.cli.warmup_work import WORK
 from dmlpy.devices.cpu import isa, jit, llvm, load_store, thread_pool_kernels
-from dmlpy.devices.cpu.llvm import MAX_ISA, within_max_isa
+from dmlpy.devices.cpu.llvm import MAX_ISA, max_isa, within_max_isa
 from dmlpy.devices.cpu.quantized import products
 from dmlpy.devices.cpu.quantized.products import Dot, byte_isa_of
 from dmlpy.devices.cpu.reduction.softmax_kernels import build_softmax
@@ -68,15 +68,23 @@ def test_the_largest_set_takes_features_away(level: str, row: tuple[str, tuple[i
     assert ((floats.lanes, floats.registers), products.dot) == (registers, dot)
 
 
-def test_without_the_variable_all_features_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_set_is_named_in_either_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MAX_ISA, "avx2_vnni")
+    assert max_isa() == "AVX2_VNNI"
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_without_the_variable_all_features_are_left(text: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(MAX_ISA, raising=False)
+    if text is not None:
+        monkeypatch.setenv(MAX_ISA, text)
     assert within_max_isa({**EVERY, "avx10.1": False}) == {**EVERY, "avx10.1": False}
 
 
 def test_an_unknown_set_is_refused(new_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(MAX_ISA, "avx2")
+    monkeypatch.setenv(MAX_ISA, "avx3")
     with pytest.raises(
-        dml.DeviceError, match=r"DMLPY_CPU_MAX_ISA is 'avx2', expected an instruction set of x86-64: one of SSE41, AVX, AVX2, "
+        dml.DeviceError, match=r"DMLPY_CPU_MAX_ISA is 'avx3', expected an instruction set of x86-64: one of SSE41, AVX, AVX2, "
     ):
         STORE(3)
 
