@@ -96,3 +96,13 @@ def test_lengths_of_the_past_are_numpys() -> None:
         key_value_head_count=2,
     )
     assert "past_sequence_lengths_tensor" in str(plans.attention_plan(desc))
+
+
+@pytest.mark.parametrize(("queries", "row"), [(17, 32), (1, 21)])
+def test_rows_of_scores_begin_with_cache_lines(queries: int, row: int) -> None:
+    """A row of 21 scores has room for 32, unless there are few rows; nothing reads the room."""
+    tensors = {"query_tensor": tensor(1, queries, 8), "key_tensor": tensor(1, 21, 8), "value_tensor": tensor(1, 21, 8)}
+    desc = dml.MultiheadAttentionDesc(**tensors, scale=0.4, mask_filter_value=-2.0, head_count=2, output_tensor=tensor(1, queries, 8))
+    (weighed, summed) = plan.AttentionPlan(desc)._chunks
+    for scores in weighed.operands["output_tensor"], summed.operands["a_tensor"]:
+        assert (scores.tensor.sizes[-1], scores.tensor.element_strides[-2]) == (21, row)
