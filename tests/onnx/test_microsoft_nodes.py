@@ -191,7 +191,7 @@ BYTES, SCALE = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0
         ("QLinearSigmoid", {"x": BYTES, "s": np.ones(4, np.float32)}, {}, "onnx.sizes", "input 1"),
         ("FusedMatMulActivation", {"a": X, "b": SKIP}, {"transB": 1, "activation": "Cos"}, "onnx.attribute", "activation"),
         ("GroupNorm", {"x": IMAGE, "g": GAMMA, "b": BETA}, {"groups": 3}, "onnx.invalid", "groups"),
-        ("DynamicQuantizeMatMul", {"a": X, "b": BYTES[0, 0], "s": SCALE}, {}, "onnx.sizes", "input 1"),
+        ("DynamicQuantizeMatMul", {"a": X, "b": BYTES[0, 0], "s": SCALE}, {}, "onnx.invalid", "input 1"),
         ("CDist", {"a": HIDDEN[0], "b": HIDDEN[0]}, {"metric": "cosine"}, "onnx.attribute", "metric"),
         ("FusedConv", {"x": IMAGE, "w": FILTERS}, {"activation": "Selu"}, "onnx.attribute", "activation"),
         ("FusedConv", {"x": IMAGE, "w": FILTERS}, {"activation": "LeakyRelu"}, "onnx.invalid", "activation_params"),

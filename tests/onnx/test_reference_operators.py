@@ -68,6 +68,8 @@ def test_copies_of_many_boxes_are_left_out() -> None:
     scores = -np.arange(1200, dtype=np.float32)[None, None]
     found = run("NonMaxSuppression", [boxes, scores, np.int64([1200]), np.float32([0.5])])
     np.testing.assert_array_equal(found[:, 2], np.arange(600))
+
+
 def test_boxes_without_a_finite_area_overlap_nothing() -> None:
     ends = [(0, 0, np.inf, np.inf), (0, 0, np.inf, 0), (-np.inf, 0, np.inf, 1), (0, 0, np.nan, 1), (0, 0, 3e38, 3e38), (0, 0, 1e-30, 1e-30)]
     boxes = np.repeat(np.float32([[*ends, (0, 0, 1, 1)]]), 2, axis=1)

@@ -143,7 +143,7 @@ def compute_transposed_windows(node: Node) -> TransposedWindows:
 def output_padding_problems(node: Node) -> Iterator[Problem]:
     """`output_padding` not below stride or dilation, as ONNX says; `output_shape` that needs one; pads that cut off more than there is."""
     found = compute_transposed_windows(node)
-    if min(found.sizes, default=0) < 0:
+    if any(size < 0 for size in found.sizes):  # not their least: open sizes are compared with 0 alone
         full = [size + before + behind for size, before, behind in zip(found.sizes, found.start, found.end, strict=True)]
         yield Problem("onnx.invalid", "pads", listed([*found.start, *found.end]), f"pads within the {listed(full)} elements of the windows")
         return
