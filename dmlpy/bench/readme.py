@@ -81,7 +81,11 @@ def goals(name: str, records: Path) -> str:
     path = records / f"{name}.json"
     if not path.is_file():
         return "Not measured yet.\n"
-    return tables.goals_text(Record.load(path)) + "\n"
+    operators, layers = report.parts(Record.load(path))
+    told = [tables.goals_text(layers)] if layers.runs else []
+    if operators.runs:
+        told.append(f"{_where(operators)} {_conditions(operators)} {report.goal_text(operators)}")
+    return "\n\n".join(told) + "\n"
 
 
 def _conditions(record: Record) -> str:

@@ -75,7 +75,7 @@ def test_dry_runs_end_as_a_run_on_a_gpu_would() -> None:
     that look at no results, anything but to pass. After a trap the rest is reported as not run.
     """
     require("g++")
-    some = chosen("computes", "is_wrong", "is_wrong_in_rows", "raises", "raises_in_a_row")
+    some = [*chosen("computes", "is_wrong", "raises"), "tests/support/cuda/gpu_fault_rows.py"]
     others = [
         "tests/devices/test_owned_inputs.py::test_prepare_takes_them_over",
         "tests/devices/cuda/test_gpu.py::test_a_dispatch_can_be_captured_by_its_caller",

@@ -16,7 +16,6 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.messages.problems import DeviceError
-from tests.support.tables import table
 
 pytestmark = pytest.mark.gpu
 BEGUN = "DMLPY_TEST_HANGS"
@@ -36,16 +35,6 @@ def test_computes() -> None:
 
 def test_is_wrong() -> None:
     np.testing.assert_array_equal(computed(), [2, 3])
-
-
-@table("expected", [[0, 1], [2, 3], [4, 5]])
-def test_is_wrong_in_rows(expected: list[float]) -> None:
-    np.testing.assert_array_equal(computed(), expected)
-
-
-@table("error", [AssertionError, ValueError])
-def test_raises_in_a_row(error: type[Exception]) -> None:
-    raise error("no result is needed to see this")
 
 
 def test_raises() -> None:
