@@ -166,6 +166,44 @@ def test_loops_of_thousands_of_iterations_run() -> None:
     np.testing.assert_array_equal(result["y"], -X[0, :2])
 
 
+ROWS = {
+    "differences": [make_node("Sub", ["x", "row"], ["y"])],
+    "distances": [make_node("Sub", ["x", "row"], ["d"]), make_node("ReduceSumSquare", ["d"], ["y"], axes=[1], keepdims=0)],
+    "not zero": [
+        make_node("Add", ["s", "row"], ["sum"]),
+        make_node("NonZero", ["sum"], ["places"]),
+        make_node("Transpose", ["places"], ["each"]),
+        make_node("GatherND", ["sum", "each"], ["y"]),
+    ],
+}
+"""Bodies of scans whose nodes run on the host or wait for sizes: by their type, or by the elements."""
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["known", "open"])
+@pytest.mark.parametrize(("name", "length"), [("differences", 1200), ("distances", 150), ("not zero", 200)])
+def test_long_scans_on_the_host_run_step_by_step(name: str, length: int, is_open: bool) -> None:
+    """Unrolled, they were compiled node by node, each within the run of the one before it, beyond Python's depth of calls."""
+    has_state = name == "not zero"
+    element = TensorProto.FLOAT if has_state else TensorProto.DOUBLE
+    given = [helper.make_tensor_value_info(item, element, None) for item in ("s", "row")[not has_state :]]
+    inner = helper.make_graph(ROWS[name], "body", given, [helper.make_tensor_value_info("y", element, None)])
+    rng = np.random.default_rng(5)
+    x: Array = rng.standard_normal((5, 4))
+    rows: Array = rng.standard_normal((length, 4))
+    if has_state:
+        x, rows = np.arange(-length, length, 20).astype(np.float32), np.ones((length, 1), np.float32)
+        expected = x[x >= 0] + length  # the negative ones are 0 once
+    else:
+        expected = x - rows[:, None] if name == "differences" else ((x - rows[:, None]) ** 2).sum(2)
+    scan = make_node("Scan", [*["x"] * has_state, "rows"], ["y"], body=inner, num_scan_inputs=1)
+    sizes = ["n", "m"][: x.ndim] if is_open else x.shape
+    types = {"x": element, "y": element}
+    found = onnx.load(model([scan], {"x": sizes}, ["y"], opset=13, types=types, constants={"rows": rows}))
+    (record,) = found.interpretation().records
+    assert (record.where, record.problems[0].code) == ("deferred", "onnx.unroll")
+    np.testing.assert_allclose(found.compile("numpy")({"x": x})["y"], expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("turns", [4, None], ids=["unrolled", "turn by turn"])
 def test_an_output_of_the_counter_has_a_number_of_each_iteration(turns: int | None) -> None:
     """By the text of Loop. ONNX Runtime 1.32.0 has the last number in every row."""

@@ -136,6 +136,20 @@ def test_nodes_are_compiled_once_for_the_sizes_that_they_meet(monkeypatch: pytes
     assert counts[0] == counts[1] < counts[2] == counts[3]
 
 
+@pytest.mark.parametrize(("sizes", "most"), [((2, 3), 0), (("rows", "columns"), 1)], ids=["known", "open"])
+def test_nodes_that_stay_on_the_host_are_not_compiled_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int | str, ...], most: int
+) -> None:
+    """Else each would be compiled within the run of the one before it: a chain of 200 exceeded Python's depth of calls."""
+    made = compilations(monkeypatch)
+    nodes = [make_node("Sub", [f"v{step}", "one"], [f"v{step + 1}"]) for step in range(9)]
+    types = dict.fromkeys(("v0", "v9"), TensorProto.DOUBLE)
+    run = onnx.load(model(nodes, {"v0": sizes}, ["v9"], types=types, constants={"one": np.ones(1)})).compile("numpy")
+    x = RNG.standard_normal((2, 3))
+    np.testing.assert_allclose(run({"v0": x})["v9"], x - 9, rtol=1e-14)
+    assert len(made) <= most
+
+
 def test_elements_that_decide_sizes_are_looked_at_in_each_run() -> None:
     nodes = [
         make_node("Add", ["sizes", "nothing"], ["wanted"]),

@@ -30,7 +30,7 @@ class Limits:
         nodes: nodes that are processed, including those of the model's functions and of ONNX's operator definitions: 2048 plus 8 for each
             node in the file, at most 10,000. A model with more is rejected.
         unrolled: nodes that all loops are unrolled to, each counted once per operator that it becomes. A loop beyond the limit runs
-            step by step when the model runs.
+            step by step when the model runs, as does one that would become more than 64 nodes outside of graphs.
         elements: elements that are computed ahead of time, weighted by cost: 2**28 plus 16 for each byte of the model's tensors. Anything
             beyond is computed when the model runs.
         bytes: memory in addition to the model's tensors: 64 MiB plus 4 for each byte of these. A constant beyond the limit is

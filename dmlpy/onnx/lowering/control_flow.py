@@ -24,6 +24,8 @@ _NAMES = 3
 """The number of names of a node and its values, each prefixed with the loop's."""
 _SHORT = 4096
 """The bytes of a node up to which copies are not counted."""
+_MOST_OUTSIDE = 64
+"""The most nodes outside of graphs that a loop is unrolled to: a body that is compiled once runs them as fast, and compiles faster."""
 
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
@@ -66,12 +68,14 @@ def _unroll_loop(lowering: GraphLowering, node: Node, scope: Scope, opsets: Mapp
     goes_on = bool(_scalar(node, 1)) if node.has(1) else True
     states = list(node.inputs[2:])
     rows: list[list[Value]] = [[] for _ in body.output[1 + len(states) :]]
-    _check_room(lowering, node, (inf if count is None else count) if _keeps_condition(body) else 1)
+    length = (inf if count is None else count) if _keeps_condition(body) else 1
+    _check_room(lowering, node, length)
     around = _lower_constants(lowering, node, body, scope, opsets)
-    step = 0
+    step = outside = 0
     while goes_on and (count is None or step < count):
         _check_room(lowering, node, 1)
         prefix = f"{node.name}/{step}/"
+        first = len(lowering.records)
         known = [np.asarray(step, np.int64), np.asarray(True)]
         given = [Value.known(lowering.unique_name(prefix + item.name), array) for item, array in zip(body.input, known, strict=False)]
         results = _lower_iteration(lowering, body, [*given, *states], around, opsets, prefix)
@@ -85,6 +89,8 @@ def _unroll_loop(lowering: GraphLowering, node: Node, scope: Scope, opsets: Mapp
         for row, value in zip(rows, results[1 + len(states) :], strict=True):
             row.append(value)
         step += 1
+        outside += _count_outside(lowering, first)
+        _check_outside(node, outside, step, length)
     scanned = [_stack_rows(lowering, node, row, item, 0) for row, item in zip(rows, body.output[1 + len(states) :], strict=True)]
     return _used_outputs(node, [*states, *scanned])
 
@@ -117,15 +123,16 @@ def _unroll_scan(
     turned = node.attribute("scan_output_directions") or [0] * outputs
     stacks = node.attribute("scan_output_axes") or [axis_of] * outputs
     axes = node.attribute("scan_input_axes") or [axis_of] * count
-    first = len(inputs) - count
-    values = [_require_sizes(node, value, first + index) for index, value in enumerate(scanned)]
+    values = [_require_sizes(node, value, len(states) + index) for index, value in enumerate(scanned)]
     axes = [node.axis(axis, len(value.static_sizes)) for axis, value in zip(axes, values, strict=True)]
     length = values[0].static_sizes[axes[0]]
     rows: list[list[Value]] = [[] for _ in range(outputs)]
     _check_room(lowering, node, length)
     around = _lower_constants(lowering, node, body, scope, opsets)
+    outside = 0
     for step in range(length):
         _check_room(lowering, node, 1)
+        first = len(lowering.records)
         own = f"{prefix}{step}/"
         parts = [
             insert_slice(lowering, value, axis, length - 1 - step if back else step, own)
@@ -135,6 +142,8 @@ def _unroll_scan(
         states = list(results[: len(states)])
         for row, value in zip(rows, results[len(states) :], strict=True):
             row.append(value)
+        outside += _count_outside(lowering, first)
+        _check_outside(node, outside, step + 1, length)
     stacked_rows = [
         _stack_rows(lowering, node, row[::-1] if turn else row, item, axis)
         for row, item, axis, turn in zip(rows, body.output[len(states) :], stacks, turned, strict=True)
@@ -149,11 +158,14 @@ def _unroll_batched_scan(lowering: GraphLowering, node: Node, scope: Scope, opse
         raise node.refusal("onnx.input", node.input_label(0), "given", "left out: all sequences have the same length")
     values = [_require_sizes(node, value, index) for index, value in enumerate(node.inputs) if index]
     batches: list[Values] = []
-    _check_room(lowering, node, values[0].static_sizes[0])
-    for entry in range(values[0].static_sizes[0]):
+    batch, first = values[0].static_sizes[0], len(lowering.records)
+    _check_room(lowering, node, batch)
+    for entry in range(batch):
         prefix = f"{node.name}/{entry}/"
         own = [insert_slice(lowering, value, 0, entry, prefix) for value in values]
         batches.append(_unroll_scan(lowering, node, own, scope, opsets, prefix))
+        if not entry:
+            _check_outside(node, _count_outside(lowering, first), 1, batch)
     return [
         insert_stack(lowering, [value for value in results if value is not None], 0, f"{node.name}/") if results[0] is not None else None
         for results in zip(*batches, strict=True)
@@ -203,6 +215,27 @@ def _check_room(lowering: GraphLowering, node: Node, iterations: float) -> None:
             found = f"{iterations} iterations of {each} {what} each"
             why = (f"{lowering.budget.unrolled} nodes are the limit 'unrolled' of dmlpy.onnx.Limits, for all loops of the model",)
             raise node.refusal("onnx.unroll", "", found, f"at most {left} {what}: each iteration becomes nodes of its own", *why)
+
+
+def _count_outside(lowering: GraphLowering, first: int) -> int:
+    """The number of nodes outside of graphs since a number of records."""
+    return sum(record.where not in ("directml", "folded") for record in lowering.records[first:])
+
+
+def _check_outside(node: Node, outside: int, iterations: int, length: float) -> None:
+    """Rejects iterations that become many nodes outside of graphs: they run one by one, so unrolling saves nothing.
+
+    Args:
+        node: the node.
+        outside: the number of such nodes so far.
+        iterations: the number of iterations so far.
+        length: the number of iterations if it is known, or less.
+    """
+    expected = outside * max(length, iterations) / iterations
+    if expected > _MOST_OUTSIDE:
+        found = f"{expected:.0f} nodes outside of graphs"
+        why = ("they run on the host, or wait for sizes or elements",)
+        raise node.refusal("onnx.unroll", "", found, f"at most {_MOST_OUTSIDE} such nodes: the body is compiled once instead", *why)
 
 
 def _nodes_per_iteration(body: GraphProto) -> int:

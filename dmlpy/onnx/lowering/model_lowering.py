@@ -72,6 +72,11 @@ _WEIGHTS = {"Conv": 1, "Gemm": 1, "MatMul": 1}
 _WAITING = frozenset({"onnx.dynamic", "onnx.constant_input", "onnx.sequence", "onnx.unroll"})
 """The problems of a node that disappear when all its inputs are available."""
 
+_LASTING = frozenset(
+    {"attribute.level", "dims.support", "level.operator", "onnx.attribute", "onnx.kernel", "onnx.output", "onnx.type", "type.support"}
+)
+"""The problems of a node of known sizes that last when its inputs are available."""
+
 
 @dataclass
 class Lowering:
@@ -387,12 +392,13 @@ class Lowering:
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
         values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
-        stage.add(proto, opsets, given, [value for value in values if value is not None])
         where: Placement = "deferred" if deferred else "invalid" if self._is_invalid(problems) else "host"
         if where == "host" and not self._has_host(node):
             where = "nowhere"
             remedy = remedy_of(node.op_type, node.domain)
             problems = [replace(problem, remedy=remedy) if problem.code == "onnx.kernel" else problem for problem in problems]
+        stays = where == "host" and all(value.is_static for value in given) and all(problem.code in _LASTING for problem in problems)
+        stage.add(proto, opsets, given, [value for value in values if value is not None], stays=stays)
         self._record(node, where, values, problems=problems, stage=index)
         return values
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
     from dmlpy.onnx.loading.limits import Budget
+    from dmlpy.onnx.lowering.node_records import NodeRecord
 
 Scope: TypeAlias = MutableMapping[str, Value]
 """The values that nodes may read, by their names in the graph."""
@@ -22,6 +23,7 @@ class GraphLowering(Protocol):
     """The lowering of a model, which lowers subgraphs and definitions in place of their node."""
 
     budget: Budget
+    records: list[NodeRecord]
 
     def lower_graph(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Loads the initializers and lowers the nodes of a graph."""

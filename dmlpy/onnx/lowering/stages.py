@@ -97,12 +97,14 @@ class HostNode:
         opsets: the versions of its domains.
         reads: the values that it reads, including its subgraphs', by name.
         results: the values that it computes, by name.
+        stays: whether it runs on the host whatever a run makes known: then it does not wait to be compiled.
     """
 
     proto: NodeProto
     opsets: dict[str, int]
     reads: dict[str, Value]
     results: dict[str, Value]
+    stays: bool = False
 
 
 @dataclass
@@ -128,10 +130,12 @@ class HostStage:
         del self.nodes[lengths[0] :]
         _truncate(self.results, lengths[1])
 
-    def add(self, proto: NodeProto, opsets: Mapping[str, int], reads: Iterable[Value], results: Iterable[Value]) -> None:
+    def add(
+        self, proto: NodeProto, opsets: Mapping[str, int], reads: Iterable[Value], results: Iterable[Value], *, stays: bool = False
+    ) -> None:
         """Appends a node."""
         own = {value.name: value for value in results}
-        self.nodes.append(HostNode(proto, dict(opsets), {value.name: value for value in reads}, own))
+        self.nodes.append(HostNode(proto, dict(opsets), {value.name: value for value in reads}, own, stays))
         self.results |= own
 
 

@@ -132,7 +132,8 @@ class _HostRun:
     def __init__(self, part: HostPart, context: CompileContext, *, tried: bool) -> None:
         self.nodes = part.nodes
         self._context = context
-        own, waiting = (part.nodes[:1], part.nodes[1:]) if tried else ((), part.nodes)
+        count = next((place for place, node in enumerate(part.nodes) if not (node.stays or (tried and place == 0))), len(part.nodes))
+        own, waiting = part.nodes[:count], part.nodes[count:]
         self._own = [prepare_host_node(node, context) for node in own]
         made = {name for node in waiting for name in node.results}
         reads = {name: value for node in waiting for name, value in node.reads.items() if name not in made}
