@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from dmlpy.messages.naming import listed, plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
-from dmlpy.onnx.domains.trees import TRANSFORMS, transform_scores
+from dmlpy.onnx.domains.scores import class_labels, transform_of, transform_scores
 from dmlpy.onnx.loading.schemas import LEARNING
 
 if TYPE_CHECKING:
@@ -47,13 +47,6 @@ def _by_feature(node: Node, name: str, given: Array, count: int) -> Array:
     if len(given) not in (1, count):
         raise node.refusal("onnx.invalid", name, plural(len(given), "number"), f"1, or {count}, one for each feature")
     return given
-
-
-def _transform(node: Node) -> str:
-    transform = str(node.attribute("post_transform", "NONE"))
-    if transform not in TRANSFORMS:
-        raise node.unsupported("post_transform", *TRANSFORMS)
-    return transform
 
 
 @register_host_operator("Scaler", _floats, domain=LEARNING)
@@ -188,19 +181,9 @@ def _linear_scores(node: Node, targets: int) -> Array:
 @register_host_operator("LinearRegressor", _describe_scores, domain=LEARNING)
 def linear_regressor(node: Node) -> Sequence[Array]:
     """The scores of the targets, [N, targets]. ONNX Runtime transforms scores only if there are several targets."""
-    targets, transform = int(node.attribute("targets", 1)), _transform(node)
+    targets, transform = int(node.attribute("targets", 1)), transform_of(node)
     scores = _linear_scores(node, targets)
     return [(transform_scores(scores, transform) if targets > 1 else scores).astype(np.float32)]
-
-
-def _labels(node: Node) -> Array:
-    """The labels of the classes: texts or integers."""
-    texts, numbers = node.attribute("classlabels_strings"), node.attribute("classlabels_ints")
-    if bool(texts) == bool(numbers):
-        found = "left out" if not texts else "given beside classlabels_strings"
-        raise node.refusal("onnx.invalid", "classlabels_ints", found, "labels as integers or as texts")
-    labels: Array = np.asarray(texts, object) if texts else np.asarray(numbers, np.int64)
-    return labels
 
 
 def _classes_of_rows(node: Node, labels: Array) -> int:
@@ -209,7 +192,7 @@ def _classes_of_rows(node: Node, labels: Array) -> int:
 
 
 def _describe_classifier(node: Node) -> Sequence[OutputType]:
-    labels, sizes = _labels(node), node.value(0).sizes
+    labels, sizes = class_labels(node, "classlabels_ints"), node.value(0).sizes
     element = TensorProto.STRING if labels.dtype.hasobject else TensorProto.INT64
     rows = None if sizes is None else sizes[0] if len(sizes) > 1 else 1
     return [(element, None if rows is None else (rows,)), (TensorProto.FLOAT, None if rows is None else (rows, len(labels)))]
@@ -221,7 +204,7 @@ def linear_classifier(node: Node) -> Sequence[Array]:
 
     Of two classes one row of coefficients may score the second one, which it is where the score is positive.
     """
-    labels, transform = _labels(node), _transform(node)
+    labels, transform = class_labels(node, "classlabels_ints"), transform_of(node)
     classes = _classes_of_rows(node, labels)
     if classes != len(labels) and (classes, len(labels)) != (1, 2):
         raise node.refusal("onnx.invalid", "intercepts", plural(classes, "number"), f"{len(labels)}, one for each label")
@@ -260,7 +243,7 @@ def kernel_regressor(node: Node) -> Sequence[Array]:
 
     ONNX Runtime transforms no single score.
     """
-    _transform(node)
+    transform_of(node)
     coefficients, rho = _numbers(node, "coefficients"), _numbers(node, "rho", (0.0,))
     count = int(node.attribute("n_supports", 0))
     vectors = _numbers(node, "support_vectors")

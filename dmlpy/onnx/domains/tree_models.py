@@ -10,7 +10,8 @@ from onnx import TensorProto, numpy_helper
 
 from dmlpy.messages.naming import listed
 from dmlpy.onnx.domains.host_operators import register_host_operator
-from dmlpy.onnx.domains.trees import TRANSFORMS, Trees, required_integers, transform_scores
+from dmlpy.onnx.domains.scores import class_labels, transform_of, transform_scores
+from dmlpy.onnx.domains.trees import Trees, required_integers
 from dmlpy.onnx.loading.schemas import LEARNING
 
 if TYPE_CHECKING:
@@ -234,8 +235,7 @@ def tree_regressor(node: Node) -> Sequence[Array]:
     functions = {"SUM": (np.add, 0.0), "AVERAGE": (np.add, 0.0), "MIN": (np.minimum, np.inf), "MAX": (np.maximum, -np.inf)}
     if how not in functions:
         raise node.invalid("aggregate_function", *functions)
-    if (transform := node.attribute("post_transform", "NONE")) not in TRANSFORMS:
-        raise node.unsupported("post_transform", *TRANSFORMS)
+    transform = transform_of(node)
     total, given = forest.combine(x, *functions[how])
     total = np.where(given, total, 0.0)
     total = total / len(forest.trees.roots) if how == "AVERAGE" else total
@@ -252,11 +252,7 @@ def _describe_classifier(node: Node) -> Sequence[OutputType]:
 
 def _classes(node: Node) -> Array:
     """The labels of the classes."""
-    texts, numbers = node.attribute("classlabels_strings"), node.attribute("classlabels_int64s")
-    if bool(texts) == bool(numbers):
-        found = "left out" if not texts else "given beside classlabels_strings"
-        raise node.refusal("onnx.invalid", "classlabels_int64s", found, "labels as integers or as texts")
-    labels: Array = np.asarray(texts, object) if texts else np.asarray(numbers, np.int64)
+    labels = class_labels(node, "classlabels_int64s")
     if len(labels) < 2:
         raise node.refusal("onnx.attribute", "classlabels", "one label", "at least two: ONNX does not say what one class means")
     return labels
@@ -267,8 +263,7 @@ def tree_classifier(node: Node) -> Sequence[Array]:
     """The label of the largest score in each row, and the scores of the classes, [rows, classes]. Sums are in FLOAT64."""
     classes = _classes(node)
     forest = _Forest.of(node, len(classes), "class")
-    if (transform := node.attribute("post_transform", "NONE")) not in TRANSFORMS:
-        raise node.unsupported("post_transform", *TRANSFORMS)
+    transform = transform_of(node)
     total, _ = forest.combine(_rows(node, forest), np.add, 0.0)
     scored = {*required_integers(node, "class_ids").tolist()}
     if len(classes) == 2 and scored == {0}:

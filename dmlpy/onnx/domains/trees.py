@@ -11,6 +11,7 @@ from onnx import numpy_helper
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.domains.host_operators import register_host_operator
+from dmlpy.onnx.domains.scores import TRANSFORMS, transform_scores
 from dmlpy.onnx.loading.schemas import LEARNING
 from dmlpy.onnx.nodes.node import NotLowered
 
@@ -32,8 +33,6 @@ _COMPARISONS: Mapping[int, Callable[[Array, Array], Array]] = {
 """Comparisons by the number of a node's mode."""
 _MEMBER = 6
 _AVERAGE, _SUM, _MIN, _MAX = range(4)
-TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
-"""The final transforms of scores, by number."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +131,6 @@ def tree_ensemble(node: Node) -> Sequence[Array]:
     if not 0 <= transform < len(TRANSFORMS):
         raise node.unsupported("post_transform", *range(len(TRANSFORMS)))
     return [transform_scores(total, TRANSFORMS[transform]).astype(x.dtype)]
-
-
-def transform_scores(scores: Array, transform: str) -> Array:
-    """The scores after a post_transform, one of `TRANSFORMS`."""
-    if transform == "NONE":
-        return scores
-    if transform == "LOGISTIC":
-        return np.asarray(1 / (1 + np.exp(-scores)))
-    kept = np.ones_like(scores, bool) if transform == "SOFTMAX" else scores != 0
-    shares = np.where(kept, np.exp(scores - scores.max(-1, keepdims=True)), 0)
-    return np.asarray(shares / np.maximum(shares.sum(-1, keepdims=True), np.finfo(float).tiny))
 
 
 def _members(node: Node, modes: Array) -> dict[int, Array]:
