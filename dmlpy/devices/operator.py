@@ -297,12 +297,12 @@ class CompiledOperator:
 
     @_without_memory_error()
     def _run(
-        self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool, temporary: Any
+        self, tensors: Mapping[str, Any], packed: PreparedOperator | None, stream: Any, *, copy: bool, validate: bool, temporary: Any
     ) -> Outputs:
-        device, tables, prepared = self.device, self._tables, persistent is not None
-        staged = self._staged if persistent is None and stream is None and temporary is None and not copy else None
+        staged = (self if packed is None else packed)._staged if stream is None and temporary is None and not copy else None
         if staged is not None and (found := staged.run(tensors)) is not None:
             return found
+        device, tables, prepared, persistent = self.device, self._tables, packed is not None, None if packed is None else packed._memory
         handle = device.stream_handle(stream)
         values, problems = tables.all[prepared].by_place(tensors)
         problems += tables.inputs[prepared].missing(values)
@@ -491,6 +491,20 @@ class PreparedOperator:
     def plan(self) -> str:
         return self.operator.plan
 
+    @property
+    def _tables(self) -> OperatorTables:
+        return self.operator._tables
+
+    @property
+    def _value_bounds(self) -> tuple[ValueBound, ...]:
+        return self.operator._value_bounds
+
+    @cached_property
+    def _staged(self) -> StagedCalls | None:
+        """The calls that are staged; None if those of this operator are not."""
+        staged = StagedCalls(self, self.operator.prepared_inputs)
+        return staged if staged.is_possible else None
+
     def explain_plan(self) -> PlanReport:
         """Reports what `CompiledOperator.explain_plan` reports: packing constants does not change it."""
         return self.operator.explain_plan()
@@ -507,7 +521,7 @@ class PreparedOperator:
         """Runs once, as `CompiledOperator.__call__` does, without the constant inputs."""
         if unnamed:
             raise self.operator._unnamed_error(unnamed, self.operator.prepared_inputs)
-        return self.operator._run(tensors, self._memory, stream, copy=copy, validate=validate, temporary=temporary)
+        return self.operator._run(tensors, self, stream, copy=copy, validate=validate, temporary=temporary)
 
     @with_call_errors
     def bind(

@@ -10,7 +10,7 @@ from dmlpy.description.outputs import Outputs
 from dmlpy.devices.binding import strided
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
@@ -26,7 +26,7 @@ _MOST_KNOWN = 8
 
 
 class Stageable(Protocol):
-    """A compiled operator, as staged calls use it."""
+    """A compiled operator, or one with its constants packed, as staged calls use it."""
 
     @property
     def desc(self) -> OperatorDesc: ...
@@ -102,10 +102,11 @@ class StagedCalls:
 
     Args:
         operator: the operator.
+        packed: the inputs that calls do not give, since they are packed.
     """
 
-    def __init__(self, operator: Stageable) -> None:
-        slots = [(slot, slot.tensor) for slot in operator.desc.slots() if slot.tensor is not None]
+    def __init__(self, operator: Stageable, packed: Collection[str] = ()) -> None:
+        slots = [(slot, slot.tensor) for slot in operator.desc.slots() if slot.tensor is not None and slot.place not in packed]
         size = sum(tensor.extent_in_bytes for _, tensor in slots) + operator.binding_properties.temporary_resource_size
         self.is_possible = (
             operator.device.memory_kind == "cpu"

@@ -19,7 +19,7 @@ class Kept(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Its size, which changes only in a call."""
+        """Its size, which changes only in a call: it is read when the memory is put back."""
 
 
 class IdlePool:
@@ -27,7 +27,7 @@ class IdlePool:
 
     def __init__(self) -> None:
         self._lock = forks.reentrant_lock()  # a finalizer may run within `take`
-        self._idle: OrderedDict[Hashable, list[Any]] = OrderedDict()  # of `Kept`
+        self._idle: OrderedDict[Hashable, list[tuple[Any, int]]] = OrderedDict()  # of `Kept`, and its size then
         self._bytes = 0
 
     def take(self, key: Hashable) -> Any:
@@ -35,21 +35,22 @@ class IdlePool:
         with self._lock:
             if not (found := self._idle.get(key)):
                 return None
-            kept = found.pop()
-            self._bytes -= kept.bytes
+            kept, size = found.pop()
+            self._bytes -= size
             if not found:
                 del self._idle[key]
             return kept
 
     def put(self, key: Hashable, kept: Kept) -> None:
         """Keeps memory for later, and frees other until the limit is kept."""
+        size = kept.bytes
         with self._lock:
-            self._idle.setdefault(key, []).append(kept)
+            self._idle.setdefault(key, []).append((kept, size))
             self._idle.move_to_end(key)
-            self._bytes += kept.bytes
+            self._bytes += size
             while self._bytes > MOST_IDLE_BYTES:
                 oldest, found = next(iter(self._idle.items()))
-                self._bytes -= found.pop(0).bytes
+                self._bytes -= found.pop(0)[1]
                 if not found:
                     del self._idle[oldest]
 

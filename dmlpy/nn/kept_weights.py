@@ -14,11 +14,36 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
 _WORD = np.dtype(np.int64).itemsize
+_MOST_HELD_BYTES = 1 << 20
+"""The largest array that is compared while no other thread of Python runs, which takes half of the time."""
 _LONGEST_PAUSE = 64
 """The calls with other weights of which one is remembered, at most. It is one of each where the weights stay the same after a change."""
 
 Native = Any
 """An array of NumPy, or of CuPy for a GPU."""
+
+
+class _Copy:
+    """A copy of an array, to compare others with."""
+
+    def __init__(self, array: Native) -> None:
+        self.nbytes = int(array.nbytes)
+        self._memory = bytearray(self.nbytes)
+        self._array = np.ndarray(array.shape, array.dtype, self._memory)
+        self._array[...] = array
+        self._is_words = self.nbytes > _MOST_HELD_BYTES and self.nbytes % _WORD == 0
+
+    def has_bits_of(self, array: Native) -> bool:
+        """Whether an array of NumPy has the same sizes, type and bits."""
+        own = self._array
+        if array.shape != own.shape or array.dtype != own.dtype:
+            return False
+        if not array.flags.c_contiguous:
+            bits = f"i{own.itemsize}"
+            return not np.count_nonzero(array.view(bits) != own.view(bits))  # half of the time of `all`
+        if self._is_words:
+            return not np.count_nonzero(array.reshape(-1).view(np.int64) != own.reshape(-1).view(np.int64))
+        return bool(self._memory == array.reshape(-1).view(np.uint8))  # of memory with memory, without an array of its results
 
 
 class _Weights(NamedTuple):
@@ -27,29 +52,16 @@ class _Weights(NamedTuple):
     Attributes:
         form: what else they were packed by, such as the order of their gates.
         copies: the arrays.
+        bytes: the size of the copies.
     """
 
     form: Hashable
-    copies: list[Native]
-
-    @property
-    def bytes(self) -> int:
-        """The size of the copies."""
-        return sum(int(copy.nbytes) for copy in self.copies)
+    copies: list[_Copy]
+    bytes: int
 
     def are(self, form: Hashable, sources: Sequence[Native]) -> bool:
         """Whether these arrays have the same bits."""
-        return form == self.form and len(sources) == len(self.copies) and all(map(_have_same_bits, sources, self.copies))
-
-
-def _have_same_bits(array: Native, other: Native) -> bool:
-    """Whether two arrays of NumPy have the same sizes, types and bits. The second one is contiguous."""
-    if array.shape != other.shape or array.dtype != other.dtype:
-        return False
-    if array.flags.c_contiguous and array.nbytes % _WORD == 0:  # compared by words, which takes a quarter of the time
-        return not np.count_nonzero(array.reshape(-1).view(np.int64) != other.reshape(-1).view(np.int64))  # half of the time of `all`
-    bits = f"i{array.itemsize}"
-    return not np.count_nonzero(array.view(bits) != other.view(bits))
+        return form == self.form and len(sources) == len(self.copies) and all(map(_Copy.has_bits_of, self.copies, sources))
 
 
 class KeptWeights:
@@ -87,7 +99,8 @@ class KeptWeights:
         if self._left < 0:
             self._pause = min(2 * self._pause + 1, _LONGEST_PAUSE)
             self._left = self._pause - 1
-            self._new = _Weights(form, [np.array(source) for source in sources])
+            copies = [_Copy(source) for source in sources]
+            self._new = _Weights(form, copies, sum(copy.nbytes for copy in copies))
 
     def settle(self) -> None:
         """What was noted is packed."""

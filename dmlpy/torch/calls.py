@@ -5,6 +5,7 @@ A call of such an operator takes a few microseconds, and binding its tensors sev
 
 from __future__ import annotations
 
+from ctypes import memmove
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -100,7 +101,8 @@ class StagedCall(OperatorCall):
         copied = sum(tensor.extent_in_bytes for name, tensor in operator.desc.tensors().items() if name != _PARAMS)
         return cls.may_copy(copied + operator.binding_properties.temporary_resource_size)
 
-    def __call__(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def __call__(self, tensors: Mapping[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        """Runs over copies of the tensors, of which None counts as zeros, and returns new outputs by name."""
         stage: _Stage | None = IDLE.take(self)
         if stage is None:
             with torch.inference_mode(False):  # else later calls could not write into it
@@ -125,6 +127,39 @@ class _Bound:
     reads: Dispatch | None = None
 
 
+class _Memory:
+    """A tensor's memory, to be written to and copied.
+
+    Attributes:
+        tensor: the tensor, which is dense.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+        self._address, self._size = tensor.data_ptr(), tensor.nbytes
+        self._is_zero = False
+
+    def fill(self, tensor: torch.Tensor | None) -> None:
+        """Copies another tensor's elements into this one, which is contiguous; None is zeros."""
+        if tensor is None:
+            if not self._is_zero:
+                self.tensor.zero_()
+                self._is_zero = True
+            return
+        self._is_zero = False
+        # In a third of the time of `copy_`. Elements that are to be negated, or are zeros without memory, are not what lies there.
+        if tensor.is_contiguous() and not tensor.is_neg() and (source := tensor.data_ptr()):
+            memmove(self._address, source, self._size)
+        else:
+            self.tensor.copy_(tensor)
+
+    def copy(self) -> torch.Tensor:
+        """A copy with the same strides."""
+        made = torch.empty_like(self.tensor)
+        memmove(made.data_ptr(), self._address, self._size)
+        return made
+
+
 class _Stage:
     """The memory of a `StagedCall`, which one thread at a time uses, and the dispatches that are bound to it."""
 
@@ -132,31 +167,34 @@ class _Stage:
         self._operator = call.operator
         self._reading = call.operator.reading if "reserve_space" not in call.operator.desc.tensors() else None  # training changes weights
         self._inputs = {
-            name: torch.empty(tensor.sizes, dtype=_TORCH_TYPES[tensor.data_type])
+            name: _Memory(torch.empty(tensor.sizes, dtype=_TORCH_TYPES[tensor.data_type]))
             for field in call.operator.desc.inputs()
             if (tensor := getattr(call.operator.desc, name := field.name)) is not None and name != _PARAMS
         }
-        self._outputs, self._scratch = call.new_outputs(), call.new_scratch()
+        self._outputs = {name: _Memory(tensor) for name, tensor in call.new_outputs().items()}
+        self._scratch = call.new_scratch()
         self._params_bytes = call.operator.desc.tensors()[_PARAMS].extent_in_bytes
         self._dispatches: dict[int, _Bound] = {}
         """By the address of the parameters."""
         self._packed = KeptWeights()
-        held = [*self._inputs.values(), *self._outputs.values(), *([] if self._scratch is None else [self._scratch])]
-        self._bytes = sum(tensor.nbytes for tensor in held)
+        held = [memory.tensor for memory in (*self._inputs.values(), *self._outputs.values())]
+        self._bytes = sum(tensor.nbytes for tensor in held) + (0 if self._scratch is None else self._scratch.nbytes)
 
     @property
     def bytes(self) -> int:
         """The size of the memory."""
         return self._bytes + self._packed.bytes
 
-    def run(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def run(self, tensors: Mapping[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
         """Runs once, and returns new outputs by name."""
-        address = tensors[_PARAMS].data_ptr()
+        params = tensors[_PARAMS]
+        assert params is not None
+        address = params.data_ptr()
         bound = self._dispatches.get(address)
         if bound is None:
             bound = self._bind(address)
         for name, memory in self._inputs.items():
-            memory.copy_(tensors[name])
+            memory.fill(tensors[name])
         if self._reading is None:
             bound.packs()
         elif self._packed.are(None, [bound.params]):
@@ -166,7 +204,7 @@ class _Stage:
             self._packed.note(None, [bound.params])
             bound.packs()
             self._packed.settle()
-        return {name: memory.clone() for name, memory in self._outputs.items()}
+        return {name: memory.copy() for name, memory in self._outputs.items()}
 
     def _bind(self, address: int) -> _Bound:
         params = array_at(address, (self._params_bytes,), np.dtype(np.uint8), (1,))
@@ -177,8 +215,9 @@ class _Stage:
         return bound
 
     def _dispatch(self, operator: CompiledOperator, address: int) -> Dispatch:
-        inputs = {**self._inputs, _PARAMS: Buffer(address, self._params_bytes)}
-        return operator.bind(inputs, self._outputs, temporary=None if self._scratch is None else _buffer(self._scratch))
+        inputs = {name: memory.tensor for name, memory in self._inputs.items()} | {_PARAMS: Buffer(address, self._params_bytes)}
+        outputs = {name: memory.tensor for name, memory in self._outputs.items()}
+        return operator.bind(inputs, outputs, temporary=None if self._scratch is None else _buffer(self._scratch))
 
 
 def _buffer(memory: torch.Tensor) -> Buffer:

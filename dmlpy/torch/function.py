@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 from dmlpy.messages.naming import with_article
 from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.torch.calls import KINDS
+from dmlpy.torch.direct import dual_level, transforms_are_active
 from dmlpy.torch.operators import FLOATS, Network, gradient_op, network_op, with_tail
 
 if TYPE_CHECKING:
@@ -229,21 +230,12 @@ def run(
 def _function(compiling: bool) -> type[torch.autograd.Function]:
     if compiling:
         return CudnnRNNFunction
-    return _EagerFunction if _transforms_are_active() else _PlainFunction
-
-
-_transforms_are_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-"""Whether torch.func or torch.vmap are at work, which take no function that sets its context while it runs."""
-
-
-def _dual_level() -> int:
-    """The level of forward-mode differentiation; negative where there are no dual numbers, which a step is too short to look for."""
-    return getattr(forward_ad, "_current_level", 0)
+    return _EagerFunction if transforms_are_active() else _PlainFunction
 
 
 def _refuse_tangents(tensors: tuple[torch.Tensor, ...]) -> None:
     """Raises DerivativeError for dual numbers, whose tangents an operator without a rule for them would drop silently."""
-    if _dual_level() >= 0 and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+    if dual_level() >= 0 and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
         raise _forward_error()
 
 

@@ -14,12 +14,13 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
-from dmlpy.torch.calls import KINDS
+from dmlpy.torch.calls import KINDS, StagedCall
+from dmlpy.torch.direct import key_of
 from dmlpy.torch.function import Mixed, is_sharded, run, type_problems
-from dmlpy.torch.operators import FLOATS, Network
+from dmlpy.torch.operators import FLOATS, Network, staged_call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
 
 _States = tuple[torch.Tensor, ...]
 _ORDER = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
@@ -32,11 +33,22 @@ def _shard_problems(flat: torch.Tensor) -> Iterator[Problem]:
         yield Problem("array.kind", "flat", f"a DTensor {list(flat.shape)}", "a tensor with all its elements here", remedy=remedy)
 
 
+_MOST_DIRECT = 64
+"""The sizes and types of calls of a module for which the operator is known without looking it up."""
+
+
 class _Call(NamedTuple):
-    """The parameter of a call, converted if torch.autocast requires it, and the types."""
+    """A call, without its input and states.
+
+    Attributes:
+        params: the module's parameter, converted if torch.autocast requires it.
+        mixed: the types that torch.autocast requires, if it does.
+        staged: the operator to call directly, if it is known and may be.
+    """
 
     params: torch.Tensor
     mixed: Mixed | None
+    staged: StagedCall | None = None
 
 
 class RNNBase(nn.Module):
@@ -90,6 +102,8 @@ class RNNBase(nn.Module):
         self._params_sizes = (sum(block.size for block in kept),)
         self.params = nn.Parameter(torch.empty(self._params_sizes, device=device, dtype=dtype))
         self._whole: tuple[nn.Parameter, torch.Tensor] | None = None
+        self._direct: dict[Hashable, StagedCall | None] = {}
+        """The operators of calls without gradients; None where such calls are not staged."""
         self._lay_tail()
         self.reset_parameters()
 
@@ -195,10 +209,10 @@ class RNNBase(nn.Module):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_whole": None}
+        return self.__dict__ | {"_whole": None, "_direct": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__({"_direct": {}} | state)
         self._lay_tail()
 
     # state_dict, with torch.nn's entries
@@ -293,7 +307,17 @@ class RNNBase(nn.Module):
         Raises:
             DescError: wrong types, sizes or devices; all problems at once.
         """
-        states, params = self._states_given(hx), self.params
+        states, params = self._states_given(hx), self._parameter()
+        if isinstance(input, PackedSequence) or (key := self._direct_key(params, input, states)) is None:
+            return self._checked_call(params, input, states)
+        if (staged := self._direct.get(key)) is not None:
+            return self._unpacked(_Call(params, None, staged), input, states)
+        found = self._checked_call(params, input, states)
+        if key not in self._direct:
+            self._remember(key, params, input)
+        return found
+
+    def _checked_call(self, params: torch.Tensor, input: torch.Tensor | PackedSequence, states: _States | None) -> tuple[Any, Any]:
         mixed = Mixed.of(params)
         if mixed is not None:
             input = input.to(mixed.computed) if isinstance(input, PackedSequence) else mixed.converted(input)
@@ -331,23 +355,58 @@ class RNNBase(nn.Module):
     def _run(
         self, call: _Call, input: torch.Tensor, states: _States | None, lengths: torch.Tensor | None = None, *, batch_first: bool = False
     ) -> tuple[torch.Tensor, _States]:
+        params = call.params
+        if call.staged is not None:
+            h, cell = (*(states or ()), None, None)[:2]
+            found = call.staged({"input": input, "input_h": h, "input_c": cell, "params": params})
+            h = found["output_h"]
+            return found["output"], (h, found["output_c"]) if "output_c" in found else (h,)
         if states is None:
             states = tuple(input.new_zeros(sizes) for sizes in self._state_sizes(input.shape[1]))
-        params = call.params
         tail = self.layout.size - params.numel()
         # `params` was converted, or replaced, for example by functional_call; and tracing does not model memory beyond a tensor.
         if tail and (torch.compiler.is_compiling() or params is not self.params or not self._tail_lies()):
             params, tail = torch.cat([params, params.new_zeros(tail)]), 0
-        network = Network(
-            rnn_mode=self.layout.rnn_mode,
-            direction="bidirectional" if self.bidirectional else "unidirectional",
-            dropout=float(self.dropout) if self.num_layers > 1 else 0.0,
-            num_proj=self.proj_size,
-        )
+        network = self._network(float(self.dropout) if self.num_layers > 1 else 0.0)
         cell = states[1] if len(states) == 2 else None
         flags = {"training": self.training, "batch_first": batch_first}
         output, h, c = run(network, input, states[0], cell, params, lengths, tail=tail, mixed=call.mixed, **flags)
         return output, (h,) if c is None else (h, c)
+
+    def _network(self, dropout: float) -> Network:
+        direction = "bidirectional" if self.bidirectional else "unidirectional"
+        return Network(self.layout.rnn_mode, direction=direction, dropout=dropout, num_proj=self.proj_size)
+
+    # direct calls
+
+    def _parameter(self) -> torch.Tensor:
+        found = self._parameters.get("params")  # in a tenth of the time of the attribute
+        return self.params if found is None else found
+
+    def _direct_key(self, params: torch.Tensor, input: Any, states: _States | None) -> Hashable | None:
+        """What a call's operator depends on, if it may be called directly."""
+        if self.training and self.dropout:
+            return None
+        if (key := key_of(params, self._params_sizes, input, states or ())) is None:
+            return None
+        if self._params_sizes[0] < self.layout.size and not (params is self._parameters.get("params") and self._tail_lies()):
+            return None
+        return (self.batch_first, key)
+
+    def _remember(self, key: Hashable, params: torch.Tensor, input: torch.Tensor) -> None:
+        """Looks up the operator of a call that succeeded, for later ones with the same key."""
+        steps, batch, entries = (input.shape[0], 1, input.shape[1]) if input.dim() == 2 else input.shape
+        batch_first = self.batch_first and input.dim() == 3
+        if batch_first:
+            steps, batch = batch, steps
+        hidden, *cell = self._state_sizes(batch)
+        sizes = {"input": (steps, batch, entries), "input_h": hidden, "params": (self.layout.size,)}
+        if cell:
+            sizes["input_c"] = cell[0]
+        if len(self._direct) == _MOST_DIRECT:
+            self._direct.clear()
+        empty = not input.numel()
+        self._direct[key] = None if empty else staged_call(self._network(0.0), sizes, params.dtype, batch_first=batch_first)
 
     def _state_sizes(self, *batch: int) -> tuple[tuple[int, ...], ...]:
         directions = self.num_layers * self.layout.num_directions

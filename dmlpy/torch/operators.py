@@ -15,7 +15,7 @@ import torch
 
 from dmlpy.compiler import compile as compile_operator
 from dmlpy.description.enums import DataType, RnnMode
-from dmlpy.description.tensors import TensorDesc
+from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.operators.recurrent.cudnn import CudnnRNNBackpropV3Desc, CudnnRNNV3Desc, reserve_elements
 from dmlpy.torch.calls import DATA_TYPES, OperatorCall, StagedCall, device_of
 
@@ -328,6 +328,15 @@ def _network_call(network: Network, device: torch.device, batch_first: bool, kee
         steps, _, entries = desc.output.sizes
         desc = desc.replace(output=desc.output.replace(strides=(entries, steps * entries, 1)))
     return _call_of(desc, device, key)
+
+
+def staged_call(network: Network, tensors: Mapping[str, tuple[int, ...]], dtype: torch.dtype, *, batch_first: bool) -> StagedCall | None:
+    """The staged call that runs a network, without a reserve, on tensors of these sizes and any strides; None if they are too large."""
+    layouts = [_Layout(name, sizes, packed_strides(sizes), dtype) for name, sizes in tensors.items()]
+    if not StagedCall.may_copy(sum(layout.nbytes for layout in layouts if layout.name != "params")):
+        return None
+    call = _network_call(network, torch.device("cpu"), batch_first, False, tuple(layouts))
+    return call if isinstance(call, StagedCall) else None
 
 
 @lru_cache(maxsize=1024)

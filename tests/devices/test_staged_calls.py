@@ -64,10 +64,15 @@ def same(first: Any, second: Any) -> bool:
 def test_later_calls_of_any_operator_give_what_the_first_gives(name: str) -> None:
     desc = sample(OPERATORS[name])
     op, inputs = anew(desc), random_inputs(np.random.default_rng(1), desc)
-    found = [op(**inputs).as_dict() for _ in range(3)]
-    for later in found[1:]:
-        assert list(later) == list(found[0])
-        assert all(map(same, found[0].values(), later.values()))
+    constants = {place: inputs.pop(place) for place in op.prepared_inputs}
+    calls = [(op, constants | inputs)]
+    if constants:
+        calls.append((op.prepare(**constants), inputs))
+    for called, given in calls:
+        found = [called(**given).as_dict() for _ in range(3)]
+        for later in found[1:]:
+            assert list(later) == list(found[0])
+            assert all(map(same, found[0].values(), later.values()))
 
 
 def test_calls_are_staged_once_their_arrays_are_known(staged: list[bool]) -> None:
@@ -77,6 +82,29 @@ def test_calls_are_staged_once_their_arrays_are_known(staged: list[bool]) -> Non
         np.testing.assert_array_equal(op(input_tensor=x).output_tensor, np.maximum(x, 0))
         np.testing.assert_array_equal(op(InputTensor=x).output_tensor, np.maximum(x, 0))
     assert staged == [False, False, True, True, True, True]
+
+
+def test_calls_of_prepared_operators_are_staged(staged: list[bool]) -> None:
+    sizes = {"input_tensor": [1, 3, 2, 4], "weight_tensor": [1, 1, 5, 4], "recurrence_tensor": [1, 1, 5, 5]}
+    tensors = {name: dml.TensorDesc(data_type="FLOAT32", sizes=own) for name, own in sizes.items()}
+    op = anew(
+        dml.RNNDesc(**tensors, activation_descs=[dml.ActivationTanhDesc()], direction="FORWARD").with_outputs("output_single_tensor"), "cpu"
+    )
+    rng = np.random.default_rng(3)
+    x, *constants = (rng.standard_normal(own).astype(np.float32) for own in sizes.values())
+    doubled = [np.float32(2) * constant for constant in constants]
+    prepared, others = (op.prepare(weight_tensor=w, recurrence_tensor=r) for w, r in (constants, doubled))
+    del staged[:]
+    found = [prepared(input_tensor=x).output_single_tensor for _ in range(3)]
+    assert staged == [False, True, True]
+    with_constants = op(input_tensor=x, weight_tensor=constants[0], recurrence_tensor=constants[1]).output_single_tensor
+    for own in found:
+        np.testing.assert_array_equal(own, with_constants)
+    other = [others(input_tensor=x).output_single_tensor for _ in range(2)]
+    np.testing.assert_array_equal(*other)
+    assert not np.array_equal(other[1], found[1])
+    with pytest.raises(dml.BindError, match="weight_tensor"):
+        prepared(input_tensor=x, weight_tensor=constants[0])
 
 
 def test_operands_are_told_apart_by_name(staged: list[bool]) -> None:

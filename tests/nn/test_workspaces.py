@@ -153,7 +153,7 @@ def test_unchanged_weights_are_not_packed_again(direction: Any) -> None:
     if direction == "bidirectional":
         given[1:] = [np.stack([part, -part]) for part in given[1:]]
     expected = nn.lstm(*given, device="cpu", direction=direction).y
-    ((space,),) = idle_pool.IDLE._idle.values()
+    (((space, _),),) = idle_pool.IDLE._idle.values()
     for buffer in (space.w, space.r, space.b):
         buffer[...] = np.nan
     np.testing.assert_array_equal(nn.lstm(*given, device="cpu", direction=direction).y, expected)
@@ -174,7 +174,7 @@ def test_a_bit_is_a_change(fills: list[str]) -> None:
 def test_weights_of_a_run_that_failed_are_set_again(monkeypatch: pytest.MonkeyPatch) -> None:
     given = arguments()
     nn.lstm(*given, device="cpu")
-    ((space,),) = idle_pool.IDLE._idle.values()
+    (((space, _),),) = idle_pool.IDLE._idle.values()
     given[1][...] *= 2
 
     def interrupted() -> None:

@@ -124,7 +124,7 @@ def test_parameters_are_read_where_they_are(monkeypatch: pytest.MonkeyPatch) -> 
             module.params.data.mul_(0.5)
             assert torch.equal(module(x)[0], found)
         assert bound.pointers["params"] == modules[0].params.data_ptr(), "the last one is still bound"
-    ((stage,),) = idle_pool.IDLE._idle.values()
+    (((stage, _),),) = idle_pool.IDLE._idle.values()
     assert len(stage._dispatches) == calls._MOST_PARAMS
 
 
@@ -136,7 +136,7 @@ def test_parameters_that_stay_the_same_are_packed_once(case: str, request: pytes
     found, before = [module(x)[0] for x in given], module.params.clone()
     module.params.data[0] += 0.5
     found += [module(x)[0] for x in given]
-    ((stage,),) = idle_pool.IDLE._idle.values()
+    (((stage, _),),) = idle_pool.IDLE._idle.values()
     # The second layer packs in the same scratch, and NumPy runs layers of BFLOAT16.
     assert (stage._reading is not None) == (module.num_layers == 1 and case != "bfloat16")
     if stage._reading is not None:
@@ -205,4 +205,4 @@ def test_large_tensors_are_bound_where_they_are(most: int, kind: str, in_place: 
     monkeypatch.setattr(operators, "_network_call", noted)
     with torch.no_grad():
         dt.RNN(INPUT, HIDDEN)(torch.randn(STEPS, BATCH, INPUT))
-    assert made == [kind]
+    assert set(made) == {kind}

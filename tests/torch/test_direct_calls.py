@@ -1,0 +1,204 @@
+"""Calls of modules that go straight to their operator: the same bits, and only where nothing has to see PyTorch's dispatcher at work."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import dmlpy as dml
+from dmlpy import nn
+from tests.support.tools import require
+
+require("torch")
+
+import torch  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+import dmlpy.torch as dt  # noqa: E402
+from dmlpy.torch import function, modules, operators  # noqa: E402
+
+STEPS, BATCH, INPUT, HIDDEN = 2, 3, 5, 6
+
+MODULES: dict[str, Callable[[], Any]] = {
+    "LSTM": lambda: dt.LSTM(INPUT, HIDDEN),
+    "batch first": lambda: dt.LSTM(INPUT, HIDDEN, batch_first=True),
+    "projected, 2 layers": lambda: dt.LSTM(INPUT, HIDDEN, proj_size=3, num_layers=2, dropout=0.5).eval(),
+    "GRU without biases": lambda: dt.GRU(INPUT, HIDDEN, bias=False),
+    "bidirectional": lambda: dt.GRU(INPUT, HIDDEN, bidirectional=True),
+    "float16": lambda: dt.RNN(INPUT, HIDDEN, dtype=torch.float16),
+    "bfloat16": lambda: dt.RNN(INPUT, HIDDEN, dtype=torch.bfloat16),
+}
+INPUTS: dict[str, Callable[[Any], torch.Tensor]] = {
+    "packed": lambda made: made(STEPS, BATCH, INPUT),
+    "exchanged axes": lambda made: made(BATCH, STEPS, INPUT).transpose(0, 1),
+    "one sample": lambda made: made(STEPS, INPUT),
+    "negated when it is read": lambda made: torch._neg_view(made(STEPS, BATCH, INPUT)),
+    "zeros without memory": lambda made: torch._efficientzerotensor((STEPS, BATCH, INPUT), dtype=made(1).dtype),
+}
+
+
+@pytest.fixture(autouse=True)
+def _anew() -> None:
+    nn.free_buffers()
+
+
+@pytest.fixture
+def dispatched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is noted when PyTorch's dispatcher runs a network."""
+    noted: list[Any] = []
+    original = operators.network_op
+
+    def run(*arguments: Any) -> Any:
+        noted.append(arguments)
+        return original(*arguments)
+
+    monkeypatch.setattr(function, "network_op", run)
+    return noted
+
+
+def parts(found: Any) -> list[torch.Tensor]:
+    output, last = found
+    return [output, *(last if isinstance(last, tuple) else (last,))]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("form", INPUTS)
+@pytest.mark.parametrize("case", MODULES)
+def test_bits_and_strides_are_those_of_the_dispatcher(case: str, form: str, dispatched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    module = MODULES[case]()
+    dtype = module.params.dtype
+
+    def made(*sizes: int) -> torch.Tensor:
+        return torch.randn(sizes, dtype=dtype)
+
+    given = [INPUTS[form](made) for _ in range(2)]
+    lasts = [module(x)[1] for x in given]
+    calls = [(x, state) for x, last in zip(given, lasts, strict=True) for state in (None, last, None)]
+    for x, state in calls[:2]:
+        module(x, state)
+    before = len(dispatched)
+    found = [parts(module(*call)) for call in calls]
+    assert len(dispatched) == before > 0
+    monkeypatch.setattr(modules, "key_of", lambda *_: None)
+    for call, own in zip(calls, found, strict=True):
+        for part, expected in zip(own, parts(module(*call)), strict=True):
+            assert torch.equal(part, expected)
+            assert (part.stride(), part.dtype) == (expected.stride(), expected.dtype)
+    assert len(dispatched) == before + len(calls)
+
+
+class _Functions(TorchFunctionMode):
+    def __torch_function__(self, called: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        return called(*arguments, **(named or {}))
+
+
+class _Dispatches(TorchDispatchMode):
+    def __torch_dispatch__(self, called: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        return called(*arguments, **(named or {}))
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    """What `torch.jit.trace` sets up."""
+    tracing = torch._C._get_tracing_state
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dmlpy.torch.direct._tracing_state", lambda: tracing() or object())
+        yield
+
+
+FOLLOWED: dict[str, Callable[[], Any]] = {
+    "a mode of functions": _Functions,
+    "a mode of the dispatcher": _Dispatches,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "a profiler": torch.autograd.profiler.profile,
+    "forward-mode differentiation": forward_ad.dual_level,
+    "torch.jit": _traced,
+}
+
+
+class _SeenError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("what", FOLLOWED)
+def test_what_follows_operators_sees_them(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, x = dt.GRU(INPUT, HIDDEN).requires_grad_(False), torch.randn(STEPS, BATCH, INPUT)
+    state = torch.zeros(1, BATCH, HIDDEN)  # given, since PyTorch imports much to make zeros in a mode
+    module(x, state)
+
+    def seen(*_: Any) -> Any:
+        raise _SeenError
+
+    monkeypatch.setattr(function, "network_op", seen)
+    module(x, state)
+    with FOLLOWED[what](), pytest.raises(_SeenError):
+        module(x, state)
+    module(x, state)
+
+
+def test_gradients_and_vmap_go_through_the_dispatcher(dispatched: list[Any]) -> None:
+    module, x = dt.GRU(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT)
+    with torch.no_grad():
+        for _ in range(2):
+            expected = module(x)[0]
+    assert module(x)[0].requires_grad
+    module.requires_grad_(False)
+    assert module(x.detach().requires_grad_())[0].requires_grad
+    state = torch.zeros(1, BATCH, HIDDEN)
+    for given in (state, state, state.clone().requires_grad_()):
+        assert module(x, given)[0].requires_grad == given.requires_grad
+    before = len(dispatched)
+    mapped = torch.func.vmap(lambda each: module(each)[0])(torch.stack([x, x]))
+    assert len(dispatched) == before + 1
+    assert torch.equal(mapped[1], expected)
+
+
+@torch.no_grad()
+def test_parameters_may_be_replaced() -> None:
+    module, x = dt.GRU(INPUT, HIDDEN, bias=False), torch.randn(STEPS, BATCH, INPUT)
+    other = dt.GRU(INPUT, HIDDEN, bias=False)
+    (_, own), (_, expected) = [[each(x)[0] for _ in range(2)] for each in (module, other)]
+    substituted = torch.func.functional_call(module, {"params": other.params}, (x,))[0]
+    assert torch.equal(substituted, expected)
+    assert torch.equal(module(x)[0], own)
+    module.load_state_dict(other.state_dict(), assign=True)
+    assert torch.equal(module(x)[0], expected)
+    module.half()
+    assert torch.allclose(module(x.half())[0].float(), expected, atol=1e-2)
+    with pytest.raises(dml.DescError, match="float32"):
+        module(x)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))], ids=["copy", "pickle"])
+def test_what_is_known_stays_with_a_module(copied: Any) -> None:
+    module, x = dt.LSTM(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT)
+    expected = [module(x)[0] for _ in range(2)][1]
+    made = copied(module)
+    assert module._direct
+    assert not made._direct
+    assert torch.equal(made(x)[0], expected)
+    state = module.__getstate__()
+    del state["_direct"]  # that of a pickle from before there were direct calls
+    made.__setstate__(state)
+    assert torch.equal(made(x)[0], expected)
+
+
+@torch.no_grad()
+def test_calls_of_many_sizes_are_not_all_known() -> None:
+    module = dt.RNN(INPUT, HIDDEN)
+    for steps in range(1, 5):
+        module(torch.randn(steps, 0, INPUT))
+    assert set(module._direct.values()) == {None}, "nothing runs without samples"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modules, "_MOST_DIRECT", 4)
+        for steps in range(1, 8):
+            module(torch.randn(steps, BATCH, INPUT))
+            assert len(module._direct) <= 4
