@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 MOST_IDLE_BYTES = 256 << 20
 """The memory that is kept for later calls; what was used least recently goes first."""
+DISPATCH_BYTES = 24 << 10
+"""About what a bound dispatch takes besides tensors and scratch, as Python's objects and kernels' parameters: more than a small call's
+tensors do."""
 
 
 class Kept(Protocol):

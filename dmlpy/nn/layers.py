@@ -20,7 +20,7 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.constant_reuse import bind_with_reuse
 from dmlpy.devices.device import no_memory
-from dmlpy.nn.idle_pool import IDLE
+from dmlpy.nn.idle_pool import DISPATCH_BYTES, IDLE
 from dmlpy.nn.kept_weights import KeptWeights
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
@@ -29,6 +29,7 @@ from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.gate_order import Cell, GateOrder
     from dmlpy.devices.dispatch import Dispatch
     from dmlpy.devices.operator import CompiledOperator
@@ -156,7 +157,7 @@ class Workspace:
 
     @property
     def bytes(self) -> int:
-        """The size of all buffers."""
+        """The size of all buffers and scratch, and about that of the dispatches."""
         return self._bytes + self._weights.bytes
 
     def set_weights(self, order: GateOrder, sources: Sequence[Native], fill: Callable[[], None]) -> None:
@@ -199,11 +200,11 @@ class Workspace:
         described: dict[str, Any] = {name: TensorDesc.of(array) for name, array in (inputs | outputs).items()}
         desc = kind(**described, **layer.attributes())
         if not isinstance(desc, RecurrentTrainingDesc):
-            return self._bind_inference(compile_desc(desc, home.device), inputs, outputs), None
+            return self._bind_inference(self._compiled(home, desc), inputs, outputs), None
         desc = desc.with_outputs("reserve_tensor")
         assert desc.reserve_tensor is not None
         reserve = self._zeros(*desc.reserve_tensor.sizes, dtype=np.float32)
-        forward = compile_desc(desc, home.device).bind(inputs, outputs | {"reserve_tensor": reserve})
+        forward = self._compiled(home, desc).bind(inputs, outputs | {"reserve_tensor": reserve})
         return forward, self._bind_gradient(home, desc, inputs | {"reserve_tensor": reserve})
 
     def _bind_inference(self, operator: CompiledOperator, inputs: Mapping[str, Native], outputs: Mapping[str, Native]) -> Dispatch:
@@ -211,6 +212,7 @@ class Workspace:
         if repeated is None:
             return operator.bind(inputs, outputs)
         self._reads = repeated.reads
+        self._bytes += DISPATCH_BYTES  # of the second one, in the same scratch
         return repeated.packs
 
     def _bind_gradient(self, home: Home, desc: RecurrentTrainingDesc, read: Mapping[str, Native]) -> Dispatch:
@@ -235,7 +237,13 @@ class Workspace:
         gradient = desc.gradient(*found).replace(**described)
         needed = gradient.tensors()
         inputs = {name: array for name, array in read.items() if name in needed}
-        return compile_desc(gradient, home.device).bind(inputs | given, found)
+        return self._compiled(home, gradient).bind(inputs | given, found)
+
+    def _compiled(self, home: Home, desc: OperatorDesc) -> CompiledOperator:
+        """The operator, of which a dispatch and its scratch are counted."""
+        operator = compile_desc(desc, home.device)
+        self._bytes += DISPATCH_BYTES + operator.binding_properties.temporary_resource_size
+        return operator
 
     def _by_direction(self, array: Native) -> Native:
         """Views [T, B, D H] as [T, D, B, H]."""

@@ -17,7 +17,7 @@ from dmlpy.description.arrays import Buffer, array_at
 from dmlpy.description.enums import DataType
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
-from dmlpy.nn.idle_pool import IDLE
+from dmlpy.nn.idle_pool import DISPATCH_BYTES, IDLE
 from dmlpy.nn.kept_weights import KeptWeights
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class _Stage:
 
     @property
     def bytes(self) -> int:
-        """The size of the memory."""
+        """The size of the memory, and about that of the dispatches."""
         return self._bytes + self._packed.bytes
 
     def run(self, tensors: Mapping[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
@@ -210,13 +210,15 @@ class _Stage:
         params = array_at(address, (self._params_bytes,), np.dtype(np.uint8), (1,))
         bound = _Bound(params, self._dispatch(self._operator, address))
         if len(self._dispatches) == _MOST_PARAMS:
-            del self._dispatches[next(iter(self._dispatches))]
+            oldest = self._dispatches.pop(next(iter(self._dispatches)))
+            self._bytes -= DISPATCH_BYTES * (1 if oldest.reads is None else 2)
         self._dispatches[address] = bound
         return bound
 
     def _dispatch(self, operator: CompiledOperator, address: int) -> Dispatch:
         inputs = {name: memory.tensor for name, memory in self._inputs.items()} | {_PARAMS: Buffer(address, self._params_bytes)}
         outputs = {name: memory.tensor for name, memory in self._outputs.items()}
+        self._bytes += DISPATCH_BYTES
         return operator.bind(inputs, outputs, temporary=None if self._scratch is None else _buffer(self._scratch))
 
 

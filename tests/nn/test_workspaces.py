@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -55,6 +56,23 @@ def test_idle_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert nn.idle_bytes() <= 3 * one
     nn.free_buffers()
     assert nn.idle_bytes() == 0
+
+
+@pytest.mark.parametrize("call", [nn.lstm, nn.lstm_vjp])
+def test_idle_bytes_are_about_those_that_are_freed(call: Any) -> None:
+    """Dispatches and their scratch are most of what small calls keep."""
+    for _ in range(2):
+        nn.free_buffers()
+        tracemalloc.start()
+        try:
+            for steps in range(2, 6):
+                call(*arguments(steps), device="cpu")
+            held, counted = tracemalloc.get_traced_memory()[0], nn.idle_bytes()
+            nn.free_buffers()
+            freed = held - tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+    assert 0.6 * counted < freed < 1.6 * counted
 
 
 def test_results_are_the_callers() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dmlpy as dml
@@ -154,6 +155,18 @@ def test_parameters_that_stay_the_same_are_packed_once(case: str, request: pytes
     module.params.data.copy_(before)
     for at, x in enumerate(given):
         assert torch.equal(module(x)[0], found[at])
+
+
+def test_bound_dispatches_count_as_idle_memory() -> None:
+    modules, x, found = [dt.RNN(INPUT, HIDDEN) for _ in range(calls._MOST_PARAMS + 2)], torch.randn(STEPS, BATCH, INPUT), []
+    with torch.no_grad():
+        for module in modules:
+            for _ in range(2):
+                module(x)
+            found.append(nn.idle_bytes())
+    both = 2 * idle_pool.DISPATCH_BYTES
+    assert found[0] > both
+    assert np.diff(found).tolist() == [both] * (calls._MOST_PARAMS - 1) + [0] * 2
 
 
 def test_inference_mode_comes_first() -> None:
