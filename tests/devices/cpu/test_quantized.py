@@ -6,6 +6,7 @@ import itertools
 import platform
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
 from dmlpy.devices.cpu.isa import host_processor
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.quantized import convolution, linear, matrix, tiling
+from dmlpy.devices.cpu.quantized import convolution, linear, matrix, plane_tiling, tiling
 from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, byte_isa_of, host_byte_isa, permutes_bytes
 from dmlpy.devices.cpu.quantized.tiling import ByteGeometry
 from tests.support.compiled_plans import run_on
@@ -137,6 +138,9 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
     "small planes with strides": (3, 6, (18, 17), (3, 3), (2, 2), (1, 1), (0, 1), (1, 1), 3),
     "small planes, dilated": (4, 4, (12, 11), (5, 5), (1, 1), (2, 1), (4, 2), (4, 2), 4),
     "small planes, pointwise": (2, 4, (25, 27), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 2),
+    "planes of short rows with strides": (3, 3, (13, 14), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), 3),
+    "planes of very short rows": (2, 4, (11, 7), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), 2),
+    "planes with columns behind the last window": (3, 3, (21, 40), (3, 7), (2, 3), (2, 1), (1, 2), (0, 0), 3),
     "padding alone": (2, 3, (2, 2), (2, 2), (2, 2), (1, 1), (3, 3), (3, 3), 1),
 }
 
@@ -183,10 +187,10 @@ def test_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("name", [name for name in CONVOLUTIONS if "depthwise" in name])
+@pytest.mark.parametrize("name", [name for name in CONVOLUTIONS if "depthwise" in name or "planes" in name])
 def test_depthwise_convolutions_without_permutations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On processors that do not read planes in place."""
-    monkeypatch.setattr("dmlpy.devices.cpu.quantized.tiling.permutes_bytes", lambda: False)
+    """On processors that move no bytes within registers of 512 bits."""
+    monkeypatch.setattr(plane_tiling, "permutes_bytes", lambda: False)
     monkeypatch.setattr(tiling, "_TILE_BYTES", 3000)
     rng = np.random.default_rng(2)
     for number, types in enumerate(itertools.product(BYTES, BYTES)):
@@ -196,26 +200,41 @@ def test_depthwise_convolutions_without_permutations(name: str, monkeypatch: pyt
             np.testing.assert_array_equal(run_on(threads, convolution, desc, given, monkeypatch, prepared=threads == 1), wanted)
 
 
-def test_which_planes_are_read_in_place() -> None:
-    """Those whose windows fit in registers; each kernel reads as little as it can."""
+def test_vectors_of_planes() -> None:
+    """As few as there can be: through all rows, a row after the other, or short rows side by side; quads of a row, or of all taps."""
     rng, isa = np.random.default_rng(3), host_byte_isa()
     if isa.lanes < 16 or not permutes_bytes():
-        pytest.skip("this machine permutes no bytes of registers of 512 bits")
-    found = {name: tiling.PlaneTiling.of(geometry_of(name, rng), 4, 1, isa) for name in CONVOLUTIONS}
-    windows = {name: tiling.window for name, tiling in found.items() if tiling is not None}
-    assert {name: windows[name] for name in windows if "small" in name} == {
-        "small planes": 32,
-        "small planes with strides": 128,
-        "small planes, dilated": 64,
-        "small planes, pointwise": 32,
+        pytest.skip("this machine moves no bytes within registers of 512 bits")
+    found = {name: plane_tiling.PlaneTiling.of(geometry_of(name, rng), 4, 1, isa) for name in CONVOLUTIONS}
+    chosen = {name: (tiling.chunks, tiling.quads, tiling.orders) for name, tiling in found.items() if tiling is not None}
+    assert chosen == {
+        "depthwise": (11, 3, 1),
+        "depthwise with strides": (6, 10, 1),
+        "depthwise, dilated rows": (2, 1, 1),
+        "depthwise, dilated columns": (2, 1, 1),
+        "small planes": (1, 3, 1),
+        "small planes with strides": (3, 3, 1),
+        "small planes, dilated": (3, 7, 7),
+        "small planes, pointwise": (11, 1, 1),
+        "planes of short rows with strides": (1, 3, 1),
+        "planes of very short rows": (1, 3, 1),
+        "planes with columns behind the last window": (3, 6, 1),
     }
-    assert not windows.keys() & {"groups", "a window", "padding alone"}
+
+
+def test_large_and_few_planes_are_divided_by_rows() -> None:
+    """A plane that is no tile for each of the threads, and one that no first cache holds."""
+    geometry = geometry_of("small planes", np.random.default_rng(3))
+    large = replace(geometry, spatial=(300, 300), out=(300, 300), input_steps=(0, 90_000, 300, 1), output_steps=(0, 90_000, 300, 1))
+    isa = ByteIsa(16, 32, Dot.VPDPBUSD)
+    assert plane_tiling.PlaneTiling.of(large, 1, 1, isa) is None
+    assert plane_tiling.PlaneTiling.of(geometry, 1, 2 * 6 + 1, isa) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are protected as Linux does it")
-@pytest.mark.parametrize("name", [name for name in CONVOLUTIONS if "small" in name])
+@pytest.mark.parametrize("name", [name for name in CONVOLUTIONS if "planes" in name])
 def test_nothing_behind_the_planes_is_read(name: str) -> None:
-    """The windows of the last planes reach behind them: with a page there that nobody may touch, the process would end."""
+    """The registers of the last plane reach behind it: with a page there that nobody may touch, the process would end."""
     from tests.fuzzing.pages import Guarded
 
     desc, given = convolution_of(name, ("uint8", "int8"), np.random.default_rng(4), output="uint8")

@@ -298,3 +298,9 @@ def row_interleaving() -> Any:
             at += 1
 
     return interleave
+
+
+@jit
+def quad_of_padding(p: Any) -> Any:
+    """The input's zero point as an unsigned byte, four times, given the parameters of a convolution."""
+    return ((byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)) * 0x01010101

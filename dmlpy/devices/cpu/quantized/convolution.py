@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.arrays import array_at
+from dmlpy.devices.cpu.quantized.plane_tiling import DEPTHWISE_PLANES, PlaneTiling
 from dmlpy.devices.cpu.quantized.products import (
     ALIGNMENT,
     FLIP,
@@ -24,11 +25,9 @@ from dmlpy.devices.cpu.quantized.products import (
 from dmlpy.devices.cpu.quantized.tiling import (
     CONVOLUTION,
     DEPTHWISE,
-    DEPTHWISE_PLANES,
     DEPTHWISE_VECTORS,
     ByteGeometry,
     ChannelTiling,
-    PlaneTiling,
     RowTiling,
 )
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -63,7 +62,7 @@ class ByteConvolutionPlan(Plan):
         self._tiling: PlaneTiling | ChannelTiling | RowTiling
         if planes is not None:
             self._tiling = planes
-            self._kernel: tuple[Any, ...] = (DEPTHWISE_PLANES, kind, planes.window, self._isa)
+            self._kernel: tuple[Any, ...] = (DEPTHWISE_PLANES, kind, planes.quads, planes.orders, self._isa)
         elif geometry.is_depthwise:
             self._tiling = RowTiling(geometry, self._threads, self._isa)
             self._kernel = (DEPTHWISE, kind, geometry.strides[1], self._isa)

@@ -1,19 +1,18 @@
 """The compiled convolutions of bytes: with quads of channels, and, where groups have one input channel, with quads of taps.
 
 What a vector of positions reads in a row lies side by side, so one load and one rearrangement of bytes give the quads of taps of all of
-them. Of small planes a permutation gives the quads of 16 positions, in whichever rows they are: positions are numbered through a plane, so
-that all results of a vector are written side by side.
+them.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import allocated, called, declared, intrinsic, jit, unpacked
+from dmlpy.devices.cpu.compiler.functions import allocated, called, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     all_of,
@@ -21,6 +20,7 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     copy_bytes,
     dot,
     integers,
+    quad_of_padding,
     quad_product,
     repeated_quad,
     row_interleaving,
@@ -29,24 +29,20 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
 from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import (
     ROW_SIZE,
+    FilterResults,
     first_term,
     quantized_product,
     row_results,
     row_terms_at,
     row_writer,
     run_writer,
-    write_quantized,
 )
 from dmlpy.devices.cpu.quantized.tiling import (
     DEPTHWISE_VECTORS,
-    REGISTER,
-    WINDOW,
     ByteConvolutionParameters,
-    ByteWindowParameters,
     DepthwiseByteParameters,
-    DepthwisePlaneParameters,
 )
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_count, integer_at, repeated_index
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_count, integer_at
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
 
 if TYPE_CHECKING:
@@ -149,7 +145,7 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
         sums = own_scratch(p, thread)
         for column in range(width):
             set_word(sums + ((block + 1) * width + column) * 4, 0)
-        return sums, _quad_of_padding(p), -1
+        return sums, quad_of_padding(p), -1
 
     @jit
     def convolve(p: ByteConvolutionParameters, tile: Any, own: Any) -> Any:
@@ -180,12 +176,6 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
     return share_tiles(ByteConvolutionParameters, convolve, begin)
 
 
-@jit
-def _quad_of_padding(p: ByteWindowParameters | DepthwisePlaneParameters) -> Any:
-    """The input's zero point as an unsigned byte, four times."""
-    return ((byte_at(p.input_zero) if p.input_zero != 0 else 0) ^ (p.input_flip & 255)) * 0x01010101
-
-
 def _finish_sums(builder: Any, quantized: bool, isa: ByteIsa, sums: Any, results: Any) -> tuple[Any, Any, Any]:
     """What sums of a filter begin with, the function that generates the code behind them, and a variable: whether results may be wrong.
 
@@ -202,7 +192,8 @@ def _finish_sums(builder: Any, quantized: bool, isa: ByteIsa, sums: Any, results
 
     def finish(totals: list[Any]) -> None:
         if quantized:
-            found = write_quantized(builder, isa, totals, row, (low, high), target, sums)
+            of_filter = FilterResults(builder, isa, row, (low, high))
+            found = of_filter.write(builder, totals, sums, partial(store, builder, address=target))
             builder.store(builder.zext(found, ADDRESS), unsure)
             return
         for vector, total in enumerate(totals):
@@ -349,7 +340,7 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
     @jit
     def begin(p: DepthwiseByteParameters, thread: Any) -> Any:
         """Returns the thread's scratch, with padding in the rows of two images, and that it has rows of none."""
-        scratch, padding = own_scratch(p, thread), _quad_of_padding(p) & 255
+        scratch, padding = own_scratch(p, thread), quad_of_padding(p) & 255
         for column in range(most):
             set_word(scratch + 2 * DEPTHWISE_VECTORS * size + column * 4, 0)
         for half in range(2):
@@ -392,137 +383,3 @@ def build_depthwise(output: Output, stride: int, isa: ByteIsa) -> TaskBody:
         return own[0], own[1], held
 
     return share_tiles(DepthwiseByteParameters, run, begin)
-
-
-_BYTES = ir.VectorType(ir.IntType(8), REGISTER)
-_OFFSET, _INSIDE = (WINDOW.fields[name][1] for name in ("offset", "inside")) if WINDOW.fields else (0, 0)
-_WINDOW = WINDOW.itemsize
-
-
-def _permuted(builder: Any, address: Any, window: int, order: Any) -> Any:
-    """The bytes of a window in an order."""
-    if window < REGISTER:
-        half = _load(builder, address, ir.VectorType(ir.IntType(8), window))
-        parts = [builder.shuffle_vector(half, half, ir.Constant(ir.VectorType(INDEX, REGISTER), [at % window for at in range(REGISTER)]))]
-    else:
-        parts = [_load(builder, builder.add(address, ADDRESS(at)), _BYTES) for at in range(0, window, REGISTER)]
-    operands = [parts[0], order, *parts[1:]]
-    name = "permvar" if len(parts) == 1 else "vpermi2var"
-    function = declared(builder.module, ir.FunctionType(_BYTES, [_BYTES] * len(operands)), f"llvm.x86.avx512.{name}.qi.512")
-    return builder.call(function, operands)
-
-
-def _load(builder: Any, address: Any, kind: Any) -> Any:
-    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1)
-
-
-@cache
-def plane_window_product(window: int, quantized: bool, isa: ByteIsa) -> Any:
-    """The kernel `multiply(count, source, windows, step, quads, weights, padding, flip, sums, results)`.
-
-    For `count` vectors, 1 to `DEPTHWISE_VECTORS`, it sums the products of the quads of a plane at `source`, whose windows are `step` bytes
-    apart from one vector to the next. `padding` is repeated in the quads that it is in, and `flip` changes the bytes of the plane.
-
-    Args:
-        window: bytes of a window.
-        quantized: whether results are written (see `_finish_sums`), not sums.
-        isa: the instruction set that it is compiled for.
-    """
-
-    @intrinsic
-    def multiply(
-        count: Any, source: Any, windows: Any, step: Any, quads: Any, weights: Any, padding: Any, flip: Any, sums: Any, results: Any
-    ) -> Any:
-        def generate(builder: Any, arguments: Any) -> Any:
-            count, source, windows, step, quads, weights, padding, flip, sums, results = arguments
-            first, finish, unsure = _finish_sums(builder, quantized, isa, sums, results)
-            pad, flips = (builder.bitcast(repeated_index(builder, value, isa.lanes), _BYTES) for value in (padding, flip))
-            for number in each_count(builder, count, DEPTHWISE_VECTORS):
-                loop = Loop(builder, [ADDRESS(0), windows, weights, *[first] * number])
-                quad, place_of_window, factor, *totals = loop.values
-                signed = repeated_quad(builder, isa, factor)
-                for vector, total in enumerate(totals):
-                    at = builder.add(place_of_window, builder.mul(step, ADDRESS(vector)))
-                    place = builder.add(source, _load(builder, builder.add(at, ADDRESS(_OFFSET)), ADDRESS))
-                    inside = builder.bitcast(
-                        _load(builder, builder.add(at, ADDRESS(_INSIDE)), ADDRESS), ir.VectorType(ir.IntType(1), REGISTER)
-                    )
-                    found = builder.xor(_permuted(builder, place, window, _load(builder, at, _BYTES)), flips)
-                    unsigned = builder.bitcast(builder.select(inside, found, pad), integers(isa))
-                    totals[vector] = dot(builder, isa, total, unsigned, signed)
-                following = builder.add(quad, ADDRESS(1))
-                onward = [following, builder.add(place_of_window, ADDRESS(_WINDOW)), builder.add(factor, ADDRESS(4)), *totals]
-                loop.repeat_while(builder.icmp_signed("<", following, quads), onward)
-                finish(totals)
-            return builder.load(unsure)
-
-        return types.int64(*[types.int64] * 9, types.UniTuple(types.int64, 4)), generate
-
-    return multiply
-
-
-def build_depthwise_planes(output: Output, window: int, isa: ByteIsa) -> TaskBody:
-    """Builds a thread's part of a convolution, to be compiled.
-
-    Args:
-        output: what becomes of the sums.
-        window: bytes of a window of a plane.
-        isa: the instruction set that it is compiled for.
-    """
-    lanes, element = isa.lanes, 1 if output is Output.BYTES else 4
-    multiply, finish, is_quantized = plane_window_product(window, False, isa), row_results(output, True, isa), output is Output.BYTES
-    quantize: Any = plane_window_product(window, True, isa) if is_quantized else None
-    nothing = (0, 0, 0, 0)
-
-    @jit
-    def multiply_plane(p: DepthwisePlaneParameters, plane: Any, scratch: Any, channel: Any, padding: Any, target: Any) -> None:
-        """Computes all positions of a plane and a filter."""
-        sums, bytes_of = scratch, scratch + DEPTHWISE_VECTORS * REGISTER
-        of_row, uses_second = p.row_terms + channel * ROW_SIZE, integer_at(p.uses_second) != 0
-        second, step, windows, quads, flip = row_terms_at(of_row).second, p.quads * _WINDOW, p.windows, p.quads, p.input_flip
-        weights, ones, vectors, last = p.weights + channel * quads * 4, p.ones, p.vectors, p.positions - lanes
-        low, high = p.low, p.high
-        columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
-        vector = 0
-        while vector < vectors:
-            # The last vector ends with the last position, and may begin within the one before.
-            count = min(DEPTHWISE_VECTORS, (last // lanes + 1 if vector * lanes <= last else vectors) - vector)
-            own, to, unsure = windows + vector * step, target + min(vector * lanes, last) * element, 1
-            if is_quantized and not uses_second:
-                unsure = quantize(count, plane, own, step, quads, weights, padding, flip, sums, (of_row, low, high, to))
-            else:
-                multiply(count, plane, own, step, quads, weights, padding, flip, sums, nothing)
-            if uses_second:
-                multiply(count, plane, own, step, quads, ones, padding, flip, bytes_of, nothing)
-            if unsure != 0:
-                finish(p, of_row, second, sums, columns, count, 0, to)
-            vector += count
-
-    @jit
-    def begin(p: DepthwisePlaneParameters, thread: Any) -> Any:
-        """Returns the thread's scratch, with zeros where a plane is copied to, and a quad of padding."""
-        scratch = own_scratch(p, thread)
-        for at in range(2 * DEPTHWISE_VECTORS * REGISTER, p.scratch_size, 4):
-            set_word(scratch + at, 0)
-        return scratch, _quad_of_padding(p)
-
-    @jit
-    def convolve(p: DepthwisePlaneParameters, tile: Any, own: Any) -> Any:
-        (scratch, padding), end, filters, groups = own, p.input + p.input_size, p.filters, p.groups
-        unit, last = p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles
-        copied = scratch + 2 * DEPTHWISE_VECTORS * REGISTER
-        filter_number, group, image = unit % filters, unit // filters % groups, unit // filters // groups
-        while unit < last:
-            plane, channel = p.input + image * p.input_image + group * p.input_channel, group * filters + filter_number
-            if plane + p.reach > end:  # its windows reach behind the last plane
-                copy_bytes(plane, copied, p.plane, 0)
-                plane = copied
-            multiply_plane(p, plane, scratch, channel, padding, p.output + image * p.output_image + channel * p.output_channel)
-            unit, filter_number = unit + 1, filter_number + 1
-            if filter_number == filters:
-                filter_number, group = 0, group + 1
-                if group == groups:
-                    group, image = 0, image + 1
-        return own
-
-    return share_tiles(DepthwisePlaneParameters, convolve, begin)

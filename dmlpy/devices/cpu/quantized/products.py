@@ -87,9 +87,9 @@ def host_byte_isa() -> ByteIsa:
 
 @cache
 def permutes_bytes() -> bool:
-    """Whether this machine takes the bytes of a register of 512 bits from any places of one or two others."""
+    """Whether this machine takes the bytes of a register of 512 bits from any places of another, and moves some of them side by side."""
     features = host_processor().features
-    return bool(features.get("avx512vbmi") and features.get("avx512bw"))
+    return all(features.get(name) for name in ("avx512bw", "avx512vbmi", "avx512vbmi2"))
 
 
 class Output(StrEnum):

@@ -6,7 +6,7 @@ where the result is so close to a tie that another rounding of it could matter, 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ from dmlpy.devices.cpu.simd import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dmlpy.devices.cpu.quantized.products import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
@@ -295,32 +295,40 @@ def first_term(builder: Any, isa: ByteIsa, row: Any) -> Any:
     return repeated_index(builder, _term(builder, row, "first"), isa.lanes)
 
 
-def write_quantized(builder: Any, isa: ByteIsa, totals: list[Any], row: Any, limits: tuple[Any, Any], target: Any, sums: Any) -> Any:
-    """The code that writes quantized results of a filter, whose second term is 0, from the registers side by side.
-
-    If some may be wrong, which it returns, it stores the sums; `row_results` corrects the results.
+class FilterResults:
+    """The code that makes sums of a filter, whose second term is 0, quantized results in registers.
 
     Args:
-        builder: where the code is appended.
+        builder: where code is appended that loads the terms.
         isa: the instruction set.
-        totals: the sums with the first term, 1 to `_VECTORS` vectors.
         row: the address of the filter's `RowTerms`.
         limits: the least and the largest result.
-        target: the address of the results.
-        sums: the address of the sums without the first term.
     """
-    simd, narrow = simd_of(isa.floats), _narrow_portably if isa.dot is Dot.PORTABLE else _narrow
-    factor = simd.repeated(builder, _term(builder, row, "fitting_factor", FLOAT))
-    steps = [builder.fmul(builder.sitofp(total, simd.llvm_type), factor) for total in totals]
-    zero_point, moved = (_term(builder, row, name) for name in ("zero_point", "moved_zero_points"))
-    results, off = narrow(builder, isa, steps, zero_point, limits, moved)
-    store(builder, results, target)
-    unsure = _are_unsure(builder, isa, off)
-    with builder.if_then(unsure, likely=False):
-        first = first_term(builder, isa, row)
-        for vector, total in enumerate(totals):
-            store(builder, builder.sub(total, first), builder.add(sums, ADDRESS(vector * isa.lanes * 4)))
-    return unsure
+
+    def __init__(self, builder: Any, isa: ByteIsa, row: Any, limits: tuple[Any, Any]) -> None:
+        self._isa, self._row, self._limits, self._simd = isa, row, limits, simd_of(isa.floats)
+        self._factor = self._simd.repeated(builder, _term(builder, row, "fitting_factor", FLOAT))
+        self._zero_points = tuple(_term(builder, row, name) for name in ("zero_point", "moved_zero_points"))
+
+    def write(self, builder: Any, totals: list[Any], sums: Any, put: Callable[[Any], None]) -> Any:
+        """Writes results side by side. If some may be wrong, which it returns, it stores the sums; `row_results` corrects the results.
+
+        Args:
+            builder: where the code is appended.
+            totals: the sums with the first term, 1 to `_VECTORS` vectors.
+            sums: the address of the sums without the first term.
+            put: appends the code that stores the results, given as one vector.
+        """
+        isa, narrow = self._isa, _narrow_portably if self._isa.dot is Dot.PORTABLE else _narrow
+        steps = [builder.fmul(builder.sitofp(total, self._simd.llvm_type), self._factor) for total in totals]
+        results, off = narrow(builder, isa, steps, self._zero_points[0], self._limits, self._zero_points[1])
+        put(results)
+        unsure = _are_unsure(builder, isa, off)
+        with builder.if_then(unsure, likely=False):
+            first = first_term(builder, isa, self._row)
+            for vector, total in enumerate(totals):
+                store(builder, builder.sub(total, first), builder.add(sums, ADDRESS(vector * isa.lanes * 4)))
+        return unsure
 
 
 @cache
@@ -354,7 +362,8 @@ def quantized_product(filters: int, most: int, isa: ByteIsa) -> Any:
                 for row in each_below(builder, range(filters), used):
                     to, own = builder.add(target, builder.mul(step, ADDRESS(row))), totals[row * number : (row + 1) * number]
                     of_row = builder.add(sums, ADDRESS(row * most * size))
-                    unsure = write_quantized(builder, isa, own, terms[row], (low, high), to, of_row)
+                    of_filter = FilterResults(builder, isa, terms[row], (low, high))
+                    unsure = of_filter.write(builder, own, of_row, partial(store, builder, address=to))
                     found = builder.shl(builder.zext(unsure, ADDRESS), ADDRESS(row))
                     builder.store(builder.or_(builder.load(flags), found), flags)
             return builder.load(flags)

@@ -1,8 +1,8 @@
-"""The sizes of convolutions of bytes and their tiles: of channels, of rows of a channel, and of small planes."""
+"""The sizes of convolutions of bytes and their tiles: of channels, and of rows of a channel."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.quantized.products import ResultParameters, aligned, permutes_bytes
-from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, field
+from dmlpy.devices.cpu.quantized.products import ResultParameters, aligned
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,21 +26,11 @@ CONVOLUTION = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_conv
 """The convolution: what becomes of the sums, and the instruction set."""
 DEPTHWISE = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_depthwise", 5)
 """The convolution of groups of one channel: what becomes of the sums, the stride along rows, and the instruction set."""
-DEPTHWISE_PLANES = Kernel("dmlpy.devices.cpu.quantized.convolution_kernels:build_depthwise_planes", 5)
-"""The convolution of small planes: what becomes of the sums, the bytes of a window of a plane, and the instruction set."""
 DEPTHWISE_VECTORS = 4
 """Vectors of positions whose sums are in registers at once."""
-REGISTER = 64
-"""Bytes of a register."""
-WINDOW = np.dtype([("order", np.uint8, REGISTER), ("offset", np.int64), ("inside", np.uint64), ("unused", np.uint8, REGISTER - 16)])
-"""The window of a vector and a quad: the place of each byte in it, the bytes from the plane to it, and which bytes are no padding."""
-_TABLE_BYTES = 1 << 15
-"""Bytes of all windows, at most: they stay in a core's first cache beside the planes."""
-_SIZES = (32, 64, 128)
-"""The sizes of windows that there are kernels for: half a register, one, or two."""
 _TILE_BYTES = 1 << 17
 """Bytes of an input tile, at most, if it has several rows: it stays in a processor's second cache."""
-_TILES_PER_THREAD = 4
+TILES_PER_THREAD = 4
 _DEPTHWISE_STRIDES = (1, 2)
 _ROW_POSITIONS = 480
 """Positions of a row into which a pointwise convolution divides an image: whole blocks of vectors of all instruction sets."""
@@ -213,35 +203,6 @@ class DepthwiseByteParameters(ByteWindowParameters):
     joins_rows: Flag = field("whether the positions of all rows of a tile are computed as those of one row, `pitch` apart")
 
 
-class DepthwisePlaneParameters(ResultParameters):
-    """The parameters of a convolution of small planes that are read in place. A tile is some units: a plane and a filter.
-
-    Filters are as in `DepthwiseByteParameters`. A thread's scratch has the sums of vectors of positions, those of the input's bytes, and
-    room for a plane.
-    """
-
-    units: Count = field("units of all tiles")
-    groups: Count = field("planes of an image")
-    filters: Count = field("filters of a plane")
-    positions: Count = field("positions of a plane, at least a vector")
-    vectors: Count = field("vectors of positions, of which the last may begin within the one before")
-    quads: Count = field("quads of taps of a window")
-    windows: Address = field("the `WINDOW`s [vectors, quads]")
-    plane: Bytes = field("the size of a plane")
-    reach: Bytes = field("from the beginning of a plane to the end of its last window")
-    input: Address = field("the first plane")
-    input_size: Bytes = field("from the first byte of the first plane to the end of the last one")
-    input_image: Bytes = field("from an image to the next")
-    input_channel: Bytes = field("from a plane to the next")
-    input_flip: Count = field("what makes the input's bytes unsigned")
-    input_zero: Address = field("the zero point of the input, a byte; 0 for none")
-    weights: Address = field("the packed filters")
-    ones: Address = field("a filter of ones")
-    uses_second: Address = field("an integer: whether sums of the input's bytes are needed")
-    output_image: Bytes = field("from an image of the output to the next")
-    output_channel: Bytes = field("from a plane of the output to the next")
-
-
 def _common(geometry: ByteGeometry) -> dict[str, Any]:
     """The values of `ByteWindowParameters` that the geometry gives."""
     values: dict[str, Any] = {
@@ -283,7 +244,7 @@ class ChannelTiling:
         self._geometry, self._isa, self._quads = geometry, isa, ceil(geometry.channels / 4)
         self._blocks = ceil(geometry.filters / block)
         planes = geometry.batch * geometry.groups
-        wanted = ceil((_TILES_PER_THREAD * threads if threads > 1 else 1) / planes)
+        wanted = ceil((TILES_PER_THREAD * threads if threads > 1 else 1) / planes)
         one = self._layout(1)
         row_bytes = self._quads * prod(geometry.strides) * one.pitch * 4
         rows = _rows_of_tile(geometry, row_bytes, _TILE_BYTES, wanted)
@@ -352,11 +313,11 @@ class RowTiling:
         # The last quad of a row may reach into the next one: its weights there are 0.
         self._pitch = (geometry.out[1] - 1) * geometry.strides[1] + geometry.taps[1]
         planes = geometry.batch * geometry.groups * geometry.filters
-        wanted = ceil((_TILES_PER_THREAD * threads if threads > 1 else 1) / planes)
+        wanted = ceil((TILES_PER_THREAD * threads if threads > 1 else 1) / planes)
         self._rows = _rows_of_tile(geometry, geometry.strides[0] * self._pitch, _TILE_BYTES // 4, wanted)
         self._row_splits = ceil(geometry.out[0] / self._rows)
         self._units = planes * self._row_splits
-        self.tiles = min(self._units, _TILES_PER_THREAD * threads) if threads > 1 else 1
+        self.tiles = min(self._units, TILES_PER_THREAD * threads) if threads > 1 else 1
         self.ones = (geometry.taps[0], self._quads, 4)
         self.weights = (geometry.groups, geometry.filters, *self.ones)
         self._tile_rows = (self._rows - 1) * geometry.strides[0] + (geometry.taps[0] - 1) * geometry.dilations[0] + 1
@@ -399,128 +360,3 @@ class RowTiling:
                 **values,
             }
         )
-
-
-class PlaneTiling:
-    """The tiles of a convolution of small planes. A tile is some units: a plane and a filter.
-
-    Attributes:
-        tiles: how many there are.
-        ones: the sizes of a packed filter of ones.
-        weights: the sizes of the packed filters.
-        scratch_size: bytes of a thread.
-        window: bytes of a window, of `_SIZES`.
-
-    Args:
-        geometry: the sizes.
-        windows: the table [vectors, quads].
-        window: bytes of each window.
-        threads: the threads.
-    """
-
-    def __init__(self, geometry: ByteGeometry, windows: Array, window: int, threads: int) -> None:
-        self._geometry, self._windows, self.window = geometry, FixedArray(windows), window
-        self._units = geometry.batch * geometry.groups * geometry.filters
-        self.tiles = min(self._units, _TILES_PER_THREAD * threads) if threads > 1 else 1
-        self._taps = _quads_of(geometry)
-        self.ones = self._taps.shape
-        self.weights = (geometry.groups, geometry.filters, *self.ones)
-        self._reach = int(windows["offset"].max()) + window
-        self._plane = aligned(max(self._reach, prod(geometry.spatial)))
-        self.scratch_size = 2 * DEPTHWISE_VECTORS * REGISTER + self._plane
-
-    @classmethod
-    def of(cls, geometry: ByteGeometry, element: int, threads: int, isa: ByteIsa) -> PlaneTiling | None:
-        """The tiling of a depthwise convolution; None if its planes are too large or have gaps, or the processor lacks instructions.
-
-        Args:
-            geometry: the sizes.
-            element: bytes of an element of the output.
-            threads: the threads.
-            isa: the instruction set.
-        """
-        if geometry.positions:  # rows are of no use here, and the last one is shorter
-            geometry = replace(geometry, spatial=(1, geometry.positions), out=(1, geometry.positions), positions=0)
-        positions, (height, width) = prod(geometry.out), geometry.spatial
-        if geometry.channels > 1 or 4 * isa.lanes != REGISTER or not permutes_bytes() or positions < isa.lanes:
-            return None
-        is_packed = geometry.input_steps[3] == 1 and (height == 1 or geometry.input_steps[2] == width)
-        *_, row, step = geometry.output_steps
-        if not is_packed or step != element or (geometry.out[0] > 1 and row != geometry.out[1] * element):
-            return None
-        if ceil(positions / isa.lanes) * len(_quads_of(geometry)) * WINDOW.itemsize > _TABLE_BYTES:
-            return None
-        windows, longest = _windows_of(geometry, isa.lanes)
-        window = next((size for size in _SIZES if size >= longest), None)
-        return None if window is None else cls(geometry, windows, window, threads)
-
-    def describe(self) -> str:
-        return "groups of one channel: planes are read in place, and their bytes permuted for vectors of 16 positions"
-
-    def pack(self, filters: Array, weights: Array, ones: Array) -> None:
-        """Packs filters [group, filter, 1, y, x] of signed bytes."""
-        ones[...] = self._taps >= 0
-        weights[...] = filters.reshape(*filters.shape[:2], -1)[..., self._taps] * ones
-
-    def parameters(self, values: Mapping[str, Any], ones: int) -> Parameters:
-        """The parameters of the kernel, with the values of others."""
-        geometry, windows = self._geometry, self._windows.array
-        image, channel, *_ = geometry.input_steps
-        planes = (geometry.batch - 1) * image + (geometry.groups - 1) * channel
-        return DepthwisePlaneParameters.bound(
-            {
-                "tiles": self.tiles,
-                "units": self._units,
-                "groups": geometry.groups,
-                "filters": geometry.filters,
-                "positions": prod(geometry.out),
-                "vectors": windows.shape[0],
-                "quads": windows.shape[1],
-                "windows": self._windows,
-                "plane": prod(geometry.spatial),
-                "reach": self._reach,
-                "input_size": planes + prod(geometry.spatial),
-                "ones": ones,
-                "input_image": image,
-                "input_channel": channel,
-                "output_image": geometry.output_steps[0],
-                "output_channel": geometry.output_steps[1],
-                "output_element": geometry.output_steps[3],
-                **values,
-            }
-        )
-
-
-def _quads_of(geometry: ByteGeometry) -> Array:
-    """The numbers of the taps of each quad [quads, 4], -1 for none: of a row where that takes no more quads, else of all taps in order."""
-    rows, columns = geometry.taps
-    by_row = np.full((rows, ceil(columns / 4) * 4), -1)
-    by_row[:, :columns] = np.arange(rows * columns).reshape(rows, columns)
-    in_order = np.full(ceil(rows * columns / 4) * 4, -1)
-    in_order[: rows * columns] = np.arange(rows * columns)
-    return (by_row if by_row.size <= in_order.size else in_order).reshape(-1, 4)
-
-
-def _windows_of(geometry: ByteGeometry, lanes: int) -> tuple[Array, int]:
-    """The windows [vectors, quads], and the bytes of the longest.
-
-    The last vector ends with the last position, and may repeat some of the one before.
-    """
-    positions, (height, width), taps = prod(geometry.out), geometry.spatial, _quads_of(geometry)
-    starts = np.minimum(np.arange(0, positions, lanes), positions - lanes)
-    # By vector, quad, lane, and tap: the bytes of a register.
-    y, x = np.divmod(starts[:, None, None, None] + np.arange(lanes)[:, None], geometry.out[1])
-    tap_y, tap_x = np.divmod(taps[:, None], geometry.taps[1])
-    y = y * geometry.strides[0] - geometry.starts[0] + tap_y * geometry.dilations[0]
-    x = x * geometry.strides[1] - geometry.starts[1] + tap_x * geometry.dilations[1]
-    inside = (y >= 0) & (y < height) & (x >= 0) & (x < width) & (taps[:, None] >= 0)
-    places = np.where(inside, y * width + x, height * width)
-    inside, places = (array.reshape(len(starts), len(taps), REGISTER) for array in (inside, places))
-    memory = np.zeros((inside.shape[0] * inside.shape[1] + 1) * WINDOW.itemsize, np.uint8)
-    first = -memory.ctypes.data % REGISTER
-    found = memory[first : first + memory.size - WINDOW.itemsize].view(WINDOW).reshape(inside.shape[:2])
-    found["offset"] = np.where(inside.any(2), places.min(2), 0)
-    order = np.where(inside, places - found["offset"][..., None], 0)
-    found["order"] = order % _SIZES[-1]  # all are below it if there is a kernel for them
-    found["inside"] = (inside.astype(np.uint64) << np.arange(REGISTER, dtype=np.uint64)).sum(2, np.uint64)
-    return found, int(order.max()) + 1

@@ -1,0 +1,249 @@
+"""The compiled convolution of bytes for planes of groups of one channel, with instructions that move bytes within a register.
+
+A plane is copied with its padding. From there one load and one permutation give the quads of 16 positions. Four vectors of results fill a
+register; those of positions that there are move side by side, and are written at once: rows of the output follow each other.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
+from dmlpy.devices.cpu.quantized.byte_product_kernels import (
+    QUAD,
+    all_of,
+    dot,
+    integers,
+    quad_of_padding,
+    repeated_quad,
+    store,
+)
+from dmlpy.devices.cpu.quantized.plane_tiling import CHUNK, CHUNK_VECTORS, FILL, REGISTER, DepthwisePlaneParameters
+from dmlpy.devices.cpu.quantized.products import Output
+from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, FilterResults, first_term, row_results, row_terms_at
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, field_at, integer_at, repeated_index
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.quantized.products import ByteIsa
+    from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_BYTE, _BIT = ir.IntType(8), ir.IntType(1)
+_BYTES = ir.VectorType(_BYTE, REGISTER)
+_CHUNK_SIZE, _FILL_SIZE = CHUNK.itemsize, FILL.itemsize
+
+
+def _flags(builder: Any, bits: Any, lanes: int = REGISTER) -> Any:
+    """The lowest bits of an integer as a mask."""
+    return builder.bitcast(builder.trunc(bits, ir.IntType(lanes)), ir.VectorType(_BIT, lanes))
+
+
+def _moved(builder: Any, name: str, value: Any, others: Any, flags: Any) -> Any:
+    """The bytes or words of a register, moved by `compress` or `expand`."""
+    kind = ir.FunctionType(value.type, [value.type, value.type, flags.type])
+    element = f"v{value.type.count}i{value.type.element.width}"
+    return builder.call(declared(builder.module, kind, f"llvm.x86.avx512.mask.{name}.{element}"), [value, others, flags])
+
+
+def _put_some(builder: Any, value: Any, address: Any, flags: Any) -> None:
+    """Stores some elements of a register."""
+    pointer = value.type.as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [value.type, pointer, INDEX, flags.type])
+    name = f"llvm.masked.store.v{value.type.count}i{value.type.element.width}.p0"
+    builder.call(declared(builder.module, kind, name), [value, builder.inttoptr(address, pointer), INDEX(1), flags])
+
+
+@intrinsic
+def _fill(fills: Any, end: Any, plane: Any, padding: Any, flip: Any, target: Any) -> Any:
+    """Copies a plane, changed by `flip`, with padding around it, into registers that begin at `target`."""
+
+    def generate(builder: Any, arguments: Any) -> None:
+        fills, end, plane, padding, flip, target = arguments
+        around, flips = (builder.bitcast(repeated_index(builder, value, REGISTER // 4), _BYTES) for value in (padding, flip))
+        loop = Loop(builder, [fills, target])
+        at, to = loop.values
+        offset, read, inside = (field_at(builder, FILL, at, name) for name in ("offset", "read", "inside"))
+        source = builder.inttoptr(builder.add(plane, offset), _BYTES.as_pointer())
+        flags = _flags(builder, read)
+        kind = ir.FunctionType(_BYTES, [source.type, INDEX, flags.type, _BYTES])
+        masked_load = declared(builder.module, kind, f"llvm.masked.load.v{REGISTER}i8.p0")
+        found = builder.xor(builder.call(masked_load, [source, INDEX(1), flags, around]), flips)
+        store(builder, _moved(builder, "expand", found, around, _flags(builder, inside)), to)
+        following = builder.add(at, ADDRESS(_FILL_SIZE))
+        loop.repeat_while(builder.icmp_signed("<", following, end), [following, builder.add(to, ADDRESS(REGISTER))])
+
+    return types.void(*[types.int64] * 6), generate
+
+
+def _put_chunk(builder: Any, value: Any, chunk: Any, target: Any) -> None:
+    """Stores the results of a chunk, a register of bytes, at their place in the plane at `target`."""
+    valid, written, offset = (field_at(builder, CHUNK, chunk, name) for name in ("valid", "written", "target"))
+    value = builder.bitcast(value, _BYTES)
+    side_by_side = _moved(builder, "compress", value, ir.Constant(_BYTES, None), _flags(builder, valid))
+    _put_some(builder, side_by_side, builder.add(target, offset), _flags(builder, written))
+
+
+@cache
+def _chunk_writer(output: Output) -> Any:
+    """The kernel `write(results, chunk, target)`, which stores results that lie at `results` at their place in the plane at `target`."""
+    lanes = REGISTER // 4
+
+    @intrinsic
+    def write(results: Any, chunk: Any, target: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            results, chunk, target = arguments
+            if output is Output.BYTES:
+                _put_chunk(builder, builder.load(builder.inttoptr(results, _BYTES.as_pointer()), align=1), chunk, target)
+                return
+            valid, to = field_at(builder, CHUNK, chunk, "valid"), builder.add(target, field_at(builder, CHUNK, chunk, "target"))
+            words = ir.VectorType(INDEX, lanes)
+            for vector in range(CHUNK_VECTORS):
+                found = builder.load(builder.inttoptr(builder.add(results, ADDRESS(vector * REGISTER)), words.as_pointer()), align=1)
+                own = builder.and_(builder.lshr(valid, ADDRESS(vector * lanes)), ADDRESS((1 << lanes) - 1))
+                count = builder.ctpop(own)
+                side_by_side = _moved(builder, "compress", found, ir.Constant(words, None), _flags(builder, own, lanes))
+                first = builder.sub(builder.shl(ADDRESS(1), count), ADDRESS(1))
+                _put_some(builder, side_by_side, to, _flags(builder, first, lanes))
+                to = builder.add(to, builder.shl(count, ADDRESS(2)))
+
+        return types.void(*[types.int64] * 3), generate
+
+    return write
+
+
+@cache
+def plane_product(quads: int, orders: int, quantized: bool, isa: ByteIsa) -> Any:
+    """The kernel `multiply(chunk, end, source, offsets, order, weights, sums, results)`: sums of products of quads of a padded plane.
+
+    It stores the sums of one chunk; or it writes quantized results of chunks up to `end`, to the one that has some that may be wrong, whose
+    sums it stores. It returns where it stops.
+
+    Args:
+        quads: quads of a window.
+        orders: orders of their bytes: as many, or one for all.
+        quantized: whether results are written. `results` are the address of the filter's `RowTerms`, whose second term is 0, both limits,
+            and the plane of results.
+        isa: the instruction set that it is compiled for.
+    """
+    kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES])
+
+    def read(builder: Any, address: Any) -> Any:
+        return builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
+
+    @intrinsic
+    def multiply(chunk: Any, end: Any, source: Any, offsets: Any, order: Any, weights: Any, sums: Any, results: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            first_chunk, end, source, offsets, order, weights, sums, results = arguments
+            row, low, high, target = unpacked(builder, results)
+            permute = declared(builder.module, kind, "llvm.x86.avx512.permvar.qi.512")
+            factors = [repeated_quad(builder, isa, builder.add(weights, ADDRESS(QUAD * quad))) for quad in range(quads)]
+            places = [read(builder, builder.add(order, ADDRESS(REGISTER * number))) for number in range(orders)]
+            bases = [builder.add(source, _address_at(builder, builder.add(offsets, ADDRESS(8 * quad)))) for quad in range(quads)]
+            begin = first_term(builder, isa, row) if quantized else all_of(isa, 0)
+            of_filter = FilterResults(builder, isa, row, (low, high)) if quantized else None
+            loop = Loop(builder, [first_chunk])
+            (at,) = loop.values
+            starts = [_address_at(builder, builder.add(at, ADDRESS(8 * vector))) for vector in range(CHUNK_VECTORS)]
+            totals = [begin] * CHUNK_VECTORS
+            for quad, (base, factor) in enumerate(zip(bases, factors, strict=True)):
+                for vector, start in enumerate(starts):
+                    own = builder.call(permute, [read(builder, builder.add(base, start)), places[quad % orders]])
+                    totals[vector] = dot(builder, isa, totals[vector], builder.bitcast(own, integers(isa)), factor)
+            following = builder.add(at, ADDRESS(_CHUNK_SIZE))
+            if of_filter is None:
+                for vector, total in enumerate(totals):
+                    store(builder, total, builder.add(sums, ADDRESS(vector * REGISTER)))
+                loop.repeat_while(_BIT(0), [following])
+                return at
+            unsure = of_filter.write(builder, totals, sums, lambda value: _put_chunk(builder, value, at, target))
+            more = builder.and_(builder.not_(unsure), builder.icmp_signed("<", following, end))
+            loop.repeat_while(more, [following])
+            return builder.select(unsure, at, following)
+
+        return types.int64(*[types.int64] * 7, types.UniTuple(types.int64, 4)), generate
+
+    return multiply
+
+
+def _address_at(builder: Any, address: Any) -> Any:
+    """Loads an integer of 64 bits."""
+    return builder.load(builder.inttoptr(address, ADDRESS.as_pointer()), align=8)
+
+
+def build_depthwise_planes(output: Output, quads: int, orders: int, isa: ByteIsa) -> TaskBody:
+    """Builds a thread's part of a convolution, to be compiled.
+
+    Args:
+        output: what becomes of the sums.
+        quads: quads of a window.
+        orders: orders of their bytes: as many, or one for all.
+        isa: the instruction set that it is compiled for.
+    """
+    multiply, finish, write = plane_product(quads, orders, False, isa), row_results(output, True, isa), _chunk_writer(output)
+    is_quantized, chunk_sums, nothing = output is Output.BYTES, CHUNK_VECTORS * REGISTER, (0, 0, 0, 0)
+    quantize: Any = plane_product(quads, orders, True, isa) if is_quantized else None
+
+    @jit
+    def multiply_plane(p: DepthwisePlaneParameters, source: Any, scratch: Any, channel: Any, target: Any) -> None:
+        """Computes all positions of a padded plane and a filter."""
+        sums, bytes_of, results = scratch, scratch + chunk_sums, scratch + 2 * chunk_sums
+        of_row, uses_second = p.row_terms + channel * ROW_SIZE, integer_at(p.uses_second) != 0
+        second, weights, ones, orders_at, offsets = (
+            row_terms_at(of_row).second,
+            p.weights + channel * quads * QUAD,
+            p.ones,
+            p.orders,
+            p.offsets,
+        )
+        chunk, end, own = p.chunks, p.chunks + p.chunk_bytes, (of_row, p.low, p.high, target)
+        columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
+        while chunk < end:
+            if is_quantized and not uses_second:
+                chunk = quantize(chunk, end, source, offsets, orders_at, weights, sums, own)
+            else:
+                chunk = multiply(chunk, end, source, offsets, orders_at, weights, sums, nothing)
+                if uses_second:
+                    chunk = multiply(chunk, end, source, offsets, orders_at, ones, bytes_of, nothing)
+            if chunk < end:
+                finish(p, of_row, second, sums, columns, CHUNK_VECTORS, 0, results)
+                write(results, chunk, target)
+                chunk += _CHUNK_SIZE
+
+    @jit
+    def fill(p: DepthwisePlaneParameters, image: Any, group: Any, padding: Any, target: Any) -> None:
+        """Copies a plane with its padding."""
+        source = p.input + image * p.input_image + group * p.input_channel
+        _fill(p.fills, p.fills + p.fill_bytes, source, padding, p.input_flip, target)
+
+    @jit
+    def begin(p: DepthwisePlaneParameters, thread: Any) -> Any:
+        """Returns the thread's scratch and a quad of padding."""
+        return own_scratch(p, thread), quad_of_padding(p)
+
+    @jit
+    def convolve(p: DepthwisePlaneParameters, tile: Any, own: Any) -> Any:
+        (scratch, padding), filters, groups = own, p.filters, p.groups
+        unit, last = p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles
+        padded, following = scratch + 3 * chunk_sums, scratch + 3 * chunk_sums + p.padded_size
+        filter_number, group, image = unit % filters, unit // filters % groups, unit // filters // groups
+        if unit < last:
+            fill(p, image, group, padding, padded)
+        while unit < last:
+            channel = group * filters + filter_number
+            source, target = padded, p.output + image * p.output_image + channel * p.output_channel
+            unit, filter_number = unit + 1, filter_number + 1
+            if filter_number == filters:
+                filter_number, group = 0, group + 1
+                if group == groups:
+                    group, image = 0, image + 1
+                if unit < last:  # copied ahead: its bytes are loaded late enough after they were stored
+                    fill(p, image, group, padding, following)
+                padded, following = following, padded
+            multiply_plane(p, source, scratch, channel, target)
+        return own
+
+    return share_tiles(DepthwisePlaneParameters, convolve, begin)
