@@ -23,12 +23,13 @@ from dmlpy.devices.cpu.isa import host_processor
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.quantized import convolution, linear, matrix, plane_tiling, tiling
-from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, byte_isa_of, host_byte_isa, permutes_bytes
+from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, byte_isa_of, host_byte_isa
 from dmlpy.devices.cpu.quantized.tiling import ByteGeometry
 from tests.support.compiled_plans import run_on
 
 BYTES = ("uint8", "int8")
 OTHERS = [
+    ByteIsa(16, 32, Dot.VPDPBUSD),
     ByteIsa(8, 16, Dot.VPDPBUSD),
     ByteIsa(16, 32, Dot.VPMADDWD),
     ByteIsa(8, 16, Dot.VPMADDWD),
@@ -72,6 +73,8 @@ def test_products_of_extreme_bytes(isa: ByteIsa) -> None:
 def test_instruction_sets() -> None:
     every = {"avx2": True, "avx512f": True, "avx512bw": True, "avx512vl": True, "avx512vnni": True}
     assert byte_isa_of(every, "x86_64") == ByteIsa(16, 32, Dot.VPDPBUSD)
+    assert byte_isa_of({**every, "avx512vbmi": True, "avx512vbmi2": True}, "amd64") == ByteIsa(16, 32, Dot.VPDPBUSD, moves_bytes=True)
+    assert byte_isa_of({**every, "avx512vbmi": True}, "x86_64") == ByteIsa(16, 32, Dot.VPDPBUSD)
     assert byte_isa_of({**every, "avx512vnni": False}, "amd64") == ByteIsa(16, 32, Dot.VPMADDWD)
     assert byte_isa_of({"avx2": True, "avx512f": True}, "x86_64") == ByteIsa(8, 16, Dot.VPMADDWD)
     assert byte_isa_of({"avx2": True, "avxvnni": True}, "x86_64") == ByteIsa(8, 16, Dot.VPDPBUSD)
@@ -190,7 +193,8 @@ def test_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", [name for name in CONVOLUTIONS if "depthwise" in name or "planes" in name])
 def test_depthwise_convolutions_without_permutations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On processors that move no bytes within registers of 512 bits."""
-    monkeypatch.setattr(plane_tiling, "permutes_bytes", lambda: False)
+    isa = replace(host_byte_isa(), moves_bytes=False)
+    monkeypatch.setattr(convolution, "host_byte_isa", lambda: isa)
     monkeypatch.setattr(tiling, "_TILE_BYTES", 3000)
     rng = np.random.default_rng(2)
     for number, types in enumerate(itertools.product(BYTES, BYTES)):
@@ -203,7 +207,7 @@ def test_depthwise_convolutions_without_permutations(name: str, monkeypatch: pyt
 def test_vectors_of_planes() -> None:
     """As few as there can be: through all rows, a row after the other, or short rows side by side; quads of a row, or of all taps."""
     rng, isa = np.random.default_rng(3), host_byte_isa()
-    if isa.lanes < 16 or not permutes_bytes():
+    if not isa.moves_bytes:
         pytest.skip("this machine moves no bytes within registers of 512 bits")
     found = {name: plane_tiling.PlaneTiling.of(geometry_of(name, rng), 4, 1, isa) for name in CONVOLUTIONS}
     chosen = {name: (tiling.chunks, tiling.quads, tiling.orders) for name, tiling in found.items() if tiling is not None}
@@ -226,7 +230,7 @@ def test_large_and_few_planes_are_divided_by_rows() -> None:
     """A plane that is no tile for each of the threads, and one that no first cache holds."""
     geometry = geometry_of("small planes", np.random.default_rng(3))
     large = replace(geometry, spatial=(300, 300), out=(300, 300), input_steps=(0, 90_000, 300, 1), output_steps=(0, 90_000, 300, 1))
-    isa = ByteIsa(16, 32, Dot.VPDPBUSD)
+    isa = ByteIsa(16, 32, Dot.VPDPBUSD, moves_bytes=True)
     assert plane_tiling.PlaneTiling.of(large, 1, 1, isa) is None
     assert plane_tiling.PlaneTiling.of(geometry, 1, 2 * 6 + 1, isa) is None
 
@@ -308,6 +312,31 @@ def test_other_processors(isa: ByteIsa, monkeypatch: pytest.MonkeyPatch) -> None
         with np.errstate(all="ignore"):
             wanted = run(make(), given)["output_tensor"]
         np.testing.assert_array_equal(run_on(1, linear, make(), given, monkeypatch), wanted)
+
+
+@pytest.mark.parametrize("output", BYTES)
+@pytest.mark.parametrize("isa", [host_byte_isa(), ByteIsa(16, 32, Dot.VPDPBUSD), ByteIsa(8, 16, Dot.VPMADDWD)], ids=str)
+def test_quotients_next_to_ties(isa: ByteIsa, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums that no float32 holds, with scales whose products lie on each side of ties by less than float32 tells apart."""
+    if not supported(isa):
+        pytest.skip("this machine lacks the instructions")
+    monkeypatch.setattr(convolution, "host_byte_isa", lambda: isa)
+    rng, zero = np.random.default_rng(8), 0 if output == "uint8" else -128
+    desc, given = convolution_of("pointwise, several rows of positions", ("uint8", "int8"), rng, output=output)
+    filters = given["filter_tensor"].shape[0]
+    for number in range(12):
+        given["input_zero_point_tensor"][...] = given["filter_zero_point_tensor"][...] = 0
+        given["output_zero_point_tensor"][...] = zero
+        sums = rng.integers(1 << 24, 1 << 27, filters)  # of a bias, beside which products are small
+        given["bias_tensor"][0, :, 0, 0] = sums
+        given["output_scale_tensor"][...] = 1
+        given["input_scale_tensor"][...] = np.float32(1 + rng.random())
+        tie = rng.integers(100, 255, filters) + 0.5
+        given["filter_scale_tensor"][0, :, 0, 0] = (tie / (sums * float(given["input_scale_tensor"].item()))).astype(np.float32)
+        given["filter_tensor"][...] = rng.integers(-1, 2, given["filter_tensor"].shape)
+        wanted = run(desc, given)["output_tensor"]
+        found = run_on(1, convolution, desc, given, monkeypatch)
+        np.testing.assert_array_equal(found, wanted, err_msg=str(number))
 
 
 SCALES = {

@@ -14,6 +14,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, called, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word
+from dmlpy.devices.cpu.quantized.byte_moves import valid_positions, write_valid
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     all_of,
     byte_sums,
@@ -96,6 +97,7 @@ def _part_product(output: Output, isa: ByteIsa) -> Any:
     width, element = vectors * lanes, 1 if output is Output.BYTES else 4
     multiply, add, quantize = quad_product(block, vectors, True, isa), byte_sums(vectors, isa), quantized_product(block, vectors, isa)
     finish, write_rows, is_quantized = row_results(output, True, isa), row_writer(output), output is Output.BYTES
+    moves_bytes = isa.moves_bytes and is_quantized
 
     @jit
     def multiply_part(p: ByteConvolutionParameters, scratch: Any, part: Any, position: Any, filters: Any, weights: Any, y: Any) -> None:
@@ -107,11 +109,17 @@ def _part_product(output: Output, isa: ByteIsa) -> Any:
         results, bytes_of = scratch + block * width * 4, scratch + (block + 1) * width * 4
         source, column = scratch + p.input_tile + position * 4, position % p.pitch
         of_row, uses_second = y + position // p.pitch * p.output_row, integer_at(p.uses_second) != 0
+        in_row, is_packed = column + useful <= p.out_width, p.output_element == element
         # All vectors are in one row, and are written whole.
-        is_whole = useful == count * lanes and column + useful <= p.out_width and p.output_element == element
-        first_terms, left, in_place = p.row_terms + filters[0] * ROW_SIZE, -1, of_row + column * element
-        if is_quantized and is_whole and not uses_second:
-            own = filters[1], first_terms, p.low, p.high, in_place, p.output_channel
+        is_whole, valid = useful == count * lanes and in_row and is_packed, -1
+        # Results of positions that there are follow each other.
+        follow = moves_bytes and is_packed and (in_row or p.output_row == p.out_width)
+        if follow:
+            valid = valid_positions(column, useful, p.pitch, p.out_width)
+        offset = min(column, p.out_width) * element
+        first_terms, left = p.row_terms + filters[0] * ROW_SIZE, -1
+        if is_quantized and (is_whole or follow) and not uses_second:
+            own = filters[1], first_terms, p.low, p.high, of_row + offset, p.output_channel, valid
             left = quantize(count, p.quads, p.plane, p.taps, p.offsets, source, weights, scratch, own)
         else:
             multiply(count, p.quads, p.plane, p.taps, p.offsets, source, weights, 0, scratch)
@@ -121,10 +129,13 @@ def _part_product(output: Output, isa: ByteIsa) -> Any:
         for each in range(filters[1] if left != 0 else 0):
             if left >> each & 1:
                 row_terms, to = first_terms + each * ROW_SIZE, of_row + each * p.output_channel
-                place = to + column * element if is_whole else results
+                place = to + offset if is_whole else results
                 finish(p, row_terms, row_terms_at(row_terms).second, scratch + each * vectors * size, columns, count, 0, place)
                 if not is_whole:
-                    write_rows(p, results, to, column, useful)
+                    if follow:
+                        write_valid(results, to + offset, valid)
+                    else:
+                        write_rows(p, results, to, column, useful)
 
     return multiply_part
 

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
+from dmlpy.devices.cpu.quantized.byte_moves import BIT, BYTES, flags, moved, put_some, put_valid
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     QUAD,
     all_of,
@@ -22,8 +23,8 @@ from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     repeated_quad,
     store,
 )
-from dmlpy.devices.cpu.quantized.plane_tiling import CHUNK, CHUNK_VECTORS, FILL, REGISTER, DepthwisePlaneParameters
-from dmlpy.devices.cpu.quantized.products import Output
+from dmlpy.devices.cpu.quantized.plane_tiling import CHUNK, CHUNK_VECTORS, FILL, DepthwisePlaneParameters
+from dmlpy.devices.cpu.quantized.products import REGISTER, Output
 from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, FilterResults, first_term, row_results, row_terms_at
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, field_at, integer_at, repeated_index
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_tiles
@@ -32,29 +33,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.quantized.products import ByteIsa
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
-_BYTE, _BIT = ir.IntType(8), ir.IntType(1)
-_BYTES = ir.VectorType(_BYTE, REGISTER)
 _CHUNK_SIZE, _FILL_SIZE = CHUNK.itemsize, FILL.itemsize
-
-
-def _flags(builder: Any, bits: Any, lanes: int = REGISTER) -> Any:
-    """The lowest bits of an integer as a mask."""
-    return builder.bitcast(builder.trunc(bits, ir.IntType(lanes)), ir.VectorType(_BIT, lanes))
-
-
-def _moved(builder: Any, name: str, value: Any, others: Any, flags: Any) -> Any:
-    """The bytes or words of a register, moved by `compress` or `expand`."""
-    kind = ir.FunctionType(value.type, [value.type, value.type, flags.type])
-    element = f"v{value.type.count}i{value.type.element.width}"
-    return builder.call(declared(builder.module, kind, f"llvm.x86.avx512.mask.{name}.{element}"), [value, others, flags])
-
-
-def _put_some(builder: Any, value: Any, address: Any, flags: Any) -> None:
-    """Stores some elements of a register."""
-    pointer = value.type.as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [value.type, pointer, INDEX, flags.type])
-    name = f"llvm.masked.store.v{value.type.count}i{value.type.element.width}.p0"
-    builder.call(declared(builder.module, kind, name), [value, builder.inttoptr(address, pointer), INDEX(1), flags])
 
 
 @intrinsic
@@ -63,16 +42,16 @@ def _fill(fills: Any, end: Any, plane: Any, padding: Any, flip: Any, target: Any
 
     def generate(builder: Any, arguments: Any) -> None:
         fills, end, plane, padding, flip, target = arguments
-        around, flips = (builder.bitcast(repeated_index(builder, value, REGISTER // 4), _BYTES) for value in (padding, flip))
+        around, flips = (builder.bitcast(repeated_index(builder, value, REGISTER // 4), BYTES) for value in (padding, flip))
         loop = Loop(builder, [fills, target])
         at, to = loop.values
         offset, read, inside = (field_at(builder, FILL, at, name) for name in ("offset", "read", "inside"))
-        source = builder.inttoptr(builder.add(plane, offset), _BYTES.as_pointer())
-        flags = _flags(builder, read)
-        kind = ir.FunctionType(_BYTES, [source.type, INDEX, flags.type, _BYTES])
+        source = builder.inttoptr(builder.add(plane, offset), BYTES.as_pointer())
+        present = flags(builder, read)
+        kind = ir.FunctionType(BYTES, [source.type, INDEX, present.type, BYTES])
         masked_load = declared(builder.module, kind, f"llvm.masked.load.v{REGISTER}i8.p0")
-        found = builder.xor(builder.call(masked_load, [source, INDEX(1), flags, around]), flips)
-        store(builder, _moved(builder, "expand", found, around, _flags(builder, inside)), to)
+        found = builder.xor(builder.call(masked_load, [source, INDEX(1), present, around]), flips)
+        store(builder, moved(builder, "expand", found, around, flags(builder, inside)), to)
         following = builder.add(at, ADDRESS(_FILL_SIZE))
         loop.repeat_while(builder.icmp_signed("<", following, end), [following, builder.add(to, ADDRESS(REGISTER))])
 
@@ -82,9 +61,7 @@ def _fill(fills: Any, end: Any, plane: Any, padding: Any, flip: Any, target: Any
 def _put_chunk(builder: Any, value: Any, chunk: Any, target: Any) -> None:
     """Stores the results of a chunk, a register of bytes, at their place in the plane at `target`."""
     valid, written, offset = (field_at(builder, CHUNK, chunk, name) for name in ("valid", "written", "target"))
-    value = builder.bitcast(value, _BYTES)
-    side_by_side = _moved(builder, "compress", value, ir.Constant(_BYTES, None), _flags(builder, valid))
-    _put_some(builder, side_by_side, builder.add(target, offset), _flags(builder, written))
+    put_valid(builder, value, builder.add(target, offset), valid, written)
 
 
 @cache
@@ -97,7 +74,7 @@ def _chunk_writer(output: Output) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             results, chunk, target = arguments
             if output is Output.BYTES:
-                _put_chunk(builder, builder.load(builder.inttoptr(results, _BYTES.as_pointer()), align=1), chunk, target)
+                _put_chunk(builder, builder.load(builder.inttoptr(results, BYTES.as_pointer()), align=1), chunk, target)
                 return
             valid, to = field_at(builder, CHUNK, chunk, "valid"), builder.add(target, field_at(builder, CHUNK, chunk, "target"))
             words = ir.VectorType(INDEX, lanes)
@@ -105,9 +82,9 @@ def _chunk_writer(output: Output) -> Any:
                 found = builder.load(builder.inttoptr(builder.add(results, ADDRESS(vector * REGISTER)), words.as_pointer()), align=1)
                 own = builder.and_(builder.lshr(valid, ADDRESS(vector * lanes)), ADDRESS((1 << lanes) - 1))
                 count = builder.ctpop(own)
-                side_by_side = _moved(builder, "compress", found, ir.Constant(words, None), _flags(builder, own, lanes))
+                side_by_side = moved(builder, "compress", found, ir.Constant(words, None), flags(builder, own, lanes))
                 first = builder.sub(builder.shl(ADDRESS(1), count), ADDRESS(1))
-                _put_some(builder, side_by_side, to, _flags(builder, first, lanes))
+                put_some(builder, side_by_side, to, flags(builder, first, lanes))
                 to = builder.add(to, builder.shl(count, ADDRESS(2)))
 
         return types.void(*[types.int64] * 3), generate
@@ -129,10 +106,10 @@ def plane_product(quads: int, orders: int, quantized: bool, isa: ByteIsa) -> Any
             and the plane of results.
         isa: the instruction set that it is compiled for.
     """
-    kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES])
+    kind = ir.FunctionType(BYTES, [BYTES, BYTES])
 
     def read(builder: Any, address: Any) -> Any:
-        return builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
+        return builder.load(builder.inttoptr(address, BYTES.as_pointer()), align=1)
 
     @intrinsic
     def multiply(chunk: Any, end: Any, source: Any, offsets: Any, order: Any, weights: Any, sums: Any, results: Any) -> Any:
@@ -157,7 +134,7 @@ def plane_product(quads: int, orders: int, quantized: bool, isa: ByteIsa) -> Any
             if of_filter is None:
                 for vector, total in enumerate(totals):
                     store(builder, total, builder.add(sums, ADDRESS(vector * REGISTER)))
-                loop.repeat_while(_BIT(0), [following])
+                loop.repeat_while(BIT(0), [following])
                 return at
             unsure = of_filter.write(builder, totals, sums, lambda value: _put_chunk(builder, value, at, target))
             more = builder.and_(builder.not_(unsure), builder.icmp_signed("<", following, end))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.quantized.products import ResultParameters, aligned, permutes_bytes
+from dmlpy.devices.cpu.quantized.products import REGISTER, ResultParameters, aligned
 from dmlpy.devices.cpu.quantized.tiling import TILES_PER_THREAD
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, field
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 DEPTHWISE_PLANES = Kernel("dmlpy.devices.cpu.quantized.plane_kernels:build_depthwise_planes", 5)
 """The convolution of planes: what becomes of the sums, the quads of a window and the orders of their bytes, and the instruction set."""
-REGISTER = 64
-"""Bytes of a register."""
 CHUNK_VECTORS = 4
 """Vectors of positions of a chunk: their results of bytes fill a register."""
 CHUNK = np.dtype([("sources", np.int64, CHUNK_VECTORS), *[(name, np.int64) for name in ("valid", "written", "target", "unused")]])
@@ -130,7 +128,7 @@ class PlaneTiling:
             threads: the threads.
             isa: the instruction set.
         """
-        if geometry.channels > 1 or 4 * isa.lanes != REGISTER or not permutes_bytes():
+        if geometry.channels > 1 or not isa.moves_bytes:
             return None
         if geometry.positions:  # rows are of no use here, and the last one is shorter
             geometry = replace(geometry, spatial=(1, geometry.positions), out=(1, geometry.positions), positions=0)

@@ -47,11 +47,13 @@ class ByteIsa:
         lanes: 32-bit integers in a register, each the place of a sum or of four bytes.
         registers: the number of registers.
         dot: how products are summed.
+        moves_bytes: whether it takes the bytes of a register of 512 bits from any places of another, and moves some of them side by side.
     """
 
     lanes: int
     registers: int
     dot: Dot
+    moves_bytes: bool = False
 
     @property
     def floats(self) -> Isa:
@@ -62,7 +64,7 @@ class ByteIsa:
     def block(self) -> tuple[int, int]:
         """The rows and vectors of sums that are in registers at once; widened factors and products take registers, too."""
         if self.registers == 32:
-            return (8, 3)
+            return (6, 4) if self.moves_bytes else (8, 3)
         return (4, 3) if self.dot is Dot.VPDPBUSD else (4, 2)
 
 
@@ -73,7 +75,8 @@ def byte_isa_of(features: Mapping[str, bool], machine: str) -> ByteIsa:
         return ByteIsa(isa.lanes, isa.registers, Dot.PORTABLE)
     has_bytes = features.get("avx512bw") and features.get("avx512vl")
     if has_bytes:
-        return ByteIsa(16, 32, Dot.VPDPBUSD if features.get("avx512vnni") else Dot.VPMADDWD)
+        moves_bytes = bool(features.get("avx512vbmi") and features.get("avx512vbmi2"))
+        return ByteIsa(16, 32, Dot.VPDPBUSD if features.get("avx512vnni") else Dot.VPMADDWD, moves_bytes)
     if features.get("avx2"):
         return ByteIsa(8, 16, Dot.VPDPBUSD if features.get("avxvnni") else Dot.VPMADDWD)
     return ByteIsa(4, 16, Dot.VPMADDWD)
@@ -83,13 +86,6 @@ def byte_isa_of(features: Mapping[str, bool], machine: str) -> ByteIsa:
 def host_byte_isa() -> ByteIsa:
     """The instruction set of this machine."""
     return byte_isa_of(host_processor().features, platform.machine().lower())
-
-
-@cache
-def permutes_bytes() -> bool:
-    """Whether this machine takes the bytes of a register of 512 bits from any places of another, and moves some of them side by side."""
-    features = host_processor().features
-    return all(features.get(name) for name in ("avx512bw", "avx512vbmi", "avx512vbmi2"))
 
 
 class Output(StrEnum):
@@ -115,8 +111,8 @@ class RowTerms(KernelStruct):
     scale: Float64 = field("the first scale")
     second_scale: Float64 = field("the second scale")
     output_scale: Float64 = field("the scale of the results")
-    moved_zero_points: Count = field("twice the zero point of results as signed bytes, of 16 bits each")
-    fitting_factor: Float32 = field("`factor`; NaN also if products of sums and it may not fit in 32 bits")
+    rounded_zero: Count = field("the bits of `result_kernels.ROUNDING` less the zero point of results as signed bytes")
+    fitting_factor: Float32 = field("`factor`; NaN also if a product of it and a sum may reach `result_kernels.FITTING`")
 
 
 class TermParameters(CountedParameters):
@@ -174,6 +170,8 @@ class ResultParameters(CountedParameters):
 
 ALIGNMENT = 64
 """Bytes that arrays in scratch begin at a multiple of."""
+REGISTER = 64
+"""Bytes of a register of processors that move bytes within it."""
 MOST_TERMS = 2**31 // 255**2
 """Terms of a sum that is sure to fit in 32 bits."""
 BYTES = (DataType.UINT8, DataType.INT8)

@@ -16,6 +16,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, declared, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.memory_kernels import byte_at, double_at, set_byte, set_double, set_word, word_at
+from dmlpy.devices.cpu.quantized.byte_moves import low_bits, put_valid
 from dmlpy.devices.cpu.quantized.byte_product_kernels import QUAD, all_of, copy_bytes, integers, load, quad_sums, store
 from dmlpy.devices.cpu.quantized.products import Dot, Output, RowTerms, TermParameters
 from dmlpy.devices.cpu.simd import (
@@ -43,10 +44,11 @@ _DOUBLE, _BYTE = ir.DoubleType(), ir.IntType(8)
 TIE_MARGIN = 2.0**-13
 """No quotient of magnitude up to 409 is off by more in float32: five roundings, each by a factor of up to 1 + 2^-24. What is larger is
 beyond every type, whatever the zero point is."""
+_PRODUCT_MARGIN, _FUSED_MARGIN = 2.0**-14, 2.0**-15
+"""The same where the factor, the sum and the product are rounded alone, and where the product is not: of quotients up to 254.5, the largest
+tie between two results of a type."""
 _VECTORS = 4
 """Vectors of results of a row that are written at once, at most: a mask of 64 bits has a bit for each lane."""
-_UNSURE = int(np.float32(0.5 - TIE_MARGIN).view(np.int32))
-"""The bits of the least distance of a quotient from what it is rounded to that may be wrong."""
 _ROUNDINGS = {4: "llvm.x86.sse2.cvtps2dq", 8: "llvm.x86.avx.cvt.ps2dq.256", 16: "llvm.x86.avx512.mask.cvtps2dq.512"}
 """The instructions that convert vectors of floats to integers, by their lanes."""
 _PACKS = {
@@ -55,10 +57,13 @@ _PACKS = {
     16: ("llvm.x86.avx512.packssdw.512", "llvm.x86.avx512.packsswb.512"),
 }
 """Those that pack integers of 32 and 16 bits in halves, with saturation."""
-_REDUCING_LANES = 16
-"""The lanes of processors that have an instruction for what rounding takes off."""
-_FITTING_FACTOR = 0.5
-"""Products of this factor and sums of 32 bits have as many, whatever is rounded."""
+_FUSING_LANES = 16
+"""The lanes of processors that are sure to add products in one rounding."""
+ROUNDING = 1.5 * 2.0**23
+"""Floats near it are whole numbers, whose bits follow each other: the sum of it and a number is rounded to the nearest one, and the bits of
+the sum differ from its own by as much. They are larger the larger the number, which may be as low as `-FITTING`."""
+FITTING = 2.0**22
+ROUNDING_BITS = int(np.float32(ROUNDING).view(np.int32))
 LEAST_FACTOR, LARGEST_FACTOR = 2.0**-60, 2.0**60
 """Factors whose products have the precision of float32."""
 
@@ -132,7 +137,7 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
                     steps.append(builder.fmul(builder.sitofp(sums, simd.llvm_type), own))
                 results, off = narrow(builder, isa, steps, zero_point, (low, high))
                 store(builder, results, target)
-                with builder.if_then(_are_unsure(builder, isa, off), likely=False):
+                with builder.if_then(_are_unsure(builder, isa, off, TIE_MARGIN), likely=False):
                     builder.store(_mask_of_unsure(builder, isa, off), mask)
             return builder.load(mask)
 
@@ -142,40 +147,45 @@ def _quantize(of_filters: bool, isa: ByteIsa) -> Any:
     return quantize
 
 
-def _narrow(
-    builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any], moved: Any = None
-) -> tuple[Any, list[Any]]:
+def _narrow(builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any]) -> tuple[Any, list[Any]]:
     """The bytes of vectors of results, and by how much each was rounded, as bits of floats: by the instructions of x86.
 
-    A conversion that overflows gives the least integer, which is far off. Bytes are packed with saturation, which holds them within their
-    type, as signed ones; those of unsigned types are moved by 128 meanwhile. If the zero point is given so, `moved` in both halves of an
-    integer, results are known to fit in 32 bits, or to be NaN.
+    A conversion that overflows gives the least integer, which is far off.
+    """
+    whole = [_rounded(builder, isa, value) for value in steps]
+    remainders = [builder.fsub(value, builder.sitofp(number, value.type)) for value, number in zip(steps, whole, strict=True)]
+    offset = builder.add(limits[0], ADDRESS(128))
+    short = builder.sub(zero_point, offset)
+    moved = builder.or_(builder.and_(short, ADDRESS(0xFFFF)), builder.shl(short, ADDRESS(16)))
+    shorts = ir.VectorType(ir.IntType(16), 2 * isa.lanes)
+    zero_points = builder.bitcast(repeated_index(builder, moved, isa.lanes), shorts)
+    add = declared(builder.module, ir.FunctionType(shorts, [shorts] * 2), f"llvm.sadd.sat.v{2 * isa.lanes}i16")
+    found = _packed(builder, isa, whole, offset, lambda pair: builder.call(add, [pair, zero_points]))
+    return found, [builder.bitcast(value, integers(isa)) for value in remainders]
+
+
+def _packed(builder: Any, isa: ByteIsa, whole: list[Any], offset: Any, of_pair: Callable[[Any], Any] = lambda pair: pair) -> Any:
+    """The bytes of vectors of integers, less `offset`, 128 for unsigned bytes, else 0: packed with saturation, as signed ones.
+
+    Args:
+        builder: where the code is appended.
+        isa: the instruction set.
+        whole: the integers, 1 to `_VECTORS` vectors.
+        offset: what was subtracted, and is added again.
+        of_pair: of_pair(pair) is what becomes of two vectors of 16 bits meanwhile.
     """
     lanes, shorts, bytes_ = isa.lanes, ir.VectorType(ir.IntType(16), 2 * isa.lanes), ir.VectorType(_BYTE, 4 * isa.lanes)
-    whole = [_rounded(builder, isa, value) for value in steps]
-    if moved is not None and lanes == _REDUCING_LANES:
-        remainders = [_remainder(builder, isa, value) for value in steps]
-    else:
-        remainders = [builder.fsub(value, builder.sitofp(number, value.type)) for value, number in zip(steps, whole, strict=True)]
-    off = [builder.bitcast(value, integers(isa)) for value in remainders]
     own = whole + [whole[-1]] * (_VECTORS - len(whole))
     to_shorts, to_bytes = (
         declared(builder.module, ir.FunctionType(result, [operand] * 2), name)
         for name, result, operand in zip(_PACKS[lanes], (shorts, bytes_), (integers(isa), shorts), strict=True)
     )
-    offset = builder.add(limits[0], ADDRESS(128))
-    if moved is None:
-        short = builder.sub(zero_point, offset)
-        moved = builder.or_(builder.and_(short, ADDRESS(0xFFFF)), builder.shl(short, ADDRESS(16)))
-    zero_points = builder.bitcast(repeated_index(builder, moved, lanes), shorts)
-    add = declared(builder.module, ir.FunctionType(shorts, [shorts] * 2), f"llvm.sadd.sat.v{2 * lanes}i16")
-    pairs = [builder.call(add, [builder.call(to_shorts, own[at : at + 2]), zero_points]) for at in range(0, 2 * ceil(len(whole) / 2), 2)]
+    pairs = [of_pair(builder.call(to_shorts, own[at : at + 2])) for at in range(0, 2 * ceil(len(whole) / 2), 2)]
     found = builder.bitcast(builder.call(to_bytes, [pairs[0], pairs[-1]]), integers(isa))
     # Registers are packed in parts of 128 bits: each has four bytes of every vector.
     order = [part * 4 + vector for vector in range(len(whole)) for part in range(lanes // 4)]
     found = builder.shuffle_vector(found, found, ir.Constant(ir.VectorType(INDEX, len(order)), order))
-    flips = repeated_index(builder, builder.mul(offset, ADDRESS(0x01010101)), len(order))
-    return builder.xor(found, flips), off
+    return builder.xor(found, repeated_index(builder, builder.mul(offset, ADDRESS(0x01010101)), len(order)))
 
 
 def _rounded(builder: Any, isa: ByteIsa, value: Any) -> Any:
@@ -188,16 +198,7 @@ def _rounded(builder: Any, isa: ByteIsa, value: Any) -> Any:
     return builder.call(declared(builder.module, kind, _ROUNDINGS[isa.lanes]), [value, *usual])
 
 
-def _remainder(builder: Any, isa: ByteIsa, value: Any) -> Any:
-    """What rounding to the nearest integers, even ones where two are as near, takes off."""
-    kind, all_lanes = ir.FunctionType(value.type, [value.type, INDEX, value.type, ir.IntType(16), INDEX]), ir.IntType(16)(-1)
-    reduce = declared(builder.module, kind, "llvm.x86.avx512.mask.reduce.ps.512")
-    return builder.call(reduce, [value, INDEX(0), ir.Constant(value.type, [0.0] * isa.lanes), all_lanes, INDEX(4)])
-
-
-def _narrow_portably(
-    builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any], moved: Any = None
-) -> tuple[Any, list[Any]]:
+def _narrow_portably(builder: Any, isa: ByteIsa, steps: list[Any], zero_point: Any, limits: tuple[Any, Any]) -> tuple[Any, list[Any]]:
     """As `_narrow`, by instructions of any processor."""
     simd, found, off = simd_of(isa.floats), [], []
     kind = ir.FunctionType(simd.llvm_type, [simd.llvm_type])
@@ -217,22 +218,27 @@ def _narrow_portably(
     return builder.trunc(every, ir.VectorType(_BYTE, len(found) * isa.lanes)), off
 
 
-def _are_unsure(builder: Any, isa: ByteIsa, off: list[Any]) -> Any:
+def _are_unsure(builder: Any, isa: ByteIsa, off: list[Any], margin: float) -> Any:
     """Whether a result was rounded by so much that it may be wrong. The bits of positive floats are ordered as they are, NaN last."""
     most = _magnitude(builder, isa, off[0])
     kind = ir.FunctionType(most.type, [most.type] * 2)
     larger = declared(builder.module, kind, f"llvm.umax.v{isa.lanes}i32")
     for each in off[1:]:
         most = builder.call(larger, [most, _magnitude(builder, isa, each)])
-    unsure = builder.icmp_unsigned(">=", most, all_of(isa, _UNSURE))
+    unsure = builder.icmp_unsigned(">=", most, all_of(isa, _least_unsure(margin)))
     return builder.icmp_unsigned("!=", builder.bitcast(unsure, ir.IntType(isa.lanes)), ir.IntType(isa.lanes)(0))
+
+
+def _least_unsure(margin: float) -> int:
+    """The bits of the least distance of a quotient from what it is rounded to that may be wrong."""
+    return int(np.float32(0.5 - margin).view(np.int32))
 
 
 def _mask_of_unsure(builder: Any, isa: ByteIsa, off: list[Any]) -> Any:
     """A bit for each result that may be wrong."""
     found = ADDRESS(0)
     for vector, each in enumerate(off):
-        unsure = builder.icmp_unsigned(">=", _magnitude(builder, isa, each), all_of(isa, _UNSURE))
+        unsure = builder.icmp_unsigned(">=", _magnitude(builder, isa, each), all_of(isa, _least_unsure(TIE_MARGIN)))
         bits = builder.zext(builder.bitcast(unsure, ir.IntType(isa.lanes)), ADDRESS)
         found = builder.or_(found, builder.shl(bits, ADDRESS(vector * isa.lanes)))
     return found
@@ -308,7 +314,8 @@ class FilterResults:
     def __init__(self, builder: Any, isa: ByteIsa, row: Any, limits: tuple[Any, Any]) -> None:
         self._isa, self._row, self._limits, self._simd = isa, row, limits, simd_of(isa.floats)
         self._factor = self._simd.repeated(builder, _term(builder, row, "fitting_factor", FLOAT))
-        self._zero_points = tuple(_term(builder, row, name) for name in ("zero_point", "moved_zero_points"))
+        self._zero_point, self._fuses = _term(builder, row, "zero_point"), isa.lanes == _FUSING_LANES
+        self._rounded_zero = repeated_index(builder, _term(builder, row, "rounded_zero"), isa.lanes)
 
     def write(self, builder: Any, totals: list[Any], sums: Any, put: Callable[[Any], None]) -> Any:
         """Writes results side by side. If some may be wrong, which it returns, it stores the sums; `row_results` corrects the results.
@@ -319,16 +326,32 @@ class FilterResults:
             sums: the address of the sums without the first term.
             put: appends the code that stores the results, given as one vector.
         """
-        isa, narrow = self._isa, _narrow_portably if self._isa.dot is Dot.PORTABLE else _narrow
-        steps = [builder.fmul(builder.sitofp(total, self._simd.llvm_type), self._factor) for total in totals]
-        results, off = narrow(builder, isa, steps, self._zero_points[0], self._limits, self._zero_points[1])
+        isa, numbers = self._isa, [builder.sitofp(total, self._simd.llvm_type) for total in totals]
+        if isa.dot is Dot.PORTABLE:
+            steps = [builder.fmul(number, self._factor) for number in numbers]
+            (results, off), margin = _narrow_portably(builder, isa, steps, self._zero_point, self._limits), TIE_MARGIN
+        else:
+            (results, off), margin = self._rounded_results(builder, numbers), _FUSED_MARGIN if self._fuses else _PRODUCT_MARGIN
         put(results)
-        unsure = _are_unsure(builder, isa, off)
+        unsure = _are_unsure(builder, isa, off, margin)
         with builder.if_then(unsure, likely=False):
             first = first_term(builder, isa, self._row)
             for vector, total in enumerate(totals):
                 store(builder, builder.sub(total, first), builder.add(sums, ADDRESS(vector * isa.lanes * 4)))
         return unsure
+
+    def _rounded_results(self, builder: Any, numbers: list[Any]) -> tuple[Any, list[Any]]:
+        """As `_narrow`, of products that are known to be less than `FITTING`, or to be NaN."""
+        isa, simd, factor = self._isa, self._simd, self._factor
+        move, whole, off = simd.all(ROUNDING), [], []
+        for number in numbers:
+            step = builder.fmul(number, factor)
+            moved = simd.fused(builder, number, factor, move) if self._fuses else builder.fadd(step, move)
+            rounded = builder.fsub(moved, move)
+            remainder = simd.fused(builder, number, factor, builder.fneg(rounded)) if self._fuses else builder.fsub(step, rounded)
+            whole.append(builder.sub(builder.bitcast(moved, integers(isa)), self._rounded_zero))
+            off.append(builder.bitcast(remainder, integers(isa)))
+        return _packed(builder, isa, whole, builder.add(self._limits[0], ADDRESS(128))), off
 
 
 @cache
@@ -337,8 +360,8 @@ def quantized_product(filters: int, most: int, isa: ByteIsa) -> Any:
 
     `multiply(count, channels, plane, taps, offsets, source, weights, sums, results)` has the arguments of `quad_product` first. Results are
     how many of the filters there are, whose second terms are 0, the address of the first one's `RowTerms`, the limits, the target of the
-    first filter, and the bytes to the next one's. It returns a bit for each filter that has results which may be wrong, whose sums it
-    stores; `row_results` corrects them.
+    first filter, the bytes to the next one's, and a bit for each position whose results are written, all if the processor does not move
+    bytes. It returns a bit for each filter that has results which may be wrong, whose sums it stores; `row_results` corrects them.
 
     Args:
         filters: filters of a block.
@@ -351,7 +374,8 @@ def quantized_product(filters: int, most: int, isa: ByteIsa) -> Any:
     def multiply(count: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, weights: Any, sums: Any, results: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
             count, *factors, weights, sums, results = arguments
-            used, rows, low, high, target, step = unpacked(builder, results)
+            used, rows, low, high, target, step, valid = unpacked(builder, results)
+            written = low_bits(builder, builder.ctpop(valid))
             flags = allocated(builder, ADDRESS)
             builder.store(ADDRESS(0), flags)
             terms = [builder.add(rows, ADDRESS(row * ROW_SIZE)) for row in range(filters)]
@@ -363,12 +387,13 @@ def quantized_product(filters: int, most: int, isa: ByteIsa) -> Any:
                     to, own = builder.add(target, builder.mul(step, ADDRESS(row))), totals[row * number : (row + 1) * number]
                     of_row = builder.add(sums, ADDRESS(row * most * size))
                     of_filter = FilterResults(builder, isa, terms[row], (low, high))
-                    unsure = of_filter.write(builder, own, of_row, partial(store, builder, address=to))
+                    put = partial(put_valid, builder, address=to, valid=valid, written=written)
+                    unsure = of_filter.write(builder, own, of_row, put if isa.moves_bytes else partial(store, builder, address=to))
                     found = builder.shl(builder.zext(unsure, ADDRESS), ADDRESS(row))
                     builder.store(builder.or_(builder.load(flags), found), flags)
             return builder.load(flags)
 
-        return types.int64(*[types.int64] * 8, types.UniTuple(types.int64, 6)), generate
+        return types.int64(*[types.int64] * 8, types.UniTuple(types.int64, 7)), generate
 
     return multiply
 
@@ -512,6 +537,12 @@ def build_terms() -> TaskBody:
         return scale, second_scale, output_scale, _factor_of(scale * second_scale / output_scale)
 
     @jit
+    def zeros_of(p: TermParameters, row: Any) -> Any:
+        """The zero points of a row and of its results."""
+        left = _zero_at(next_of(p.left_zero, p.left_zero_step, row), p.left_signed, p.left_shift)
+        return left, _zero_at(next_of(p.output_zero, p.output_zero_step, row), p.output_signed, 0)
+
+    @jit
     def compute_columns(p: TermParameters) -> None:
         for column in range(p.columns):
             right, scale = 0, 1.0
@@ -530,29 +561,29 @@ def build_terms() -> TaskBody:
         row_terms, sums, terms, biases, bias_step, of_filters = p.row_terms, p.sums, p.terms, p.bias, p.bias_step, p.of_filters != 0
         right = _zero_at(p.right_zero, p.right_signed, p.right_shift) if of_filters else 0
         offset, fitting = 0 if p.output_signed != 0 else 128, 65025 * terms  # a product of differences is at most 255 * 255
-        vary = p.left_scale_step | p.output_scale_step != 0
-        scale, second_scale, output_scale, factor = scales_of(p, 0)
+        scales_vary, zeros_vary = p.left_scale_step | p.output_scale_step != 0, p.left_zero_step | p.output_zero_step != 0
+        (scale, second_scale, output_scale, factor), (left, zero_point) = scales_of(p, 0), zeros_of(p, 0)
         for row in range(p.rows):
             r = row_terms_at(row_terms + row * ROW_SIZE)
-            left = _zero_at(next_of(p.left_zero, p.left_zero_step, row), p.left_signed, p.left_shift)
-            zero_point = _zero_at(next_of(p.output_zero, p.output_zero_step, row), p.output_signed, 0)
-            if vary:
+            if zeros_vary:
+                left, zero_point = zeros_of(p, row)
+            if scales_vary:
                 scale, second_scale, output_scale, factor = scales_of(p, row)
-            first, second, of_row, bias = -left, terms * left, factor, 0
+            first, second, of_row, bias, added = -left, terms * left, factor, 0, 0
             if of_filters:
                 first, second = terms * right * left - right * word_at(sums + 4 * row), -left
-                uses_second |= left != 0
+                uses_second |= left
             if biases != 0:
                 bias = word_at(biases + bias_step * row)
                 if abs(bias) + fitting < 0x7FFFFFFF:
-                    first, bias = first + bias, 0
+                    first, bias, added = first + bias, 0, bias
                 else:
                     of_row = nan
             r.first, r.second, r.zero_point, r.factor, r.bias = wrapped(first), second, zero_point, of_row, float(bias)
             r.scale, r.second_scale, r.output_scale = scale, second_scale, output_scale
-            fits = abs(of_row) <= _FITTING_FACTOR
+            fits = abs(of_row) * (fitting + abs(added)) < FITTING
             r.fitting_factor = np.float32(of_row if fits else nan)  # type: ignore[assignment]  # a float to type checkers
-            r.moved_zero_points = (zero_point - offset & 0xFFFF) * 0x10001
+            r.rounded_zero = ROUNDING_BITS - (zero_point - offset)
         if of_filters:
             set_integer(p.uses_second, uses_second)
         compute_columns(p)
