@@ -25,6 +25,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "several tiles": ((1, 2, 300, 200), (3, 2), (1, 3), (0, 1), (2, 0), None),
     "dilated": ((1, 3, 20, 25), (3, 2), (1, 2), (1, 1), (1, 1), (2, 3)),
     "one window": ((2, 3, 13, 17), (13, 17), (1, 1), (0, 0), (0, 0), None),
+    "one window of many planes": ((3, 19, 7, 9), (7, 9), (1, 1), (0, 0), (0, 0), None),
     "one window that begins in the padding": ((2, 3, 13, 17), (13, 17), (2, 3), (1, 2), (0, 0), None),
     "windows along their rows": ((1, 5, 24, 50), (3, 20), (2, 10), (1, 5), (0, 5), None),
     "windows cut off": ((1, 2, 10, 40), (3, 3), (2, 3), (0, 0), (0, 0), "rounded up"),
@@ -57,7 +58,7 @@ def test_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
-@pytest.mark.parametrize("name", ["strides", "one window", "windows along their rows"])
+@pytest.mark.parametrize("name", ["strides", "one window", "one window of many planes", "windows along their rows"])
 def test_layouts(name: str, data_type: str) -> None:
     """Packed and channels last; what is around the elements is unchanged."""
     x = np.random.default_rng(3).normal(size=CASES[name][0]).astype(data_type.lower())
@@ -70,6 +71,19 @@ def test_layouts(name: str, data_type: str) -> None:
                 results["output_tensor"] for results in (run(own, {"input_tensor": x}, "cpu"), by_definition(own, {"input_tensor": x}))
             )
             assert_close(found, expected, x.dtype, terms=250)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize(("out", "size"), [(1, (78, 80)), (1, (301, 400)), (30, (60, 104))])
+def test_sums_of_many_elements(step: int, out: int, size: tuple[int, int]) -> None:
+    """Of equal signs, whose roundings would add up in a sum of one after the other: also of elements that do not lie side by side."""
+    x = np.random.default_rng(4).uniform(0.7, 0.7001, (1, 2, size[0], step * (size[1] + out - 1))).astype(np.float32)[..., ::step]
+    padding = {"start_padding": (0, 0), "end_padding": (0, 0), "include_padding": False}
+    desc = dml.AveragePoolingDesc(input_tensor=tensor(x), strides=(1, 1), window_size=size, **padding).with_outputs()
+    assert isinstance(compiled_plan(desc), PoolingPlan)
+    found = run(desc, {"input_tensor": x}, "cpu")["output_tensor"]
+    windows = np.lib.stride_tricks.sliding_window_view(x, size, (2, 3)).mean((-1, -2), np.float64)
+    np.testing.assert_allclose(found, windows, rtol=6e-7)
 
 
 def _last(sizes: tuple[int, ...]) -> tuple[int, ...]:

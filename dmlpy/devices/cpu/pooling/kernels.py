@@ -16,7 +16,7 @@ from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.memory_kernels import long_at, ordered_integer, set_long, set_word, word_at
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingParameters, PoolingParameters
 from dmlpy.devices.cpu.pooling.region_plan import SAMPLE_BYTES, RegionParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, integer_at, set_float, simd_of
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, integer_at, maximum, set_float, simd_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _FARTHEST = float(1 << 31)
 _OUTSIDE = -1
 _CHAINS = 4
 """Vectors of a window's row that are combined with others than each other: an addition takes as many cycles."""
+_BLOCK = 64
+"""Vectors that are summed one after the other; the sums of blocks are summed in turn, so that roundings do not add up."""
 
 
 def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) -> TaskBody:
@@ -41,11 +43,17 @@ def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) ->
         isa: the instruction set that it is compiled for.
     """
     gather, set_one, averages = input_tile_gather(stored, isa), load_store_of(stored, isa).store_one, kind == "average"
-    pool_positions, pool_within_window = _positions(averages, stored, isa), _within_window(averages, stored, isa)
+    pool_positions, within_window = _positions(averages, stored, isa), _within_window(averages, stored, isa)
+    combine_lanes = horizontal_sum(isa) if averages else horizontal_maximum_or_nan(isa)
+    pool_planes, lanes = _planes(averages, stored, isa), isa.lanes
 
     @jit
     def pool(p: PoolingParameters, first: Any, last: Any, scratch: Any) -> None:
-        for number in range(first, last):
+        joined = last if p.joins_planes != 0 else first
+        for number in range(first, joined, lanes):
+            source, output = p.input + number * p.input_channel, p.output + number * p.output_channel
+            pool_planes(p, source, output, min(lanes, last - number), scratch)
+        for number in range(joined, last):
             plane, row_split = number // p.row_splits, number % p.row_splits
             image, channel = plane // p.image_planes, plane % p.image_planes
             source = p.input + image * p.input_image + channel * p.input_channel
@@ -58,7 +66,7 @@ def build_pooling(kind: Literal["max", "average"], stored: Storage, isa: Isa) ->
             else:
                 for y in range(first_row, first_row + rows):
                     for x in range(p.out_width):
-                        value = pool_within_window(p, source, y, x)
+                        value = combine_lanes(within_window(p, source, y, x))
                         if averages:
                             value /= float_at(p.row_counts + y * FLOAT_BYTES) * float_at(p.column_counts + x * FLOAT_BYTES)
                         set_one(output + y * p.output_row + x * p.output_element, value)
@@ -73,14 +81,28 @@ def _positions(averages: bool, stored: Storage, isa: Isa) -> Any:
     combine = simd.add if averages else maximum_of(isa)
 
     @jit
+    def combine_block(at: Any, offsets: Any, first: Any, last: Any) -> Any:
+        value = load(at + integer_at(offsets + 8 * first))
+        for tap in range(first + 1, last):
+            value = combine(value, load(at + integer_at(offsets + 8 * tap)))
+        return value
+
+    @jit
+    def combine_blocks(at: Any, offsets: Any, first: Any, last: Any) -> Any:
+        value = combine_block(at, offsets, first, min(last, first + _BLOCK))
+        for tap in range(first + _BLOCK, last, _BLOCK):
+            value = combine(value, combine_block(at, offsets, tap, min(last, tap + _BLOCK)))
+        return value
+
+    @jit
     def pool_positions(p: PoolingParameters, input_tile: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
         for row in range(rows):
             begin = input_tile + row * p.pitch * FLOAT_BYTES
             for column in range(0, p.out_width, lanes):
                 at = begin + column * FLOAT_BYTES
-                value = load(at + integer_at(p.offsets))
-                for tap in range(1, p.taps):
-                    value = combine(value, load(at + integer_at(p.offsets + 8 * tap)))
+                value = combine_blocks(at, p.offsets, 0, min(p.taps, _BLOCK * _BLOCK))
+                for tap in range(_BLOCK * _BLOCK, p.taps, _BLOCK * _BLOCK):
+                    value = combine(value, combine_blocks(at, p.offsets, tap, min(p.taps, tap + _BLOCK * _BLOCK)))
                 if averages:
                     height = all_of(float_at(p.row_counts + (first_row + row) * FLOAT_BYTES))
                     value = divide(value, multiply(height, load(p.column_counts + column * FLOAT_BYTES)))
@@ -91,34 +113,80 @@ def _positions(averages: bool, stored: Storage, isa: Isa) -> Any:
 
 
 def _within_window(averages: bool, stored: Storage, isa: Isa) -> Any:
-    """The kernel of a window, by vectors of its rows' elements."""
+    """The kernel `within_window(p, source, y, x)`: a vector whose lanes are what some elements of a window are combined to."""
     simd, load_store, lanes = simd_of(isa), load_store_of(stored, isa), isa.lanes
     read, size, all_of, select_first = load_store.load, load_store.size, simd.all_of, lane_selector(isa)
     identity, combine = (_ZERO, simd.add) if averages else (_LOWEST, maximum_of(isa))
-    combine_lanes = horizontal_sum(isa) if averages else horizontal_maximum_or_nan(isa)
     turn = _CHAINS * lanes
 
     @jit
-    def pool_within_window(p: PoolingParameters, source: Any, y: Any, x: Any) -> Any:
+    def within_window(p: PoolingParameters, source: Any, y: Any, x: Any) -> Any:
         top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
         low, high = max(0, left), min(p.width, left + p.window_x)
         whole = low + max(0, high - low) // turn * turn
         nothing = all_of(identity)
-        first, second, third, fourth = nothing, nothing, nothing, nothing
+        first, second, third, fourth, total, vectors = nothing, nothing, nothing, nothing, nothing, 0
         for row in range(max(0, top), min(p.height, top + p.window_y)):
             begin = source + row * p.input_row
-            for column in range(low, whole, turn):
-                at = begin + column * size
-                first = combine(first, read(at, lanes))
-                second = combine(second, read(at + lanes * size, lanes))
-                third = combine(third, read(at + 2 * lanes * size, lanes))
-                fourth = combine(fourth, read(at + 3 * lanes * size, lanes))
+            for begin_of in range(low, whole, _BLOCK * turn):
+                for column in range(begin_of, min(whole, begin_of + _BLOCK * turn), turn):
+                    at = begin + column * size
+                    first = combine(first, read(at, lanes))
+                    second = combine(second, read(at + lanes * size, lanes))
+                    third = combine(third, read(at + 2 * lanes * size, lanes))
+                    fourth = combine(fourth, read(at + 3 * lanes * size, lanes))
+                    vectors += 1
+                if vectors >= _BLOCK:
+                    total = combine(total, combine(combine(first, second), combine(third, fourth)))
+                    first, second, third, fourth, vectors = nothing, nothing, nothing, nothing, 0
             for column in range(whole, high, lanes):
                 value = read(begin + column * size, high - column)
                 first = combine(first, value if averages else select_first(high - column, value, nothing))
-        return combine_lanes(combine(combine(first, second), combine(third, fourth)))
+                vectors += 1
+            if vectors >= _BLOCK:
+                total = combine(total, combine(combine(first, second), combine(third, fourth)))
+                first, second, third, fourth, vectors = nothing, nothing, nothing, nothing, 0
+        return combine(total, combine(combine(first, second), combine(third, fourth)))
 
-    return pool_within_window
+    return within_window
+
+
+def _planes(averages: bool, stored: Storage, isa: Isa) -> Any:
+    """The kernel of some planes, up to the lanes of a vector, of a single window each; they lie `input_channel` bytes apart."""
+    simd, vector_size, write = simd_of(isa), isa.lanes * FLOAT_BYTES, spread_writer(stored, isa)
+    within_window, combine_each = _within_window(averages, stored, isa), _combined_vectors(averages, isa)
+    store, divide, all_of = simd.store, simd.divide, simd.all_of
+
+    @jit
+    def pool_planes(p: PoolingParameters, source: Any, output: Any, count: Any, scratch: Any) -> None:
+        for plane in range(count):
+            store(scratch + plane * vector_size, within_window(p, source + plane * p.input_channel, 0, 0))
+        value = combine_each(scratch)
+        if averages:
+            value = divide(value, all_of(float_at(p.row_counts) * float_at(p.column_counts)))
+        write(output, value, count, p.output_channel, scratch)
+
+    return pool_planes
+
+
+def _combined_vectors(averages: bool, isa: Isa) -> Any:
+    """The intrinsic of a vector whose lane is the sum, or the largest, of the lanes of a vector of memory: the first one's of the first."""
+    simd, lanes = simd_of(isa), isa.lanes
+    evens, odds = (ir.Constant(ir.VectorType(INDEX, lanes), list(range(first, 2 * lanes, 2))) for first in (0, 1))
+
+    @intrinsic
+    def combined(address: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            vectors = [simd.value_of(builder, arguments[0], number * lanes * FLOAT_BYTES) for number in range(lanes)]
+            while len(vectors) > 1:
+                pairs = zip(vectors[::2], vectors[1::2], strict=True)
+                halves = [[builder.shuffle_vector(x, y, chosen) for chosen in (evens, odds)] for x, y in pairs]
+                vectors = [builder.fadd(*pair) if averages else maximum(builder, *pair) for pair in halves]
+            return vectors[0]
+
+        return simd.kind(types.int64), generate
+
+    return combined
 
 
 # With indices

@@ -62,6 +62,7 @@ class PoolingParameters(UnitParameters):
     pitch: Count = field("elements from a row of a subplane to the next")
     plane: Bytes = field("the size of the input tile")
     within_window: Flag = field("whether vectors run along the rows of each window, whose elements are contiguous, and nothing is copied")
+    joins_planes: Flag = field("whether each plane has a single window, and all planes lie `input_channel` and `output_channel` apart")
     input: Address = field("the input")
     input_image: Bytes = field("from an image of the input to the next")
     input_channel: Bytes = field("from a channel of the input to the next")
@@ -161,7 +162,9 @@ class PoolingPlan(PlanWithoutConstants):
         self._shares = WorkShares(self._planes * self._row_splits, min(available_threads(), taps // _WORK_OF_A_THREAD))
         lanes = self._isa.lanes * FLOAT_BYTES
         beyond = 2 * lanes if self._indices is None else 4 * lanes  # a vector that reaches past the tile, and those of `_INDEXED` kernels
-        self._scratch_size = lanes if self._within_window else -(-(self._input_tile.plane + beyond) // _ALIGNMENT) * _ALIGNMENT
+        self._scratch_size = (
+            lanes * self._isa.lanes if self._within_window else -(-(self._input_tile.plane + beyond) // _ALIGNMENT) * _ALIGNMENT
+        )
         self.temporary_size = self._shares.threads * self._scratch_size
         self._offsets = None if self._within_window else self._input_tile.offsets()
         self._counts = window_counts(desc, self._isa) if self._averages else ()
@@ -204,6 +207,7 @@ class PoolingPlan(PlanWithoutConstants):
     def _parameters(self, tensors: Pointers, temporary: int) -> Parameters:
         (height, width), (window_y, window_x), input_tile = self._spatial, self._window, self._input_tile
         source, output = (byte_strides(self._tensors[name]) for name in ("input_tensor", "output_tensor"))
+        joins_images = all(image == self._channels * channel for image, channel, *_ in (source, output))
         is_whole = self._out == (1, 1) and (window_y, window_x) == (height, width) and not any(self._starts)
         if self._within_window and is_whole and source[3] == width * source[4]:
             # A window over the whole of an image without gaps: one row.
@@ -231,6 +235,7 @@ class PoolingPlan(PlanWithoutConstants):
             "pitch": input_tile.pitch,
             "plane": input_tile.plane,
             "within_window": self._within_window,
+            "joins_planes": self._within_window and self._out == (1, 1) and joins_images,
             "input": tensors["input_tensor"],
             "input_image": source[0],
             "input_channel": source[1],
