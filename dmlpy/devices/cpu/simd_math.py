@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic
-from dmlpy.devices.cpu.isa import host_isa, scales_by_powers_of_two
+from dmlpy.devices.cpu.isa import fuses_products, host_isa, scales_by_powers_of_two
 from dmlpy.devices.cpu.simd import FLOAT, INDEX, simd_of
 from dmlpy.devices.numpy.activation.formulas import HALF_TAIL, HALF_TAIL_OFFSET
 
@@ -37,6 +37,8 @@ _EXP_OF_NEGATIVE = (1.38367941661e-3, -8.37485704879e-3, 4.16682286799e-2, -1.66
 """exp(-r) for |r| up to ln(2) / 2, the highest power first: a fit whose largest relative error is 2e-9."""
 _CURRENT_ROUNDING = 4
 """An instruction's operand: it rounds as the processor is set to."""
+_HALF_EXP_END = 90.0
+"""Beyond this argument exp(x) / 2 is infinite in float32."""
 _EXP_END = 104.0
 """exp(-x) is 0 in float32 beyond this argument."""
 _SIGMOID_SCALE = 24
@@ -93,6 +95,14 @@ class SimdMath:
     def fused(self, x: Any, y: Any, z: Any) -> Any:
         return self._simd.fused(self._builder, x, y, z)
 
+    def fused_once(self, x: Any, y: Any, z: Any) -> Any:
+        """x * y + z without the product's rounding, also where the processor does not fuse: doubles hold the product of two floats."""
+        if fuses_products():
+            return self.fused(x, y, z)
+        doubles = ir.VectorType(ir.DoubleType(), self._simd.lanes)
+        x, y, wide = (self._builder.fpext(value, doubles) for value in (x, y, z))
+        return self._builder.fptrunc(self.add(self.multiply(x, y), wide), z.type)
+
     def polynomial(self, x: Any, coefficients: Sequence[Any]) -> Any:
         """The highest power comes first."""
         total = self.constant(coefficients[0])
@@ -147,9 +157,9 @@ class SimdMath:
         half = builder.ashr(exponent, ir.Constant(integers, [1] * lanes))
         return self.multiply(self.multiply(x, self._power_of_two(half)), self._power_of_two(builder.sub(exponent, half)))
 
-    def _reduced(self, x: Any) -> tuple[Any, Any]:
-        """exp(x) = (1 + p) * 2^whole: p, and whole with `_ROUNDING` added, for x from -104 to 89."""
-        x = self.at_most(self.at_least(x, self.constant(-104.0)), self.constant(89.0))
+    def _reduced(self, x: Any, most: float = 89.0) -> tuple[Any, Any]:
+        """exp(x) = (1 + p) * 2^whole: p, and whole with `_ROUNDING` added, for x from -104 to a most."""
+        x = self.at_most(self.at_least(x, self.constant(-104.0)), self.constant(most))
         shifted = self.fused(x, self.constant(_LOG2_OF_E), self.constant(_ROUNDING))
         whole = self.subtract(shifted, self.constant(_ROUNDING))
         rest = self.fused(whole, self.constant(-_LN2_HIGH), x)
@@ -159,6 +169,11 @@ class SimdMath:
     def exp(self, x: Any) -> Any:
         p, shifted = self._reduced(x)
         return self._scaled(self.add(p, self.constant(1.0)), shifted)
+
+    def half_exp(self, x: Any) -> Any:
+        """exp(x) / 2, which is infinite only where it is no float itself."""
+        p, shifted = self._reduced(x, _HALF_EXP_END)
+        return self._scaled(self.add(p, self.constant(1.0)), self.subtract(shifted, self.constant(1.0)))
 
     def exp_of_negative(self, x: Any) -> Any:
         """exp(x) for x up to 0, in fewer instructions."""
@@ -316,7 +331,7 @@ class SimdMath:
         """max(v, 0) and log(1 + exp(-|v|)) of v = steepness x: their sum is the softplus of v. Where v < 0 the second keeps its digits."""
         zero, product = self.constant(0.0), self.multiply(x, steepness)
         magnitude = self.magnitude(product)
-        lost = self.fused(x, steepness, self._builder.fneg(product))  # by the product's rounding, where the processor fuses
+        lost = self.fused_once(x, steepness, self._builder.fneg(product))  # by the product's rounding
         lost = self.select(self.less(product, zero), lost, self._builder.fneg(lost))
         lost = self.select(self.less(magnitude, self.constant(_EXP_END)), lost, zero)
         power = self.exp(self._builder.fneg(magnitude))
@@ -335,7 +350,7 @@ class SimdMath:
         tail = self.multiply(self.polynomial(fraction, HALF_TAIL), fraction)
         half = self.multiply(magnitude, self.constant(-0.5))
         exponent = self.multiply(half, magnitude)
-        lost = self.fused(half, magnitude, self._builder.fneg(exponent))  # by the product's rounding, where the processor fuses
+        lost = self.fused_once(half, magnitude, self._builder.fneg(exponent))  # by the product's rounding
         power = self.exp(exponent)
         return magnitude, tail, self.fused(power, lost, power)
 

@@ -9,9 +9,10 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.elementwise.function_kernels import Functions
 from dmlpy.devices.cpu.elementwise.half_function_kernels import HalfFunctions
 from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, NARROW_RESULT, NARROW_X, NARROW_Y, Code, EncodedInstruction, ProgramParameters
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage, fuses_products
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.load_store import ir_load_store_of, load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, Loop, Simd, copy_float, float_at, integer_at, set_float, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import SimdMath
@@ -95,7 +96,8 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
             end = builder.append_basic_block("computed")
             choice = builder.switch(code, end)
             math = SimdMath(builder, simd)
-            formulas = _formulas(math, builder) | (HalfFunctions(math, builder).formulas() if stored == "float16" else {})
+            own = HalfFunctions if stored == "float16" else Functions
+            formulas = _formulas(math, builder) | own(math, builder).formulas()
             for number, formula in formulas.items():
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
@@ -450,12 +452,7 @@ def floored_remainder(math: SimdMath, builder: Any, x: Any, y: Any) -> Any:
 
 def _corrected(builder: Any, math: SimdMath, size: Any, divisor: Any, quotient: Any) -> Any:
     """What is left of a size, given its whole quotient or one more. Nothing is rounded."""
-    if fuses_products():
-        left = math.fused(builder.fneg(quotient), divisor, size)
-    else:  # in float64 the product of two floats is not rounded, nor is this difference
-        doubles = ir.VectorType(ir.DoubleType(), size.type.count)
-        wide = [builder.fpext(value, doubles) for value in (quotient, divisor, size)]
-        left = builder.fptrunc(builder.fsub(wide[2], builder.fmul(wide[0], wide[1])), size.type)
+    left = math.fused_once(builder.fneg(quotient), divisor, size)
     return math.select(math.less(left, math.constant(0.0)), math.add(left, divisor), left)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType, IsInfinityMode
 from dmlpy.devices.cpu.elementwise.integer_plan import WITHOUT_PROGRAMS, integer_plan
-from dmlpy.devices.cpu.elementwise.program import LOGIC, OPERATORS, OPERATORS_OF_HALVES, Program, why_untranslated
+from dmlpy.devices.cpu.elementwise.program import LOGIC, OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | SmallPl
     return ElementwisePlan(program, inputs, (output.place, output.tensor))
 
 
-plan(*OPERATORS, *OPERATORS_OF_HALVES, *WITHOUT_PROGRAMS, derived=False)(elementwise_plan)
+plan(*OPERATORS, *WITHOUT_PROGRAMS, derived=False)(elementwise_plan)
 
 
 @plan(f"{LOGIC}IsNaNDesc", f"{LOGIC}IsInfinityDesc")

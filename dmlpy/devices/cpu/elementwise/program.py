@@ -91,12 +91,13 @@ class Code(IntEnum):
     MODULUS_FLOOR = auto()
     """The remainder of x / y with the sign of y."""
     SIN = auto()
-    """This and the following ones are in kernels of FLOAT16 alone."""
     COS = auto()
     TAN = auto()
     ASIN = auto()
     ACOS = auto()
     ATAN = auto()
+    ATAN_YX = auto()
+    """The angle of the point (y, x)."""
     SINH = auto()
     COSH = auto()
     ASINH = auto()
@@ -358,6 +359,10 @@ def _constant_power(desc: Any, program: Program, reads: Mapping[str, int]) -> in
     return program.add(Code.SQRT, x) if desc.exponent == 0.5 else program.add(Code.CONSTANT_POWER, x, a=desc.exponent)
 
 
+def _power(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    return program.add(Code.POWER, _scaled(desc, program, reads[_X]), reads["exponent_tensor"])
+
+
 def _celu(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     return program.add(Code.ELU, reads[_X], a=desc.alpha, b=desc.alpha)
 
@@ -406,21 +411,22 @@ _OF_FUNCTIONS: dict[str, Translation] = {
     f"{ACTIVATION}ParameterizedReluDesc": _binary(Code.PARAMETERIZED_RELU, _X, "slope_tensor"),
     f"{ACTIVATION}ReluGradDesc": _binary(Code.RELU_GRADIENT, _X, "input_gradient_tensor"),
 }
-_OF_HALVES: dict[str, Translation] = {
-    f"{ARITHMETIC}PowDesc": _binary(Code.POWER, _X, "exponent_tensor"),
-    f"{MATH}SinDesc": _unary(Code.SIN),
-    f"{MATH}CosDesc": _unary(Code.COS),
-    f"{MATH}TanDesc": _unary(Code.TAN),
-    f"{MATH}AsinDesc": _unary(Code.ASIN),
-    f"{MATH}AcosDesc": _unary(Code.ACOS),
-    f"{MATH}AtanDesc": _unary(Code.ATAN),
-    f"{MATH}SinhDesc": _unary(Code.SINH),
-    f"{MATH}CoshDesc": _unary(Code.COSH),
-    f"{MATH}AsinhDesc": _unary(Code.ASINH),
-    f"{MATH}AcoshDesc": _unary(Code.ACOSH),
-    f"{MATH}AtanhDesc": _unary(Code.ATANH),
-    f"{MATH}LogDesc": _unary(Code.LOG),
+_BY_RANGE: dict[str, Translation] = {
+    f"{ARITHMETIC}PowDesc": _power,
+    f"{MATH}SinDesc": _of_scaled(Code.SIN),
+    f"{MATH}CosDesc": _of_scaled(Code.COS),
+    f"{MATH}TanDesc": _of_scaled(Code.TAN),
+    f"{MATH}AsinDesc": _of_scaled(Code.ASIN),
+    f"{MATH}AcosDesc": _of_scaled(Code.ACOS),
+    f"{MATH}AtanDesc": _of_scaled(Code.ATAN),
+    f"{MATH}SinhDesc": _of_scaled(Code.SINH),
+    f"{MATH}CoshDesc": _of_scaled(Code.COSH),
+    f"{MATH}AsinhDesc": _of_scaled(Code.ASINH),
+    f"{MATH}AcoshDesc": _of_scaled(Code.ACOSH),
+    f"{MATH}AtanhDesc": _of_scaled(Code.ATANH),
+    f"{MATH}LogDesc": _of_scaled(Code.LOG),
 }
+"""The functions whose formulas of FLOAT16 rely on its range."""
 _OF_OPERATORS: dict[str, Translation] = {
     f"{ARITHMETIC}AddDesc": _binary(Code.ADD),
     f"{ARITHMETIC}Add1Desc": _add1,
@@ -431,6 +437,7 @@ _OF_OPERATORS: dict[str, Translation] = {
     f"{ARITHMETIC}MinDesc": _binary(Code.MIN),
     f"{ARITHMETIC}ModulusTruncateDesc": _binary(Code.MODULUS_TRUNCATE),
     f"{ARITHMETIC}ModulusFloorDesc": _binary(Code.MODULUS_FLOOR),
+    f"{ARITHMETIC}AtanYXDesc": _binary(Code.ATAN_YX),
     f"{ARITHMETIC}MeanDesc": _mean,
     f"{ARITHMETIC}DifferenceSquareDesc": _difference_square,
     f"{ARITHMETIC}ConstantPowDesc": _constant_power,
@@ -453,27 +460,25 @@ _OF_OPERATORS: dict[str, Translation] = {
     f"{RANGES}RoundDesc": _unary(Code.ROUND),
 }
 
-FUNCTIONS, OPERATORS, OPERATORS_OF_HALVES = tuple(_OF_FUNCTIONS), tuple(_OF_OPERATORS), tuple(_OF_HALVES)
-"""The names of the activations, and of the other operators, that have a translation: the last ones for FLOAT16 alone."""
+FUNCTIONS, OPERATORS, OPERATORS_BY_RANGE = tuple(_OF_FUNCTIONS), (*_OF_OPERATORS, *_BY_RANGE), tuple(_BY_RANGE)
+"""The names of the activations, and of the other operators, that have a translation; and of those whose formulas rely on ranges."""
 
-_TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS | _OF_HALVES
-
-
-def _has_plain_halves(desc: Any) -> bool:
-    """Whether the operand is as it is in a tensor of FLOAT16: scaled ones may be beyond the range of halves."""
-    return desc.input_tensor.data_type is DataType.FLOAT16 and desc.scale_bias is None
+_TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS | _BY_RANGE
 
 
+def _is_in_range(desc: Any) -> bool:
+    """Whether the operand is no scaled one of FLOAT16, which may be beyond the range of halves."""
+    return desc.input_tensor.data_type is not DataType.FLOAT16 or desc.scale_bias is None
+
+
+_BEYOND_RANGE = "scaled halves may be beyond the range of the compiled form"
 _PARTIAL: dict[str, tuple[Callable[[Any], bool], str]] = {
-    f"{ARITHMETIC}ConstantPowDesc": (
-        lambda desc: desc.exponent in (0.5, 2.0) or _has_plain_halves(desc),
-        "of the powers square and root, and those of FLOAT16 without scale and bias, have a compiled form",
-    ),
+    f"{ARITHMETIC}ConstantPowDesc": (lambda desc: desc.exponent in (0.5, 2.0) or _is_in_range(desc), _BEYOND_RANGE),
     f"{RANGES}RoundDesc": (
         lambda desc: desc.rounding_mode is RoundingMode.HALVES_TO_NEAREST_EVEN,
         "of the roundings that of halves to even numbers has a compiled form",
     ),
-    **dict.fromkeys(_OF_HALVES, (_has_plain_halves, "scaled halves may be beyond the range of the compiled form")),
+    **dict.fromkeys(_BY_RANGE, (_is_in_range, _BEYOND_RANGE)),
 }
 """The operators whose translation is for some of their attributes: whether it is for these, and the reason if it is not."""
 
@@ -482,8 +487,6 @@ def why_untranslated(desc: Any) -> str | None:
     """The reason why a checked desc cannot be translated, or None."""
     if name_of(type(desc)) not in _TRANSLATIONS:
         return f"{desc.short_name()} has no compiled form"
-    if name_of(type(desc)) in _OF_HALVES and desc.input_tensor.data_type is not DataType.FLOAT16:
-        return f"{desc.short_name()} has no compiled form of {desc.input_tensor.data_type.name}"
     types = {tensor.data_type for tensor in desc.tensors().values()}
     if types not in ({DataType.FLOAT32}, {DataType.FLOAT16}, {DataType.BFLOAT16}):
         return "compiled element-wise operators are of FLOAT32, FLOAT16 or BFLOAT16, or of integers in small or contiguous tensors"
