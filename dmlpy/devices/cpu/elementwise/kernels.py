@@ -58,6 +58,7 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
         Code.ADD: lambda x, y, a, b: math.add(x, y),
         Code.SUBTRACT: lambda x, y, a, b: math.subtract(x, y),
         Code.MULTIPLY: lambda x, y, a, b: math.multiply(x, y),
+        Code.DIFFERENCE_SQUARE: lambda x, y, a, b: _square(math, math.subtract(x, y)),
         Code.DIVIDE: lambda x, y, a, b: math.divide(x, y),
         Code.MAX: lambda x, y, a, b: math.larger(x, y),
         Code.MIN: lambda x, y, a, b: math.smaller(x, y),
@@ -70,6 +71,16 @@ def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, An
     }
 
 
+def _square(math: SimdMath, x: Any) -> Any:
+    return math.multiply(x, x)
+
+
+_SIGN = 1 << 15
+_OF_BITS: dict[Code, Callable[[Any, Any], Any]] = {
+    Code.ABS: lambda builder, x: builder.and_(x, x.type([_SIGN - 1] * x.type.count)),
+    Code.NEGATE: lambda builder, x: builder.xor(x, x.type([_SIGN] * x.type.count)),
+}
+"""The instructions that on elements of 2 bytes need no floats: what they make of their bits."""
 _UNROLLED = frozenset({Code.EXP, Code.SIGMOID, Code.SILU})
 """The instructions whose loops are unrolled: their formulas take many numbers, which several vectors then share."""
 _UNROLL = 4
@@ -102,7 +113,12 @@ def computation(narrow: IrLoadStore | None, stored: Storage, isa: Isa) -> Any:
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
                 builder.position_at_end(block)
-                first = _unrolled_loop(builder, simd, operands, count, formula, constants) if number in _UNROLLED else ADDRESS(0)
+                if number in _UNROLLED:
+                    first = _unrolled_loop(builder, simd, operands, count, formula, constants)
+                elif number in _OF_BITS and narrow is not None:
+                    first = _loop_on_bits(builder, simd, formats, (result, x, count), _OF_BITS[number])
+                else:
+                    first = ADDRESS(0)
                 _loop(builder, simd, operands, (first, count), formula, constants)
                 builder.branch(end)
             builder.position_at_end(end)
@@ -186,6 +202,27 @@ def _unrolled_loop(
         for at, values in zip(places, loaded, strict=True):
             result.store(formula(*values, *constants), result.place(at))
         following = builder.add(loop.values[0], ADDRESS(_UNROLL * simd.lanes))
+        loop.repeat_while(builder.icmp_signed("<", following, last), [following])
+        after = builder.block
+    first = builder.phi(ADDRESS)
+    first.add_incoming(ADDRESS(0), before)
+    first.add_incoming(last, after)
+    return first
+
+
+def _loop_on_bits(builder: Any, simd: Simd, formats: Any, given: tuple[Any, Any, Any], formula: Callable[[Any, Any], Any]) -> Any:
+    """A loop over whole vectors of elements of 2 bytes, if both operands have such. Returns the first element that is left."""
+    result, x, count = given
+    lanes, size = 2 * simd.lanes, ADDRESS(2)
+    vector = ir.VectorType(ir.IntType(16), lanes)
+    are_narrow = builder.icmp_signed("==", builder.and_(formats, ADDRESS(NARROW_RESULT + NARROW_X)), ADDRESS(NARROW_RESULT + NARROW_X))
+    before, last = builder.block, builder.and_(count, ADDRESS(-lanes))
+    with builder.if_then(builder.and_(are_narrow, builder.icmp_signed(">", last, ADDRESS(0)))):
+        loop = Loop(builder, [ADDRESS(0)])
+        offset = builder.mul(loop.values[0], size)
+        source, target = (builder.inttoptr(builder.add(address, offset), vector.as_pointer()) for address in (x, result))
+        builder.store(formula(builder, builder.load(source, align=2)), target, align=2)
+        following = builder.add(loop.values[0], ADDRESS(lanes))
         loop.repeat_while(builder.icmp_signed("<", following, last), [following])
         after = builder.block
     first = builder.phi(ADDRESS)

@@ -75,6 +75,8 @@ class Code(IntEnum):
     ADD = auto()
     SUBTRACT = auto()
     MULTIPLY = auto()
+    DIFFERENCE_SQUARE = auto()
+    """The square of x - y."""
     DIVIDE = auto()
     MAX = auto()
     MIN = auto()
@@ -341,11 +343,6 @@ def _mean(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     return program.add_scaled(program.add(Code.ADD, reads["a_tensor"], reads["b_tensor"]), 0.5)
 
 
-def _difference_square(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
-    difference = program.add(Code.SUBTRACT, reads["a_tensor"], reads["b_tensor"])
-    return program.add(Code.MULTIPLY, difference, difference)
-
-
 def _add1(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
     total = program.add(Code.ADD, reads["a_tensor"], reads["b_tensor"])
     function = desc.fused_activation
@@ -439,7 +436,7 @@ _OF_OPERATORS: dict[str, Translation] = {
     f"{ARITHMETIC}ModulusFloorDesc": _binary(Code.MODULUS_FLOOR),
     f"{ARITHMETIC}AtanYXDesc": _binary(Code.ATAN_YX),
     f"{ARITHMETIC}MeanDesc": _mean,
-    f"{ARITHMETIC}DifferenceSquareDesc": _difference_square,
+    f"{ARITHMETIC}DifferenceSquareDesc": _binary(Code.DIFFERENCE_SQUARE),
     f"{ARITHMETIC}ConstantPowDesc": _constant_power,
     f"{MATH}IdentityDesc": _identity,
     f"{MATH}AbsDesc": _of_scaled(Code.ABS),

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa, Storage
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
+_DROPPED_BITS = 29
+"""The bits that a double has more than a float."""
+
 
 def build_bands() -> TaskBody:
     """Builds a thread's part of matrices with bands, to be compiled."""
@@ -81,26 +84,19 @@ def _numbers(stored: Storage, isa: Isa) -> Any:
                 everywhere(builder.sitofp(first, ir.DoubleType())), ir.Constant(doubles, [float(n) for n in range(lanes)])
             )
             exact = builder.fadd(builder.fmul(places, everywhere(delta)), everywhere(start))
-            nearest = builder.fptrunc(exact, simd.llvm_type)
-            return _rounded_to_odd(builder, exact, nearest, words) if stored != "float32" else nearest
+            return builder.fptrunc(_rounded_to_odd(builder, exact) if stored == "float16" else exact, simd.llvm_type)
 
         return simd.kind(types.int64, types.float64, types.float64), generate
 
     return numbers
 
 
-def _rounded_to_odd(builder: Any, exact: Any, nearest: Any, words: Any) -> Any:
-    """Doubles as floats that are rounded to odd bits, given the nearest floats: rounded again, to halves, they are rounded once."""
+def _rounded_to_odd(builder: Any, exact: Any) -> Any:
+    """Doubles with as many bits as floats have, rounded to odd ones: rounded again, to halves, they are rounded once.
 
-    def all_of(value: int) -> Any:
-        return ir.Constant(words, [value] * words.count)
-
-    magnitude = builder.fpext(nearest, exact.type)
-    bits = builder.bitcast(nearest, words)
-    sign = ir.Constant(exact.type, [0.0] * words.count)
-    above = builder.select(
-        builder.fcmp_ordered(">", exact, sign), builder.fcmp_ordered(">", magnitude, exact), builder.fcmp_ordered("<", magnitude, exact)
-    )
-    toward_zero = builder.sub(bits, builder.zext(above, words))
-    inexact = builder.zext(builder.fcmp_ordered("!=", magnitude, exact), words)
-    return builder.bitcast(builder.or_(toward_zero, builder.and_(inexact, all_of(1))), nearest.type)
+    What is no normal float is 0 or infinite in FLOAT16.
+    """
+    longs = ir.VectorType(ir.IntType(64), exact.type.count)
+    bits, dropped = builder.bitcast(exact, longs), longs([(1 << _DROPPED_BITS) - 1] * exact.type.count)
+    carried = builder.or_(bits, builder.add(builder.and_(bits, dropped), dropped))  # into the last bit that is kept
+    return builder.bitcast(builder.and_(carried, builder.not_(dropped)), exact.type)
