@@ -79,14 +79,15 @@ def test_samples(samples: tuple[int, int], data_type: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("data_type", TYPES)
-def test_maxima(data_type: str) -> None:
-    """Bit by bit: the maximum of pixels is one of them."""
+@pytest.mark.parametrize("strides", [SPREAD, None], ids=["spread", "packed"])
+def test_maxima(data_type: str, strides: Any) -> None:
+    """Bit by bit: the maximum of pixels is one of them. Rows of packed ones are compared by vectors, also at the end of memory."""
     rng = np.random.default_rng(2)
-    for scale in (1.0, 0.37):
+    for scale in (1.0, 0.37, 3.0):
         corners = np.concatenate([rng.integers(-1, 5, (REGIONS, 1)), _corners(rng, np.float32)], axis=1)
         corners[9], corners[10, 3:] = -np.inf, np.inf
         desc = dml.ROIPoolingDesc(
-            input_tensor=tensor(data_type, *IMAGES, strides=SPREAD),
+            input_tensor=tensor(data_type, *IMAGES, strides=strides),
             roi_tensor=tensor(data_type, 1, 1, REGIONS, 5),
             output_tensor=tensor(data_type, REGIONS, 4, 3, 5, strides=(100, 1, 20, 4)),
             pooled_size={"height": 3, "width": 5},

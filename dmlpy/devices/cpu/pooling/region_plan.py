@@ -45,6 +45,7 @@ class RegionParameters(UnitParameters):
     out_height: Count = field("rows of a region's output")
     out_width: Count = field("columns of it")
     input: Address = field("the images")
+    input_end: Address = field("the end of their memory")
     input_image: Bytes = field("from an image to the next")
     input_channel: Bytes = field("from a channel of an image to the next")
     input_row: Bytes = field("from a row of an image to the next")
@@ -128,6 +129,8 @@ class RegionsPlan(PlanWithoutConstants):
             image, channel, _, row, element = byte_strides(self._tensors[place])
             values |= {name: tensors[place], f"{name}_{outermost}": image, f"{name}_channel": channel, f"{name}_row": row}
             values[f"{name}_element"] = element
+        images = self._tensors["input_tensor"]
+        values["input_end"] = tensors["input_tensor"] + images.span * images.data_type.numpy.itemsize
         compiled = TaskLaunch.of(self._kernel(), RegionParameters.bound(values), self._shares.threads)
         if self._has_few_samples or isinstance(self._desc, ROIPoolingDesc):
             return compiled
