@@ -24,6 +24,7 @@ inline constexpr int weight_pitch = 72;      // floats of a row of weights: neig
 template <int size, bool few, bool plain>
 struct Division {
     static constexpr int keys = 64;                                       // of a tile
+    static constexpr int own_keys = keys;                                 // of neighbouring lanes
     static constexpr int threads = 128;
     static constexpr int own_rows = few ? 1 : size > (plain ? 128 : 64) ? 2 : 4;   // of a thread
     static constexpr int own_scores = 8;                                  // of each of them

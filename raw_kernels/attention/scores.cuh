@@ -1,7 +1,8 @@
 // What becomes of a block's scores: what is added to them, to which keys a row attends, and the softmax while they come.
 //
 // `Own` says what a thread has of a tile of scores: `own_rows` rows and `own_scores` keys of each, `score(scores, row, j)`, which rows and keys
-// these are, and how many neighbouring `lanes` have a row together. `own_key` is the thread's first key of a tile.
+// these are, and how many neighbouring `lanes` have a row's `own_keys` together, all of a tile's or a warp's. `own_key` is the thread's first
+// key of a tile.
 #pragma once
 
 /// In the place of a scale of 0: products with it are 0 beside any other exponent, while infinities stay.
@@ -163,7 +164,7 @@ class Additions {
 
     /// The bits of a thread's keys before one, counted from its first.
     __device__ __forceinline__ static unsigned leading(int keys) {
-        int const before = max(0, min(keys, Own::keys));
+        int const before = max(0, min(keys, Own::own_keys));
         return (1u << Own::keys_before(before)) - 1;
     }
 

@@ -49,7 +49,7 @@ def convolution(channels: int, **members: Any) -> dml.OperatorDesc:
     )
 
 
-def attention() -> dml.OperatorDesc:
+def attention(**members: Any) -> dml.OperatorDesc:
     """Batch entries, and rows of the keys, have large strides."""
     return dml.MultiheadAttentionDesc(
         query_tensor=tensor(2, 3, 8, strides=(STEP, 8, 1)),
@@ -59,8 +59,13 @@ def attention() -> dml.OperatorDesc:
         scale=0.5,
         mask_filter_value=-1e4,
         head_count=2,
-        mask_type="NONE",
+        **({"mask_type": "NONE"} | members),
     )
+
+
+def added(data_type: str) -> dml.TensorDesc:
+    """Numbers of keys that have large strides: a mask, or position biases."""
+    return tensor(2, 2, 3, 2, data_type=data_type, strides=(12, 6, 1, STEP))
 
 
 def reduce(function: str, axis: int, strides: tuple[int, int]) -> dml.OperatorDesc:
@@ -77,6 +82,8 @@ CASES = {
     "convolution by elements": convolution(3),
     "convolution by tiles": convolution(9),
     "attention": attention(),
+    "attention with a mask": attention(mask_tensor=added("INT32"), mask_type="BOOLEAN"),
+    "attention with position biases": attention(relative_position_bias_tensor=added("FLOAT16")),
     **{f"{function} of axis {axis}": reduce(function, axis, FAR) for function in ("SUM", "L2", "MAX") for axis in (0, 1)},
     "argmax across": dml.ArgmaxDesc(
         input_tensor=rows(*FAR), output_tensor=tensor(1, 5, data_type="UINT32"), axes=[0], axis_direction="INCREASING"
@@ -105,9 +112,11 @@ def test_elements_beyond_32_bits(name: str) -> None:
     desc, device = CASES[name], cuda_on_cpu()
     assert isinstance(device, CudaDevice)
     given = {
-        slot.place: RNG.standard_normal(slot.tensor.sizes).astype(np.float16) for slot in desc.input_slots() if slot.tensor is not None
+        slot.place: RNG.standard_normal(slot.tensor.sizes).astype(slot.tensor.data_type.numpy)
+        for slot in desc.input_slots()
+        if slot.tensor is not None
     }
-    packed = desc.replace(**{name: described.replace(strides=None) for name, described in desc.tensors().items()})
+    packed = desc.replace(**{place: described.replace(strides=None) for place, described in desc.tensors().items()})
     wanted = by_definition(packed, given)
     for place, found in run_far(desc, given, device).items():
         if found.dtype.kind == "f":

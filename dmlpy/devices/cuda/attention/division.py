@@ -120,6 +120,7 @@ class Work:
         keys: the most that a query may attend to.
         key_size: elements of a key.
         value_size: elements of a value.
+        is_far: whether masks or position biases of a row lie further from each other than 32 bits count.
     """
 
     batch: int
@@ -129,6 +130,7 @@ class Work:
     keys: int
     key_size: int
     value_size: int
+    is_far: bool = False
 
     @property
     def rows(self) -> int:
@@ -195,7 +197,9 @@ class Division:
 
     @classmethod
     def _of_rows(cls, work: Work, data_type: np.dtype[Any], limits: Limits, *, plain: bool) -> list[Division]:
-        """One for each number of parts; none for heads too large for a kernel or its memory, and more work than a grid has blocks."""
+        """One for each number of parts; none for heads too large for a kernel or its memory, too much work for a grid, and far masks."""
+        if work.is_far:
+            return []
         few, largest = work.rows <= MOST_FEW_ROWS, max(work.key_size, work.value_size)
         plain = plain and not few
         kernels = {

@@ -46,6 +46,8 @@ _MOST = 2**30
 """An exclusive limit of queries, keys and elements of a head: their numbers, rounded up to whole tiles, fit in 32 bits."""
 _MOST_ROW_STRIDE = 2**24
 """An exclusive limit of the distance of keys in elements: offsets within a tile fit in 32 bits."""
+_MOST_PLACE = 2**31 - 1
+"""The most that a key's place among the masks or position biases of a row may be where kernels count it in 32 bits."""
 _RESULT = 8
 """The number of values' sums in a partial result is a multiple of this."""
 _STATE = 4
@@ -84,7 +86,8 @@ class AttentionPlan(PlanWithoutConstants, TunablePlan):
             raise DeviceError(f"attention of {largest} queries, keys or elements of a head: at most {_MOST - 1}")
         self._type = desc.output_tensor.data_type.numpy
         group_heads, keys = self._heads // self._groups, self._past + self._fresh
-        work = Work(self._batch, self._groups, group_heads, self._queries, keys, self._sizes["key"], self._sizes["value"])
+        sizes = self._sizes["key"], self._sizes["value"]
+        work = Work(self._batch, self._groups, group_heads, self._queries, keys, *sizes, self._is_far(keys))
         self._rows, self._group_heads = work.rows, group_heads
         aligned = dict.fromkeys(desc.tensors(), ALIGNMENT)
         plains = (True, False) if self._is_plain(aligned) else (False,)
@@ -121,6 +124,11 @@ class AttentionPlan(PlanWithoutConstants, TunablePlan):
         given = View.of("past_sequence_lengths_tensor", lengths)
         packed = View("lengths", "int", (*(0,) * (lengths.dimension_count - 1), 1))
         return Elementwise(COPY, lengths.sizes, packed, [given])
+
+    def _is_far(self, keys: int) -> bool:
+        """Whether the masks or position biases of a row lie too far from each other for kernels that count in 32 bits."""
+        added = (self._desc.relative_position_bias_tensor, self._desc.mask_tensor)
+        return any(tensor is not None and keys * tensor.element_strides[-1] > _MOST_PLACE for tensor in added)
 
     @property
     def _division(self) -> Division:
