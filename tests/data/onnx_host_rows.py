@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from onnx_node_rows import node  # type: ignore[import-not-found, unused-ignore]
-from onnx_operators import F32, I32, I64, whole  # type: ignore[import-not-found, unused-ignore]
+from onnx_operators import F32, I32, I64, normal, whole  # type: ignore[import-not-found, unused-ignore]
 
 
 def integer_reductions() -> None:
@@ -153,4 +153,23 @@ def learned() -> None:
     learning("SVMRegressor", [rows], coefficients=columns[:3], rho=[0.3], kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0])
 
 
-ROWS = (unique, integer_reductions, suppressed, trees, classifiers, learned)
+def machines() -> None:
+    """SVMClassifier: scores and probabilities of two to four classes. Without support vectors, of classes with a row each."""
+    x = np.random.default_rng(13).standard_normal((7, 3)).astype(F32)
+    for classes, kernel in ((2, "LINEAR"), (2, "RBF"), (3, "POLY"), (4, "SIGMOID"), (4, "RBF")):
+        counts = [2, 3, 1, 2][:classes]
+        pairs = classes * (classes - 1) // 2
+        sizes = {"support_vectors": 3 * sum(counts), "coefficients": (classes - 1) * sum(counts), "rho": pairs}
+        own: dict[str, Any] = {name: normal(f"machines {kernel} {name}", size).tolist() for name, size in sizes.items()}
+        own |= {"vectors_per_class": counts, "kernel_type": kernel, "kernel_params": [0.5, 0.25, 3.0]}
+        own |= {"classlabels_ints": [7, -1, 3, 5][:classes]}
+        shares = {"prob_a": (-np.abs(normal("machines a", pairs))).tolist(), "prob_b": normal("machines b", pairs).tolist()}
+        for transform in ("NONE", "LOGISTIC", "SOFTMAX"):
+            node("SVMClassifier", [x], 2, domain="ai.onnx.ml", post_transform=transform, **own)
+        for given in (x, x[0], x.astype(np.float64)):
+            node("SVMClassifier", [given], 2, domain="ai.onnx.ml", **own, **shares)
+    own = {"coefficients": normal("machines rows", 9).tolist(), "classlabels_ints": [7, -1, 3], "rho": [0.25]}
+    node("SVMClassifier", [x], 2, domain="ai.onnx.ml", kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], **own)
+
+
+ROWS = (unique, integer_reductions, suppressed, trees, classifiers, learned, machines)

@@ -30,7 +30,7 @@ ON_HOST = {
     *("CropAndResize", "DecoderMaskedMultiHeadAttention", "DynamicQuantizeLSTM", "GatherBlockQuantized", "Inverse", "Unique"),
     *("Det", "DynamicTimeWarping", "LinearAttention", "MurmurHash3", "NGramRepeatBlock", "Tokenizer"),
     *("ArrayFeatureExtractor", "Binarizer", "FeatureVectorizer", "Imputer", "LinearClassifier", "LinearRegressor", "Normalizer"),
-    *("OneHotEncoder", "SVMRegressor", "Scaler"),
+    *("OneHotEncoder", "SVMClassifier", "SVMRegressor", "Scaler"),
     *("NonMaxSuppression", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),
 }
 """The operators that the host runs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _FAMILIES = (
     *("block_gather", "crops", "decoding", "hashing", "inverse", "labels", "learning", "linear_attention", "masked_attention"),
-    *("quantized_lstm", "tokenizing", "tree_models", "trees"),
+    *("maps", "quantized_lstm", "support_vectors", "tokenizing", "tree_models", "trees"),
 )
 
 
@@ -105,7 +105,7 @@ def compute_node(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str,
     """
     found = find_host_operator(proto.op_type, domain)
     assert found is not None  # the lowering leaves no other nodes to the host
-    inputs = tuple(Value.known(name, arrays[name]) if name else None for name in proto.input)
+    inputs = tuple(_given(name, arrays[name]) if name else None for name in proto.input)
     node = Node(proto.name, proto, domain, opset, inputs, (), LATEST, _refuse_read, budget)
     try:
         with np.errstate(all="ignore"):
@@ -120,6 +120,11 @@ def compute_node(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str,
         problem = Problem("onnx.host", proto.name, f"{proto.op_type} of {sizes}", "inputs and attributes that fit each other", why)
         raise CompileError(proto.name, [problem]) from error
     return {name: array for name, array in zip(proto.output, results, strict=False) if name and array is not None}
+
+
+def _given(name: str, held: Any) -> Value:
+    """An input that is known: a tensor, or a map, which is a dict."""
+    return Value(name, None, None, held, kind="map") if isinstance(held, dict) else Value.known(name, held)
 
 
 def _refuse_read(value: Value) -> Expression:

@@ -1,15 +1,15 @@
-"""Operators of ai.onnx.ml around linear and kernel models: features, scalings, scores. Sums are in FLOAT64, results in FLOAT32."""
+"""Operators of ai.onnx.ml around linear models: features, scalings, scores. Sums are in FLOAT64, results in FLOAT32."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import TensorProto
 
 from dmlpy.messages.naming import listed, plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
-from dmlpy.onnx.domains.scores import class_labels, transform_of, transform_scores
+from dmlpy.onnx.domains.scores import class_labels, describe_classes, feature_rows, numbers_of, rows_of, transform_of, transform_scores
 from dmlpy.onnx.loading.schemas import LEARNING
 
 if TYPE_CHECKING:
@@ -28,20 +28,6 @@ def _same(node: Node) -> Sequence[OutputType]:
     return [(node.value(0).element, node.value(0).sizes)]
 
 
-def _numbers(node: Node, name: str, default: Sequence[float] = ()) -> Array:
-    """An attribute of floats, in FLOAT64; they are those of FLOAT32."""
-    return np.asarray(node.attribute(name) or default, np.float32).astype(np.float64)
-
-
-def _rows(node: Node, features: int | None = None) -> Array:
-    """The input in FLOAT64 as rows of features: a tensor of one dimension is a row."""
-    x = node.array(0)
-    if x.ndim not in (1, 2) or (features is not None and x.shape[-1] != features):
-        expected = "1 or 2 dimensions" if features is None else f"[N, {features}]: a row of features for each sample"
-        raise node.refusal("onnx.invalid", node.input_label(0), listed(x.shape), expected)
-    return np.atleast_2d(x).astype(np.float64)
-
-
 def _by_feature(node: Node, name: str, given: Array, count: int) -> Array:
     """Numbers of an attribute for each feature: one, or one for each."""
     if len(given) not in (1, count):
@@ -52,8 +38,8 @@ def _by_feature(node: Node, name: str, given: Array, count: int) -> Array:
 @register_host_operator("Scaler", _floats, domain=LEARNING)
 def scale(node: Node) -> Sequence[Array]:
     """`(x - offset) * scale`, by feature."""
-    x = _rows(node)
-    offset, factor = (_by_feature(node, name, _numbers(node, name), x.shape[1]) for name in ("offset", "scale"))
+    x = feature_rows(node)
+    offset, factor = (_by_feature(node, name, numbers_of(node, name), x.shape[1]) for name in ("offset", "scale"))
     if len(offset) != len(factor):
         raise node.refusal("onnx.invalid", "scale", plural(len(factor), "number"), f"{len(offset)}, as many as offset has")
     return [((x - offset) * factor).astype(np.float32).reshape(node.sizes(0))]
@@ -70,7 +56,7 @@ def normalize(node: Node) -> Sequence[Array]:
     norm = str(node.attribute("norm", "MAX"))
     if norm not in norms:
         raise node.invalid("norm", *norms)
-    x = _rows(node)
+    x = feature_rows(node)
     divisor = norms[norm](x) if x.shape[1] else np.ones((len(x), 1))
     return [(x / np.where(divisor == 0, 1, divisor)).astype(np.float32).reshape(node.sizes(0))]
 
@@ -158,22 +144,19 @@ def encode_categories(node: Node) -> Sequence[Array]:
 
 def _describe_scores(node: Node) -> Sequence[OutputType]:
     x = node.value(0)
-    count = int(node.attribute("targets", 1))
-    if node.op_type == "SVMRegressor":
-        count = 1
-    return [(TensorProto.FLOAT, None if x.sizes is None else (x.sizes[0] if len(x.sizes) > 1 else 1, count))]
+    return [(TensorProto.FLOAT, None if x.sizes is None else (rows_of(x), int(node.attribute("targets", 1))))]
 
 
 def _linear_scores(node: Node, targets: int) -> Array:
     """`x * coefficients + intercepts` for each target, [N, targets]."""
-    coefficients, intercepts = _numbers(node, "coefficients"), _numbers(node, "intercepts")
+    coefficients, intercepts = numbers_of(node, "coefficients"), numbers_of(node, "intercepts")
     if targets < 1 or not len(coefficients) or len(coefficients) % targets:
         raise node.refusal(
             "onnx.invalid", "coefficients", plural(len(coefficients), "number"), f"a multiple of {max(targets, 1)}: one row a target"
         )
     if len(intercepts) not in (0, targets):
         raise node.refusal("onnx.invalid", "intercepts", plural(len(intercepts), "number"), f"{targets}, one for each target, or none")
-    x = _rows(node, len(coefficients) // targets)
+    x = feature_rows(node, len(coefficients) // targets)
     node.reserve_elements(len(x), targets)
     return np.asarray(x @ coefficients.reshape(targets, -1).T + (intercepts if len(intercepts) else 0.0))
 
@@ -186,16 +169,14 @@ def linear_regressor(node: Node) -> Sequence[Array]:
     return [(transform_scores(scores, transform) if targets > 1 else scores).astype(np.float32)]
 
 
-def _classes_of_rows(node: Node, labels: Array) -> int:
+def _classes_offeature_rows(node: Node, labels: Array) -> int:
     """The classes that have a row of coefficients: those of the intercepts, or of the labels."""
     return len(node.attribute("intercepts") or labels)
 
 
 def _describe_classifier(node: Node) -> Sequence[OutputType]:
-    labels, sizes = class_labels(node, "classlabels_ints"), node.value(0).sizes
-    element = TensorProto.STRING if labels.dtype.hasobject else TensorProto.INT64
-    rows = None if sizes is None else sizes[0] if len(sizes) > 1 else 1
-    return [(element, None if rows is None else (rows,)), (TensorProto.FLOAT, None if rows is None else (rows, len(labels)))]
+    labels = class_labels(node, "classlabels_ints")
+    return describe_classes(node, labels, len(labels))
 
 
 @register_host_operator("LinearClassifier", _describe_classifier, domain=LEARNING)
@@ -205,7 +186,7 @@ def linear_classifier(node: Node) -> Sequence[Array]:
     Of two classes one row of coefficients may score the second one, which it is where the score is positive.
     """
     labels, transform = class_labels(node, "classlabels_ints"), transform_of(node)
-    classes = _classes_of_rows(node, labels)
+    classes = _classes_offeature_rows(node, labels)
     if classes != len(labels) and (classes, len(labels)) != (1, 2):
         raise node.refusal("onnx.invalid", "intercepts", plural(classes, "number"), f"{len(labels)}, one for each label")
     if len(labels) < 2:
@@ -217,48 +198,3 @@ def linear_classifier(node: Node) -> Sequence[Array]:
     # ONNX Runtime applies no transform but LOGISTIC to two classes of one score.
     pair = transform_scores(np.stack([-score, score], -1), "LOGISTIC") if transform == "LOGISTIC" else np.stack([1 - score, score], -1)
     return [labels[(score > 0).astype(int)], pair.astype(np.float32)]
-
-
-_KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
-
-
-def _kernel(node: Node, x: Array, vectors: Array) -> Array:
-    """The kernel of each row and each support vector, [N, vectors]."""
-    name = str(node.attribute("kernel_type", "LINEAR"))
-    if name not in _KERNELS:
-        raise node.invalid("kernel_type", *_KERNELS)
-    gamma, constant, degree = _numbers(node, "kernel_params", (0.0, 0.0, 0.0))
-    if name == "RBF":
-        return np.asarray(np.exp(-gamma * ((x[:, None] - vectors) ** 2).sum(-1)))
-    products = x @ vectors.T
-    if name == "LINEAR":
-        return np.asarray(products)
-    products = gamma * products + constant
-    return np.asarray(products**degree if name == "POLY" else np.tanh(products))
-
-
-@register_host_operator("SVMRegressor", _describe_scores, domain=LEARNING)
-def kernel_regressor(node: Node) -> Sequence[Array]:
-    """The sum of the support vectors' kernels by their coefficients, and `rho`: [N, 1]; of `one_class` its sign, 1 or -1.
-
-    ONNX Runtime transforms no single score.
-    """
-    transform_of(node)
-    coefficients, rho = _numbers(node, "coefficients"), _numbers(node, "rho", (0.0,))
-    count = int(node.attribute("n_supports", 0))
-    vectors = _numbers(node, "support_vectors")
-    if count and (len(coefficients) != count or not len(vectors) or len(vectors) % count):
-        found = f"{count}, of {len(coefficients)} coefficients and {len(vectors)} numbers"
-        raise node.refusal("onnx.invalid", "n_supports", found, "the number of coefficients and of support vectors")
-    features = len(vectors) // count if count else len(coefficients)
-    x = _rows(node, features)
-    if count:
-        vectors = vectors.reshape(count, -1)
-        node.reserve_elements(len(x), count, features)
-        found_scores = _kernel(node, x, vectors) @ coefficients
-    else:
-        found_scores = x @ coefficients
-    scores: Any = found_scores[:, None] + rho[0]
-    if node.attribute("one_class", 0):
-        scores = np.where(scores > 0, 1, -1)
-    return [scores.astype(np.float32)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dmlpy.onnx.loading.schemas import LEARNING, MICROSOFT
+from dmlpy.onnx.loading.schemas import MICROSOFT
 
 _SEARCHES = frozenset({"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"})
 """Operators that run whole models of their attributes for each token."""
@@ -14,8 +14,6 @@ def remedy_of(op_type: str, domain: str) -> str:
         return "load the graph of its attribute 'decoder' as a model, run it for each token, and search outside of it"
     if domain == f"{MICROSOFT}.nchwc":
         return "save the optimized model at ONNX Runtime's level ORT_ENABLE_EXTENDED: that level has no operators for one kind of processor"
-    if domain == LEARNING and op_type == "ZipMap":
-        return "export the model without it, its input is the array of scores: skl2onnx has the option zipmap=False for a classifier"
     if domain == "ai.onnx.contrib":
         return "run it with onnxruntime-extensions, and load the model without it"
     return "export the model without it, or add a function of its name and domain to the model, which dmlpy then inlines"

@@ -1,13 +1,19 @@
-"""What the models of ai.onnx.ml share: the labels of classes, and the final transforms of scores."""
+"""What the models of ai.onnx.ml share: rows of features, the labels of classes, and the final transforms of scores."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+from onnx import TensorProto
+
+from dmlpy.messages.naming import listed
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.loading.values import Array
+    from collections.abc import Sequence
+
+    from dmlpy.onnx.domains.host_operators import OutputType
+    from dmlpy.onnx.loading.values import Array, Value
     from dmlpy.onnx.nodes.node import Node
 
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
@@ -41,3 +47,34 @@ def class_labels(node: Node, integers: str) -> Array:
         raise node.refusal("onnx.invalid", integers, found, "labels as integers or as texts")
     labels: Array = np.asarray(texts, object) if texts else np.asarray(numbers, np.int64)
     return labels
+
+
+def describe_classes(node: Node, labels: Array, scores: int) -> Sequence[OutputType]:
+    """The types of a classifier's labels, one a row, and of its scores, [rows, scores]."""
+    element = TensorProto.STRING if labels.dtype.hasobject else TensorProto.INT64
+    x = node.value(0)
+    return (
+        [(element, None), (TensorProto.FLOAT, None)]
+        if x.sizes is None
+        else [(element, (rows_of(x),)), (TensorProto.FLOAT, (rows_of(x), scores))]
+    )
+
+
+def rows_of(x: Value) -> int | str | None:
+    """The rows of features of an input whose rank is known: a tensor of one dimension is a row."""
+    assert x.sizes is not None
+    return x.sizes[0] if len(x.sizes) > 1 else 1
+
+
+def numbers_of(node: Node, name: str, default: Sequence[float] = ()) -> Array:
+    """An attribute of floats, in FLOAT64; they are those of FLOAT32."""
+    return np.asarray(node.attribute(name) or default, np.float32).astype(np.float64)
+
+
+def feature_rows(node: Node, features: int | None = None) -> Array:
+    """The input in FLOAT64 as rows of features: a tensor of one dimension is a row."""
+    x = node.array(0)
+    if x.ndim not in (1, 2) or (features is not None and x.shape[-1] != features):
+        expected = "1 or 2 dimensions" if features is None else f"[N, {features}]: a row of features for each sample"
+        raise node.refusal("onnx.invalid", node.input_label(0), listed(x.shape), expected)
+    return np.atleast_2d(x).astype(np.float64)

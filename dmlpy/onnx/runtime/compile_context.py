@@ -58,12 +58,12 @@ class CompileContext:
     weights: PackedWeights
 
     def to_host(self, held: Any) -> Any:
-        """A value as a NumPy array; lists of them and None are unchanged."""
+        """A value as a NumPy array; lists of them, maps and None are unchanged."""
         if isinstance(held, DeviceTensor):
             return held.to_host(self.device)
         if isinstance(held, list):
             return [self.to_host(item) for item in held]
-        return held if isinstance(held, np.ndarray) or held is None else self.device.to_host(held)
+        return held if isinstance(held, np.ndarray | dict) or held is None else self.device.to_host(held)
 
     def lowering_of(self, graph: GraphProto, opsets: Mapping[str, int]) -> LowerNodes:
         """Lowers a subgraph."""

@@ -115,13 +115,13 @@ class CompiledModel:
 
         Args:
             inputs: arrays by the model's names: of NumPy, in the device's memory, or others that support DLPack; for a sequence a list of
-                them, for an optional also None. An input with an initializer may be left out.
+                them, for an optional also None, for a map a dict. An input with an initializer may be left out.
             *unnamed: nothing: all inputs are in one mapping.
             outputs: `device` leaves the outputs of graphs in the device's memory: CuPy arrays on a GPU. Outputs of host nodes stay in
                 host memory.
 
         Returns:
-            The outputs by the model's names, as NumPy arrays unless requested otherwise; sequences are lists of arrays.
+            The outputs by the model's names, as NumPy arrays unless requested otherwise; sequences are lists, maps dicts.
 
         Raises:
             BindError: inputs that are missing, unknown, or of another type or size.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -136,7 +136,7 @@ class DeferredNodes:
         """Computes the nodes' outputs from their inputs, by name.
 
         Args:
-            values: what they read, by name: arrays of NumPy, in the device's memory, `DeviceTensor`, lists of them, or None.
+            values: what they read, by name: arrays of NumPy, in the device's memory, `DeviceTensor`, lists of them, maps, or None.
             to_host: copies one of these to NumPy.
             calls: gets the graphs that ran.
         """
@@ -153,8 +153,8 @@ class DeferredNodes:
     def _key(self, given: Mapping[str, Any], to_host: Callable[[Any], Any]) -> Key:
         found: list[Any] = []
         for name, held in given.items():
-            if isinstance(held, list) or held is None:
-                found.append(None if held is None else len(held))
+            if isinstance(held, list | dict) or held is None:
+                found.append(len(held) if isinstance(held, list) else type(held))
                 continue
             if isinstance(held, DeviceTensor):
                 found.append((held.value.element, held.value.sizes))
@@ -197,9 +197,11 @@ def value_from_array(name: str, held: Any, declared: Value) -> Value:
 
     Args:
         name: its name.
-        held: an array, `DeviceTensor`, a list of arrays, or None.
+        held: an array, `DeviceTensor`, a list of arrays, a map, or None.
         declared: what was known of it before.
     """
+    if isinstance(held, dict):
+        return replace(declared, name=name)
     if isinstance(held, list) or held is None:
         return Value(name, declared.element, None, kind="sequence" if held is not None else "optional", described=declared.described)
     if isinstance(held, DeviceTensor):

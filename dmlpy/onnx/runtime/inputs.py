@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from onnx import TensorProto
 
 from dmlpy.description.arrays import dlpack_device, refuse_mask, resolved
 from dmlpy.description.bfloat16_numbers import holds_bfloat16
 from dmlpy.description.coercion import brief
 from dmlpy.description.dlpack import bfloat16_array
 from dmlpy.messages.problems import MAX_REPORTED, DmlError, Problem
+from dmlpy.onnx.loading.elements import dtype_of, element_name
 from dmlpy.onnx.loading.input_sizes import fit_problems
 from dmlpy.onnx.loading.values import value_from_proto
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.values import Array, Value
 
+_PLAIN: dict[bool, Any] = {True: str, False: (int, float, np.number)}
+"""The types of Python's texts and of its numbers."""
 _CPU = 1
 """DLPack's number for the host's memory."""
 
@@ -75,12 +80,12 @@ def _aligned(array: Array) -> Array:
 
 
 def to_sequence(name: str, value: Value, given: Any, device: Device) -> tuple[Any, list[Problem]]:
-    """A sequence or an optional, with its tensors on the host, where the nodes that read it run; and why it does not fit.
+    """A sequence, an optional or a map, with its tensors on the host, where the nodes that read it run; and why it does not fit.
 
     Args:
         name: the input's name.
         value: the input.
-        given: a list of arrays for a sequence; None for an optional that holds nothing.
+        given: a list of arrays for a sequence; None for an optional that holds nothing; a dict for a map.
         device: where the arrays may lie.
     """
     return (given, []) if value.described is None else _to_typed(name, value.described, given, device)
@@ -97,6 +102,8 @@ def _to_typed(path: str, proto: TypeProto, given: Any, device: Device) -> tuple[
         return array, problems
     if kind == "optional_type":
         return (None, []) if given is None else _to_typed(path, proto.optional_type.elem_type, given, device)
+    if kind == "map_type":
+        return _to_map(path, proto.map_type, given)
     if kind != "sequence_type":
         return given, []
     if not isinstance(given, list | tuple):
@@ -109,3 +116,21 @@ def _to_typed(path: str, proto: TypeProto, given: Any, device: Device) -> tuple[
         if len(problems) >= MAX_REPORTED:
             break
     return items, problems
+
+
+def _to_map(path: str, proto: TypeProto.Map, given: Any) -> tuple[Any, list[Problem]]:
+    """A dict with Python's keys and values of NumPy's type, or texts, and why it does not fit."""
+    if not isinstance(given, Mapping):
+        return given, [Problem("onnx.inputs", path, brief(given), "a dict: the input is a map")]
+    element = proto.value_type.tensor_type.elem_type
+    keys = _PLAIN[proto.key_type == TensorProto.STRING]
+    values = _PLAIN[element == TensorProto.STRING] if element else object
+    made: dict[Any, Any] = {key.item() if isinstance(key, np.generic) else key: value for key, value in given.items()}
+    if wrong := [key for key in made if not isinstance(key, keys)]:
+        return given, [Problem("onnx.inputs", path, f"the key {brief(wrong[0])}", f"keys of {element_name(proto.key_type)}")]
+    if wrong := [key for key, value in made.items() if not isinstance(value, values)]:
+        found, expected = f"the value {brief(made[wrong[0]])} of {brief(wrong[0])}", f"values of {element_name(element)}"
+        return given, [Problem("onnx.inputs", path, found, expected)]
+    if element and values is not str:
+        made = {key: np.dtype(dtype_of(element)).type(value) for key, value in made.items()}
+    return made, []
