@@ -283,6 +283,27 @@ def on_the_host() -> None:
         node("Tokenizer", [words], **(own | more))
     node("Tokenizer", [words[0]], tokenexp=".", **(own | {"mark": 1}))
     node("Tokenizer", [np.array(["a.b", "acb"], object)], separators=["\\."], **own)
+    texts = np.array(["ab1 c_d\x0be \u00e9 fg", "a.b?c]-", ""], object)
+    tokens = (
+        "[a-z]+",
+        r"\w\w+",
+        "[^ ]+",
+        r"\S+",
+        "[a-z]{2}",
+        "..",
+        r"[\w.]+",
+        "\u00e9",
+        r"\.",
+        "[a-z][0-9]?",
+        r"\s",
+        r"[^\s\d]{2,3}",
+        "[]a-]+",
+    )
+    for expression in tokens:
+        node("Tokenizer", [texts], tokenexp=expression, **own)
+    node("Tokenizer", [texts], tokenexp="[a-z]+", **(own | {"mincharnum": 2}))
+    for separators in (["[.]", " "], [r"\?"], ["[ .?]+"], [r"\s"], ["b", "[^a-z]"], [r"\W"]):
+        node("Tokenizer", [texts], separators=separators, **own)
     node("Tokenizer", [np.array(["", " "], object)], separators=[" "], **(own | {"mark": 1}))
     for rows, columns in ((1, 1), (1, 4), (5, 3)):
         node("DynamicTimeWarping", [np.abs(normal(f"costs {rows}", rows, columns))])

@@ -172,4 +172,15 @@ def machines() -> None:
     node("SVMClassifier", [x], 2, domain="ai.onnx.ml", kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], **own)
 
 
-ROWS = (unique, integer_reductions, suppressed, trees, classifiers, learned, machines)
+def normalized() -> None:
+    """Texts in another case, without stop words. Locales but C have all letters of Unicode; this script needs C.UTF-8."""
+    texts = np.array(["The", "the", "", "a THE b", "\u00c9\u00df", "\u0130I", "Cat"], object)
+    for action in ("LOWER", "UPPER", "NONE"):
+        for sensitive in (0, 1):
+            own = {"case_change_action": action, "is_case_sensitive": sensitive, "locale": "C.UTF-8" if sensitive else "C"}
+            node("StringNormalizer", [texts], domain="", **own)
+            node("StringNormalizer", [texts[None]], domain="", stopwords=["the", "cat", ""], **own)
+    node("StringNormalizer", [texts[:2]], domain="", stopwords=["the"], locale="C")
+
+
+ROWS = (unique, integer_reductions, suppressed, trees, classifiers, learned, machines, normalized)

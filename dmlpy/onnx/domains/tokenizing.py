@@ -1,9 +1,8 @@
-"""Tokenizer (com.microsoft): the parts of texts between separators, or their characters."""
+"""Tokenizer (com.microsoft): the parts of texts between separators, those that match an expression, or their characters."""
 
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,8 +20,12 @@ if TYPE_CHECKING:
 
 _START, _END = "\x02", "\x03"
 """What `mark` puts around the tokens of a text."""
-_SPECIAL = re.compile(r"[.*+?()\[\]{}|^$\\]")
-_ESCAPED = re.compile(r"\\([^A-Za-z0-9])")
+_ATOM = re.compile(r"(\[\^?\]?(?:\\[^A-Za-z0-9]|\\[wds]|[^\\\[\]])*\]|\\[wdsWDS]|\\[^A-Za-z0-9]|[^*+?()\[\]{}|^$\\])(\{\d{1,2}\}|)")
+"""A character or a class of characters, which occurs once or a number of times."""
+_LAST = re.compile(r"([+*?]|\{\d{1,2},(?:\d{1,2})?\}|)$")
+"""How often the last of them occurs."""
+_SPACES = r"\t\n\f\r "
+"""What RE2 takes for spaces."""
 
 
 def _describe_outputs(node: Node) -> Sequence[OutputType]:
@@ -41,7 +44,7 @@ def tokenize(node: Node) -> Sequence[Array]:
     separators = _separators(node)
     if separators is None and least > 1:
         raise node.refusal("onnx.attribute", "mincharnum", str(least), "1 where tokens are characters")
-    rows = [[*str(text)] if separators is None else _split(str(text), separators, least) for text in texts.ravel()]
+    rows = [_tokens(str(text), separators, least) for text in texts.ravel()]
     if not any(rows):
         return [np.empty((*texts.shape, 0), object)]
     if node.attribute("mark", 0):
@@ -52,39 +55,54 @@ def tokenize(node: Node) -> Sequence[Array]:
     return [found.reshape(*texts.shape, -1)]
 
 
-def _separators(node: Node) -> list[str] | None:
-    """The separators in order; None where each character is a token.
+def _tokens(text: str, separators: Sequence[re.Pattern[str]] | re.Pattern[str] | None, least: int) -> list[str]:
+    if separators is None:
+        return [*text]
+    if isinstance(separators, re.Pattern):
+        return [token for token in separators.findall(text) if len(token) >= least]
+    return _split(text, separators, least)
 
-    Raises:
-        NotLowered: regular expressions, which Python matches otherwise than RE2, and in unpredictable time.
-    """
+
+def _separators(node: Node) -> list[re.Pattern[str]] | re.Pattern[str] | None:
+    """The separators in order, or the expression of tokens; None where each character is a token."""
     given, tokens = node.attribute("separators"), node.attribute("tokenexp")
     if (given is None) == (tokens is None):
         expected = "one of both"
         raise node.refusal("onnx.attribute", "separators and tokenexp", "neither" if given is None else "both", expected)
-    if tokens is not None and tokens != ".":
-        raise _refuse_expression(node, "tokenexp", str(tokens), "'.', which makes each character a token")
-    if tokens is not None or [*given] == [""]:
+    if tokens == "." or (given is not None and [*given] == [""]):
         return None
-    found = []
-    for separator in given:
-        literal = _ESCAPED.sub("", separator)
-        if not separator or _SPECIAL.search(literal):
-            raise _refuse_expression(
-                node, "separators", str(separator), "texts without special characters, or with a backslash before them"
-            )
-        found.append(_ESCAPED.sub(r"\1", separator))
-    return found
+    return _expression(node, "tokenexp", str(tokens)) if given is None else [_expression(node, "separators", str(text)) for text in given]
 
 
-def _refuse_expression(node: Node, name: str, given: str, expected: str) -> Exception:
-    return node.refusal("onnx.attribute", name, repr(given), expected, "regular expressions of RE2 are not supported")
+def _expression(node: Node, name: str, given: str) -> re.Pattern[str]:
+    """A regular expression that Python matches as RE2 does, in a time that grows with the text alone.
+
+    Raises:
+        NotLowered: it has groups, alternatives, places such as a word's end, or a varying number of anything but the last character.
+    """
+    parts, place = [], 0
+    while (found := _ATOM.match(given, place)) is not None:
+        parts.append(_spelled(found[1]) + found[2])
+        place = found.end()
+    last = _LAST.match(given, place)
+    may_be_empty = last is not None and len(parts) == 1 and (last[1] in ("*", "?") or last[1].startswith("{0"))
+    if parts and last is not None and not may_be_empty and not (last[1] and parts[-1].endswith("}")):
+        try:
+            return re.compile("".join(parts) + last[1], re.ASCII)
+        except re.error:
+            pass
+    expected = "characters and classes such as [a-z] one after the other, of which the last may occur any number of times from 1 on"
+    raise node.refusal("onnx.attribute", name, repr(given), expected, "other regular expressions of RE2 are not supported")
 
 
-def _split(text: str, separators: Sequence[str], least: int) -> list[str]:
-    """The parts of a text, split by one separator after the other: each becomes a character that none of them has."""
-    used = {*text}.union(*separators)
-    cut = next(character for character in map(chr, range(sys.maxunicode + 1)) if character not in used)
+def _spelled(atom: str) -> str:
+    """A character or a class as Python spells it."""
+    return {r"\s": f"[{_SPACES}]", r"\S": f"[^{_SPACES}]"}.get(atom) or atom.replace(r"\s", _SPACES)
+
+
+def _split(text: str, separators: Sequence[re.Pattern[str]], least: int) -> list[str]:
+    """The parts of a text, split by one separator after the other."""
+    parts = [text]
     for separator in separators:
-        text = text.replace(separator, cut)
-    return [part for part in text.split(cut) if len(part) >= least]
+        parts = [own for part in parts for own in separator.split(part)]
+    return [part for part in parts if len(part) >= least]

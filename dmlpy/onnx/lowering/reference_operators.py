@@ -1,8 +1,9 @@
 """Operators that ONNX's reference implementation computes otherwise than ONNX Runtime, as ONNX Runtime computes them.
 
 It rejects logarithms of integers and determinants of halves, squares integers in their own type, rejects conditions of Compress that are
-longer than the data, slices as Python does, and finds unsorted unique elements for vectors alone. NonMaxSuppression and the scattering
-operators are here for their speed: it loops over boxes and indices.
+longer than the data, slices as Python does, and finds unsorted unique elements for vectors alone. Its StringNormalizer removes accents and
+empty texts, looks for stop words within texts, and sets the locale of the process. NonMaxSuppression and the scattering operators are here
+for their speed: it loops over boxes and indices.
 """
 
 from __future__ import annotations
@@ -157,6 +158,38 @@ class Slice(OpRun):  # type: ignore[misc, unused-ignore]
         return (data[tuple(windows)],)
 
 
+_ASCII_LOCALES = frozenset({"C", "POSIX"})
+"""The locales that know the case of ASCII letters alone. In all others, letters are those of Unicode, each of which becomes one letter."""
+
+
+class StringNormalizer(OpRun):  # type: ignore[misc, unused-ignore]
+    """Texts that are no stop words, in lower or upper case; an empty one where none is left."""
+
+    def _run(
+        self,
+        x: Array,
+        case_change_action: str | None = "NONE",
+        is_case_sensitive: int | None = 0,
+        locale: str | None = None,
+        stopwords: list[str] | None = None,
+    ) -> tuple[Array]:
+        ascii_only = locale in _ASCII_LOCALES
+        words = {word if is_case_sensitive else _lower(word, ascii_only=ascii_only) for word in stopwords or ()}
+        texts = [str(text) for text in x.ravel()]
+        kept = [text for text in texts if (text if is_case_sensitive or not words else _lower(text, ascii_only=ascii_only)) not in words]
+        change = {"LOWER": _lower, "UPPER": _upper}.get(case_change_action or "NONE")
+        found = kept if change is None else [change(text, ascii_only=ascii_only) for text in kept]
+        return (np.array(found or [""], object).reshape(*x.shape[:-1], -1),)
+
+
+def _lower(text: str, *, ascii_only: bool) -> str:
+    return "".join(letter.lower()[0] if letter.isascii() or not ascii_only else letter for letter in text)
+
+
+def _upper(text: str, *, ascii_only: bool) -> str:
+    return "".join(letter.upper() if (letter.isascii() or not ascii_only) and len(letter.upper()) == 1 else letter for letter in text)
+
+
 class Unique(OpRun):  # type: ignore[misc, unused-ignore]
     """Elements, or parts along an axis, that differ: sorted, or in the order in which they come first."""
 
@@ -288,5 +321,6 @@ def _overlap(first: Array, second: Array, threshold: np.float32) -> Array:
 
 
 REFERENCE_OPERATORS: tuple[type[OpRun], ...] = (
-    *(Cast, Compress, Det, NonMaxSuppression, ReduceL2, ReduceLogSum, ReduceLogSumExp, ScatterElements, ScatterND, Slice, Unique),
+    *(Cast, Compress, Det, NonMaxSuppression, ReduceL2, ReduceLogSum, ReduceLogSumExp, ScatterElements, ScatterND, Slice),
+    *(StringNormalizer, Unique),
 )
