@@ -136,7 +136,7 @@ ROWS = {
     "three in five parts": Row("Split", (normal(2, 3),), ("[2, 3]", "5 parts along axis 1"), {"axis": 1, "num_outputs": 5}, outputs=5),
     "several upper bounds": Row("Clip", (normal(3, 2), np.float32(0), normal(3, 2)), ("'max'", "[3, 2]", "one element")),
     "dimensions that are half kept": Row("ReduceProd", (normal(2, 3),), ("keepdims is 2, expected 0 or 1",), {"keepdims": 2}),
-    "a bias of one channel": Row("Conv", (normal(1, 3, 5, 5), normal(2, 3, 3, 3), normal(1)), ("bias", "2")),
+    "a bias of one channel": Row("Conv", (normal(1, 3, 5, 5), normal(2, 3, 3, 3), normal(1)), ("input 2 'B'", "[1]", "[2]")),
     "a window of other sizes than the weights": Row(
         "Conv", (normal(1, 3, 8, 8), normal(4, 3, 3, 3)), ("kernel_shape", "[5, 5]", "[3, 3]", "[4, 3, 3, 3]"), {"kernel_shape": [5, 5]}
     ),
@@ -154,7 +154,7 @@ ROWS = {
         "MatMulInteger", (np.uint8([[1, 2]]), np.uint8([[1, 2]])), ("input 1 'B' is [1, 2], expected a factor of [1, 2]",)
     ),
     "three pads of two axes": Row("Pad", (normal(2, 3), integers(1, 1, 1)), ("pads has 3 numbers, expected 4",), held=(1,)),
-    "a filter of other channels": Row("Conv", (normal(1, 3, 5, 5), normal(2, 4, 3, 3)), ("filter", "3")),
+    "a filter of other channels": Row("Conv", (normal(1, 3, 5, 5), normal(2, 4, 3, 3)), ("input 1 'W'", "[2, 4, 3, 3], expected 3 as")),
     "one statistic of four": Row("BatchNormalization", (normal(2, 4, 3, 3), *(normal(1) for _ in range(4))), ("4",)),
     "one scale of four": Row("InstanceNormalization", (normal(2, 4, 3, 3), normal(1), normal(1)), ("4",)),
     "groups that divide nothing": Row(
@@ -202,9 +202,30 @@ ROWS = {
     "scores of other boxes": Row("NonMaxSuppression", (normal(1, 3, 4), normal(1, 2, 5)), ("'scores'", "[1, 2, 5]", "[1, 3, 4]")),
     "reversal past the end": Row("ReverseSequence", (normal(3, 2), integers(1, 9)), ("sequence_lens", "9", "3"), held=(1,)),
     "a condition of floats": Row("Where", (normal(3), normal(3), normal(3)), ("condition",)),
-    "MatMul of 3 and 4": Row("MatMul", (normal(2, 3), normal(4, 4)), ("3", "4")),
-    "Gemm of 3 and 4": Row("Gemm", (normal(2, 3), normal(4, 4)), ("3", "4")),
-    "Add of 7 and 5": Row("Add", (normal(7, 3), normal(5, 3)), ("7", "5")),
+    "MatMul of 3 and 4": Row("MatMul", (normal(2, 3), normal(4, 4)), ("input 1 'B'", "[4, 4], expected 3 rows", "'A'", "[2, 3]")),
+    "MatMul of a transposed matrix": Row("MatMul", (normal(2, 3), normal(4, 3)), ("remedy: transpose its last two dimensions",)),
+    "MatMul of other batches": Row("MatMul", (normal(2, 5, 3), normal(4, 3, 3)), ("[4, 3, 3], expected dimensions before the last two",)),
+    "Gemm of 3 and 4": Row("Gemm", (normal(2, 3), normal(4, 4)), ("input 1 'B'", "[4, 4], expected 3 as the first dimension", "transB 0")),
+    "Gemm of a transposed matrix": Row("Gemm", (normal(3, 2), normal(4, 3)), ("remedy: set transB to 1", "[K, M]"), {"transA": 1}),
+    "Gemm with another C": Row("Gemm", (normal(2, 3), normal(3, 5), normal(4)), ("input 2 'C'", "[4]", "the product, [2, 5]")),
+    "Add of 7 and 5": Row("Add", (normal(7, 3), normal(5, 3)), ("input 1 'B'", "[5, 3], expected sizes that broadcast with", "[7, 3]")),
+    "Mul by channels": Row("Mul", (normal(2, 3, 5, 5), normal(3)), ("remedy: give it sizes [3, 1, 1]",)),
+    "Max of three": Row("Max", (normal(2, 3), normal(3), normal(4)), ("input 2", "[4], expected sizes", "[2, 3] and input 1", "[3]")),
+    "Where of other sizes": Row("Where", (np.ones((2, 3), bool), normal(2, 3), normal(2, 5)), ("input 2 'Y'", "[2, 5]", "'condition'")),
+    "PRelu of other slopes": Row("PRelu", (normal(2, 3, 4, 4), normal(3)), ("input 1 'slope'", "[3]", "remedy: give it sizes [3, 1, 1]")),
+    "PRelu of more slopes": Row("PRelu", (normal(3), normal(2, 3)), ("input 1 'slope'", "[2, 3], expected sizes that broadcast to", "[3]")),
+    "Conv of other channels": Row(
+        "Conv",
+        (normal(1, 3, 8, 8), normal(4, 2, 3, 3)),
+        ("input 1 'W'", "[4, 2, 3, 3], expected 3 as second size", "3 channels", "group is 1"),
+    ),
+    "Conv of other groups": Row(
+        "Conv", (normal(1, 3, 8, 8), normal(4, 1, 3, 3)), ("group is 2, expected a divisor of", "3 channels"), {"group": 2}
+    ),
+    "Conv with another bias": Row("Conv", (normal(1, 3, 8), normal(4, 3, 3), normal(5)), ("input 2 'B'", "[5], expected [4]: one for")),
+    "ConvTranspose of other channels": Row(
+        "ConvTranspose", (normal(1, 3, 8, 8), normal(4, 2, 3, 3)), ("input 1 'W'", "[4, 2, 3, 3], expected 3 as first size")
+    ),
     "Expand to another size": Row("Expand", (normal(5, 3), integers(7, 3)), ("5", "7")),
     "Concat of other sizes": Row("Concat", (normal(2, 3), normal(2, 4)), ("3", "4"), {"axis": 0}),
     "Reshape to another count": Row("Reshape", (normal(2, 3), integers(4, 2)), ("6", "8")),

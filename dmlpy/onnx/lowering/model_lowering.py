@@ -31,6 +31,7 @@ from dmlpy.onnx.lowering.shape_inference import infer_outputs
 from dmlpy.onnx.lowering.stages import GraphStage, HostStage, Stage
 from dmlpy.onnx.nodes import checks
 from dmlpy.onnx.nodes.node import Node, NotLowered
+from dmlpy.onnx.nodes.operands import in_operands
 from dmlpy.onnx.nodes.unexpected_errors import refuse_unexpected, report_unexpected
 from dmlpy.validation.checking import LATEST
 
@@ -249,7 +250,7 @@ class Lowering:
                 return self._lower_to_graph(node) if listed is None else listed
         except NotLowered as reason:
             self._undo(mark)
-            problems = reason.problems
+            problems = tuple(in_operands(node, reason.problems))
         if find_rule(node.op_type, node.opset, node.domain) is None or node.domain == MICROSOFT:
             own = definitions.find_definition if node.domain == MICROSOFT or node.op_type in definitions.REMOVED else None
             try:

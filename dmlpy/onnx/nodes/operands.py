@@ -1,0 +1,135 @@
+"""What is wrong with operands whose sizes do not fit each other, in ONNX's terms.
+
+DirectML's operators find the same, in terms of their tensors. So this is asked after a node was not lowered, and costs nothing before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.graphs.views import broadcast_sizes
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dmlpy.onnx.nodes.node import Node
+
+_BROADCAST = frozenset(
+    {
+        *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual", "Less"),
+        *("LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor"),
+    }
+)
+_SINCE = 7
+"""The opset from which on operands broadcast as in NumPy; before, attributes said how."""
+_TOLD_OTHERWISE = frozenset({"expression.sizes", "graph.view", "groups_of_channels", "size.equal"})
+"""The problems of sizes that do not fit each other."""
+_ALIGNED = "sizes are aligned at the last dimension, and only dimensions of size 1 are repeated"
+
+
+def in_operands(node: Node, problems: Sequence[Problem]) -> Sequence[Problem]:
+    """The problems of a node that was not lowered; those of its operands if they are about sizes that do not fit."""
+    if node.domain or node.opset < _SINCE or not any(problem.code in _TOLD_OTHERWISE for problem in problems):
+        return problems
+    rule = _broadcast if node.op_type in _BROADCAST else _RULES.get(node.op_type)
+    known = all(value is None or value.is_static for value in node.inputs)
+    return (rule is not None and known and [*rule(node)]) or problems
+
+
+def _operand(node: Node, index: int) -> str:
+    return f"{node.input_label(index)}, {node.value(index).name!r}, {listed(node.sizes(index))}"
+
+
+def _problem(node: Node, index: int, expected: str, *why: str, remedy: str | None = None) -> Problem:
+    label = f"{node.input_label(index)}, {node.value(index).name!r},"
+    return Problem("onnx.invalid", label, listed(node.sizes(index)), expected, why, remedy)
+
+
+def _by_channel(wide: Sequence[int], narrow: Sequence[int]) -> str | None:
+    """What to do if the narrower operand has an element for each channel of the wider one."""
+    if len(narrow) == 1 and len(wide) > 2 and wide[1] == narrow[0]:
+        return f"give it sizes {listed([narrow[0], *[1] * (len(wide) - 2)])} if it has an element for each channel"
+    return None
+
+
+def _broadcast(node: Node) -> Iterator[Problem]:
+    """The first operand that does not broadcast with those before it."""
+    places = [index for index, value in enumerate(node.inputs) if value is not None]
+    for count, index in enumerate(places):
+        before = [node.sizes(place) for place in places[:count]]
+        if count and broadcast_sizes(*before, node.sizes(index)) is None:
+            others = " and ".join(_operand(node, place) for place in places[:count])
+            remedy = _by_channel(max(before, key=len), node.sizes(index))
+            yield _problem(node, index, f"sizes that broadcast with those of {others}", _ALIGNED, remedy=remedy)
+            return
+
+
+def _slope(node: Node) -> Iterator[Problem]:
+    if broadcast_sizes(node.sizes(0), node.sizes(1)) != node.sizes(0):
+        remedy = _by_channel(node.sizes(0), node.sizes(1))
+        yield _problem(node, 1, f"sizes that broadcast to those of {_operand(node, 0)}", _ALIGNED, remedy=remedy)
+
+
+def _matrices(node: Node) -> Iterator[Problem]:
+    """The last dimension of A is the one before the last of B; the dimensions before these broadcast."""
+    a, b = node.sizes(0), node.sizes(1)
+    if not a or not b:
+        yield _problem(node, 0 if not a else 1, "at least 1 dimension")
+        return
+    inner = b[-2] if len(b) > 1 else b[0]
+    if inner != a[-1]:
+        place = f"{'the dimension before the last' if len(b) > 1 else 'its only dimension'} is {inner}"
+        transposed = len(b) > 1 and b[-1] == a[-1]
+        remedy = "transpose its last two dimensions, if they are [columns, rows]" if transposed else None
+        yield _problem(node, 1, f"{a[-1]} rows, as the last dimension of {_operand(node, 0)}", place, remedy=remedy)
+    elif broadcast_sizes(a[:-2], b[:-2]) is None:
+        expected = f"dimensions before the last two that broadcast with those of {_operand(node, 0)}"
+        yield _problem(node, 1, expected, _ALIGNED)
+
+
+def _general_product(node: Node) -> Iterator[Problem]:
+    """[M, K] times [K, N], each of which may be given transposed, plus C, which broadcasts to [M, N]."""
+    sides = [bool(node.attribute(name, 0)) for name in ("transA", "transB")]
+    (rows, inner), (second, columns) = (
+        node.sizes(index)[::-1] if transposed else node.sizes(index) for index, transposed in enumerate(sides)
+    )
+    if inner != second:
+        found = "the last" if sides[1] else "the first"
+        whose = f"the {'first' if sides[0] else 'last'} dimension of {_operand(node, 0)}"
+        remedy = f"set transB to {int(not sides[1])}" if columns == inner else None
+        forms = ("[K, M]" if sides[0] else "[M, K]", "[N, K]" if sides[1] else "[K, N]")
+        why = f"A is {forms[0]} and B is {forms[1]}: transA is {int(sides[0])}, transB {int(sides[1])}"
+        yield _problem(node, 1, f"{inner} as {found} dimension, as {whose}", why, remedy=remedy)
+    elif node.has(2) and broadcast_sizes(node.sizes(2), (rows, columns)) != (rows, columns):
+        yield _problem(node, 2, f"sizes that broadcast to those of the product, {listed([rows, columns])}", _ALIGNED)
+
+
+def _convolution(node: Node) -> Iterator[Problem]:
+    """The weights' channels are those of a group of the input; a transposed convolution's are all of the input first."""
+    group, weights = int(node.attribute("group", 1)), node.sizes(1)
+    channels = node.sizes(0)[1]
+    if group < 1 or channels % group:
+        yield Problem("onnx.invalid", "group", str(group), f"a divisor of the {channels} channels of {_operand(node, 0)}")
+        return
+    if node.op_type == "ConvTranspose":
+        if weights[0] != channels:
+            yield _problem(node, 1, f"{channels} as first size, the channels of {_operand(node, 0)}", "W is [C, M / group, ...]")
+        made = weights[1] * group
+    else:
+        if weights[1] * group != channels:
+            why = f"W is [M, C / group, ...], and group is {group}"
+            yield _problem(node, 1, f"{channels // group} as second size, of the {channels} channels of {_operand(node, 0)}", why)
+        made = weights[0]
+    if node.has(2) and node.sizes(2) != (made,):
+        yield _problem(node, 2, f"{listed([made])}: one for each channel of the output")
+
+
+_RULES: dict[str, Callable[[Node], Iterator[Problem]]] = {
+    "Conv": _convolution,
+    "ConvTranspose": _convolution,
+    "Gemm": _general_product,
+    "MatMul": _matrices,
+    "PRelu": _slope,
+}
