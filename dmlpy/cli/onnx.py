@@ -116,7 +116,6 @@ def run(
     with report_errors(2):
         found = dmlpy.device(device)
         level, known, allowed = parse_level(feature_level), parse_sizes(sizes or []), parse_limits(limits or [])
-    typer.echo(f"Running on '{found.describe()['name']}'")
     with report_errors():
         measured = run_onnx(model, given, output, found, level, known, tell, allowed, profile=profile or trace is not None)
         if measured is not None:

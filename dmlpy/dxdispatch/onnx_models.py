@@ -7,6 +7,8 @@ import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.checker import Report, is_serialized
 from dmlpy.dxdispatch.files import write_npy
@@ -15,7 +17,7 @@ from dmlpy.dxdispatch.report import Finding, ModelError, is_unreadable
 from dmlpy.graphs import Graph
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, DescError, DeviceError, Problem
-from dmlpy.system.files import write_bytes
+from dmlpy.system.files import write_bytes, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -123,11 +125,11 @@ def run_onnx(
     Args:
         path: the model's file.
         inputs: the .npy files of its inputs, by name.
-        output: the folder that its outputs are written to as .npy files; None writes none.
+        output: the folder that its outputs are written to as .npy files, sequences and maps as .json files; None writes none.
         device: where it runs.
         level: the highest feature level that may be used.
         sizes: as for `dmlpy.onnx.load`.
-        inform: receives each line of the output.
+        inform: receives each line of the output; the first, with the device, once the model is ready.
         limits: as for `dmlpy.onnx.load`.
         profile: whether it is also measured node by node.
 
@@ -142,22 +144,40 @@ def run_onnx(
     model = onnx.load(path, sizes=sizes, limits=limits)
     arrays = _read_inputs(inputs, model)
     compiled = model.compile(device, level)
+    inform(f"Running on '{device.describe()['name']}'")
     try:
         results = compiled(arrays)
     except BindError as error:
         raise BindError(error.subject, [_with_option(problem) for problem in error.problems]) from None
     taken: set[str] = set()
-    for name, array in results.items():
-        told = f"{name}: {array.dtype} {list(array.shape)}"
+    for name, found in results.items():
+        told = f"{name}: {_summary(found)}"
         if output is not None:
-            target = output / f"{_file_name(name, taken)}.npy"
+            target = output / f"{_file_name(name, taken)}{'.npy' if isinstance(found, np.ndarray) else '.json'}"
             try:
-                write_npy(target, array)
+                if isinstance(found, np.ndarray):
+                    write_npy(target, found)
+                else:
+                    write_text(target, json.dumps(found, default=_listed_array) + "\n")
             except (OSError, ValueError) as error:
                 raise DeviceError(f"{target} cannot be written: {error}") from error
             told += f" in {target}"
         inform(told)
     return compiled.profile(arrays) if profile else None
+
+
+def _summary(found: Any) -> str:
+    """The type and sizes of an output: an array, or a sequence, an optional or a map, which are lists, None and dicts."""
+    if isinstance(found, np.ndarray):
+        return f"{found.dtype} {list(found.shape)}"
+    if isinstance(found, list):
+        return f"a list of {len(found)}" + (f", the first {_summary(found[0])}" if found else "")
+    return f"a map of {len(found)} keys" if isinstance(found, dict) else str(found)
+
+
+def _listed_array(array: Any) -> Any:
+    """An array within a list or a map as JSON has it."""
+    return np.asarray(array).tolist()
 
 
 def _read_inputs(files: Mapping[str, Path], model: Model) -> dict[str, Any]:

@@ -299,6 +299,7 @@ def test_a_missing_package_is_named(command: tuple[str, ...], tmp_path: Path, mo
     found, out, err = dmlpy(*command, str(model))
     assert found == 2
     assert "pip install 'dmlpy[onnx]'" in out + err
+    assert "Running on" not in out
     if command == ("run",):
         assert "file is missing" in "".join(dmlpy("run", str(tmp_path / "none.onnx"))[1:])
 

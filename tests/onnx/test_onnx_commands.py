@@ -193,6 +193,24 @@ def test_run_names_what_is_wrong(tmp_path: Path, given: list[str], text: str, ex
     assert dmlpy("onnx", "run", "net.onnx", "--input", "x")[0] == 2
 
 
+def test_run_writes_maps_and_sequences(tmp_path: Path) -> None:
+    nodes = [
+        make_node("ZipMap", ["x"], ["maps"], domain="ai.onnx.ml", classlabels_strings=["no", "yes"]),
+        make_node("SequenceConstruct", ["x", "x"], ["pair"]),
+    ]
+    built = model(nodes, {"x": [1, 2]}, ["maps", "pair"], domains={"ai.onnx.ml": 1})
+    for output in built.graph.output:
+        output.type.Clear()
+    np.save(tmp_path / "x.npy", np.array([[0.25, 0.75]], np.float32))
+    given = ("--input", f"x={tmp_path / 'x.npy'}", "--device", "numpy", "--output", tmp_path)
+    status, out, err = dmlpy("onnx", "run", written(tmp_path, built), *given)
+    assert (status, err) == (0, "")
+    assert out.startswith("Running on 'NumPy on the CPU'\nmaps: a list of 1, the first a map of 2 keys in ")
+    assert "pair: a list of 2, the first float32 [1, 2] in " in out
+    assert json.loads((tmp_path / "maps.json").read_text()) == [{"no": 0.25, "yes": 0.75}]
+    assert json.loads((tmp_path / "pair.json").read_text()) == [[[0.25, 0.75]]] * 2
+
+
 # export
 
 
