@@ -313,6 +313,49 @@ def on_the_host() -> None:
     node("NGramRepeatBlock", [whole("few", 0, 3, 2, 1, dtype=I64), normal("few scores", 2, 3)], ngram_size=2)
 
 
+def mixed() -> None:
+    """Mixtures of experts, plain and quantized."""
+    experts, features, inner = 3, 32, 16
+    x, logits = normal("experts x", 2, 3, features), normal("experts logits", 6, experts)
+    narrow = normal("experts narrow", 2, 3, 8)
+
+    def layer(name: str, *sizes: int) -> list[Any]:
+        return [normal(f"experts {name}", experts, *sizes, scale=0.3), normal(f"experts {name} bias", experts, sizes[0])]
+
+    second, small = layer("second", features, inner), layer("small", 8, 4)
+    for index, activation in enumerate(("relu", "gelu", "silu", "identity")):
+        given = [narrow, logits, *layer("first", 4, 8), *small]
+        node("MoE", given, activation_type=activation, k=1 + index % 2, normalize_routing_weights=index // 2)
+    gated: dict[str, Any] = {"activation_type": "swiglu", "swiglu_fusion": 1, "k": 2, "normalize_routing_weights": 1}
+    numbers = {"activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 0.7}
+    wide, gates = layer("gated", 2 * inner, features), layer("gates", 8, 8)
+    for more in ({}, numbers):
+        node("MoE", [narrow, logits, *gates, *small], **gated, **more)
+    node("MoE", [narrow[0], logits[:3] * 0, gates[0], None, small[0]], **gated)  # equal logits
+
+    def packed(name: str, bits: int, block: int, rows: int, columns: int) -> list[Any]:
+        """Weights, their scales and zero points."""
+        per_byte, blocks = 8 // bits, [columns // block] if block else []
+        points = [rows, -(-blocks[0] // per_byte)] if blocks else [-(-rows // per_byte)]
+        return [
+            whole(f"{name} {bits}", 0, 256, experts, rows, columns // per_byte, dtype=U8),
+            np.abs(normal(f"{name} {bits} scales", experts, rows, *blocks, scale=0.02 / (1 << bits) * 16)) + F32(0.001),
+            whole(f"{name} {bits} zeros", 0, 256, experts, *points, dtype=U8),
+        ]
+
+    for bits in (2, 4, 8):
+        for block in (0, 16):
+            one, two = packed("gates", bits, block, 2 * inner, features), packed("outs", bits, block, features, inner)
+            own = gated | numbers | {"expert_weight_bits": bits} | ({"block_size": block} if block else {})
+            node("QMoE", [x, logits, *one[:2], wide[1], *two[:2], second[1]], **own)
+            node("QMoE", [x, logits, *one[:2], None, *two[:2], None, None, None, None, one[2], two[2]], **own)
+    one, two = packed("plain", 4, 0, inner, features), packed("outs", 4, 0, features, inner)
+    for index, activation in enumerate(("relu", "gelu", "silu", "identity")):
+        weights = np.abs(normal("experts weights", 6, experts))
+        given = [x, logits, *one[:2], None, *two[:2], *[None] * 7, weights][: 7 if index < 2 else None]
+        node("QMoE", given, activation_type=activation, k=1 + index % 2, normalize_routing_weights=index // 3)
+
+
 ROWS = (
     fused,
     quantized_products,
@@ -327,4 +370,5 @@ ROWS = (
     angles_of_three,
     tables_of_4_bits,
     on_the_host,
+    mixed,
 )

@@ -28,7 +28,7 @@ def test_weights_may_be_initializers(case: StoredNode) -> None:
 
 ON_HOST = {
     *("CropAndResize", "DecoderMaskedMultiHeadAttention", "DynamicQuantizeLSTM", "GatherBlockQuantized", "Inverse", "Unique"),
-    *("Det", "DynamicTimeWarping", "LinearAttention", "MurmurHash3", "NGramRepeatBlock", "StringNormalizer", "Tokenizer"),
+    *("Det", "DynamicTimeWarping", "LinearAttention", "MurmurHash3", "MoE", "NGramRepeatBlock", "QMoE", "StringNormalizer", "Tokenizer"),
     *("ArrayFeatureExtractor", "Binarizer", "FeatureVectorizer", "Imputer", "LinearClassifier", "LinearRegressor", "Normalizer"),
     *("OneHotEncoder", "SVMClassifier", "SVMRegressor", "Scaler"),
     *("NonMaxSuppression", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "TreeEnsembleClassifier", "TreeEnsembleRegressor"),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Describes: TypeAlias = Callable[[Node], Sequence[OutputType]]
 
 _FAMILIES = (
-    *("block_gather", "crops", "decoding", "hashing", "inverse", "labels", "learning", "linear_attention", "masked_attention"),
+    *("block_gather", "crops", "decoding", "experts", "hashing", "inverse", "labels", "learning", "linear_attention", "masked_attention"),
     *("maps", "quantized_lstm", "support_vectors", "tokenizing", "tree_models", "trees"),
 )
 
