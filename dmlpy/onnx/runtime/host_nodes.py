@@ -46,6 +46,10 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
         return run_loop
 
     own = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+    if not own and (passes := _PASSING.get(node.proto.op_type)) is not None:
+        return lambda values: passes(node, values)
+    if not own and node.proto.op_type == "SequenceMap":
+        return _map_sequence(node, context)
     if own and find_host_operator(node.proto.op_type, own) is not None:
 
         def run_own(values: dict[str, Any]) -> None:
@@ -55,6 +59,13 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
                 values.update(computed_by_domain(node.proto, own, opset, given, budget))
 
         return run_own
+
+    return _run_reference(node, context)
+
+
+def _run_reference(node: HostNode, context: CompileContext) -> Callable[[dict[str, Any]], None]:
+    """A node that DirectML's operators compute, or ONNX's reference implementation."""
+    own = "" if node.proto.domain == "ai.onnx" else node.proto.domain
 
     @cache
     def program() -> HostProgram:
@@ -71,6 +82,42 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
         given = {name: context.to_host(values[name]) for name in node.reads}
         with report_unexpected(context.name, node.proto.name, node.proto, DeviceError):
             values.update(operators(given) or program()(given))
+
+    return run
+
+
+def _pass(node: HostNode, values: dict[str, Any]) -> None:
+    """Identity, and optionals, which are what they hold, or None."""
+    given = node.proto.input[0] if node.proto.input else ""
+    values[node.proto.output[0]] = values[given] if given else None
+
+
+def _has_element(node: HostNode, values: dict[str, Any]) -> None:
+    given = node.proto.input[0] if node.proto.input else ""
+    values[node.proto.output[0]] = np.asarray(bool(given) and values[given] is not None)
+
+
+def _get_element(node: HostNode, values: dict[str, Any]) -> None:
+    given = node.proto.input[0]
+    if values[given] is None:
+        expected = "an optional that holds something: OptionalHasElement says whether it does"
+        raise DeviceError("the host", [Problem("onnx.host", f"{node.proto.name}.input 0", f"{given!r}, None", expected)])
+    values[node.proto.output[0]] = values[given]
+
+
+_PASSING = {"Identity": _pass, "Optional": _pass, "OptionalGetElement": _get_element, "OptionalHasElement": _has_element}
+"""Nodes that compute nothing: the reference implementation takes no None, and returns a list of it."""
+
+
+def _map_sequence(node: HostNode, context: CompileContext) -> Callable[[dict[str, Any]], None]:
+    """SequenceMap, of which the reference implementation takes no empty sequence."""
+    others = _run_reference(node, context)
+
+    def run(values: dict[str, Any]) -> None:
+        if values[node.proto.input[0]]:
+            others(values)
+        else:
+            values.update((name, []) for name in node.proto.output if name)
 
     return run
 
