@@ -351,7 +351,7 @@ class AxesActivationDesc(LoneActivationDesc):
     c_counts: ClassVar[Mapping[str, str]] = {"AxisCount": "axes"}
     support = (SupportRow("5_1", dims=(1, 8), T=FLOATS),)
     axes: Annotated[Uints, Limits(axis_of="sizes")]
-    """The dimensions that a group extends along. With the last one alone, groups are rows."""
+    """The dimensions that a group extends along. With the last one alone, groups are rows. A repeated one counts once."""
 
 
 class ActivationSoftmax1Desc(AxesActivationDesc, dml="ACTIVATION_SOFTMAX1"):

@@ -39,7 +39,7 @@ class ReductionDesc(OperatorDesc):
     """The input x."""
 
     axes: Annotated[Uints, Limits(axis_of="sizes")]
-    """The dimensions that a group extends along."""
+    """The dimensions that a group extends along. A repeated one counts once."""
 
     @derived("the input's sizes, with 1 for each dimension in axes")
     def reduced(self, known: Sizes) -> list[Explained]:

@@ -100,6 +100,15 @@ def test_onnx_normalizes_alike() -> None:
     assert_close(run(instance, inputs)["output_tensor"], wanted, np.float32, terms=20)
 
 
+@pytest.mark.parametrize("axes", [[1, 2, 1], [3, 0, 0]])
+def test_an_axis_listed_twice_counts_once(any_device: dml.Device, axes: list[int]) -> None:
+    for kind in (dml.MeanVarianceNormalization1Desc, dml.ActivationSoftmax1Desc):
+        descs = [kind(input_tensor=tensor(2, 3, 5, 7), axes=own).with_outputs() for own in (axes, sorted(set(axes)))]
+        x = given(descs[0], np.random.default_rng(24), 1.0)
+        twice, once = (run(desc, x, any_device)["output_tensor"] for desc in descs)
+        np.testing.assert_array_equal(twice, once, err_msg=kind.__name__)
+
+
 @pytest.mark.parametrize(("sizes", "axis"), [((200, 6), 1), ((6, 200), 0), ((100, 24), 1), ((20, 768), 1)])
 def test_groups_are_centred_to_the_last_digit(any_device: dml.Device, sizes: tuple[int, int], axis: int) -> None:
     """Elements next to the mean are the difference of close numbers: an error of the mean counts as much as one of theirs."""

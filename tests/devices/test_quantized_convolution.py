@@ -153,6 +153,24 @@ def test_a_scale_or_zero_point_of_fewer_dimensions_lies_along_any(every_device: 
     assert len({int(channel.sum()) for channel in results[0][0]}) == 3
 
 
+@pytest.mark.parametrize("filters", [(3, 4, 3, 5), (4, 1, 3, 5), (3, 4, 3, 1), (4, 1, 1, 1)])
+def test_steps_of_one_position_or_one_tap_have_any_length(every_device: dml.Device, filters: tuple[int, ...]) -> None:
+    rng, any_step = np.random.default_rng(7), 2**32 - 1
+    given = {"input_tensor": random(rng, "uint8", 2, 4, 3, 5), "filter_tensor": random(rng, "int8", *filters)}
+    taps, positions = filters[2:], [size - window + 1 for size, window in zip((3, 5), filters[2:], strict=True)]
+    own = {"start_padding": (0, 0), "end_padding": (0, 0), "group_count": 4 // filters[1]}
+    results = []
+    for step in (1, any_step):
+        strides = [1 if count > 1 else step for count in positions]
+        dilations = [1 if count > 1 else step for count in taps]
+        desc = described(
+            dml.ConvolutionIntegerDesc, given, "int32", (2, filters[0], *positions), strides=strides, dilations=dilations, **own
+        )
+        results.append(run_in_layouts(desc, given, every_device)["output_tensor"])
+    np.testing.assert_array_equal(results[1], results[0])
+    assert results[0].any()
+
+
 @pytest.mark.onnx_reference
 def test_convolutions_agree_with_onnx(every_device: dml.Device) -> None:
     rng = np.random.default_rng(6)

@@ -30,7 +30,7 @@ class LPNormalizationDesc(OperatorDesc, dml="LP_NORMALIZATION"):
     """The dimension that a line extends along."""
 
     epsilon: Float = default(1e-5)
-    """The least divisor, so that nothing is divided by 0."""
+    """The least divisor, so that nothing is divided by 0. No norm is less than NaN."""
 
     p: Annotated[Uint, Limits(one_of=(1, 2))] = default(2)
     """The norm: 1 is the sum of absolute values, 2 the root of the sum of squares."""

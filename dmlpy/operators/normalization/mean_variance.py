@@ -42,7 +42,7 @@ class AxesScaledDesc(ScaledDesc):
     """The normalized result y."""
 
     axes: Annotated[Uints, Limits(axis_of="sizes")]
-    """The dimensions over which mean and variance are taken."""
+    """The dimensions over which mean and variance are taken. A repeated one counts once."""
 
 
 class PairedScaleDesc(ScaledDesc):

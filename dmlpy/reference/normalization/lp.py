@@ -14,5 +14,6 @@ from dmlpy.reference.registry import Array, Inputs, defines
 @defines(LPNormalizationDesc)
 def _lp(desc: Any, inputs: Inputs) -> Array:
     x: Array = inputs["input_tensor"]
-    result: Array = x / np.maximum(lp_norm(x, desc.p, (desc.axis,)), desc.epsilon)
+    norm = lp_norm(x, desc.p, (desc.axis,))
+    result: Array = x / np.where(norm < desc.epsilon, norm.dtype.type(desc.epsilon), norm)
     return result

@@ -129,8 +129,8 @@ def activation_hardmax1(
 
     Args:
         input: `[*sizes]`. The input x.
-        axes: The dimensions that a group extends along. With the last one alone, groups are rows. A dimension, 0 to
-            len(sizes) - 1.
+        axes: The dimensions that a group extends along. With the last one alone, groups are rows. A repeated one counts
+            once. A dimension, 0 to len(sizes) - 1.
 
     Returns:
         `[*sizes]`. The result y.
@@ -327,8 +327,8 @@ def activation_log_softmax1(
 
     Args:
         input: `[*sizes]`. The input x.
-        axes: The dimensions that a group extends along. With the last one alone, groups are rows. A dimension, 0 to
-            len(sizes) - 1.
+        axes: The dimensions that a group extends along. With the last one alone, groups are rows. A repeated one counts
+            once. A dimension, 0 to len(sizes) - 1.
 
     Returns:
         `[*sizes]`. The result y.
@@ -612,8 +612,8 @@ def activation_softmax1(
 
     Args:
         input: `[*sizes]`. The input x.
-        axes: The dimensions that a group extends along. With the last one alone, groups are rows. A dimension, 0 to
-            len(sizes) - 1.
+        axes: The dimensions that a group extends along. With the last one alone, groups are rows. A repeated one counts
+            once. A dimension, 0 to len(sizes) - 1.
 
     Returns:
         `[*sizes]`. The result y.

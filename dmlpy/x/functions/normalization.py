@@ -353,7 +353,7 @@ def lp_normalization(
     Args:
         input: `[*sizes]`. The input x.
         axis: The dimension that a line extends along. A dimension, 0 to len(sizes) - 1.
-        epsilon: The least divisor, so that nothing is divided by 0.
+        epsilon: The least divisor, so that nothing is divided by 0. No norm is less than NaN.
         p: The norm: 1 is the sum of absolute values, 2 the root of the sum of squares. Only 1 or 2.
 
     Returns:
@@ -442,7 +442,8 @@ def mean_variance_normalization1(
         input: `[*sizes]`. The input x.
         scale: `[*scale_sizes]`. The factor of the normalized input, each size 1 or the input's. If absent, 1.
         bias: `[*bias_sizes]`. The number added to the scaled input, each size 1 or the input's. If absent, 0.
-        axes: The dimensions over which mean and variance are taken. A dimension, 0 to len(sizes) - 1.
+        axes: The dimensions over which mean and variance are taken. A repeated one counts once. A dimension, 0 to
+            len(sizes) - 1.
         normalize_variance: Whether to divide by the standard deviation of the group. If not, the result is x - mean.
         epsilon: The number added to the variance, so that nothing is divided by 0.
         fused_activation: The activation f, an element-wise one described without tensors. If absent, the result is
@@ -491,7 +492,8 @@ def mean_variance_normalization2(
         input: `[*sizes]`. The input x.
         scale: `[*scale_sizes]`. The factor of the normalized input, each size 1 or the input's. If absent, 1.
         bias: `[*bias_sizes]`. The number added to the scaled input, each size 1 or the input's. If absent, 0.
-        axes: The dimensions over which mean and variance are taken. A dimension, 0 to len(sizes) - 1.
+        axes: The dimensions over which mean and variance are taken. A repeated one counts once. A dimension, 0 to
+            len(sizes) - 1.
         use_mean: Whether to subtract the mean.
         use_variance: Whether to divide by the standard deviation.
         epsilon: The number added to the variance, so that nothing is divided by 0.

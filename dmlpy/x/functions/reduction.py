@@ -31,7 +31,7 @@ def argmax(
 
     Args:
         input: `[*sizes]`. The input x.
-        axes: The dimensions that a group extends along. A dimension, 0 to len(sizes) - 1.
+        axes: The dimensions that a group extends along. A repeated one counts once. A dimension, 0 to len(sizes) - 1.
         axis_direction: Which of equal elements counts: INCREASING takes the first, as REDUCE does, DECREASING the last.
         output_data_type: The data type of the output, where the operator has a choice.
 
@@ -68,7 +68,7 @@ def argmin(
 
     Args:
         input: `[*sizes]`. The input x.
-        axes: The dimensions that a group extends along. A dimension, 0 to len(sizes) - 1.
+        axes: The dimensions that a group extends along. A repeated one counts once. A dimension, 0 to len(sizes) - 1.
         axis_direction: Which of equal elements counts: INCREASING takes the first, as REDUCE does, DECREASING the last.
         output_data_type: The data type of the output, where the operator has a choice.
 
@@ -184,7 +184,8 @@ def reduce(
     Args:
         input: `[*sizes]`. The input x.
         function: The function that reduces a group.
-        axes: The dimensions that a group extends along. A dimension, 0 to len(sizes) - 1. Default: all dimensions.
+        axes: The dimensions that a group extends along. A repeated one counts once. A dimension, 0 to len(sizes) - 1.
+            Default: all dimensions.
         output_data_type: The data type of the output, where the operator has a choice.
 
     Returns:

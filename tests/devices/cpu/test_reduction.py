@@ -111,6 +111,7 @@ NORMALIZATIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, tupl
     "activated": ((6, 37), (1,), LAYER, {"fused_activation": dml.ActivationReluDesc()}),
     "channels": ((2, 19, 5, 7), (1,), {"scale_tensor": (1, 19, 1, 1), "bias_tensor": (1, 19, 1, 1)}, {}),
     "images": ((3, 4, 5, 7), (0, 2), {"scale_tensor": (1, 4, 1, 1)}, {}),
+    "an axis twice": ((3, 4, 5, 7), (2, 0, 2), {"scale_tensor": (1, 4, 1, 1)}, {}),
 }
 
 
@@ -261,13 +262,18 @@ def test_running_sums(name: str, data_type: str) -> None:
 
 @pytest.mark.parametrize("data_type", TYPES)
 def test_divisions_by_norms(data_type: str) -> None:
-    """Rows of zeros, of NaN, of an infinity, and of numbers whose squares leave float32's range; with gaps between rows, and in parts."""
-    for count, p in ((37, 1), (64, 2), (5, 2)):
+    """Rows of zeros, of NaN, of an infinity, and of numbers whose squares leave float32's range; with gaps between rows, and in parts.
+
+    No norm is less than an epsilon of NaN.
+    """
+    for count, p, epsilon in ((37, 1, 1e-5), (64, 2, 0.5), (5, 2, np.nan)):
         x = np.random.default_rng(8).normal(size=(2, 3, count)).astype(data_type.lower())
         x[0, 0], x[0, 1, 2], x[1, 0, 1], x[1, 1] = 0.0, np.nan, np.inf, x[1, 1] * x.dtype.type(1e-7 if data_type == "FLOAT16" else 1e30)
         for strides in (None, (400, 100, 1)):
             out = tensor(x.shape, strides, data_type)
-            desc = dml.LPNormalizationDesc(input_tensor=tensor(x.shape, strides, data_type), output_tensor=out, axis=2, p=p)
+            desc = dml.LPNormalizationDesc(
+                input_tensor=tensor(x.shape, strides, data_type), output_tensor=out, axis=2, p=p, epsilon=epsilon
+            )
             assert not isinstance(compiled_plan(desc), str)
             expected = np.asarray(dml.reference(desc, {"input_tensor": x.astype(np.float64)}).output_tensor)
             found = run(desc, {"input_tensor": x}, "cpu")["output_tensor"]

@@ -78,12 +78,12 @@ def lp_plan(desc: LPNormalizationDesc) -> CompiledLPNormalizationPlan | str:
 
 
 def _axes_of(desc: MeanVarianceDesc) -> tuple[int, ...]:
-    """The dimensions of a group."""
+    """The dimensions of a group, each once: DirectML's pages do not forbid a list that repeats one."""
     from dmlpy.operators.normalization.mean_variance import MeanVarianceNormalizationDesc
 
     if isinstance(desc, MeanVarianceNormalizationDesc):
         return (1, 2, 3) if desc.cross_channel else (2, 3)
-    return tuple(desc.axes)
+    return tuple(sorted(set(desc.axes)))
 
 
 def _plan_in_place(desc: MeanVarianceDesc) -> CompiledMeanVariancePlan | str:

@@ -12,6 +12,7 @@ from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.products import ResultParameters, aligned
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, field
+from dmlpy.devices.numpy.convolution.geometry import steps_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,10 +77,9 @@ class ByteGeometry:
         output = desc.tensors()["output_tensor"]
         (batch, channels, *spatial), (_, filters, *out) = desc.input_tensor.sizes, output.sizes
         count, groups = len(spatial), desc.group_count
-        strides, dilations, starts = (
-            _pair(array[-count:], missing) for array, missing in ((desc.strides, 1), (desc.dilations, 1), (desc.start_padding, 0))
-        )
-        whole, taps = _pair(out, 1), _pair(desc.filter_tensor.sizes[2:], 1)
+        window = desc.filter_tensor.sizes[2:]
+        strides, dilations = steps_between(desc.strides[-count:], out), steps_between(desc.dilations[-count:], window)
+        whole, taps, starts = _pair(out, 1), _pair(window, 1), _pair(desc.start_padding[-count:], 0)
         found = cls(
             batch=batch,
             groups=groups,
@@ -88,13 +88,13 @@ class ByteGeometry:
             spatial=_pair(spatial, 1),
             out=whole,
             taps=taps,
-            strides=strides,
-            dilations=dilations,
+            strides=_pair(strides, 1),
+            dilations=_pair(dilations, 1),
             starts=starts,
             input_steps=_steps(desc.input_tensor),
             output_steps=_steps(output),
         )
-        return found._divided() if taps == (1, 1) and strides == (1, 1) and whole == found.spatial and starts == (0, 0) else found
+        return found._divided() if taps == (1, 1) and found.strides == (1, 1) and whole == found.spatial and starts == (0, 0) else found
 
     def _divided(self) -> ByteGeometry:
         """The same with other rows, or this one if rows do not follow each other."""

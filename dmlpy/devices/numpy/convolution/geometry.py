@@ -69,6 +69,7 @@ class Geometry:
         (batch, channels, *spatial), (_, filters, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         taps = desc.filter_tensor.sizes[2:]
         count = len(spatial)
+        positions = spatial if desc.backward else out
         return cls(
             batch=batch,
             groups=desc.group_count,
@@ -77,8 +78,8 @@ class Geometry:
             spatial=_widened(spatial, 1),
             out=_widened(out, 1),
             taps=_widened(taps, 1),
-            strides=_widened(desc.strides[-count:], 1),
-            dilations=_widened(desc.dilations[-count:], 1),
+            strides=_widened(steps_between(desc.strides[-count:], positions), 1),
+            dilations=_widened(steps_between(desc.dilations[-count:], taps), 1),
             starts=_widened(desc.start_padding[-count:], 0),
             flipped=desc.mode is ConvolutionMode.CONVOLUTION and prod(taps) > 1,
             backward=desc.backward,
@@ -94,6 +95,14 @@ class Geometry:
     def multiplications(self) -> int:
         positions = self.spatial if self.backward else self.out
         return self.batch * self.groups * self.filters * self.channels * prod(self.taps) * prod(positions)
+
+
+def steps_between(steps: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """The strides between positions, or the dilations between taps: 1 where there is one alone.
+
+    The largest number that a desc can hold is valid there, and means nothing; as a step, it would size tiles and count phases.
+    """
+    return [step if count > 1 else 1 for step, count in zip(steps, counts, strict=True)]
 
 
 def _widened(values: Sequence[int], missing: int) -> Sizes:
