@@ -263,7 +263,7 @@ class _Loader(ProblemCollector):
                 self.models[path] = onnx.load(path)
         except ModuleNotFoundError as error:
             remedy = str(error).partition(": ")[2] or None
-            missing = Problem("file.unreadable", "", "an ONNX model", "the package onnx, which reads it", remedy=remedy)
+            missing = Problem("onnx.package", "", "an ONNX model", "the package onnx, which reads it", remedy=remedy)
             unreadable = Problem("file.unreadable", "file", "missing", "a file")
             self.report(place, [missing if os.path.isfile(path) else unreadable])
             return None

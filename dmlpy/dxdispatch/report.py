@@ -25,8 +25,11 @@ MAX_FINDINGS = 50
 OF_KEYS = frozenset({"bind.unknown", "field.twice", "field.unknown", "member.ignored"})
 """Codes of problems that concern a member's name: their position is that of the key."""
 
-UNREADABLE = frozenset({"file.unreadable", "file.size", "onnx.file"})
-"""Codes of files that are not there, that nobody may read, or that are too large to be read: nothing is known about their contents."""
+UNREADABLE = frozenset({"file.unreadable", "file.size", "onnx.file", "onnx.package"})
+"""Codes of files that are not there, that nobody may read, that are too large to be read, or whose reader is not installed.
+
+Nothing is known about their contents.
+"""
 
 
 def is_unreadable(problems: Iterable[Problem]) -> bool:

@@ -300,6 +300,11 @@ def test_a_missing_package_is_named(command: tuple[str, ...], tmp_path: Path, mo
     assert found == 2
     assert "pip install 'dmlpy[onnx]'" in out + err
     assert "Running on" not in out
+    if command in (("run",), ("check",)):
+        named = tmp_path / "model.json"
+        named.write_text('{"dispatchables": {"net": {"type": "onnx", "sourcePath": "net.onnx"}}, "resources": {}, "commands": []}')
+        found, out, err = dmlpy(*command, str(named))
+        assert (found, "[onnx.package]" in out + err) == (2, True)
     if command == ("run",):
         assert "file is missing" in "".join(dmlpy("run", str(tmp_path / "none.onnx"))[1:])
 

@@ -165,8 +165,13 @@ class CupySeam:
         return compiler_name(self._cupy.cuda.nvrtc.getVersion())
 
     @translated
+    def architectures(self) -> list[int]:
+        """The architectures that this NVRTC makes binary images for, such as 90 for sm_90, in ascending order."""
+        return sorted(int(supported) for supported in self._cupy.cuda.nvrtc.getSupportedArchs())
+
+    @translated
     def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
-        known = [int(supported) for supported in self._cupy.cuda.nvrtc.getSupportedArchs()]
+        known = self.architectures()
         if architecture < min(known):
             oldest = f"{min(known) / 10}, the oldest that this NVRTC compiles for"
             raise DeviceError(f"compute capability {architecture / 10} is older than {oldest}")

@@ -104,5 +104,15 @@ class OfflineSeam(CupySeam):
 
 
 def offline_device(name: str) -> CudaDevice:
-    """The device of a GPU or an architecture, to compile for. Raises what `limits_of` raises."""
-    return CudaDevice(OfflineSeam(limits_of(name)))
+    """The device of a GPU or an architecture, to compile for.
+
+    Raises:
+        DeviceError: what `limits_of` raises, or the name is that of an architecture that the installed NVRTC does not know.
+    """
+    limits = limits_of(name)
+    seam = OfflineSeam(limits)
+    # NVRTC compiles a GPU of the list for an older architecture if need be, and its driver translates that.
+    if limits.name not in GPUS and limits.compute_capability not in (known := seam.architectures()):
+        names, compiler = ", ".join(f"sm_{architecture}" for architecture in known), " ".join(seam.compiler_version().split()[:2])
+        raise DeviceError(f"{limits.name} is no architecture that {compiler} compiles for: {names}")
+    return CudaDevice(seam)

@@ -154,6 +154,16 @@ def test_what_cannot_be_made_is_reported(arguments: list[str], told: str) -> Non
     assert told in printed
 
 
+@pytest.mark.parametrize("name", ["sm_999", "sm_95", "SM_130"])
+def test_an_unknown_architecture_is_reported_with_the_known_ones(name: str) -> None:
+    pytest.importorskip("cupy")
+    require("nvrtc")
+    status, printed = run("--device", "cuda", "--for", name, "elements")
+    assert status != 0
+    assert f"{name.lower()} is no architecture that NVRTC" in printed
+    assert "sm_80" in printed
+
+
 def packed(tmp_path: Path, *keys: str) -> Any:
     opened = ImageStore.open()
     assert opened is not None
