@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.dask.resizing import Resizing, Use, describe_uses, resize, tensors_of
-from dmlpy.messages.naming import did_you_mean, listed
+from dmlpy.messages.naming import Count, did_you_mean, listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.elementwise.common import ElementWiseDesc
 from dmlpy.operators.matrix import GEMMDesc
@@ -138,7 +138,7 @@ class AxisGrouping:
                 self.problems.append(Problem("array.type", name, str(array.dtype), str(expected_type), remedy=remedy))
             if len(array.shape) != len(tensor.sizes):
                 expected = f"{len(tensor.sizes)}, as in {tensor.summary()}"
-                self.problems.append(Problem("array.dims", f"{name}.shape", f"{len(array.shape)} dimensions", expected))
+                self.problems.append(Problem("array.dims", f"{name}.shape", Count(f"{len(array.shape)} dimensions"), expected))
                 continue
             for axis in self._named.get(name, ()):
                 if not 0 <= axis < len(tensor.sizes):

@@ -18,7 +18,7 @@ from dmlpy.description.symbolic_sizes import SymbolicSize
 def brief(value: Any) -> str:
     """Formats any value for a message: one line, at most 80 characters."""
     try:
-        if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type):
+        if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type | np.generic):
             return f"an array of {value.dtype} {list(value.shape)}"
         text = " ".join(_shortened_repr(value).split())
     except Exception:  # a value of any library, or an integer too long for Python to print
@@ -114,7 +114,7 @@ def _as_floats(value: Any) -> tuple[float, ...]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise ValueError("a sequence of numbers")
     try:
-        return entries(value, _as_float)
+        return entries(value, as_float)
     except ValueError as error:
         text = str(error)
         raise ValueError(f"a sequence of numbers, {'each ' if text.startswith('a number') else ''}{text}") from None
@@ -137,10 +137,15 @@ def _as_scalar(value: Any) -> int | float:
     try:
         return as_uint(value)
     except ValueError:
-        return _as_float(value)
+        return as_float(value)
 
 
-def _as_float(value: Any) -> float:
+def as_float(value: Any) -> float:
+    """A number of Python or NumPy, or the name of one that is not finite, as a float.
+
+    Raises:
+        ValueError: it is something else.
+    """
     if type(value) is SymbolicSize:
         return cast("float", value * 1.0 if isinstance(value, int) else value)
     if isinstance(value, str) and value.strip().lower() in ("inf", "-inf", "nan"):
@@ -256,7 +261,7 @@ else:
     OptionalUints = Annotated[tuple[int, ...] | None, read_by(_as_uints, optional=True, is_whole=True)]
     Int = Annotated[int, read_by(as_uint, is_whole=True), SIGNED]
     Ints = Annotated[tuple[int, ...], read_by(_as_uints, is_whole=True), SIGNED]
-    Float = Annotated[float, read_by(_as_float, is_whole=True)]
+    Float = Annotated[float, read_by(as_float, is_whole=True)]
     Floats = Annotated[tuple[float, ...], read_by(_as_floats, is_whole=True)]
     Scalar = Annotated[int | float, read_by(_as_scalar, is_whole=True)]
     Bool = Annotated[bool, read_by(_as_bool)]

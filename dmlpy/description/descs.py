@@ -25,8 +25,8 @@ from dmlpy.description.registry import C_PREFIX, EXTENSION_PREFIX, OPERATORS, fa
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
 from dmlpy.description.structs import Struct, c_value
 from dmlpy.description.support import SupportRow, TypeSet, row_at
-from dmlpy.description.tensors import TensorDesc
-from dmlpy.messages.naming import c_member, did_you_mean, listed, plural
+from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
+from dmlpy.messages.naming import Count, c_member, did_you_mean, listed, plural
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem
 
 if TYPE_CHECKING:
@@ -225,7 +225,8 @@ class OperatorDesc(Struct):
         if not field.listed:
             return cls._read_tensor(value)
         if isinstance(value, str | bytes | Mapping | TensorDesc) or not isinstance(value, Iterable):
-            raise DescError(cls.c_name, [Problem("field.form", "", brief(value), "a sequence of TensorDesc")])
+            remedy = "put it into a list: [...]" if isinstance(value, TensorDesc) else None
+            raise DescError(cls.c_name, [Problem("field.form", "", brief(value), "a sequence of TensorDesc", remedy=remedy)])
         tensors, problems = [], []
         for index, item in enumerate(entries(value)):
             try:
@@ -249,6 +250,8 @@ class OperatorDesc(Struct):
         if isinstance(value, Mapping):
             return TensorDesc.from_dict(value)
         remedy = "describe the array with TensorDesc.of(array)" if hasattr(value, "shape") else None
+        if type(value) in (list, tuple) and 0 < len(value) <= MAX_DIMENSION_COUNT and all(type(size) is int for size in value):
+            remedy = f"describe its elements, too: TensorDesc(data_type=..., sizes={list(value)})"
         raise DescError(cls.c_name, [Problem("field.form", "", brief(value), "a TensorDesc", remedy=remedy)])
 
     @classmethod
@@ -476,7 +479,7 @@ class OperatorDesc(Struct):
                 if desc is not None and any(other.symbol == symbol for other in pattern):
                     least = sum(not other.run for other in pattern)
                     expected = f"{'at least ' if least < len(pattern) else ''}{plural(least, 'dimension')}, {show(pattern)}"
-                    found = f"{plural(len(desc.sizes), 'dimension')} {listed(desc.sizes)}"
+                    found = Count(f"{plural(len(desc.sizes), 'dimension')} {listed(desc.sizes)}")
                     yield Problem("size.unknown", f"{field.name}.sizes", found, expected, (f"{output.name} needs {symbol}",))
 
     def _variable_type(self, field: TensorField) -> Any:

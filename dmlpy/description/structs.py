@@ -28,11 +28,12 @@ from dmlpy.description.coercion import (
 )
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.foreign_names import member_remedy
+from dmlpy.description.form_remedies import form_problems
 from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.plain_values import Test, plain_test
 from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, listed, plural
-from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
+from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more, truncate
 from dmlpy.system import forks
 
 if TYPE_CHECKING:
@@ -591,9 +592,7 @@ def _form_problems(kind: type[Struct], error: ValidationError) -> list[Problem]:
             problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
         else:
             expected = str(cause).removeprefix("expected ") if cause else _PLAIN.get(item["type"], item["msg"])
-            given = item["input"]
-            remedy = spelling_remedy(given, expected, getattr(cause, "prefix", "")) or _form_remedy(path, given, expected)
-            problems.append(Problem("field.form", path, brief(given), expected, remedy=remedy))
+            problems += truncate(form_problems(path, item["input"], expected, getattr(cause, "prefix", "")))
     return problems
 
 
@@ -603,57 +602,6 @@ def _value_of(kind: type[Struct], path: str) -> str:
     if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
         return f"one of {', '.join(annotation.spellings())}"
     return "a value"
-
-
-def _form_remedy(path: str, given: Any, expected: str) -> str | None:
-    """The remedy for a bool in place of a choice, or a number in place of a list; none for a number that no member could hold."""
-    choices = expected.removeprefix("one of ").split(", ")
-    if isinstance(given, bool) and len(choices) == 2 and choices[0] == "NONE":
-        return f"write {choices[given]!r}"
-    if type(given) not in (int, float) or not expected.startswith("a sequence of ") or not abs(given) < 2**64:
-        return None
-    return f"write [{given}]" if path == "axes" else f"write an entry for each dimension, like [{given}, {given}]"
-
-
-_OTHER_VALUES = {
-    "FLOAT": "FLOAT32",
-    "SINGLE": "FLOAT32",
-    "HALF": "FLOAT16",
-    "BF16": "BFLOAT16",
-    "DOUBLE": "FLOAT64",
-    "INT": "INT32",
-    "LONG": "INT64",
-    "BYTE": "UINT8",
-    "BOOL": "UINT8",
-    "MEAN": "AVERAGE",
-    "AVG": "AVERAGE",
-    "PROD": "MULTIPLY",
-    "PRODUCT": "MULTIPLY",
-    "BILINEAR": "LINEAR",
-    "NEAREST": "NEAREST_NEIGHBOR",
-    "REFLECT": "REFLECTION",
-    "REPLICATE": "EDGE",
-    "T": "TRANSPOSE",
-    "REVERSE": "BACKWARD",
-}
-"""Values of enumerations by the names that other libraries have for them."""
-
-
-def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
-    """The nearest of the names that `one of A, B, C` lists; None if no names are listed or none is close.
-
-    Args:
-        given: the value found; only a string can be mistyped.
-        expected: the expectation.
-        prefix: an optional prefix of each name, as in directml.h.
-    """
-    if not expected.startswith("one of ") or not isinstance(given, str):
-        return None
-    in_c = prefix != "" and given.upper().startswith(prefix)
-    names = expected.removeprefix("one of ").split(", ")
-    if (other := _OTHER_VALUES.get(given.upper())) in names:
-        return f"did you mean {other}?"
-    return did_you_mean(given[len(prefix) :] if in_c else given, names, prefix.__add__ if in_c else str)
 
 
 def c_value(value: Any) -> Any:

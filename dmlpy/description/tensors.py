@@ -297,7 +297,7 @@ class TensorDesc(Struct):
 
         if max(self.element_count, self.span) > MAX_ELEMENTS:
             many = self.element_count > MAX_ELEMENTS
-            count = f"{self.element_count} elements" if many else f"a span of {self.span} elements"
+            count = plural(self.element_count, "element") if many else f"a span of {self.span} elements"
             report("elements.limit", "sizes" if many else "strides", count, f"at most {MAX_ELEMENTS}")
         if self.total_tensor_size_in_bytes is not None and self.total_tensor_size_in_bytes < self.minimum_size_in_bytes:
             rule = (

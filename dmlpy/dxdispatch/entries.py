@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
-from dmlpy.description.structs import spelling_remedy
+from dmlpy.description.form_remedies import spelling_remedy
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import MAX_REPORTED, Problem, truncate
 

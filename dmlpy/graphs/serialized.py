@@ -23,7 +23,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.flatbuffer import FLOAT32, INT32, MAX_BYTES, UINT8, UINT32, UINT64, Buffer, Union, VerifiedTable
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
-from dmlpy.messages.naming import c_member, plural
+from dmlpy.messages.naming import Count, c_member, plural
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.system import files
 
@@ -375,7 +375,8 @@ def _read_tensors(
     stored = table.tables(member, slot)
     if len(stored) != sum(map(bool, names)):
         expected = f"{sum(map(bool, names))}, one for each name in {place} that is not empty"
-        raise _error("serialized.slots", table.place(member), f"{plural(len(stored), 'tensor')} at byte {table.at}", expected)
+        found = Count(f"{plural(len(stored), 'tensor')} at byte {table.at}")
+        raise _error("serialized.slots", table.place(member), found, expected)
     single = sum(not item.listed for item in fields)
     if len(names) < single or (len(names) > single and single == len(fields)):
         expected = f"{single}{' or more' if single < len(fields) else ''}: {', '.join(c_member(item.name) for item in fields)}"
@@ -421,8 +422,8 @@ def _read_attributes(
     stored = table.tables("attributes", slot)
     members = list(_positions(kind))
     if len(stored) != len(members):
-        found = f"{plural(len(stored), 'attribute')} at byte {table.at}"
-        raise _error("serialized.attributes", table.place("attributes"), found, f"{len(members)}: {', '.join(map(c_member, members))}")
+        counted = Count(f"{plural(len(stored), 'attribute')} at byte {table.at}")
+        raise _error("serialized.attributes", table.place("attributes"), counted, f"{len(members)}: {', '.join(map(c_member, members))}")
     values: dict[str, Any] = {}
     scalars: dict[str, Union] = {}
     for attribute, member in zip(stored, members, strict=True):

@@ -119,8 +119,17 @@ def with_article(name: str) -> str:
     return f"{'an' if vowel or name == 'ndarray' else 'a'} {name}"
 
 
+class Count(str):
+    """A text that counts parts, such as `3 dimensions [2, 3, 4]`: a place has it, where it is any other text."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self
+
+
 def plural(count: int, noun: str) -> str:
-    """Formats a count with its noun: `1 dimension`, `3 dimensions`, `2 entries`, `2 processes`."""
+    """Formats a count with its noun: `1 dimension`, `3 dimensions`, `2 entries`, `2 processes`. The text is a `Count`."""
     if count != 1:
         noun = noun[:-1] + "ies" if noun.endswith("ry") else noun + ("es" if noun.endswith("ss") else "s")
-    return f"{count} {noun}"
+    return Count(f"{count} {noun}")

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from dmlpy.messages.hresult import HResult
-from dmlpy.messages.naming import c_path, plural, printable
+from dmlpy.messages.naming import Count, c_path, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,9 +22,6 @@ MAX_REPORTED = 100
 """The most problems of one kind that are listed: nobody reads more, and a damaged file may have one in every byte."""
 _MAX_TEXT = 2000
 """The most characters of each text of a problem: names and numbers may come from untrusted files."""
-
-_COUNTED = re.compile(r"\d+ (activation|attribute|dimension|element|entry|entries|name|node|number|stride|tensor)s?\b")
-"""What is found if the place has parts, and not a value."""
 
 Severity = Literal["error", "warning", "doubtful"]
 """How a finding counts. `warning`: a part of a file is ignored. `doubtful`: sources disagree about it, and it refuses nothing."""
@@ -81,7 +78,7 @@ class Problem:
 
     def sentence(self) -> str:
         """The place and what was found there: `axes[0] is 3`, `a_tensor.sizes has 5 dimensions`."""
-        verb = "has" if _COUNTED.match(self.found) else "is"
+        verb = "has" if isinstance(self.found, Count) else "is"
         return f"{self.path} {verb} {self.found}" if self.path else self.found
 
     def details(self) -> list[str]:
@@ -140,7 +137,8 @@ def truncate(problems: Iterable[Problem], most: int = MAX_REPORTED) -> Iterator[
 
 def and_more(problem: Problem) -> Problem:
     """A problem that stands for the given one and all that follow it."""
-    return replace(problem, found=f"{problem.found}, and more of this kind follow", remedy=None)
+    found = f"{problem.found}, and more of this kind follow"
+    return replace(problem, found=Count(found) if isinstance(problem.found, Count) else found, remedy=None)
 
 
 def _clip(text: str) -> str:

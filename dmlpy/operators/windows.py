@@ -217,7 +217,7 @@ class SlidingDesc(OperatorDesc):
             if len(given) != count:
                 both = f"start_padding {list(given[:count])}, end_padding {list(given[count:])}"
                 remedy = f"if it has all starts, then all ends, that is {both}" if len(given) == 2 * count else None
-                found = "1 entry" if len(given) == 1 else f"{len(given)} entries"
+                found = plural(len(given), "entry")
                 yield Violation(name, found, str(count), (known.why("dimension_count"),), remedy)
 
     @rule("the window, spread by its dilations, fits into the padded tensor that it slides over")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -17,7 +19,7 @@ from dmlpy.description.sizes import Sizes, Term, is_permutation, run_of, show
 from dmlpy.description.structs import Struct
 from dmlpy.description.support import SupportRow, TypeSet, level_for, row_at
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
-from dmlpy.messages.naming import listed, plural
+from dmlpy.messages.naming import Count, listed, plural
 from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, truncate
 from dmlpy.validation.doubts import doubtful_type, find_doubt
 
@@ -47,7 +49,9 @@ def parse_level(feature_level: FeatureLevel | str | int) -> FeatureLevel:
     try:
         return FeatureLevel.parse(feature_level)
     except ValueError as error:
-        problem = Problem("field.form", "feature_level", brief(feature_level), str(error).removeprefix("expected "))
+        expected, digits = str(error).removeprefix("expected "), re.findall(r"\d+", brief(feature_level))
+        meant = next((name for name in FeatureLevel.spellings() if name == "_".join(digits)), None)
+        problem = Problem("field.form", "feature_level", brief(feature_level), expected, remedy=meant and f"write {meant!r}")
         raise DescError("feature level", [problem]) from None
 
 
@@ -66,6 +70,8 @@ def no_desc(value: Any, expected: str, place: str = "desc") -> Problem:
     if isinstance(value, type) and issubclass(value, OperatorDesc):
         members = ", ".join([f"{field.name}=..." for field in value.inputs()][:2])
         remedy = f"give it its members: {value.__name__}({members}{', ' if members else ''}...)"
+    elif isinstance(value, Mapping) and "Type" in value:
+        remedy = "read it with OperatorDesc.from_dict"
     return Problem("field.form", place, brief(value), expected, remedy=remedy)
 
 
@@ -331,7 +337,7 @@ def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Suppo
         remedy = f"leave out leading ones: sizes {list(tensor.sizes[count - fitting[-1] :])}"
         remedy += "" if tensor.strides is None else f" and strides {list(tensor.strides[count - fitting[-1] :])}"
     why = (f"{slot.place} is {show(own_terms)}", *_level_reason(desc, level))
-    found = f"{plural(count, 'dimension')} {listed(tensor.sizes)}"
+    found = Count(f"{plural(count, 'dimension')} {listed(tensor.sizes)}")
     return Problem("dims.support", f"{slot.place}.sizes", found, expected, why, remedy)
 
 

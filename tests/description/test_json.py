@@ -197,7 +197,7 @@ UNREADABLE: list[tuple[str, Any, str, str, str | None]] = [
     ("kind of tensor", lstm_json(BiasTensor={"Type": "IMAGE", "Desc": TENSOR}), "field.form", "bias_tensor.type", None),
     ("tensor as a number", lstm_json(BiasTensor=4), "field.form", "bias_tensor", None),
     ("sizes as a text", lstm_json(BiasTensor={"DataType": "FLOAT32", "Sizes": "1113"}), "field.form", "bias_tensor.sizes", None),
-    ("sizes of fractions", lstm_json(BiasTensor={"DataType": "FLOAT32", "Sizes": [1.5]}), "field.form", "bias_tensor.sizes", None),
+    ("sizes of fractions", lstm_json(BiasTensor={"DataType": "FLOAT32", "Sizes": [1.5]}), "field.form", "bias_tensor.sizes[0]", None),
     (
         "data type",
         lstm_json(BiasTensor={"DataType": "FLOAT23", "Sizes": [1]}),

@@ -510,7 +510,7 @@ def lstm_data() -> Data:
         ),
         (
             {"InputTensor/Strides": ["a"], "InputTensor/Sizes": [2, 2, 3, 4]},
-            [("InputTensor.Sizes[0]", "size.equal"), ("InputTensor.Strides", "field.form")],
+            [("InputTensor.Sizes[0]", "size.equal"), ("InputTensor.Strides[0]", "field.form")],
         ),
         (
             {"InputTensor/Strade": [1], "InputTensor/Sizes": [2, 2, 3, 4]},

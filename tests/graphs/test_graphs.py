@@ -165,8 +165,8 @@ def test_the_builder_refuses_what_no_edge_can_say() -> None:
         dml.SplitDesc, input_tensor=x, output_tensors=[IMAGE.replace(sizes=[1, 1, 4, 4]), IMAGE.replace(sizes=[1, 2, 4, 4])], axis=1
     )
     refused: list[tuple[Any, str]] = [
-        (lambda: g.add(dml.ActivationReluDesc, input_tensor=parts), "input_tensor is 2 values, expected one value"),
-        (lambda: g.output("y", parts), "value is 2 values, expected one value"),
+        (lambda: g.add(dml.ActivationReluDesc, input_tensor=parts), "input_tensor has 2 values, expected one value"),
+        (lambda: g.output("y", parts), "value has 2 values, expected one value"),
         (lambda: g.add(dml.ActivationEluDesc, input_tensor=x, alpha=x), "alpha is a value of the graph"),
         (lambda: g.add(dml.SplitDesc, input_tensor=x, output_tensors=[x, x], axis=1), "output_tensors is a value of the graph"),
         (lambda: g.add("RELU", input_tensor=x), "operator is 'RELU', expected an operator's desc"),

@@ -292,7 +292,7 @@ ERRORS: list[tuple[str, Callable[[], Any], str]] = [
     (
         "too many weights",
         lambda: built(Dense(3, weights=[np.ones((4, 3))]), 4),
-        r"weights is 1 array, expected 2: W, b  \[weights\.count\]",
+        r"weights has 1 array, expected 2: W, b  \[weights\.count\]",
     ),
     (
         "weight of a shape",

@@ -195,7 +195,7 @@ def test_gradients_of_states_of_two_directions() -> None:
     ("options", "given", "path"),
     [
         ({}, lambda: states("LSTM"), "state_gradients is"),
-        ({"return_state": True}, lambda: states("LSTM")[:1], "state_gradients is 1 array"),
+        ({"return_state": True}, lambda: states("LSTM")[:1], "state_gradients has 1 array"),
         ({"return_state": True}, lambda: [np.zeros((1, 1))] * 2, "state_gradients[1]"),
     ],
 )

@@ -12,7 +12,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
-from dmlpy.messages.problems import DmlError, Problem, lay_out
+from dmlpy.messages.naming import Count, plural
+from dmlpy.messages.problems import DmlError, Problem, and_more, lay_out
 from dmlpy.operators.recurrent.params import ParamsLayout
 from tests.support.definitions import reference_of_undefined
 from tests.support.devices import DeviceOfNothing
@@ -566,3 +567,19 @@ def test_numbers_agree_with_their_nouns() -> None:
     flat = dml.TensorDesc(data_type="FLOAT32", sizes=[3])
     desc = dml.ActivationTanhDesc(input_tensor=flat, output_tensor=flat)
     assert [problem.found for problem in dml.check(desc, "1_0")] == ["1 dimension [3]"] * 2
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (plural(3, "array"), "weights has 3 arrays"),
+        (Count(f"{plural(2, 'dimension')} [2, 3]"), "weights has 2 dimensions [2, 3]"),
+        (str(plural(1, "entry")), "weights has 1 entry"),
+        ("2 dimensions", "weights is 2 dimensions"),
+        ("3", "weights is 3"),
+    ],
+)
+def test_a_place_has_what_is_counted_and_is_any_other_text(found: str, sentence: str) -> None:
+    problem = dml.Problem("weights.count", "weights", found, "2")
+    assert problem.sentence() == sentence
+    assert and_more(problem).sentence() == f"{sentence}, and more of this kind follow"

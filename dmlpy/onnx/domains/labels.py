@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from dmlpy.messages.naming import plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
 from dmlpy.onnx.loading.schemas import LEARNING
 
@@ -44,7 +45,7 @@ def _column(node: Node, kind: str) -> tuple[Array, Any]:
     given = [end for end in _TYPES if node.attribute(f"{kind}_{end}")]
     if len(given) != 1:
         names = ", ".join(f"{kind}_{end}" for end in _TYPES)
-        raise node.refusal("onnx.invalid", kind, f"{len(given)} attributes", f"one of {names}")
+        raise node.refusal("onnx.invalid", kind, plural(len(given), "attribute"), f"one of {names}")
     (end,) = given
     dtype, default = _TYPES[end]
     return np.asarray(node.attribute(f"{kind}_{end}"), dtype), node.attribute(_DEFAULTS[end], default)

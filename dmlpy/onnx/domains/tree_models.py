@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import Count, listed, plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
 from dmlpy.onnx.domains.scores import class_labels, transform_of, transform_scores
 from dmlpy.onnx.domains.trees import Trees, required_integers
@@ -116,7 +116,7 @@ class _Nodes:
             behind = np.unique(children[:, front])
             front = behind[(behind >= 0) & ~reached[behind]]
         if not reached.all():
-            found = f"{int((~reached).sum())} nodes that lead in a circle"
+            found = Count(f"{int((~reached).sum())} nodes that lead in a circle")
             raise node.refusal("onnx.invalid", "nodes_truenodeids", found, "nodes that the root of their tree leads to")
         return roots
 
@@ -190,7 +190,9 @@ def _leaf_weights(node: Node, targets: int, kind: str, ids: _Ids, numbers: Array
     tree_ids, node_ids, places = (required_integers(node, f"{kind}_{name}") for name in ("treeids", "nodeids", "ids"))
     given = _numbers(node, f"{kind}_weights").astype(np.float64)
     if not len(tree_ids) == len(node_ids) == len(places) == len(given):
-        raise node.refusal("onnx.invalid", f"{kind}_ids", f"{len(places)} numbers", f"as many as the other attributes of a {kind} have")
+        raise node.refusal(
+            "onnx.invalid", f"{kind}_ids", plural(len(places), "number"), f"as many as the other attributes of a {kind} have"
+        )
     if places.min(initial=0) < 0 or places.max(initial=0) >= targets:
         raise node.refusal("onnx.invalid", f"{kind}_ids", listed(places[:8].tolist()), f"0 to {targets - 1}")
     found = ids.find(tree_ids, node_ids)
@@ -217,7 +219,7 @@ def _rows(node: Node, forest: _Forest) -> Array:
 def _base(node: Node, targets: int) -> Array:
     base = _numbers(node, "base_values", required=False).astype(np.float64)
     if len(base) not in (0, targets):
-        raise node.refusal("onnx.invalid", "base_values", f"{len(base)} numbers", f"{targets}, one for each, or none")
+        raise node.refusal("onnx.invalid", "base_values", plural(len(base), "number"), f"{targets}, one for each, or none")
     return base if len(base) else np.zeros(targets)
 
 

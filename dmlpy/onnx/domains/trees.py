@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import numpy_helper
 
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.domains.host_operators import register_host_operator
 from dmlpy.onnx.domains.scores import TRANSFORMS, transform_scores
@@ -68,7 +68,7 @@ class Trees:
         tracks = required_integers(node, "nodes_missing_value_tracks_true", [0] * count).astype(bool)
         splits, roots = _tensor(node, "nodes_splits"), required_integers(node, "tree_roots")
         if any(len(given) != count for given in (modes, splits, tracks, *numbers)):
-            raise node.refusal("onnx.invalid", "nodes_featureids", f"{count} numbers", "as many as the other attributes of nodes have")
+            raise node.refusal("onnx.invalid", "nodes_featureids", plural(count, "number"), "as many as the other attributes of nodes have")
         ways, ends = np.stack(numbers[:2]), np.stack(numbers[2:]).astype(bool)
         leaves = len(required_integers(node, "leaf_targetids"))
         wrong = (ways < 0) | (ways >= np.where(ends, leaves, count))

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from dmlpy.description import support
 from dmlpy.description.bfloat16 import with_bfloat16
 from dmlpy.description.enums import DataType
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import Count, listed
 from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def sizes_problem(path: str, sizes: Sequence[int], element: int) -> Problem | No
         element: ONNX's type of the elements; 0 if unknown.
     """
     if len(sizes) > MAX_DIMENSIONS:
-        return Problem("onnx.size", path, f"{len(sizes)} dimensions", f"at most {MAX_DIMENSIONS}")
+        return Problem("onnx.size", path, Count(f"{len(sizes)} dimensions"), f"at most {MAX_DIMENSIONS}")
     if prod(size for size in sizes if size) * (dtype_of(element).itemsize if element else 1) >= 1 << 63:
         return Problem("onnx.size", path, listed(sizes), "sizes whose product, those of 0 left out, is less than 2**63 bytes")
     return None

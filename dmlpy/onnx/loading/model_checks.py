@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, defs
 
 from dmlpy.description.coercion import brief
-from dmlpy.messages.naming import did_you_mean, listed, plural
+from dmlpy.messages.naming import Count, did_you_mean, listed, plural
 from dmlpy.messages.problems import MAX_PROBLEMS, Problem
 from dmlpy.onnx.loading import tensors
 from dmlpy.onnx.loading.elements import sizes_problem
@@ -175,7 +175,7 @@ def _function_problems(functions: Mapping[FunctionKey, FunctionProto], model: Mo
         return  # too deep: reported with the graph
     total = len(called) + sum(nodes for nodes, _ in called)
     if total > most:
-        yield limit_problem("nodes", "graph", f"{total} nodes with those of functions", most, "nodes")
+        yield limit_problem("nodes", "graph", Count(f"{total} nodes with those of functions"), most, "nodes")
     held, allowed = sum(taken for _, taken in called), most_bytes(limits, ModelSize(0, sum(item.ByteSize() for item in model.functions)))
     if held > allowed:
         yield limit_problem("bytes", "functions", f"{held} bytes in all places where they are called", allowed, "bytes of functions")
@@ -234,7 +234,7 @@ class _Graphs:
         values += sum(len(node.input) + len(node.output) for node in graph.node)
         self.nodes += len(graph.node) + max(values // OPERANDS - len(graph.node), 0)
         if self.nodes > self.most:
-            found = f"{plural(len(graph.node), 'node')} and {values} values" if depth == 0 else f"node {self.nodes}"
+            found = Count(f"{plural(len(graph.node), 'node')} and {values} values") if depth == 0 else f"node {self.nodes}"
             yield limit_problem(
                 "nodes", place.rstrip("/") or "graph", found, self.most, f"nodes, of which each may read and make {OPERANDS} values"
             )

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from dmlpy.description.coercion import brief
-from dmlpy.messages.naming import listed
+from dmlpy.messages.naming import Count, listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading.elements import MAX_DIMENSIONS, dtype_of, element_name, sizes_problem
 from dmlpy.system import files
@@ -167,7 +167,7 @@ def _field_problem(tensor: TensorProto) -> Problem | None:
     if found == expected:
         return None
     why = (f"the tensor is {element_name(tensor.data_type)} {listed(tensor.dims)}",)
-    return Problem("onnx.tensor", field, f"{found} entries", f"{expected} entries", why)
+    return Problem("onnx.tensor", field, Count(f"{found} entries"), f"{expected} entries", why)
 
 
 def is_text(data: bytes) -> bool:

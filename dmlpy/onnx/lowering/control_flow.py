@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.messages.naming import plural
 from dmlpy.onnx.loading.model_size import count_nodes
 from dmlpy.onnx.loading.values import Value, value_from_proto
 from dmlpy.onnx.lowering.inserted_nodes import insert_slice, insert_stack
@@ -83,7 +84,7 @@ def _unroll_loop(lowering: GraphLowering, node: Node, scope: Scope, opsets: Mapp
             found = f"{body.output[0].name!r}, which is computed while the model runs"
             raise node.refusal("onnx.constant_input", "the body's condition", found, "a condition that follows from initializers and sizes")
         if results[0].array.size != 1:
-            raise node.refusal("onnx.invalid", "the body's condition", f"{results[0].array.size} elements", "one element")
+            raise node.refusal("onnx.invalid", "the body's condition", plural(results[0].array.size, "element"), "one element")
         goes_on = bool(results[0].array.item())
         states = list(results[1 : 1 + len(states)])
         for row, value in zip(rows, results[1 + len(states) :], strict=True):

@@ -13,7 +13,7 @@ from onnx import helper
 from dmlpy.description.coercion import brief
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.tensors import MAX_ELEMENTS
-from dmlpy.messages.naming import listed, with_article
+from dmlpy.messages.naming import Count, listed, with_article
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import data_type_of, element_name
 from dmlpy.onnx.loading.schemas import inputs_of, schema_of
@@ -213,7 +213,7 @@ class Node:
         """
         count = prod(sizes)
         if not self.budget.reserve(count, _FOR_EACH * count):
-            found, expected = f"{count} numbers that follow from its sizes", "fewer in all nodes of the model"
+            found, expected = Count(f"{count} numbers that follow from its sizes"), "fewer in all nodes of the model"
             raise self.refusal("onnx.limit", "", found, expected, f"{self.budget.bytes} bytes are the limit 'bytes' of dmlpy.onnx.Limits")
 
     def reserve_steps(self, steps: int) -> None:

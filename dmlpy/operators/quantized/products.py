@@ -16,7 +16,7 @@ from dmlpy.description.markers import In, Out, Slot, TensorField, Violation, der
 from dmlpy.description.sizes import Derived, Explained, Sizes, Term
 from dmlpy.description.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.messages.naming import plural
+from dmlpy.messages.naming import Count, plural
 from dmlpy.operators.convolution import ConvolvingDesc
 from dmlpy.operators.matrix import MatrixProductDesc
 from dmlpy.operators.pooling.average import AveragingDesc
@@ -119,7 +119,7 @@ class OneRankDesc(QuantizedDesc):
             why = f"{', '.join(self.of_one_rank)} have equal dimension counts: {usual} is that of {', '.join(agreeing)}"
             padded = [1] * (usual - len(tensor.sizes)) + [*tensor.sizes]
             remedy = self._spread(field, known) or (f"put ones in front: sizes {padded}" if len(padded) == usual else None)
-            found = f"{plural(len(tensor.sizes), 'dimension')} {list(tensor.sizes)}"
+            found = Count(f"{plural(len(tensor.sizes), 'dimension')} {list(tensor.sizes)}")
             yield Violation(f"{field.name}.sizes", found, plural(usual, "dimension"), (why,), remedy)
 
 
@@ -243,7 +243,7 @@ class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LIN
             and scale.element_count != zero_point.element_count
         ):
             why = f"filter_scale_tensor has {plural(scale.element_count, 'element')}"
-            found = f"{plural(zero_point.element_count, 'element')} {list(zero_point.sizes)}"
+            found = Count(f"{plural(zero_point.element_count, 'element')} {list(zero_point.sizes)}")
             expected = f"{plural(scale.element_count, 'element')} {list(scale.sizes)}"
             remedy = "a stride of 0 repeats one element for each channel" if zero_point.element_count == 1 else None
             yield Violation("filter_zero_point_tensor.sizes", found, expected, (why,), remedy)

@@ -20,6 +20,7 @@ from dmlpy.description.markers import In, Out, TensorField, Violation, derived, 
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import FLOAT32, FLOATS, INT8, INT32, UINT64, SupportRow
 from dmlpy.description.tensors import MAX_UINT32, TensorDesc
+from dmlpy.messages.naming import Count
 from dmlpy.messages.problems import DescError
 from dmlpy.operators.recurrent.params import ParamsLayout
 
@@ -233,7 +234,7 @@ class CudnnRNNDesc(SomeOutputDesc):
         count = known["seq_length"] * known["batch_size"] * known["output_size"]
         if known["num_layers"] > 1 and count > MAX_UINT32:
             reasons = (f"{count} = seq_length * batch_size * output_size, whose elements the dropout's 32-bit counters enumerate",)
-            yield Violation("input_h", f"{count} elements between two layers", f"at most {MAX_UINT32}", reasons)
+            yield Violation("input_h", Count(f"{count} elements between two layers"), f"at most {MAX_UINT32}", reasons)
 
     @rule("num_proj is for LSTM, and below the number of units")
     def num_proj_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:

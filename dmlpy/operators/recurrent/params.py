@@ -28,8 +28,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dmlpy.description.coercion import brief
+from dmlpy.description.form_remedies import spelling_remedy
 from dmlpy.description.gate_order import Cell, GateOrder
-from dmlpy.description.structs import spelling_remedy
 from dmlpy.messages.naming import did_you_mean, nearest, plural
 from dmlpy.messages.problems import DescError, Problem
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy import x
+from dmlpy.messages.naming import plural
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.activations import PLAIN
@@ -52,7 +53,7 @@ def fused_convolution(node: Node) -> Expression:
     if name not in _OF_CONVOLUTIONS:
         raise node.unsupported("activation", *_OF_CONVOLUTIONS)
     if len(parameters) < _OF_CONVOLUTIONS[name]:
-        raise node.refusal("onnx.invalid", "activation_params", f"{len(parameters)} numbers", f"{_OF_CONVOLUTIONS[name]}, for {name}")
+        raise node.refusal("onnx.invalid", "activation_params", plural(len(parameters), "number"), f"{_OF_CONVOLUTIONS[name]}, for {name}")
     members = dict(zip(("alpha", "beta"), parameters[: _OF_CONVOLUTIONS[name]], strict=False))
     if name != "Clip" and not node.has(3):
         return _require_sizes(node, lower_convolution(node, _FUSED[name](**members)))

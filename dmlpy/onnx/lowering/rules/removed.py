@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy import x
+from dmlpy.messages.naming import plural
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four
 from dmlpy.onnx.nodes.windows import cropped_sizes
@@ -43,7 +44,7 @@ def image_scaler(node: Node) -> Expression:
     """VALUE_SCALE_2D of 1 or 3 channels; of others a product and a sum."""
     sizes, bias = _image_sizes(node), [*node.required("bias")]
     if len(bias) != sizes[1]:
-        raise node.refusal("onnx.invalid", "bias", f"{len(bias)} numbers", f"{sizes[1]}, one for each channel")
+        raise node.refusal("onnx.invalid", "bias", plural(len(bias), "number"), f"{sizes[1]}, one for each channel")
     factor = node.attribute("scale", 1.0)
     if sizes[1] in (1, 3):
         return x.value_scale_2d(node.x(0), scale=factor, bias=bias)
@@ -65,7 +66,7 @@ def crop(node: Node) -> Expression:
 def _border(node: Node) -> tuple[int, int, int, int]:
     border = [int(size) for size in node.required("border")]
     if len(border) != _IMAGE:
-        raise node.refusal("onnx.invalid", "border", f"{len(border)} numbers", "4: left, top, right and bottom")
+        raise node.refusal("onnx.invalid", "border", plural(len(border), "number"), "4: left, top, right and bottom")
     left, top, right, bottom = border
     return left, top, right, bottom
 
