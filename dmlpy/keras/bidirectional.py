@@ -10,6 +10,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.recurrent import Recurrent
+from dmlpy.messages.naming import class_remedy, did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 MergeMode = Literal["concat", "sum", "mul", "ave"]
 _MODES = ("concat", "sum", "mul", "ave")
+_OTHER_MODES = {"add": "sum", "plus": "sum", "multiply": "mul", "mean": "ave", "cat": "concat"}
+"""Modes by other names."""
 
 
 class Bidirectional(Layer):
@@ -70,7 +73,7 @@ class Bidirectional(Layer):
     def _argument_problems(self, layer: Any, merge_mode: Any) -> list[Problem]:
         problems: list[Problem] = []
         if not isinstance(layer, Recurrent):
-            problems.append(Problem("field.form", "layer", brief(layer), "SimpleRNN, GRU or LSTM"))
+            problems.append(Problem("field.form", "layer", brief(layer), "SimpleRNN, GRU or LSTM", remedy=class_remedy(layer, Recurrent)))
         else:
             if layer.go_backwards:
                 why = ("the layer runs in both directions",)
@@ -79,8 +82,10 @@ class Bidirectional(Layer):
                 remedy = "give them to Bidirectional: the forward layer's, then the backward layer's"
                 problems.append(Problem("weights.count", "layer.weights", "given", "None: there are two layers", remedy=remedy))
         if merge_mode not in _MODES:
-            both = "a layer has one output: take both from merge_mode='concat'" if merge_mode is None else None
-            problems.append(Problem("field.form", "merge_mode", brief(merge_mode), f"one of {', '.join(_MODES)}", remedy=both))
+            remedy = did_you_mean(_OTHER_MODES.get(merge_mode, merge_mode) if isinstance(merge_mode, str) else None, _MODES)
+            if merge_mode is None:
+                remedy = "a layer has one output: take both from merge_mode='concat'"
+            problems.append(Problem("field.form", "merge_mode", brief(merge_mode), f"one of {', '.join(_MODES)}", remedy=remedy))
         return problems
 
     # building

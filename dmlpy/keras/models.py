@@ -69,6 +69,9 @@ class Sequential:
         self.backend = Backend(device, seed)
         self._compiled: _Compiled | None = None
         self.stop_training = False
+        if isinstance(layers, Layer | type):
+            remedy = class_remedy(layers, Layer) if isinstance(layers, type) else "put it into a list: [...]"
+            raise DescError("Sequential", [Problem("field.form", "layers", brief(layers), "a list of layers", remedy=remedy)])
         for layer in layers or ():
             self.add(layer)
 

@@ -472,6 +472,8 @@ class Recurrent(Layer):
         assert self.input_shape is not None
         batch = self.input_shape[0] if self.stateful else None
         wanted = f"[{batch or 'batch'}, steps, {self.input_dim}]"
+        if 0 in x.shape:
+            wanted += ", each at least 1"
         if x.ndim != 3 or x.shape[2] != self.input_dim or 0 in x.shape:
             return [Problem("array.shape", "x", f"of shape {list(x.shape)}", wanted)]
         problems = []
@@ -510,4 +512,8 @@ def _sequence_problems(shape: Shape, remedy: str | None = None) -> list[Problem]
     sizes_fit = all(size is None or (isinstance(size, Integral) and not isinstance(size, bool) and size >= 1) for size in shape)
     if len(shape) == 3 and sizes_fit:
         return []
-    return [Problem("layer.input_shape", "input_shape", brief(shape), "(batch, steps, size), None for any number of them", remedy=remedy)]
+    return [
+        Problem(
+            "layer.input_shape", "input_shape", brief(shape), "(batch, steps, size), each at least 1, or None for any number", remedy=remedy
+        )
+    ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.coercion import brief
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.simple import Dense
+from dmlpy.messages.naming import class_remedy
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class TimeDistributed(Layer):
 
 def _layer_problems(layer: Any) -> list[Problem]:
     if not isinstance(layer, Layer):
-        return [Problem("field.form", "layer", brief(layer), "a layer")]
+        return [Problem("field.form", "layer", brief(layer), "a layer", remedy=class_remedy(layer, Layer))]
     problems = []
     if layer.built:
         problems.append(Problem("layer.built", "layer", "part of a model already", "a new layer"))

@@ -67,9 +67,9 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        from dmlpy.messages.naming import unknown_attribute
+        from dmlpy.pydirectml.unknown_names import explain
 
-        raise AttributeError(unknown_attribute(__name__, name, [own for own in globals() if not own.startswith("_")]), name=name)
+        raise AttributeError(explain(name, [own for own in globals() if not own.startswith("_")]), name=name)
 
 
 __all__ = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from dmlpy.compiler import compile as compile_graph
 from dmlpy.description.arrays import Buffer
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags
+from dmlpy.description.tensors import MAX_UINT32
 from dmlpy.devices import device as find_device
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import BindError, DescError, Problem
@@ -71,6 +73,9 @@ class GraphBuilder:
             CompileError: operators that break rules, with the lines of the script that made them.
             DescError: an output that is an input, or an input under another desc: DirectMLX throws E_INVALIDARG.
         """
+        if isinstance(flags, Expression) or (isinstance(flags, list | tuple) and any(isinstance(item, Expression) for item in flags)):
+            problem = Problem("field.form", "flags", brief(flags), "ExecutionFlags", remedy="the flags come first: build(flags, outputs)")
+            raise DescError(f"build {caller_location()}", [problem])
         _check_listed("build", "outputs", outputs)
         wanted = [output for output in outputs if exists(output)]
         if problems := [_copy(index, output) for index, output in enumerate(outputs) if exists(output) and _is_input(output)]:
@@ -79,9 +84,16 @@ class GraphBuilder:
         return Model(compile_graph(graph(wanted, inputs=inputs), self.device.device, flags=flags or ExecutionFlags.NONE), wanted)
 
     def _input(self, index: int, desc: TensorDesc) -> Expression:
-        if index in self._inputs:
-            problem = Problem("graph.index", "input_index", str(index), "an index that no other input has")
-            raise DescError(f"input_tensor {caller_location()}", [problem])
+        problems = []
+        if not isinstance(index, Integral) or isinstance(index, bool) or not 0 <= index <= MAX_UINT32:
+            problems.append(Problem("graph.index", "input_index", brief(index), f"an integer from 0 to {MAX_UINT32}"))
+        elif index in self._inputs:
+            problems.append(Problem("graph.index", "input_index", str(index), "an index that no other input has"))
+        if not isinstance(desc, TensorDesc):
+            remedy = "dml.TensorDesc(dml.FLOAT32, sizes)"
+            problems.append(Problem("field.form", "tensor_desc", brief(desc), "a TensorDesc of this module", remedy=remedy))
+        if problems:
+            raise DescError(f"input_tensor {caller_location()}", problems)
         self._inputs[index] = Expression(calls.input_ref(f"input_{index}", desc.desc))
         return self._inputs[index]
 
@@ -175,10 +187,11 @@ def _check_listed(call: str, name: str, given: object) -> None:
     """Checks what is given for a list.
 
     Raises:
-        DescError: it is a single expression or binding, or a mapping.
+        DescError: it is a single expression or binding, a mapping, or nothing that has entries.
     """
-    if isinstance(given, Expression | Binding | Mapping):
-        remedy = "Binding(expression, array) for each input" if isinstance(given, Mapping) else "put it in a list"
+    if isinstance(given, Expression | Binding | Mapping) or not isinstance(given, Iterable):
+        remedy = "put it in a list" if isinstance(given, Expression | Binding) else None
+        remedy = "Binding(expression, array) for each input" if isinstance(given, Mapping) else remedy
         expected = "a list of Bindings" if name == "inputs" else "a list of expressions"
         raise DescError(f"{call} {caller_location()}", [Problem("field.form", name, brief(given), expected, remedy=remedy)])
 

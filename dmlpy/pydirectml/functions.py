@@ -81,7 +81,8 @@ def _fused(activation: FusedActivation) -> FusableDesc | None:
     """
     if not isinstance(activation, FusedActivation):
         name = getattr(activation, "name", activation)
-        remedy = f"FusedActivation(OperatorType.{name})" if name in OperatorType.__members__ else None
+        names = (str(name).upper(), f"ACTIVATION_{str(name).upper()}")
+        remedy = next((f"FusedActivation(OperatorType.{own})" for own in names if own in OperatorType.__members__), None)
         problem = Problem("field.form", "fused_activation", brief(name), "a FusedActivation", remedy=remedy)
         raise DescError(f"fused_activation {caller_location()}", [problem])
     return activation.desc()
@@ -89,6 +90,9 @@ def _fused(activation: FusedActivation) -> FusableDesc | None:
 
 def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc) -> Expression:
     """An input of the graph that is built in the scope."""
+    if not hasattr(scope, "_input"):
+        problem = Problem("field.form", "scope", brief(scope), "a GraphBuilder", remedy="input_tensor(graph, index, desc)")
+        raise DescError(f"input_tensor {caller_location()}", [problem])
     return scope._input(input_index, tensor_desc)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.keras import GRU, LSTM, Adam, Bidirectional, Dense, Embedding, Recurrent, SimpleRNN, l1l2, l2
+from dmlpy.keras import GRU, LSTM, Adam, Bidirectional, Dense, Embedding, Recurrent, Sequential, SimpleRNN, TimeDistributed, l1l2, l2
 from tests.support.keras_cases import DEVICES, Array, built, names, run, trained
 from tests.support.keras_layer_runs import LAYERS, check_keras_case
 from tests.support.tolerance import assert_close
@@ -431,6 +431,8 @@ def test_regularizers_belong_to_their_weights() -> None:
         ),
         (lambda: LSTM(3).set_weights([]), [("weights", "layer.not_built")]),
         (lambda: Bidirectional(3, "sun"), [("layer", "field.form"), ("merge_mode", "field.form")]),
+        (lambda: Sequential(LSTM(3)), [("layers", "field.form")]),
+        (lambda: Sequential(LSTM), [("layers", "field.form")]),
         (
             lambda: Bidirectional(GRU(3, go_backwards=True, weights=[]), None),
             [("layer.go_backwards", "layer.direction"), ("layer.weights", "weights.count"), ("merge_mode", "field.form")],
@@ -462,6 +464,12 @@ def test_remedies(options: dict[str, Any], remedy: str) -> None:
     ("make", "remedies"),
     [
         (lambda: LSTM(units=3), ["Keras 1 calls it output_dim"]),
+        (lambda: Bidirectional(LSTM), ["call the class: LSTM(...)"]),
+        (lambda: Bidirectional(GRU(3), "add"), ["did you mean sum?"]),
+        (lambda: Bidirectional(GRU(3), "cancat"), ["did you mean concat?"]),
+        (lambda: TimeDistributed(Dense), ["call the class: Dense(...)"]),
+        (lambda: Sequential(Dense(3)), ["put it into a list: [...]"]),
+        (lambda: Sequential(Dense), ["call the class: Dense(...)"]),
         (
             lambda: Dense(units=3, kernel_initializer="zero", use_bias=False),
             ["Keras 1 calls it output_dim", "Keras 1 calls it init", "Keras 1 calls it bias"],

@@ -151,7 +151,7 @@ def test_weights_come_and_go() -> None:
     second.set_weights(first.get_weights())
     np.testing.assert_array_equal(first.predict(x), second.predict(x))
     before = second.get_weights()
-    with pytest.raises(dml.DescError, match=r"weights is 1 array, expected \d+"):
+    with pytest.raises(dml.DescError, match=r"weights has 1 array, expected \d+"):
         second.set_weights(before[:1])
 
 
@@ -183,7 +183,7 @@ def test_all_arrays_that_do_not_fit_are_reported() -> None:
 def test_a_layer_whose_weights_do_not_fit_can_be_added_again() -> None:
     layer = LSTM(3, input_dim=4, weights=[np.ones(2)])
     m = model()
-    with pytest.raises(dml.DescError, match="weights is 1 array"):
+    with pytest.raises(dml.DescError, match="weights has 1 array"):
         m.add(layer)
     assert not layer.built
     assert not layer.weights

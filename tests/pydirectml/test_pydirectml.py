@@ -14,6 +14,7 @@ import dmlpy
 import dmlpy.pydirectml as dml
 from dmlpy import x as x_functions
 from dmlpy.description.registry import OPERATORS
+from tests.support.tables import table
 from tests.support.tolerance import assert_close
 
 RNG = np.random.default_rng(17)
@@ -492,3 +493,43 @@ def test_single_objects_in_place_of_lists_and_bindings_are_refused() -> None:
     wrong = 2
     with pytest.raises(dmlpy.DescError, match="strides is 2, expected a sequence of integers"):
         dml.max_pooling(x, [2, 2], wrong)
+
+
+FLOATS = [4]
+WRONG_CALLS: list[tuple[Callable[[dml.GraphBuilder, dml.Expression], Any], list[str]]] = [
+    (
+        lambda graph, x: dml.input_tensor(graph, -1, dml.TensorDesc(dml.FLOAT32, FLOATS)),
+        ["input_index is -1, expected an integer from 0 to"],
+    ),
+    (lambda graph, x: dml.input_tensor(graph, 1.0, FLOATS), ["input_index is 1.0", "tensor_desc is [4], expected a TensorDesc"]),
+    (lambda graph, x: dml.input_tensor(x, 1, graph), ["scope is <expression", "remedy: input_tensor(graph, index, desc)"]),
+    (lambda graph, x: graph.build([x], dml.ExecutionFlags.NONE), ["flags is [<expression", "the flags come first: build(flags, outputs)"]),
+    (lambda graph, x: graph.build(dml.ExecutionFlags.NONE, 5), ["outputs is 5, expected a list of expressions"]),
+    (lambda graph, x: dml.add(x, x, "relu"), ["fused_activation is 'relu'", "FusedActivation(OperatorType.ACTIVATION_RELU)"]),
+]
+
+
+@table(("call", "told"), WRONG_CALLS)
+def test_calls_with_something_else_in_a_place(call: Callable[[dml.GraphBuilder, dml.Expression], Any], told: list[str]) -> None:
+    graph = dml.GraphBuilder(dml.Device(use_gpu=False))
+    x = dml.input_tensor(graph, 0, dml.TensorDesc(dml.FLOAT32, FLOATS))
+    with pytest.raises(dmlpy.DescError) as caught:
+        call(graph, x)
+    assert not [text for text in told if text not in str(caught.value)]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("relu", "did you mean dmlpy.pydirectml.activation_relu?"),
+        ("softmax", "did you mean dmlpy.pydirectml.activation_soft_max?"),
+        ("upsample_2d", "did you mean dmlpy.pydirectml.up_sample_2d?"),
+        ("reduce", "as pydirectml has none: dmlpy.x.reduce takes its expressions"),
+        ("resample", "as pydirectml has none: dmlpy.x.resample takes its expressions"),
+        ("GraphBilder", "did you mean dmlpy.pydirectml.GraphBuilder?"),
+    ],
+)
+def test_names_that_pydirectml_lacks(name: str, told: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(dml, name)
+    assert told in str(caught.value)
