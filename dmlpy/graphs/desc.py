@@ -100,7 +100,10 @@ class GraphDesc(Struct):
     def _by_python_name(cls, members: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         values, problems = super()._by_python_name(members)
         for member in ("nodes", *_EDGES, "input_names", "output_names", *_TENSORS):
-            if member in values and not _is_list(given := values[member]):
+            if member in values and isinstance(values[member], Struct):
+                problems.append(Problem("field.form", member, brief(values[member]), "a list", remedy="put it into a list: [...]"))
+                values[member] = ()
+            elif member in values and not _is_list(given := values[member]):
                 try:
                     values[member] = entries(given) if _is_read_once(given) else given
                 except Exception as error:  # an iterator of the caller's, which may raise anything or never end

@@ -137,7 +137,11 @@ class Edge(Struct):
             DescError: the data are not an object, or of an edge of another type.
         """
         if not isinstance(data, Mapping):
-            raise DescError(cls.c_name, [Problem("field.form", "", brief(data), "an object with the edge's members")])
+            names = [name for name in cls.model_fields if name != "name"]
+            listed = type(data) in (list, tuple) and len(data) == len(names)
+            values = [brief(value) for value in data] if listed else ["..."] * len(names)
+            remedy = f"{cls.__name__}({', '.join(f'{name}={value}' for name, value in zip(names, values, strict=True))})"
+            raise DescError(cls.c_name, [Problem("field.form", "", brief(data), "an object with the edge's members", remedy=remedy)])
         members = unwrap(data)
         if "Type" in members:
             _read_type(members.pop("Type"), cls.kind, cls.c_name)

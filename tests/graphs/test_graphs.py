@@ -288,3 +288,31 @@ def test_the_docstring_shows_json_that_is_read() -> None:
     text = Graph.from_dict.__doc__ or ""
     example = text[text.index('{"InputNames"') : text.index("Raises:")].replace("{...}", '{"DataType": "FLOAT32", "Sizes": [2]}')
     assert Graph.from_dict(json.loads(example)).check() == []
+
+
+VECTOR = dml.TensorDesc(data_type="FLOAT32", sizes=[3])
+ALONE = OperatorNode(operator=dml.ActivationReluDesc(input_tensor=VECTOR, output_tensor=VECTOR))
+ONE_NODE: dict[str, Any] = {
+    "nodes": [ALONE],
+    "input_edges": [InputEdge(graph_input_index=0, to_node_index=0, to_node_input_index=0)],
+    "output_edges": [OutputEdge(from_node_index=0, from_node_output_index=0, graph_output_index=0)],
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "remedy"),
+    [
+        ({"nodes": ALONE}, "nodes", "put it into a list: [...]"),
+        ({"input_edges": ONE_NODE["input_edges"][0]}, "input_edges", "put it into a list: [...]"),
+        ({"input_edges": [(0, 0, 0)]}, "input_edges[0]", "InputEdge(graph_input_index=0, to_node_index=0, to_node_input_index=0)"),
+        (
+            {"output_edges": ONE_NODE["input_edges"]},
+            "output_edges[0]",
+            "OutputEdge(from_node_index=..., from_node_output_index=..., graph_output_index=...)",
+        ),
+    ],
+)
+def test_what_stands_in_the_place_of_lists_and_edges(changed: dict[str, Any], path: str, remedy: str) -> None:
+    with pytest.raises(dml.DescError) as caught:
+        Graph(**{"input_count": 1, "output_count": 1} | ONE_NODE | changed)
+    assert [(problem.path, problem.code, problem.remedy) for problem in caught.value.problems] == [(path, "field.form", remedy)]
