@@ -57,6 +57,7 @@ def ints(*values: int) -> Array:
 X345, X2345 = numbers(3, 4, 5), numbers(2, 3, 4, 5)
 WAVE, IMAGE, VOLUME = numbers(2, 3, 9), numbers(2, 3, 8, 7), numbers(1, 2, 5, 6, 7)
 CEIL = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}
+LINE, DILATED = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 8), {"kernel_shape": [2], "dilations": [2]}
 
 EQUATIONS: dict[str, Sequence[Sequence[int]]] = {
     "bij,bjk->bik": [(2, 3, 4), (2, 4, 5)],
@@ -145,6 +146,10 @@ ROWS = [
     Row("AveragePool", [IMAGE], CEIL | {"pads": [1, 1, 1, 1], "count_include_pad": 1}, 11, operators=["PADDING", "AVERAGE_POOLING"]),
     Row("AveragePool", [IMAGE], {"kernel_shape": [3, 2], "auto_pad": "SAME_UPPER"}, 11, operators=["AVERAGE_POOLING"]),
     Row("AveragePool", [VOLUME], {"kernel_shape": [2, 2, 2], "pads": [0, 1, 0, 1, 0, 1]}, 11),
+    # ONNX pads for the dilated window (pad_shape in the text of MaxPool 22); ONNX Runtime 1.32.0 for one without dilations: 7 elements.
+    Row("MaxPool", [LINE], DILATED | {"auto_pad": "SAME_LOWER"}, 12, expected=[LINE[..., [1, 2, 3, 4, 5, 6, 7, 6]]]),
+    Row("AveragePool", [LINE], DILATED | {"auto_pad": "SAME_UPPER"}, 19, expected=[LINE[..., [1, 1, 2, 3, 4, 5, 6, 6]]]),
+    Row("LpPool", [LINE], DILATED | {"auto_pad": "SAME_UPPER", "p": 1}, 18, expected=[np.float32([[[2, 4, 6, 8, 10, 12, 14, 7]]])]),
     Row("LpPool", [np.abs(IMAGE)], {"kernel_shape": [2, 2], "p": 3}, 18, operators=["LP_POOLING"]),
     Row("GlobalLpPool", [IMAGE], {"p": 2}, 2, expected=[np.sqrt((IMAGE**2).sum((2, 3), keepdims=True))], operators=["LP_POOLING"]),
     Row("GlobalAveragePool", [WAVE], operators=["AVERAGE_POOLING"]),
