@@ -63,18 +63,26 @@ def dot(builder: Any, isa: ByteIsa, sums: Any, unsigned: Any, signed: Any) -> An
         return builder.call(function, [sums, unsigned, signed])
     if isa.dot is Dot.VPMADDWD:
         shorts = ir.VectorType(_SHORT, 2 * isa.lanes)
-        eight, low = (ir.Constant(shorts, [value] * 2 * isa.lanes) for value in (8, 255))
-        kind = ir.FunctionType(vector, [shorts] * 2)
-        multiply = declared(builder.module, kind, _PAIR_SUMS[isa.lanes])
-        unsigned, signed = builder.bitcast(unsigned, shorts), builder.bitcast(signed, shorts)
-        even = builder.call(multiply, [builder.and_(unsigned, low), builder.ashr(builder.shl(signed, eight), eight)])
-        odd = builder.call(multiply, [builder.lshr(unsigned, eight), builder.ashr(signed, eight)])
-        return builder.add(builder.add(sums, even), odd)
+        eight = ir.Constant(shorts, [8] * 2 * isa.lanes)
+        signed = builder.bitcast(signed, shorts)
+        even, odd = builder.ashr(builder.shl(signed, eight), eight), builder.ashr(signed, eight)
+        return _dot_of_shorts(builder, isa, sums, unsigned, (even, odd))
     for byte in range(QUAD):
         own = builder.and_(builder.lshr(unsigned, all_of(isa, 8 * byte)), all_of(isa, 255))
         factor = builder.ashr(builder.shl(signed, all_of(isa, 24 - 8 * byte)), all_of(isa, 24))
         sums = builder.add(sums, builder.mul(own, factor))
     return sums
+
+
+def _dot_of_shorts(builder: Any, isa: ByteIsa, sums: Any, unsigned: Any, signed: tuple[Any, Any]) -> Any:
+    """As `dot`, of signed factors of 16 bits: those of the even bytes of quads, and those of the odd ones."""
+    shorts = ir.VectorType(_SHORT, 2 * isa.lanes)
+    eight, low = (ir.Constant(shorts, [value] * 2 * isa.lanes) for value in (8, 255))
+    multiply = declared(builder.module, ir.FunctionType(integers(isa), [shorts] * 2), _PAIR_SUMS[isa.lanes])
+    unsigned = builder.bitcast(unsigned, shorts)
+    even = builder.call(multiply, [builder.and_(unsigned, low), signed[0]])
+    odd = builder.call(multiply, [builder.lshr(unsigned, eight), signed[1]])
+    return builder.add(builder.add(sums, even), odd)
 
 
 def quad_sums(
@@ -85,8 +93,12 @@ def quad_sums(
     factors: Sequence[Any],
     matrix: Sequence[Any],
     initial: Sequence[Any] | None = None,
+    factor_bytes: int = QUAD,
 ) -> list[Any]:
-    """The code that sums `rows` times `count` vectors, [row][vector], and what they begin with: see `quad_product`."""
+    """The code that sums `rows` times `count` vectors, [row][vector], and what they begin with: see `quad_product`.
+
+    If the matrix's quads have 8 bytes, they are two pairs of signed factors of 16 bits: of the even bytes and of the odd ones.
+    """
     channels, plane, taps, offsets, source = factors
     first, term_step, row_step = matrix
     size, zero = isa.lanes * QUAD, all_of(isa, 0)
@@ -109,9 +121,16 @@ def quad_sums(
     values = [load(builder, isa, builder.add(at, ADDRESS(vector * size))) for vector in range(count)]
     totals = list(sums)
     for row in range(rows):
-        signed = repeated_quad(builder, isa, builder.add(factor, places[row]))
+        halves = [
+            repeated_quad(builder, isa, builder.add(factor, builder.add(places[row], ADDRESS(at)))) for at in range(0, factor_bytes, 4)
+        ]
         for vector in range(count):
-            totals[row * count + vector] = dot(builder, isa, sums[row * count + vector], values[vector], signed)
+            own = sums[row * count + vector], values[vector]
+            if factor_bytes == QUAD:
+                totals[row * count + vector] = dot(builder, isa, *own, halves[0])
+            else:
+                even, odd = (builder.bitcast(half, ir.VectorType(_SHORT, 2 * isa.lanes)) for half in halves)
+                totals[row * count + vector] = _dot_of_shorts(builder, isa, *own, (even, odd))
     next_tap, next_factor = builder.add(tap, ADDRESS(1)), builder.add(factor, term_step)
     builder.cbranch(builder.icmp_signed("<", next_tap, taps), inner, next_channel)
     for phi, initial, following in zip(
@@ -142,18 +161,19 @@ def quad_product(rows: int, most: int, packed: bool, isa: ByteIsa) -> Any:
     Args:
         rows: rows of the matrix of signed factors.
         most: vectors, at most.
-        packed: whether the matrix is [term][row], with each row's quad after the one before; else [row][term], `row_step` bytes apart.
+        packed: whether the matrix is [term][row], with each row's quad, of `isa.factor_bytes`, after the one before; else [row][term],
+            `row_step` bytes apart.
         isa: the instruction set that it is compiled for.
     """
-    size = isa.lanes * QUAD
+    size, factor_bytes = isa.lanes * QUAD, isa.factor_bytes if packed else QUAD
 
     @intrinsic
     def multiply(count: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, matrix: Any, row_step: Any, sums: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             count, *factors, matrix, row_step, sums = arguments
-            steps = (ADDRESS(rows * QUAD), ADDRESS(QUAD)) if packed else (ADDRESS(QUAD), row_step)
+            steps = (ADDRESS(rows * factor_bytes), ADDRESS(factor_bytes)) if packed else (ADDRESS(QUAD), row_step)
             for number in each_count(builder, count, most):
-                totals = quad_sums(builder, rows, number, isa, factors, (matrix, *steps))
+                totals = quad_sums(builder, rows, number, isa, factors, (matrix, *steps), factor_bytes=factor_bytes)
                 for place, total in enumerate(totals):
                     row, vector = divmod(place, number)
                     store(builder, total, builder.add(sums, ADDRESS((row * most + vector) * size)))

@@ -148,7 +148,7 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
         isa: the instruction set that it is compiled for.
     """
     (block, vectors), lanes, multiply_part = isa.block, isa.lanes, _part_product(output, isa)
-    width = vectors * lanes
+    width, factor_bytes = vectors * lanes, isa.factor_bytes
 
     @jit
     def begin(p: ByteConvolutionParameters, thread: Any) -> Any:
@@ -171,7 +171,7 @@ def build_convolution(output: Output, isa: ByteIsa) -> TaskBody:
         if p.positions != 0:
             positions = min(positions, p.positions - first_row * p.out_width)
         total = (positions + lanes - 1) // lanes
-        parts, block_size = (total + vectors - 1) // vectors, p.quads * p.taps * block * 4
+        parts, block_size = (total + vectors - 1) // vectors, p.quads * p.taps * block * factor_bytes
         for number in range(p.blocks * filter_split // p.filter_splits, p.blocks * (filter_split + 1) // p.filter_splits):
             weights = p.weights + (group * p.blocks + number) * block_size
             filters = group * p.filters + number * block, min(block, p.filters - number * block)

@@ -67,6 +67,11 @@ class ByteIsa:
             return (6, 4) if self.moves_bytes else (8, 3)
         return (4, 3) if self.dot is Dot.VPDPBUSD else (4, 2)
 
+    @property
+    def factor_bytes(self) -> int:
+        """The bytes of a packed quad of a filter of several channels: without an instruction for bytes, they are widened once."""
+        return 8 if self.dot is Dot.VPMADDWD else 4
+
 
 def byte_isa_of(features: Mapping[str, bool], machine: str) -> ByteIsa:
     """The instruction set of a processor with these LLVM features."""

@@ -17,7 +17,7 @@ from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, declared, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.memory_kernels import byte_at, double_at, set_byte, set_double, set_word, word_at
 from dmlpy.devices.cpu.quantized.byte_moves import low_bits, put_valid
-from dmlpy.devices.cpu.quantized.byte_product_kernels import QUAD, all_of, copy_bytes, integers, load, quad_sums, store
+from dmlpy.devices.cpu.quantized.byte_product_kernels import all_of, copy_bytes, integers, load, quad_sums, store
 from dmlpy.devices.cpu.quantized.products import Dot, Output, RowTerms, TermParameters
 from dmlpy.devices.cpu.simd import (
     ADDRESS,
@@ -381,8 +381,9 @@ def quantized_product(filters: int, most: int, isa: ByteIsa) -> Any:
             terms = [builder.add(rows, ADDRESS(row * ROW_SIZE)) for row in range(filters)]
             starts = [first_term(builder, isa, row) for row in terms]  # those of filters that are missing are never used
             for number in each_count(builder, count, most):
-                matrix = (weights, ADDRESS(filters * QUAD), ADDRESS(QUAD))
-                totals = quad_sums(builder, filters, number, isa, factors, matrix, [start for start in starts for _ in range(number)])
+                matrix = (weights, ADDRESS(filters * isa.factor_bytes), ADDRESS(isa.factor_bytes))
+                before = [start for start in starts for _ in range(number)]
+                totals = quad_sums(builder, filters, number, isa, factors, matrix, before, isa.factor_bytes)
                 for row in each_below(builder, range(filters), used):
                     to, own = builder.add(target, builder.mul(step, ADDRESS(row))), totals[row * number : (row + 1) * number]
                     of_row = builder.add(sums, ADDRESS(row * most * size))

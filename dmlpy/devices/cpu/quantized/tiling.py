@@ -168,7 +168,7 @@ class ByteWindowParameters(ResultParameters):
 class ByteConvolutionParameters(ByteWindowParameters):
     """The parameters of a convolution. A tile is some rows of positions of an image and a group, for one split of the filters' blocks.
 
-    Filters are [groups, blocks, quads, taps, filters of a block, 4].
+    Filters are [groups, blocks, quads, taps, filters of a block, `ByteIsa.factor_bytes`].
     """
 
     filter_splits: Count = field("splits of the blocks of filters")
@@ -252,7 +252,7 @@ class ChannelTiling:
         self._row_splits = ceil(geometry.out[0] / rows)
         self._filter_splits = min(self._blocks, ceil(wanted / self._row_splits))
         self.tiles = planes * self._row_splits * self._filter_splits
-        self.weights = (geometry.groups, self._blocks, self._quads, prod(geometry.taps), block, 4)
+        self.weights = (geometry.groups, self._blocks, self._quads, prod(geometry.taps), block, isa.factor_bytes)
         self._offsets = self._layout_of_tile.offsets()
         self._input_tile = aligned((block + 2) * vectors * isa.lanes * 4)
         self.scratch_size = aligned(self._input_tile + self._quads * self._layout_of_tile.plane + isa.lanes * 4 * (vectors + 1))
@@ -266,11 +266,15 @@ class ChannelTiling:
         return f"sums in registers: {block} filters at {vectors} vectors of {self._isa.lanes} positions"
 
     def pack(self, filters: Array, weights: Array, ones: Array) -> None:
-        """Packs filters [group, filter, channel, y, x] of signed bytes."""
-        groups, blocks, quads, taps, block, _ = weights.shape
+        """Packs filters [group, filter, channel, y, x] of signed bytes, which are widened where quads have 8 bytes."""
+        groups, blocks, quads, taps, block, size = weights.shape
         padded = np.zeros((groups, blocks * block, quads * 4, taps), np.int8)
         padded[:, : filters.shape[1], : filters.shape[2]] = filters.reshape(*filters.shape[:3], taps)
-        weights[...] = padded.reshape(groups, blocks, block, quads, 4, taps).transpose(0, 1, 3, 5, 2, 4)
+        ordered = padded.reshape(groups, blocks, block, quads, 4, taps).transpose(0, 1, 3, 5, 2, 4)
+        if size == 4:
+            weights[...] = ordered
+        else:  # pairs of 16 bits: of the even bytes, and of the odd ones
+            weights.view(np.int16)[...] = ordered[..., [0, 2, 1, 3]]
 
     def parameters(self, values: Mapping[str, Any], ones: int) -> Parameters:
         """The parameters of the kernel, with the values of others."""
