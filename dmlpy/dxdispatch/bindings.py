@@ -238,7 +238,8 @@ def _range(
     spelling: str, entry: SourceEntry, resources: Mapping[str, Resource | None], near: Callable[..., str | None], *, deferred: bool
 ) -> tuple[Range | None, list[Problem]]:
     if entry.name not in resources:
-        expected = "a resource of the file" + (f": {', '.join(resources)}" if len(resources) <= 12 else "")
+        listed = f": {', '.join(resources)}" if len(resources) <= 12 else ""
+        expected = f"a resource of the file{listed if resources else ', which has none'}"
         remedy = near(entry.name, resources, repr)
         return None, [Problem("bind.resource", spelling, brief(entry.name), expected, remedy=remedy)]
     resource = resources[entry.name]

@@ -82,10 +82,10 @@ class Bidirectional(Layer):
                 remedy = "give them to Bidirectional: the forward layer's, then the backward layer's"
                 problems.append(Problem("weights.count", "layer.weights", "given", "None: there are two layers", remedy=remedy))
         if merge_mode not in _MODES:
-            remedy = did_you_mean(_OTHER_MODES.get(merge_mode, merge_mode) if isinstance(merge_mode, str) else None, _MODES)
+            meant = did_you_mean(_OTHER_MODES.get(merge_mode, merge_mode) if isinstance(merge_mode, str) else None, _MODES)
             if merge_mode is None:
-                remedy = "a layer has one output: take both from merge_mode='concat'"
-            problems.append(Problem("field.form", "merge_mode", brief(merge_mode), f"one of {', '.join(_MODES)}", remedy=remedy))
+                meant = "a layer has one output: take both from merge_mode='concat'"
+            problems.append(Problem("field.form", "merge_mode", brief(merge_mode), f"one of {', '.join(_MODES)}", remedy=meant))
         return problems
 
     # building

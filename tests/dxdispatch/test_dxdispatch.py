@@ -59,6 +59,7 @@ WRONG_MODELS: list[tuple[str, Any, str, str]] = [
         "command at index 0: bind point InputTensor of dispatchable 'rnn' [bind.missing]",
         "bind point InputTensor of dispatchable 'rnn' is not bound",
     ),
+    ("resources", {}, "command at index 0: InputTensor [bind.resource]", "'x', expected a resource of the file, which has none"),
     ("commands/0/bindings/BiasTensor", "w", "command at index 0: BiasTensor [bind.unexpected]", "null"),
     ("commands/0/bindings/InputTensor", ["x", "x"], "command at index 0: InputTensor [bind.count]", "2 resources, expected 1"),
     ("commands/0/bindings/InputTensor", "w", "command at index 0: InputTensor [bind.size]", "4 bytes of 'w', expected at least 16"),
