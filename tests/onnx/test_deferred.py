@@ -16,7 +16,7 @@ import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx.lowering import host_evaluation
 from dmlpy.onnx.lowering.model_lowering import SingleNodeLowering
-from dmlpy.onnx.runtime import deferred_nodes
+from dmlpy.onnx.runtime import compiled_program, deferred_nodes
 from tests.support.onnx_hidden_sizes import WAYS, array_type, hidden, is_hidable
 from tests.support.onnx_models import model
 from tests.support.onnx_node_cases import node_cases, spread, stored
@@ -401,3 +401,27 @@ def test_a_node_of_float64_is_lowered_once_for_its_sizes_and_integers(monkeypatc
         x = RNG.uniform(0.5, 2, (size, len(powers)))
         np.testing.assert_allclose(run({"x": x, "powers": powers})["y"], x**powers, rtol=1e-13)
         assert len(made) == lowerings
+
+
+def test_a_long_chain_of_unknown_sizes_is_compiled_a_few_nodes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not each node within the run of the one before it, which exceeds Python's stack for 170 nodes; here at most 3 and then at most 2."""
+    depths: list[int] = []
+    prepare = compiled_program._HostRun.__init__
+
+    def recorded(run: Any, part: Any, context: Any, **options: Any) -> None:
+        depths.append(context.depth)
+        prepare(run, part, context, **options)
+
+    monkeypatch.setattr(compiled_program, "_MOST_NESTED", 3)
+    monkeypatch.setattr(compiled_program, "_TOGETHER", 2)
+    monkeypatch.setattr(compiled_program._HostRun, "__init__", recorded)
+    count = 24
+    chain = [make_node("Unique", [f"v{place}"], [f"v{place + 1}"]) for place in range(count)]
+    nodes = [make_node("Compress", ["x", "keep"], ["v0"], axis=0), *chain, make_node("Sub", [f"v{count}", "v1"], ["y"])]
+    compiled = onnx.load(model(nodes, {"x": ["n"], "keep": ["n"]}, ["y", "v5"], types={"keep": TensorProto.BOOL})).compile("numpy")
+    for _ in range(2):
+        found = compiled({"x": np.array([3, -1, 2, 3, 7], np.float32), "keep": np.array([1, 1, 1, 1, 0], bool)})
+        np.testing.assert_array_equal(found["y"], np.zeros(3))
+        np.testing.assert_array_equal(found["v5"], [-1, 2, 3])
+        monkeypatch.setattr(deferred_nodes.DeferredNodes, "_compile", None)  # a second run finds all that the first one compiled
+    assert 3 < max(depths) <= 5

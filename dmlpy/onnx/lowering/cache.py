@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 NODE_BYTES = 1 << 15
 """The bytes of a compiled node without tensors: its descs, its plan and its launch."""
 
+WAITING_BYTES = 1 << 12
+"""The bytes of a node that waits to be compiled: its proto, and the values that it reads."""
+
 
 class LRUCache:
     """Compiled forms by key. Beyond its bytes, evicts the least recently used. Thread-safe.

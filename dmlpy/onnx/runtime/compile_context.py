@@ -44,6 +44,7 @@ class CompileContext:
         cache: forms compiled for run-time sizes.
         recurring: runs of recurring sizes.
         weights: weights packed for other sizes.
+        depth: how many programs around this one were built from run-time values, each by a run of the one around it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class CompileContext:
     cache: LRUCache
     recurring: BoundRunCache
     weights: PackedWeights
+    depth: int = 0
 
     def to_host(self, held: Any) -> Any:
         """A value as a NumPy array; lists of them, maps and None are unchanged."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.compiler import compile_at_any_level
 from dmlpy.onnx.loading.stored_weights import all_elements
-from dmlpy.onnx.lowering.cache import NODE_BYTES
+from dmlpy.onnx.lowering.cache import NODE_BYTES, WAITING_BYTES
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.nodes.levels import cap_of
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphRun, HostCall
@@ -17,13 +18,24 @@ from dmlpy.onnx.runtime.host_nodes import prepare_host_node
 from dmlpy.onnx.runtime.shared_nodes import SharedNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dmlpy.devices import Device
     from dmlpy.onnx.lowering.programs import HostPart, Program
+    from dmlpy.onnx.lowering.stages import HostNode
     from dmlpy.onnx.runtime.compile_context import CompileContext
     from dmlpy.onnx.runtime.graph_runs import GraphCalls
     from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
+
+
+_MOST_NESTED = 8
+"""The most programs that are compiled within each other's runs, each without the first node of the one around it.
+
+Nodes that are left then are compiled a few at a time, one after the other: a chain of hundreds would exceed Python's stack, and take
+memory by the square of its length.
+"""
+_TOGETHER = 8
+"""The nodes that are compiled at a time then."""
 
 
 class CompiledProgram:
@@ -55,7 +67,7 @@ class CompiledProgram:
             if isinstance(run, GraphRun):
                 found += run.held_bytes + NODE_BYTES * len(run.part.graph.nodes)
             else:
-                found += NODE_BYTES * len(run.nodes)
+                found += NODE_BYTES * run.count_prepared + WAITING_BYTES * (len(run.nodes) - run.count_prepared)
         return found
 
     def make_launches(self) -> None:
@@ -135,10 +147,28 @@ class _HostRun:
         count = next((place for place, node in enumerate(part.nodes) if not (node.stays or (tried and place == 0))), len(part.nodes))
         own, waiting = part.nodes[:count], part.nodes[count:]
         self._own = [prepare_host_node(node, context) for node in own]
-        made = {name for node in waiting for name in node.results}
-        reads = {name: value for node in waiting for name, value in node.reads.items() if name not in made}
         self._owned = part.owned
-        self._waiting = SharedNodes(waiting, reads, [name for name in part.writes if name in made], context) if waiting else None
+        length = _TOGETHER if context.depth >= _MOST_NESTED else max(len(waiting), 1)
+        groups = [waiting[start : start + length] for start in range(0, len(waiting), length)]
+        self._waiting = [self._prepare_waiting(group, groups[place + 1 :], part) for place, group in enumerate(groups)]
+
+    @property
+    def count_prepared(self) -> int:
+        """The number of nodes that do not wait."""
+        return len(self._own)
+
+    def _prepare_waiting(self, nodes: Sequence[HostNode], later: Sequence[Sequence[HostNode]], part: HostPart) -> SharedNodes:
+        """Nodes that are compiled when their inputs are available.
+
+        Args:
+            nodes: the nodes.
+            later: the ones that wait for them.
+            part: the part that all of them belong to.
+        """
+        made = [name for node in nodes for name in node.results]
+        reads = {name: value for node in nodes for name, value in node.reads.items() if name not in made}
+        wanted = {*part.writes, *(name for group in later for node in group for name in node.reads)}
+        return SharedNodes(nodes, reads, [name for name in made if name in wanted], self._context)
 
     def __call__(self, values: dict[str, Any], calls: GraphCalls | None = None) -> None:
         if calls is not None and self._own:
@@ -153,10 +183,10 @@ class _HostRun:
             run(values)
             us = (time.perf_counter_ns() - began) / 1000.0
             calls.on_host.append(HostCall(node.proto.name or node.proto.op_type, node.proto.op_type, us, len(calls.made)))
-        if self._waiting is not None:
-            values.update(self._waiting(values, calls))
+        for waiting in self._waiting:
+            values.update(waiting(values, calls))
 
 
 def compile_deferred(program: Program, context: CompileContext) -> CompiledProgram:
     """Prepares a program that was built from run-time values."""
-    return CompiledProgram(program, context, late=True)
+    return CompiledProgram(program, replace(context, depth=context.depth + 1), late=True)

@@ -9,7 +9,7 @@ from onnx import NodeProto
 
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering import subgraphs
-from dmlpy.onnx.lowering.cache import NODE_BYTES
+from dmlpy.onnx.lowering.cache import WAITING_BYTES
 from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.lowering.stages import HostNode
 from dmlpy.onnx.runtime.deferred_nodes import DeferredNodes, lower_host_nodes
@@ -62,7 +62,7 @@ class SharedNodes:
                 lambda program: context.run_late(_graphs_only(program), context),
                 context.cache,
             )
-            context.cache.put(key, shared, NODE_BYTES * len(alike))
+            context.cache.put(key, shared, WAITING_BYTES * len(alike))
         self._shared: DeferredNodes = shared
 
     def __call__(self, values: dict[str, Any], calls: GraphCalls | None = None) -> dict[str, Any]:
