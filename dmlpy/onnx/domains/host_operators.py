@@ -124,7 +124,8 @@ def compute_node(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str,
 
 def _given(name: str, held: Any) -> Value:
     """An input that is known: a tensor, or a map, which is a dict."""
-    return Value(name, None, None, held, kind="map") if isinstance(held, dict) else Value.known(name, held)
+    kind = "map" if isinstance(held, dict) else "tensor"
+    return Value.known(name, held) if kind == "tensor" else Value(name, None, None, held, kind=kind)
 
 
 def _refuse_read(value: Value) -> Expression:
