@@ -14,7 +14,7 @@ from tests.support.tolerance import assert_close
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.pooling import region_plan
+from dmlpy.devices.cpu.pooling import region_gradient_plan, region_plan
 
 IMAGES, REGIONS = (3, 4, 11, 13), 20
 SPREAD = (2000, 3, 170, 13)
@@ -98,3 +98,40 @@ def test_maxima(data_type: str, strides: Any) -> None:
         assert not isinstance(compiled_plan(desc), str)
         expected = run(desc, arrays, "numpy")["output_tensor"]
         np.testing.assert_array_equal(run(desc, arrays, "cpu")["output_tensor"], expected)
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+@pytest.mark.parametrize("samples", [(2, 2), (1, 5), (1, 4_000_000_000)], ids=str)
+def test_gradients_of_means(samples: tuple[int, int], data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the incoming gradient in another layout, and as many threads as two; NumPy computes those with more samples than tables hold."""
+    monkeypatch.setattr(region_gradient_plan, "available_threads", lambda: 2)
+    monkeypatch.setattr(region_gradient_plan, "_WORK_OF_A_THREAD", 1)
+    rng, (least, most), kind = np.random.default_rng(6), samples, TYPES[data_type]
+    for mode, extent in (("LINEAR", 1.0), ("NEAREST_NEIGHBOR", 1.0), ("LINEAR", 1e3)):
+        corners = _corners(rng, kind)
+        corners[-1, 2:] *= extent
+        desc = dml.ROIAlignGradDesc(
+            input_gradient_tensor=tensor(data_type, REGIONS, 4, 3, 5, strides=(100, 1, 20, 4)),
+            roi_tensor=tensor(data_type, 1, 1, REGIONS, 4),
+            batch_indices_tensor=tensor("UINT32", 1, 1, 1, REGIONS),
+            output_gradient_tensor=tensor(data_type, *IMAGES),
+            reduction_function="AVERAGE",
+            interpolation_mode=mode,
+            spatial_scale_x=0.9,
+            spatial_scale_y=1.1,
+            input_pixel_offset=0.5,
+            output_pixel_offset=-0.25,
+            minimum_samples_per_output=least,
+            maximum_samples_per_output=most,
+            align_regions_to_corners=mode == "LINEAR",
+        )
+        arrays = {
+            "input_gradient_tensor": rng.normal(size=(REGIONS, 4, 3, 5)).astype(kind),
+            "roi_tensor": corners.reshape(1, 1, REGIONS, 4),
+            "batch_indices_tensor": rng.integers(0, 5, (1, 1, 1, REGIONS)).astype(np.uint32),
+        }
+        plan = compiled_plan(desc)
+        assert not isinstance(plan, str)
+        assert "2 threads" in plan.describe()
+        expected = np.asarray(dml.reference(desc, arrays).as_dict()["output_gradient_tensor"])
+        assert_close(run(desc, arrays, "cpu")["output_gradient_tensor"], expected, kind, terms=400, what=f"{mode}, {extent:g}")

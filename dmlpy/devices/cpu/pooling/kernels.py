@@ -399,7 +399,14 @@ def _for_each_region(run: Any) -> TaskBody:
 
 
 @jit
-def _sample_count(p: RegionParameters, extent: Any, outputs: Any) -> Any:
+def image_of(p: RegionParameters, region: Any) -> Any:
+    """The number of a region's image."""
+    image = word_at(p.batches + 4 * region) & _WORD if p.batch_bytes == _WORD_BYTES else long_at(p.batches + 8 * region)
+    return p.images - 1 if image < 0 else min(image, p.images - 1)  # numbers are unsigned
+
+
+@jit
+def sample_count(p: RegionParameters, extent: Any, outputs: Any) -> Any:
     """Samples of an output element along an axis: one for each pixel, within the bounds."""
     pixels = abs(extent) / np.float64(outputs)
     if pixels != pixels:
@@ -411,7 +418,7 @@ def _sample_count(p: RegionParameters, extent: Any, outputs: Any) -> Any:
 
 
 @jit
-def _place_samples(p: RegionParameters, table: Any, start: Any, end: Any, per_output: Any, outputs: Any, size: Any, step: Any) -> Any:
+def place_samples(p: RegionParameters, table: Any, start: Any, end: Any, per_output: Any, outputs: Any, size: Any, step: Any) -> Any:
     """Writes the samples along an axis, those outside of the image with `_OUTSIDE`; returns whether all are inside."""
     count, extent, all_inside, none = outputs * per_output, end - start, True, np.float64(0.0)
     shift, divisor = p.output_offset, np.float64(count)
@@ -492,13 +499,11 @@ def build_samples(stored: Storage, isa: Isa) -> TaskBody:
         at, largest, outside = p.corners + 4 * region * size, p.largest, p.outside
         left, right = np.float64(one(at)) * p.scale_x, np.float64(one(at + 2 * size)) * p.scale_x
         top, bottom = np.float64(one(at + size)) * p.scale_y, np.float64(one(at + 3 * size)) * p.scale_y
-        rows, columns = _sample_count(p, bottom - top, p.out_height), _sample_count(p, right - left, p.out_width)
+        rows, columns = sample_count(p, bottom - top, p.out_height), sample_count(p, right - left, p.out_width)
         table = scratch + p.row_samples
-        inside = _place_samples(p, scratch, top, bottom, rows, p.out_height, p.height, p.input_row)
-        inside = _place_samples(p, table, left, right, columns, p.out_width, p.width, p.input_element) and inside
-        image = word_at(p.batches + 4 * region) & _WORD if p.batch_bytes == _WORD_BYTES else long_at(p.batches + 8 * region)
-        image = p.images - 1 if image < 0 else min(image, p.images - 1)  # numbers are unsigned
-        height, width, element = p.out_height, p.out_width, p.output_element
+        inside = place_samples(p, scratch, top, bottom, rows, p.out_height, p.height, p.input_row)
+        inside = place_samples(p, table, left, right, columns, p.out_width, p.width, p.input_element) and inside
+        image, height, width, element = image_of(p, region), p.out_height, p.out_width, p.output_element
         for channel in range(p.channels):
             source = p.input + image * p.input_image + channel * p.input_channel
             output = p.output + region * p.output_region + channel * p.output_channel

@@ -1,4 +1,4 @@
-"""The compiled plans of MAX_POOLING and AVERAGE_POOLING, in all their versions, of MAX_POOLING_GRAD, and of regions."""
+"""The compiled plans of MAX_POOLING and AVERAGE_POOLING, in all their versions, of MAX_POOLING_GRAD, and of regions and their gradient."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingD
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.indexing.plan import IndexingPlan
     from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan, RowBlockPoolingPlan
+    from dmlpy.devices.cpu.pooling.region_gradient_plan import RegionGradientPlan
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
     from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
     from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPoolingGradDesc, MaxUnpoolingDesc
-    from dmlpy.operators.pooling.roi import ForwardRegionsDesc, ROIPoolingDesc
+    from dmlpy.operators.pooling.roi import ForwardRegionsDesc, ROIAlignGradDesc, ROIPoolingDesc
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 _MAXIMUM, _REGIONS = "dmlpy.operators.pooling.maximum:Max", "dmlpy.operators.pooling.roi:ROI"
@@ -97,6 +98,23 @@ def regions_plan(desc: ForwardRegionsDesc | ROIPoolingDesc) -> RegionsPlan | str
     if not all(tensor.is_packed for place, tensor in tensors.items() if place in ("roi_tensor", "batch_indices_tensor")):
         return "compiled poolings of regions need packed regions"
     return RegionsPlan(desc)
+
+
+@plan(f"{_REGIONS}AlignGradDesc")
+def region_gradient_plan(desc: ROIAlignGradDesc) -> RegionGradientPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.description.enums import ReduceFunction
+    from dmlpy.devices.cpu.isa import have_one_storage
+    from dmlpy.devices.cpu.pooling.region_gradient_plan import RegionGradientPlan
+
+    if desc.output_gradient_tensor is None or desc.output_roi_gradient_tensor is not None or desc.reduction_function is ReduceFunction.MAX:
+        return "of the gradients of regions that of means for the images alone has a compiled form"
+    tensors = desc.tensors()
+    if not have_one_storage({tensor.data_type for place, tensor in tensors.items() if place != "batch_indices_tensor"}):
+        return "compiled gradients of regions have tensors of one type of floats"
+    if not all(tensor.is_packed for place, tensor in tensors.items() if place not in ("input_tensor", "input_gradient_tensor")):
+        return "compiled gradients of regions need packed regions and a packed result"
+    return RegionGradientPlan(desc)
 
 
 def _byte_plan(desc: ForwardPoolingDesc) -> ByteFloatsPlan | str:

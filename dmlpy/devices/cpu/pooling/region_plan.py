@@ -19,7 +19,9 @@ from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.roi import PlacedRegionsDesc, ROIPoolingDesc
 
 if TYPE_CHECKING:
-    from dmlpy.operators.pooling.roi import ForwardRegionsDesc
+    from collections.abc import Sequence
+
+    from dmlpy.operators.pooling.roi import ForwardRegionsDesc, RegionsDesc
     from dmlpy.reference.registry import Array
 
 REGION_SAMPLES = Kernel("dmlpy.devices.cpu.pooling.kernels:build_samples", 5)
@@ -90,11 +92,12 @@ class RegionsPlan(PlanWithoutConstants):
         (images, channels, height, width), (regions, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         names = ("images", "channels", "height", "width", "out_height", "out_width")
         self._values: dict[str, Any] = dict(zip(names, (images, channels, height, width, *out), strict=True))
+        self._out = tuple(out)
         self._regions, per_output, self._scratch_size = regions, 1, 0
         if isinstance(desc, ROIPoolingDesc):
             self._values |= {"scale_x": desc.spatial_scale, "scale_y": desc.spatial_scale}
         else:
-            self._values |= _sample_values(desc)
+            self._values |= {**sample_values(desc), "outside": desc.out_of_bounds_input_value}
             most = self._values["most"]
             self._has_few_samples = max(out) * most <= MOST_SAMPLES
             tables = [min(size * most, MOST_SAMPLES) * SAMPLE_BYTES for size in out]
@@ -135,22 +138,22 @@ class RegionsPlan(PlanWithoutConstants):
         if self._has_few_samples or isinstance(self._desc, ROIPoolingDesc):
             return compiled
         whole, name = ConvertingPlan(self._desc).bind(tensors, 0, None), "roi_tensor"
-        corners, fits = arrays_of({name: self._tensors[name]}, {name: tensors[name]})[name], partial(_fit, self._desc)
+        corners, fits = arrays_of({name: self._tensors[name]}, {name: tensors[name]})[name], partial(fit, self._desc, self._out)
         return lambda stream: (compiled if fits(corners) else whole)(stream)
 
 
-def _fit(desc: ForwardRegionsDesc, corners: Array) -> bool:
-    """Whether no region has more than `MOST_SAMPLES` samples along an axis."""
+def fit(desc: RegionsDesc, sizes: Sequence[int], corners: Array) -> bool:
+    """Whether no region has more than `MOST_SAMPLES` samples along an axis, for outputs of a height and a width."""
     scales = np.array([desc.spatial_scale_x, desc.spatial_scale_y])
     left, right = np.split(corners.reshape(-1, 4).astype(np.float64), 2, axis=1)
-    outputs, least = np.array(desc.output_tensor.sizes[:1:-1]), max(desc.minimum_samples_per_output, 1)
+    outputs, least = np.array(sizes[::-1]), max(desc.minimum_samples_per_output, 1)
     with np.errstate(all="ignore"):
         pixels = np.ceil(np.abs(right * scales - left * scales) / outputs)
     counts = np.clip(np.nan_to_num(pixels, nan=least), least, max(desc.maximum_samples_per_output, 1))
     return bool((counts * outputs).max() <= MOST_SAMPLES)
 
 
-def _sample_values(desc: ForwardRegionsDesc) -> dict[str, Any]:
+def sample_values(desc: RegionsDesc) -> dict[str, Any]:
     """The parameters of samples."""
     before, after, aligned = 0.5, -0.5, False
     if isinstance(desc, PlacedRegionsDesc):
@@ -165,5 +168,4 @@ def _sample_values(desc: ForwardRegionsDesc) -> dict[str, Any]:
         "most": max(desc.maximum_samples_per_output, 1),
         "nearest": desc.interpolation_mode is InterpolationMode.NEAREST_NEIGHBOR,
         "largest": desc.reduction_function is ReduceFunction.MAX,
-        "outside": desc.out_of_bounds_input_value,
     }
