@@ -148,14 +148,16 @@ class Sizes(Mapping[str, int]):
 
     def add_evidence(self, term: Term, size: int, place: str) -> None:
         """Counts one dimension of a tensor as evidence for its symbol, unless the size is illegal or no value of the symbol explains it."""
-        least = 0 if term.symbol is not None and term.symbol.startswith("len(") else 1  # a run may cover no dimension
-        if term.symbol is None or not least <= size <= MAX_SIZE or size % term.factor:
+        symbol, factor = term.symbol, term.factor
+        if symbol is None:
             return
-        value = size // term.factor
-        evidence = self._evidence_of(term.symbol, value)
+        least = 0 if symbol.startswith("len(") else 1  # a run may cover no dimension
+        if not least <= size <= MAX_SIZE or size % factor:
+            return
+        evidence = self._evidence_of(symbol, size // factor)
         evidence.places.append(place)
-        evidence.weight += 1 / term.factor  # a multiple says less: 4 rows of an LSTM's weights are 4 units as likely as 4*1
-        self._winners.pop(term.symbol, None)
+        evidence.weight += 1 / factor  # a multiple says less: 4 rows of an LSTM's weights are 4 units as likely as 4*1
+        self._winners.pop(symbol, None)
 
     def _evidence_of(self, symbol: str, value: int) -> _Evidence:
         """The evidence for a value of a symbol; without places if the value is new."""
@@ -179,20 +181,18 @@ class Sizes(Mapping[str, int]):
             self._fallbacks.setdefault(term.symbol, size // term.factor)
 
     def _winner(self, symbol: str) -> _Evidence | None:
-        if symbol not in self._evidence:
-            return None
-        if symbol not in self._winners:
+        if (found := self._winners.get(symbol)) is None and (known := self._evidence.get(symbol)) is not None:
             # max() keeps the first of equals, so a tie goes to the value of the earliest field.
-            self._winners[symbol] = max(self._evidence[symbol], key=lambda evidence: round(evidence.weight, 6))
-        return self._winners[symbol]
+            found = known[0] if len(known) == 1 else max(known, key=lambda evidence: round(evidence.weight, 6))
+            self._winners[symbol] = found
+        return found
 
     def __getitem__(self, symbol: str) -> int:
         if self._read_symbols is not None:
             self._read_symbols.append(symbol)
-        if symbol in self._fixed:
-            return self._fixed[symbol][0]
-        winner = self._winner(symbol)
-        if winner is not None:
+        if (fixed := self._fixed.get(symbol)) is not None:
+            return fixed[0]
+        if (winner := self._winner(symbol)) is not None:
             return winner.value
         if symbol not in self._fallbacks:
             raise UnboundSymbolError(symbol)

@@ -77,7 +77,7 @@ class CompiledOperator:
     @cached_property
     def _fields(self) -> tuple[TensorField, ...]:
         """The tensor members, with each element of an array of tensors as a separate one."""
-        return tuple(replace(slot.field, name=slot.place) for slot in self.desc.slots())
+        return tuple(slot.field if slot.index is None else replace(slot.field, name=slot.place) for slot in self.desc.slots())
 
     @cached_property
     def _descs(self) -> dict[str, TensorDesc]:

@@ -534,7 +534,10 @@ class PreparedGraph:
     def __init__(self, graph: CompiledGraph, memory: Memory, owned: Mapping[str, Bytes] | None = None) -> None:
         self.graph = graph
         self._memory, self._owned = memory, owned
-        self._calls = graph._calls_with(memory)
+
+    @cached_property
+    def _calls(self) -> GraphCalls:
+        return self.graph._calls_with(self._memory)
 
     @property
     def device(self) -> Device:

@@ -31,18 +31,25 @@ def count_messages(data: bytes, most: int) -> int:
     """
     limit = most * FIELDS_FOR_EACH
     seen = 0
-    at, end, kind = 0, len(data), _messages_of(ModelProto.DESCRIPTOR)
+    size = len(data)
+    at, end, kind = 0, size, _messages_of(ModelProto.DESCRIPTOR)
     around: list[tuple[int, Mapping[int, Descriptor]]] = []
     while seen <= limit:
         while at >= end:
             if not around:
                 return -(-seen // FIELDS_FOR_EACH)
             end, kind = around.pop()
-        tag, at = _varint(data, at)
+        if (tag := data[at]) < 128:  # most numbers are one byte
+            at += 1
+        else:
+            tag, at = _varint(data, at)
         seen += 1
         form = tag & 7
         if form == _LENGTH:
-            length, at = _varint(data, at)
+            if at < size and (length := data[at]) < 128:
+                at += 1
+            else:
+                length, at = _varint(data, at)
             below = kind.get(tag >> 3)
             if below is None:
                 at += length

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.operators.recurrent.onnx_names import ONNX_ACTIVATIONS, ONNX_DEFAULTS, onnx_activations
-
 if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
     from dmlpy.operators.activation import ActivationDesc
@@ -13,6 +11,8 @@ if TYPE_CHECKING:
 
 def parse_activations(node: Node, cell: str, directions: int) -> list[ActivationDesc]:
     """The activations of all directions of an RNN, GRU or LSTM; their names are those of ONNX in any case."""
+    from dmlpy.operators.recurrent.onnx_names import ONNX_ACTIVATIONS, ONNX_DEFAULTS, onnx_activations  # imports all activations
+
     spelled = {name.lower(): name for name in ONNX_ACTIVATIONS}
     given = node.attributes.get("activations") or ONNX_DEFAULTS[cell] * directions
     if any(name.lower() not in spelled for name in given) or len(given) != len(ONNX_DEFAULTS[cell]) * directions:

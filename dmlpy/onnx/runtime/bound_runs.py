@@ -11,7 +11,6 @@ from dmlpy.onnx.lowering.cache import NODE_BYTES, LRUCache
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph
 from dmlpy.onnx.runtime.bound_steps import Held, Source, Step
 from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
-from dmlpy.onnx.runtime.loop_iterations import LoopIterations
 from dmlpy.system import forks
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.runtime.graph_runs import GraphCall
-    from dmlpy.onnx.runtime.loop_iterations import LoopFlow
+    from dmlpy.onnx.runtime.loop_iterations import LoopFlow, LoopIterations
 
 _LAUNCH_BYTES = 1 << 12
 """The bytes of a node's launch, without tensors."""
@@ -135,6 +134,8 @@ class BoundRuns:
             return
         try:
             if self._iterations is None:
+                from dmlpy.onnx.runtime.loop_iterations import LoopIterations  # few models have loops
+
                 with suppress(LookupError):
                     self._iterations = LoopIterations(self._steps, self._sources, self._constants, given, flow, self._device)
             self._is_repeatable = self._iterations is not None

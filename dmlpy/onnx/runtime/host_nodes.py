@@ -14,7 +14,6 @@ from dmlpy.onnx.lowering.host_evaluation import HostProgram, is_supported
 from dmlpy.onnx.lowering.model_lowering import SingleNodeLowering
 from dmlpy.onnx.lowering.node_evaluation import Float64Program, evaluate_program, is_float64_only
 from dmlpy.onnx.nodes.unexpected_errors import report_unexpected
-from dmlpy.onnx.runtime.loops import LoopRun
 from dmlpy.system import forks
 from dmlpy.validation.checking import LATEST
 
@@ -37,6 +36,8 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
         DeviceError: nothing can run it.
     """
     if node.proto.domain in ("", "ai.onnx") and node.proto.op_type in ("Loop", "Scan"):
+        from dmlpy.onnx.runtime.loops import LoopRun  # few models have loops
+
         loop = LoopRun(node, context)
 
         def run_loop(values: dict[str, Any]) -> None:

@@ -18,7 +18,6 @@ from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc
-from dmlpy.operators.pooling.maximum import MaxPoolingGradDesc
 from dmlpy.reference.windows import Along
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.jit import Function
     from dmlpy.devices.cpu.structs import Parameters
     from dmlpy.devices.numpy.convolution.geometry import Array
-    from dmlpy.operators.pooling.maximum import IndexedPoolingDesc
+    from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPoolingGradDesc
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 
@@ -360,6 +359,8 @@ class IndexedPoolingPlan(PlanWithoutConstants):
     """
 
     def __init__(self, desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> None:
+        from dmlpy.operators.pooling.maximum import MaxPoolingGradDesc  # averages need none of them
+
         self._tensors, self._is_gradient = desc.tensors(), isinstance(desc, MaxPoolingGradDesc)
         self._data_type = desc.input_tensor.data_type
         self._names = (
