@@ -48,6 +48,9 @@ BFLOAT16_PRODUCTS: tuple[tuple[np.dtype[Any], Product, Protocol], ...] = (
 )
 """As those of halves, but without scales."""
 
+MOST_REGISTERS: tuple[Product, ...] = tuple(TensorCores(FLOAT, tiles, warps, 0, 8, 4, 8) for tiles, warps in ((2, 2), (3, 1), (4, 1)))
+"""Those of floats that leave an LSTM whose blocks exchange data the fewest registers."""
+
 
 def kernel(
     cell: str,
@@ -94,5 +97,7 @@ def grid_gradient_instances() -> Iterator[Kernel]:
     for place, row in enumerate(BFLOAT16_PRODUCTS):
         yield kernel("Gru<false>", *row, passes=1 + place % 2)
         yield kernel(LSTMS[7], *row, passes=2 - place % 2)
+    for product in MOST_REGISTERS:
+        yield kernel(LSTMS[0], FLOAT, product, "data")
     for (data_type, product, _), gates in zip(PRODUCTS[2::4], ((0, 4), (0, 1), (0, 2), (2, 1)), strict=True):
         yield arrange_gradient_kernel(data_type, product, *gates)

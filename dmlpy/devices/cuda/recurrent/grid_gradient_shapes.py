@@ -158,6 +158,8 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
         sums = product.tiles * product.samples // 2
         if product.data_type == FLOAT:
             most = (168 if alone else 152) - 2 * max(0, sums - 8) - 16 * resets_first
+            if 1 < product.tiles < 6 and not alone:  # a step of R less: blocks that exchange data need its registers
+                most -= 4 * product.tiles
         elif alone:
             most = 144 - 4 * (sums - 4) - 24 * resets_first - 8 * max(0, pairs - 2)
         else:  # the scales of halves also need registers
