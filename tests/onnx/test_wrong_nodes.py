@@ -214,6 +214,9 @@ ROWS = {
     "Where of other sizes": Row("Where", (np.ones((2, 3), bool), normal(2, 3), normal(2, 5)), ("input 2 'Y'", "[2, 5]", "'condition'")),
     "PRelu of other slopes": Row("PRelu", (normal(2, 3, 4, 4), normal(3)), ("input 1 'slope'", "[3]", "remedy: give it sizes [3, 1, 1]")),
     "PRelu of more slopes": Row("PRelu", (normal(3), normal(2, 3)), ("input 1 'slope'", "[2, 3], expected sizes that broadcast to", "[3]")),
+    "ScatterND of other updates": Row(
+        "ScatterND", (normal(2, 3), integers([1]), normal(4)), ("input 2 'updates'", "[4], expected [1, 3]", "'indices'"), held=(1,)
+    ),
     "Conv of other channels": Row(
         "Conv",
         (normal(1, 3, 8, 8), normal(4, 2, 3, 3)),

@@ -126,10 +126,22 @@ def _convolution(node: Node) -> Iterator[Problem]:
         yield _problem(node, 2, f"{listed([made])}: one for each channel of the output")
 
 
+def _scattered(node: Node) -> Iterator[Problem]:
+    """An update for each tuple of indices: the dimensions of the data that the tuple leaves."""
+    data, indices = node.sizes(0), node.sizes(1)
+    wanted = (*indices[:-1], *data[indices[-1] :]) if indices else data
+    if node.sizes(2) != wanted:
+        why = (
+            f"those of {_operand(node, 1)}, but the last, and those of {_operand(node, 0)} behind the first {indices[-1] if indices else 0}"
+        )
+        yield _problem(node, 2, listed(wanted), why)
+
+
 _RULES: dict[str, Callable[[Node], Iterator[Problem]]] = {
     "Conv": _convolution,
     "ConvTranspose": _convolution,
     "Gemm": _general_product,
     "MatMul": _matrices,
     "PRelu": _slope,
+    "ScatterND": _scattered,
 }
