@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.registry import OPERATORS
-from dmlpy.devices.cuda.availability import conflict, installed_cupys
+from dmlpy.devices.cuda.runtime.availability import conflict, installed_cupys
 from dmlpy.devices.device import list_devices, unavailable_devices
 from dmlpy.version import __version__
 

@@ -203,9 +203,9 @@ def cuda_on_cpu(*, strategy: str | None = None, **options: Any) -> dml.Device:
     """The CUDA device over kernels that run on the CPU: the whole of dmlpy's CUDA side, without a GPU. `strategy` is the device's."""
     require("g++")
     from dmlpy.devices.cuda.device import CudaDevice
-    from dmlpy.devices.cuda.emulation.seam import CpuSeam
+    from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 
-    return CudaDevice(CpuSeam(**options), strategy=strategy)
+    return CudaDevice(EmulatedRuntime(**options), strategy=strategy)
 
 
 CUDA_DEVICES = ["cuda-emulated", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -235,4 +235,4 @@ def _device(name: str) -> Iterator[dml.Device]:
         return
     device = cuda_on_cpu()
     yield device
-    device.seam.check_guards()  # type: ignore[attr-defined]
+    device.runtime.check_guards()  # type: ignore[attr-defined]

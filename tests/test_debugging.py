@@ -18,10 +18,10 @@ from dmlpy import debugging, onnx
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.device import DEVICE_KINDS
 from dmlpy.devices.plan import log_launch
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gpu_models import H200
 from tests.support.folders import ROOT
 from tests.support.onnx_models import model
@@ -96,7 +96,7 @@ def test_nobody_pays_for_what_is_not_logged() -> None:
 def test_kernels_and_sources_of_cuda(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     require("g++")
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
-    device = CudaDevice(CpuSeam())
+    device = CudaDevice(EmulatedRuntime())
     for topic in debugging.TOPICS:
         caplog.set_level(logging.DEBUG, f"dmlpy.{topic}")
     first = dml.compile(DESC, device)(input_tensor=device.from_host(ZEROS))
@@ -109,7 +109,7 @@ def test_kernels_and_sources_of_cuda(tmp_path: Path, caplog: pytest.LogCaptureFi
     (kept,) = (tmp_path / "sources" / "elementwise").iterdir()
     assert kept.read_text("utf-8") == sources.read(f"elementwise/{kept.name}")
     caplog.clear()
-    dml.compile(DESC, CudaDevice(CpuSeam()))
+    dml.compile(DESC, CudaDevice(EmulatedRuntime()))
     levels = {level for _, level, text in caplog.record_tuples if text.endswith(": loaded from disk")}
     assert levels == {logging.DEBUG}
 
@@ -135,7 +135,7 @@ def test_the_choice_of_a_device_is_logged_once(logged: pytest.LogCaptureFixture,
 
 
 def test_a_gpu_that_is_chosen_is_logged(logged: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = CudaDevice(DryRunSeam(H200))
+    gpu = CudaDevice(DryRunRuntime(H200))
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: gpu)
     assert dml.device() is gpu
     assert logged.messages == ["no device is named: cuda:0, a GPU that works"]

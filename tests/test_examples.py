@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.conftest import cuda_on_cpu
 from tests.support.folders import DATA, EXAMPLES
 from tests.support.pages import comparable
@@ -104,16 +104,16 @@ def test_wrong_weights_are_reported(tmp_path: Path, content: bytes | None) -> No
 # engine.py
 
 
-class SeamMachine:
+class EmulatedMachine:
     """The engine's machine over the emulated CUDA device."""
 
     def __init__(self, device: Any) -> None:
-        self.seam = device.seam
-        self.stream = self.seam.new_stream()
+        self.runtime = device.runtime
+        self.stream = self.runtime.new_stream()
         self._blocks: dict[int, Any] = {}
 
     def allocate(self, size: int) -> int:
-        block = self.seam.allocate(0, size, self.stream)
+        block = self.runtime.allocate(0, size, self.stream)
         self._blocks[int(block.pointer)] = block
         return int(block.pointer)
 
@@ -124,19 +124,19 @@ class SeamMachine:
         ctypes.memmove(pointer, values.ctypes.data, values.nbytes)
 
     def read(self, pointer: int, values: Array) -> None:
-        values[...] = np.frombuffer(self.seam.read(pointer, values.nbytes, self.stream), values.dtype).reshape(values.shape)
+        values[...] = np.frombuffer(self.runtime.read(pointer, values.nbytes, self.stream), values.dtype).reshape(values.shape)
 
 
 def kernels_on_cpu(device: dml.Device) -> bool:
     """Whether a CUDA device is emulated."""
-    return isinstance(getattr(device, "seam", None), CpuSeam)
+    return isinstance(getattr(device, "runtime", None), EmulatedRuntime)
 
 
 def test_engine(any_device: dml.Device) -> None:
     if any_device.memory_kind == "cpu":
         machine = engine.Host()
     elif kernels_on_cpu(any_device):
-        machine = SeamMachine(any_device)
+        machine = EmulatedMachine(any_device)
     else:
         machine = engine.Gpu(0)
     assert engine.demonstrate(any_device, machine, runs=2) < 1e-5
@@ -145,7 +145,7 @@ def test_engine(any_device: dml.Device) -> None:
 def test_engine_where_each_step_is_launched() -> None:
     """In `per_step` an operator by itself replays a CUDA graph of its own; as a node of a graph it must issue its launches instead."""
     device = cuda_on_cpu(strategy="per_step")
-    assert engine.demonstrate(device, SeamMachine(device), runs=2) < 1e-5
+    assert engine.demonstrate(device, EmulatedMachine(device), runs=2) < 1e-5
 
 
 def test_engine_prints_its_error() -> None:

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 import dmlpy as dml
 from dmlpy.cli import main
-from dmlpy.devices.cuda import availability
 from dmlpy.devices.cuda.device import CudaDevice, cuda_device
+from dmlpy.devices.cuda.runtime import availability
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.support.cuda.fake_captures import CUDARuntimeError
 from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.seam_over_fake_cupy import seam_over
+from tests.support.cuda.runtime_over_fake_cupy import runtime_over
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 BOTH = "dmlpy[cuda13] (driver 580 or newer) or dmlpy[cuda12] (driver 525 or newer)"
@@ -30,7 +30,7 @@ TWO = f"cupy-cuda12x and cupy-cuda13x are installed together and overwrite each 
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpus:
     """A machine with two GPUs, of which nothing is known yet, and one CuPy."""
     machine = FakeGpus()
-    seam_over(machine, monkeypatch, tmp_path)
+    runtime_over(machine, monkeypatch, tmp_path)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setitem(DEVICE_KINDS, "cuda", cuda_device.__wrapped__)  # type: ignore[attr-defined]
     installed(monkeypatch, "cupy-cuda13x")

@@ -44,9 +44,9 @@ def test_imports_go_one_way() -> None:
 
 KNOWN_BY: dict[str, set[str]] = {
     # dmlpy.keras and dmlpy.nn compute with the arrays that users of a GPU hold; the benchmark measures CuPy too.
-    "cupy": {"devices/cuda/cupy_seam.py", "keras/backend.py", "nn/arrays.py", "bench/libraries/cupy.py"},
+    "cupy": {"devices/cuda/runtime/cupy_runtime.py", "keras/backend.py", "nn/arrays.py", "bench/libraries/cupy.py"},
     "cupyx": set(),
-    "cupy_backends": {"devices/cuda/cupy_seam.py"},
+    "cupy_backends": {"devices/cuda/runtime/cupy_runtime.py"},
     "rich": {"cli/*.py", "devices/cpu/jit.py", "messages/tables.py", "keras/progress.py", "messages/problems.py"},
     "typer": {"cli/*.py"},
     "PIL": {"dxdispatch/pictures.py"},

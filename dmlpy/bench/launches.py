@@ -29,7 +29,7 @@ def launches(device_name: str) -> dict[str, float]:
     """The microseconds of each of `NAMES`, the least of several rounds."""
     device = dml.device(device_name)
     assert isinstance(device, CudaDevice), "a processor launches nothing"
-    stream, seam = device.current_stream(), device.seam
+    stream, runtime = device.current_stream(), device.runtime
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=(1,))
     operator = dml.compile(dml.ActivationReluDesc(input_tensor=tensor).with_outputs(), device)
     one = device.from_host(np.ones(1, np.float32))
@@ -41,15 +41,15 @@ def launches(device_name: str) -> dict[str, float]:
 
     issue(stream)
     device.synchronize(stream)
-    graph, empty = seam.capture(device.ordinal, issue), seam.capture(device.ordinal, lambda stream: None)
+    graph, empty = runtime.capture(device.ordinal, issue), runtime.capture(device.ordinal, lambda stream: None)
 
     def launch_empty() -> None:
         for _ in range(LAUNCHES):
-            seam.launch_graph(empty, stream)
+            runtime.launch_graph(empty, stream)
 
     measured = {
         "launch": _least_us(device, lambda: issue(stream)),
-        "captured launch": _least_us(device, lambda: seam.launch_graph(graph, stream)),
+        "captured launch": _least_us(device, lambda: runtime.launch_graph(graph, stream)),
         "empty graph": _least_us(device, launch_empty),
         "dispatch": _least_host_us(device, lambda: issue(stream)),
     }

@@ -218,10 +218,10 @@ def _multiply(device: dml.Device, product: Product) -> Callable[[], object]:
     if device.memory_kind == "cpu":
         stacked, results = np.tile(right.T, (_calls(product), 1, 1)), np.empty((_calls(product), rows, columns), dtype)
         return lambda: np.matmul(left, stacked, out=results)
-    from dmlpy.devices.cuda.seam import Matrix
+    from dmlpy.devices.cuda.runtime.interface import Matrix
 
     assert isinstance(device, CudaDevice)
-    seam, ordinal, stream = device.seam, device.ordinal, device.current_stream()
+    runtime, ordinal, stream = device.runtime, device.ordinal, device.current_stream()
     a, b = (device.upload(array, stream) for array in (left, right))
     c = device.allocate(4 * rows * columns, stream, "a product")
     matrices = (
@@ -232,7 +232,7 @@ def _multiply(device: dml.Device, product: Product) -> Callable[[], object]:
     held = (a, b, c)
 
     def multiply() -> tuple[Any, ...]:
-        seam.gemm(ordinal, *matrices, stream)
+        runtime.gemm(ordinal, *matrices, stream)
         return held
 
     return multiply

@@ -18,7 +18,7 @@ from dmlpy.bench.shapes import SHAPES, DataType, Pass, Recurrent
 from dmlpy.devices.cuda.recurrent.gradient_plan import BACKWARD
 from dmlpy.devices.cuda.recurrent.plan import FORWARD
 from dmlpy.devices.cuda.recurrent.strategies import Choice, Plans, choose
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.interface import Limits
 from dmlpy.messages.json_text import lay_out
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 

@@ -141,5 +141,5 @@ def pack(device: Device, file: Path) -> str:
         raise DeviceError(f"{place()}, so no archive can be made of them")
     library = _library(device)
     count = image_archive.pack(store, library.keys.values(), file)
-    by, size = " ".join(library.seam.compiler_version().split()[:2]), file.stat().st_size
+    by, size = " ".join(library.runtime.compiler_version().split()[:2]), file.stat().st_size
     return f"{plural(count, 'kernel')} for sm_{library.limits.compute_capability} by {by} are in {file}, {size / 1e6:.2f} MB"

@@ -274,8 +274,8 @@ def test_rates_of_a_gpu_come_from_its_own_clock(monkeypatch: pytest.MonkeyPatch)
     assert found["copies"][1 << 12] > 0
     assert found["products"]["8x4x2 FLOAT16"] > 0
     assert found["device"] == {"clocks.sm": "0 MHz"}
-    assert device.seam.counts["copy"] > 5
-    assert device.seam.counts["gemm"] > 5
+    assert device.runtime.counts["copy"] > 5
+    assert device.runtime.counts["gemm"] > 5
 
 
 def test_the_floor_on_the_processor_is_of_products_or_of_memory() -> None:

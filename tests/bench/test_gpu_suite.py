@@ -29,14 +29,14 @@ from dmlpy.bench.shapes import SHAPES
 from dmlpy.bench.work import TOLERANCES, LargeWork, relative_error
 from dmlpy.cli.main import app
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import H100
+from dmlpy.devices.cuda.emulation.runtime import H100
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.conftest import cuda_on_cpu
 from tests.support import gpu_suite
 from tests.support.cuda import emulated_gpu
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.seam_over_fake_cupy import seam_over
+from tests.support.cuda.runtime_over_fake_cupy import runtime_over
 from tests.support.folders import ROOT
 from tests.support.gpu_suite import case_of, cases
 from tests.support.tables import table
@@ -61,7 +61,7 @@ def null(small: None, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
     """A GPU that computes nothing, here and in the libraries' processes."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv(emulated_gpu.VARIABLE, "null")
-    return CudaDevice(DryRunSeam(H100))
+    return CudaDevice(DryRunRuntime(H100))
 
 
 def work_of(name: str, dtype: Any) -> LargeWork:
@@ -88,7 +88,7 @@ def test_a_row_fills_a_gpu_and_is_planned(name: str, dtype: Any) -> None:
     assert row.sets(dtype) * given >= large.CYCLED_BYTES
     assert (row.sets(dtype) - 1) * given < large.CYCLED_BYTES
     flags = "ALLOW_HALF_PRECISION_COMPUTATION" if row.half_precision else ()
-    report = dml.compile(desc, CudaDevice(DryRunSeam(H100)), flags=flags).explain_plan()
+    report = dml.compile(desc, CudaDevice(DryRunRuntime(H100)), flags=flags).explain_plan()
     assert report.floor_us is not None
     assert report.floor_us > 9, "it takes longer than its launch"
 
@@ -152,8 +152,8 @@ def test_an_output_that_no_kernel_writes_is_wrong(null: CudaDevice) -> None:
 
 
 def test_each_set_has_memory_of_its_own(small: None) -> None:
-    seam: Any = DryRunSeam(H100)
-    runner = DmlpyOperators(CudaDevice(seam), 1).build(work_of("ELEMENT_WISE_ADD:LARGE", "FLOAT16"), "graph")
+    runtime: Any = DryRunRuntime(H100)
+    runner = DmlpyOperators(CudaDevice(runtime), 1).build(work_of("ELEMENT_WISE_ADD:LARGE", "FLOAT16"), "graph")
     memory: dict[str, Any] = runner._memory  # type: ignore[attr-defined]
     assert runner.sets == 2
     assert set(memory) == {f"{field}{number}" for field in ("a_tensor", "b_tensor", "output_tensor") for number in range(2)}
@@ -258,9 +258,9 @@ def test_launches_are_counted_by_what_they_start(monkeypatch: pytest.MonkeyPatch
     device: Any = cuda_on_cpu()
     monkeypatch.setattr(dml, "device", lambda name: device)
     monkeypatch.setattr(launches, "LAUNCHES", 3)
-    before = device.seam.counts.copy()
+    before = device.runtime.counts.copy()
     found = launches.launches("cuda:0")
-    counts = device.seam.counts - before
+    counts = device.runtime.counts - before
     assert list(found) == list(launches.NAMES)
     assert counts["capture"] == 2
     assert counts["launch_graph"] == launches.ROUNDS * (1 + 3)
@@ -271,7 +271,7 @@ def test_launches_are_counted_by_what_they_start(monkeypatch: pytest.MonkeyPatch
 def test_what_is_measured_obeys_cuda_s_rules(name: str, dtype: Any, small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Through CuPy's functions: nothing is allocated in a capture, all sets are launched, and the pool gives its memory back."""
     gpu = FakeGpus()
-    device = CudaDevice(seam_over(gpu, monkeypatch, tmp_path))
+    device = CudaDevice(runtime_over(gpu, monkeypatch, tmp_path))
     monkeypatch.setattr(dml, "device", lambda name: device)
     assert set(launches.launches("cuda:0")) == set(launches.NAMES)
     rates = machine.rates("cuda:0", [(8, 4, 2, "FLOAT16")], [1 << 12])
@@ -344,11 +344,11 @@ from dmlpy.cli.main import app
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.support import gpu_suite
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 
 gpu_suite.shrink()
 options = Options(own=gpu_suite.own(gpu_suite.Slow), peers=(), rounds=1, threads=1)
-Benchmark(CudaDevice(DryRunSeam()), options).run(gpu_suite.cases(*sys.argv[2:]), Path(sys.argv[1]))
+Benchmark(CudaDevice(DryRunRuntime()), options).run(gpu_suite.cases(*sys.argv[2:]), Path(sys.argv[1]))
 """
 
 

@@ -76,10 +76,10 @@ def test_a_gpu_is_timed_by_its_own_clock_and_takes_turns_with_inputs() -> None:
     library = Dmlpy(cuda_on_cpu(), 1)
     work = Case(SHAPES["NCHW"], "FLOAT32", "forward").work()
     runner = library.build(work, "graph")
-    seam: Any = library.place.seam  # type: ignore[attr-defined]
-    before = seam.counts.copy()
+    runtime: Any = library.place.runtime  # type: ignore[attr-defined]
+    before = runtime.counts.copy()
     assert library.microseconds(lambda: runner.run(2), 3) > 0
-    assert dict(seam.counts - before) == {"record_event": 2, "launch_graph": 3, "elapsed_ms": 1}
+    assert dict(runtime.counts - before) == {"record_event": 2, "launch_graph": 3, "elapsed_ms": 1}
     assert (library.sets, library.modes(work)) == (3, ("eager", "graph"))
     assert library.versions()["dmlpy"] == dml.__version__
     used = library.peak_bytes()

@@ -19,7 +19,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.dispatch import MAX_CACHED_LAUNCHES, BoundWork
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.dispatch_cases import CASES
 
 STEPS, BATCH, FEATURES, HIDDEN = 100, 16, 64, 128
@@ -83,14 +83,14 @@ def test_import(benchmark: BenchmarkFixture) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_dispatch(benchmark: BenchmarkFixture, name: str, data_type: str) -> None:
     """A bound dispatch on a CUDA plan whose launches do nothing: what is left is Python."""
-    benchmark(CASES[name].bound(DryRunSeam(), data_type), 1)
+    benchmark(CASES[name].bound(DryRunRuntime(), data_type), 1)
 
 
 @pytest.mark.parametrize("memory", ["in turns", "new"])
 @pytest.mark.parametrize("nodes", [1, 100])
 def test_rebind_and_dispatch(benchmark: BenchmarkFixture, nodes: int, memory: str) -> None:
     """A graph over launches that do nothing gets another input before each dispatch: one of two, or one of more than are cached."""
-    device = CudaDevice(DryRunSeam())
+    device = CudaDevice(DryRunRuntime())
     desc = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 16, 16])
     g = dml.GraphBuilder()
     value = g.input("x", desc)

@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.conftest import cuda_on_cpu
 from tests.support.accuracy import (
     FUNCTIONS,
@@ -83,7 +83,7 @@ COMPILED = FUNCTIONS[::3]
 
 @IN_ONE
 def test_every_float16(every_device: dml.Device, function: Function) -> None:
-    if isinstance(every_device, CudaDevice) and isinstance(every_device.seam, CpuSeam) and function not in COMPILED:
+    if isinstance(every_device, CudaDevice) and isinstance(every_device.runtime, EmulatedRuntime) and function not in COMPILED:
         return
     check_on(every_device, function, halves())
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.cuda.emulation.seam import approximates
+from dmlpy.devices.cuda.emulation.runtime import approximates
 from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
@@ -63,10 +63,10 @@ def test_functors_are_accurate(cuda_device: Any, kind: type[ActivationDesc]) -> 
     rng = np.random.default_rng(13)
     desc = random_desc(kind, rng)
     x = random_arguments(desc, rng, np.float32, widest=20.0)
-    given = apply(cuda_device.seam, desc, x) if keeps_value(desc) else x
+    given = apply(cuda_device.runtime, desc, x) if keeps_value(desc) else x
     # CUDA documents 4 ulp of erfcf, of which each is two units of a derivative just below 1/2, and 2 of expf: the two terms may cancel.
-    limit = 13.0 if label(desc) == "Gelu" and approximates(cuda_device.seam) else 6.0
-    assert_within(limit, desc, x, apply(cuda_device.seam, desc, given, derivative=True), closed_form(desc, x))
+    limit = 13.0 if label(desc) == "Gelu" and approximates(cuda_device.runtime) else 6.0
+    assert_within(limit, desc, x, apply(cuda_device.runtime, desc, given, derivative=True), closed_form(desc, x))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -88,10 +88,10 @@ def test_limits_of_the_definition(desc: ActivationDesc, derivatives: list[float]
 @pytest.mark.parametrize(("desc", "derivatives"), LIMITS, ids=[label(desc) for desc, _ in LIMITS])
 def test_limits_of_functors(cuda_device: Any, desc: ActivationDesc, derivatives: list[float]) -> None:
     x = PLACES.astype(np.float32)
-    given = apply(cuda_device.seam, desc, x) if keeps_value(desc) else x
+    given = apply(cuda_device.runtime, desc, x) if keeps_value(desc) else x
     with np.errstate(over="ignore"):
         expected = np.array(derivatives).astype(np.float32)
-    np.testing.assert_allclose(apply(cuda_device.seam, desc, given, derivative=True), expected, rtol=2e-7, atol=1e-44)
+    np.testing.assert_allclose(apply(cuda_device.runtime, desc, given, derivative=True), expected, rtol=2e-7, atol=1e-44)
 
 
 @pytest.mark.parametrize(("desc", "places"), KINKS, ids=[label(desc) for desc, _ in KINKS])
@@ -100,8 +100,8 @@ def test_kinks(cuda_device: Any, desc: ActivationDesc, places: dict[float, float
     expected = np.array(list(places.values()), np.float32)
     for dtype in (np.float32, np.float64):
         np.testing.assert_array_equal(differentiate(desc, x.astype(dtype)), expected)
-    given = apply(cuda_device.seam, desc, x) if keeps_value(desc) else x
-    np.testing.assert_array_equal(apply(cuda_device.seam, desc, given, derivative=True), expected)
+    given = apply(cuda_device.runtime, desc, x) if keeps_value(desc) else x
+    np.testing.assert_array_equal(apply(cuda_device.runtime, desc, given, derivative=True), expected)
 
 
 def test_small_results_of_large_arguments(cuda_device: Any) -> None:
@@ -109,14 +109,14 @@ def test_small_results_of_large_arguments(cuda_device: Any) -> None:
     x = np.array([1e15, -3e18, 2e19], np.float32)  # the square of the last one overflows, its reciprocal is 2.5e-39
     expected = x.astype(np.float64) ** -2
     np.testing.assert_allclose(differentiate(desc, x), expected, rtol=1e-6)
-    np.testing.assert_allclose(apply(cuda_device.seam, desc, x, derivative=True), expected, rtol=1e-6)
+    np.testing.assert_allclose(apply(cuda_device.runtime, desc, x, derivative=True), expected, rtol=1e-6)
     np.testing.assert_allclose(differentiate(desc, np.array([1e150, -1e154, 1e155])), [1e-300, 1e-308, 1e-310], rtol=1e-12)
 
 
 def test_which_values_functors_keep(cuda_device: Any) -> None:
     claims = "".join(f"static_assert({label(kind())}::saves_value == {str(keeps_value(kind())).lower()});\n" for kind in ATTRIBUTES)
-    seam = cuda_device.seam
-    seam.compile(SOURCE + claims, [f"apply<{', '.join(NAMES)}>"], seam.limits(0).compute_capability)
+    runtime = cuda_device.runtime
+    runtime.compile(SOURCE + claims, [f"apply<{', '.join(NAMES)}>"], runtime.limits(0).compute_capability)
 
 
 def test_an_activation_of_rows_is_refused() -> None:

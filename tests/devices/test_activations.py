@@ -12,7 +12,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.numpy.activation import elements
 from dmlpy.devices.numpy.activation.elements import ElementsPlan
 from tests.support.activation_cases import label
@@ -326,7 +326,7 @@ def test_every_operator_reads_and_writes_strides(desc: dml.ActivationDesc, dtype
     np.testing.assert_array_equal(run_placed(device, desc, tensors), run(device, desc, arrays))
 
 
-class RecordingSeam(CpuSeam):
+class RecordingRuntime(EmulatedRuntime):
     """Records the name of each kernel that is loaded."""
 
     def __init__(self) -> None:
@@ -343,12 +343,12 @@ class RecordingSeam(CpuSeam):
 def test_addresses_that_are_multiples_of_the_element_only(dtype: Any, start: int) -> None:
     """The widest packs that both addresses are multiples of; 8 elements more would be a pack of 16 bytes, but for INT8."""
     require("g++")
-    seam, x = RecordingSeam(), random_values(np.random.default_rng(8), (67,), dtype)
+    runtime, x = RecordingRuntime(), random_values(np.random.default_rng(8), (67,), dtype)
     tensors = {"input_tensor": laid_out(x, [1], start), "output_tensor": laid_out(poison((67,), dtype), [1], 8 - start)}
-    np.testing.assert_array_equal(run_placed(CudaDevice(seam), dml.ActivationReluDesc(), tensors), np.maximum(x, 0))
+    np.testing.assert_array_equal(run_placed(CudaDevice(runtime), dml.ActivationReluDesc(), tensors), np.maximum(x, 0))
     widest = 16 // x.itemsize
     width = next(width for width in (16, 8, 4, 2, 1) if width <= widest and start % width == 0 and (8 - start) % width == 0)
-    assert [int(entry.split(", ")[1]) for entry in seam.loaded] == [widest, *([width] if width < widest else [])]
+    assert [int(entry.split(", ")[1]) for entry in runtime.loaded] == [widest, *([width] if width < widest else [])]
 
 
 @pytest.mark.parametrize("block", [1, 2, 5, 16])
@@ -415,16 +415,16 @@ def test_one_launch_whatever_the_order_of_threads(desc: dml.ActivationDesc) -> N
     require("g++")
     arrays, found = inputs(desc, np.linspace(-9.0, 9.0, 37, dtype=np.float32)), []
     for seed in (1, 2):
-        seam = CpuSeam(seed=seed)
-        found.append(run(CudaDevice(seam), desc, arrays))
-        assert (seam.counts["launch"], seam.counts["gemm"], seam.counts["memset"]) == (1, 0, 0)
+        runtime = EmulatedRuntime(seed=seed)
+        found.append(run(CudaDevice(runtime), desc, arrays))
+        assert (runtime.counts["launch"], runtime.counts["gemm"], runtime.counts["memset"]) == (1, 0, 0)
     np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("count", [16 * 256 * 4 * 2 + 7, 16 * 256 + 1])
 def test_more_elements_than_the_grid_has_threads(count: int) -> None:
     require("g++")
-    device = CudaDevice(CpuSeam(replace(H100, multiprocessors=1)))
+    device = CudaDevice(EmulatedRuntime(replace(H100, multiprocessors=1)))
     x = random_values(np.random.default_rng(13), (count,), np.float32)
     np.testing.assert_array_equal(run(device, dml.ActivationReluDesc(), {"input_tensor": x}), np.maximum(x, 0))
     tensors = {"input_tensor": laid_out(x, [1], 1), "output_tensor": laid_out(poison(x.shape, x.dtype), [2])}
@@ -436,10 +436,10 @@ def test_more_elements_than_the_grid_has_threads(count: int) -> None:
 @SAMPLES
 def test_sanitizers_find_nothing(desc: dml.ActivationDesc, dtype: Any, sanitizers: str) -> None:
     require("g++")
-    seam, rng = CpuSeam(sanitize=sanitizers), np.random.default_rng(14)
+    runtime, rng = EmulatedRuntime(sanitize=sanitizers), np.random.default_rng(14)
     arrays = inputs(desc, random_values(rng, (3, 37), dtype), random_values(rng, (3, 37), dtype))
-    np.testing.assert_array_equal(run(CudaDevice(seam), desc, arrays), run(CudaDevice(CpuSeam()), desc, arrays))
-    seam.check_guards()
+    np.testing.assert_array_equal(run(CudaDevice(runtime), desc, arrays), run(CudaDevice(EmulatedRuntime()), desc, arrays))
+    runtime.check_guards()
 
 
 @pytest.mark.slow
@@ -447,7 +447,7 @@ def test_sanitizers_find_nothing(desc: dml.ActivationDesc, dtype: Any, sanitizer
 def test_integers_never_leave_their_range_unnoticed(dtype: Any) -> None:
     """Conversions and products that C++ leaves undefined do not occur."""
     require("g++")
-    device = CudaDevice(CpuSeam(sanitize="address,undefined"))
+    device = CudaDevice(EmulatedRuntime(sanitize="address,undefined"))
     kinds: list[dml.ActivationDesc] = [*SHRINKS, dml.ActivationShrinkDesc(bias=NAN)]
     for desc in kinds + ([dml.ActivationParameterizedReluDesc()] if dtype in SIGNED else []):
         arrays = inputs(desc, integers(dtype, 57, 15), integers(dtype, 57, 16))
@@ -472,7 +472,7 @@ def test_the_plan_on_the_host_says_what_is_copied() -> None:
 
 def test_the_plan_on_cuda_says_which_kernel_runs() -> None:
     require("g++")
-    device = CudaDevice(CpuSeam())
+    device = CudaDevice(EmulatedRuntime())
     rows: list[tuple[str, tuple[int, ...], list[int] | None, str]] = [
         ("FLOAT32", (4, 6), None, "elements<Tanh, 4, int, 8, float, float>: 24 elements in a row, 4 at once"),
         ("FLOAT16", (4, 6), None, "elements<Tanh, 8, int, 8, machine::half, machine::half>: 24 elements in a row, 8 at once"),

@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support import relation_descs as descs
 from tests.support.attention_cases import OPERATORS, arrays, plain
 from tests.support.layout_runs import Array, by_definition, layouts, run
@@ -234,11 +234,11 @@ def test_the_sanitizers_find_nothing(sanitizers: str, data_type: str, sizes: dic
     require("g++")
     desc = with_lengths(sizes, data_type)
     given = arrays(desc, np.random.default_rng(42)) | {"past_sequence_lengths_tensor": np.array([sizes["past"], 1], data_type.lower())}
-    seam = CpuSeam(sanitize=sanitizers, sanitized=("attend_", "combine<", "keep<"))
-    found = run(desc, given, CudaDevice(seam))
+    runtime = EmulatedRuntime(sanitize=sanitizers, sanitized=("attend_", "combine<", "keep<"))
+    found = run(desc, given, CudaDevice(runtime))
     for name, wanted in by_definition(desc, given).items():
         assert_close(found[name], wanted, found[name].dtype, terms=80, what=name)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 def test_what_cuda_reports_about_its_work(cuda_device: dml.Device) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.numpy.plans import plan_of
 from tests.support.batch_normalization_cases import CASES, check_tensorflow
 from tests.support.folders import STORED_CASES
@@ -353,9 +353,9 @@ def test_the_order_of_threads_counts_for_nothing(mode: str) -> None:
     desc, arrays = case(mode, np.random.default_rng(12), (3, 70, 5, 5), (1,))
     found = []
     for seed in (1, 2):
-        seam = CpuSeam(seed=seed)
-        found.append(run(CudaDevice(seam), desc, arrays))
-        seam.check_guards()
+        runtime = EmulatedRuntime(seed=seed)
+        found.append(run(CudaDevice(runtime), desc, arrays))
+        runtime.check_guards()
     for name, values in found[0].items():
         np.testing.assert_array_equal(values, found[1][name], err_msg=name)
 
@@ -368,9 +368,9 @@ def test_the_order_of_threads_counts_for_nothing(mode: str) -> None:
 def test_sanitizers_find_nothing(mode: str, sizes: tuple[int, ...], channels: int, dtype: Any, sanitizers: str) -> None:
     require("g++")
     desc, arrays = case(mode, np.random.default_rng(14), sizes, (channels,), dtype)
-    seam = CpuSeam(sanitize=sanitizers)
-    check(run(CudaDevice(seam), desc, arrays), desc, arrays)
-    seam.check_guards()
+    runtime = EmulatedRuntime(sanitize=sanitizers)
+    check(run(CudaDevice(runtime), desc, arrays), desc, arrays)
+    runtime.check_guards()
 
 
 @DATA_TYPES

@@ -11,7 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.batch_normalization_runs import LAYOUTS, assert_same, lay, results, run_placed, strides_of
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.exact import exact
 from tests.support.normalization_cases import FUSED, IMAGE_SIZED, INPUTS, MODES, Array, case, check, described, entries, poisons
 
@@ -219,7 +219,7 @@ def test_an_input_and_a_scale_that_repeat(every_device: dml.Device, mode: str, d
 def test_scratch_holds_no_copy(monkeypatch: pytest.MonkeyPatch, mode: str, on_cuda: bool, layout: str, dtype: Any) -> None:
     """It hardly grows with the batch. On the host each thread has some, in which a block of the tensors fits."""
     monkeypatch.setattr("dmlpy.devices.numpy.normalization.common.available_threads", lambda: 1)
-    device = CudaDevice(DryRunSeam()) if on_cuda else dml.device("numpy")
+    device = CudaDevice(DryRunRuntime()) if on_cuda else dml.device("numpy")
     small, _ = case(mode, np.random.default_rng(8), (2, 64, 2, 2), (1,), dtype)
     scratch, size = [], []
     for batch in (64, 128):

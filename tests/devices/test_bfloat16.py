@@ -17,7 +17,7 @@ from dmlpy.description import bfloat16, bfloat16_numbers
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.plans import STRATEGIES
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.interface import Limits
 from dmlpy.validation.checking import lowest_level
 from tests.conftest import cuda_on_cpu
 from tests.support.bfloat16_cases import (
@@ -33,7 +33,7 @@ from tests.support.bfloat16_cases import (
     tensor,
     training,
 )
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.plan_kernels import A100, T4
 from tests.support.layout_runs import repeated, results_of, run
 from tests.support.networks import gradient_inputs, network, upstream
@@ -90,7 +90,7 @@ def trained() -> dict[str, dml.OperatorDesc]:
 
 @pytest.mark.parametrize("limits", [T4, A100], ids=lambda limits: limits.name)
 def test_a_gpu_whose_tensor_cores_lack_it_multiplies_copies(limits: Limits) -> None:
-    device, multiply = CudaDevice(DryRunSeam(limits)), trained() | {name: USUAL[name] for name in ("product", "convolution")}
+    device, multiply = CudaDevice(DryRunRuntime(limits)), trained() | {name: USUAL[name] for name in ("product", "convolution")}
     plans = {name: str(dml.compile(desc, device).plan) for name, desc in (multiply | USUAL).items()}
     on_copies = {name for name, plan in plans.items() if "rounded once to bfloat16" in plan}
     assert on_copies == (set(multiply) if limits is T4 else set())

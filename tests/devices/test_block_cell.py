@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc, gru_block_cell_weight_gradients
 from tests.support.block_cell_runs import (
     OUTPUTS,
@@ -290,9 +290,9 @@ def test_work_on_cuda(kind: type[GRUBlockDesc], outputs: tuple[str, ...], produc
     arrays = random_inputs(np.random.default_rng(9), 3, 4, 5, kind)
     desc, found = described(kind, arrays, *outputs), []
     for seed in (1, 2):
-        seam = CpuSeam(seed=seed)
-        found.append(run(CudaDevice(seam), desc, arrays))
-        assert (seam.counts["gemm"], seam.counts["launch"]) == (products, launches)
+        runtime = EmulatedRuntime(seed=seed)
+        found.append(run(CudaDevice(runtime), desc, arrays))
+        assert (runtime.counts["gemm"], runtime.counts["launch"]) == (products, launches)
     for name in outputs:
         np.testing.assert_array_equal(found[0][name], found[1][name])
 
@@ -304,9 +304,9 @@ def test_work_on_cuda(kind: type[GRUBlockDesc], outputs: tuple[str, ...], produc
 def test_sanitizers_find_nothing(kind: type[GRUBlockDesc], dtype: Any, sanitizers: str) -> None:
     require("g++")
     arrays = random_inputs(np.random.default_rng(15), 5, 4, 6, kind, dtype)
-    desc, seam = described(kind, arrays), CpuSeam(sanitize=sanitizers)
-    check(run(CudaDevice(seam), desc, arrays), desc, arrays)
-    seam.check_guards()
+    desc, runtime = described(kind, arrays), EmulatedRuntime(sanitize=sanitizers)
+    check(run(CudaDevice(runtime), desc, arrays), desc, arrays)
+    runtime.check_guards()
 
 
 @KINDS

@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support.layout_runs import (
     Array,
     by_definition,
@@ -124,6 +124,6 @@ def test_unfold_moves_nan_unchanged_and_the_plan_names_its_kernel(cuda_device: d
 @pytest.mark.parametrize("fold", [False, True])
 def test_the_sanitizers_are_silent(fold: bool) -> None:
     require("g++")
-    seam = CpuSeam(sanitize="address,undefined")
-    check_layouts(columns_of(3, "float32", fold=fold), np.random.default_rng(8), sums=fold, device=CudaDevice(seam))
-    seam.check_guards()
+    runtime = EmulatedRuntime(sanitize="address,undefined")
+    check_layouts(columns_of(3, "float32", fold=fold), np.random.default_rng(8), sums=fold, device=CudaDevice(runtime))
+    runtime.check_guards()

@@ -13,14 +13,14 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import T4, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import T4, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS
 from dmlpy.devices.cuda.recurrent.cudnn import NetworkPlan
 from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.recurrent.stack import stack_of
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cudnn_runs import check_torch
 from tests.support.networks import (
     MODES,
@@ -410,21 +410,21 @@ def test_a_bound_network_is_one_graph() -> None:
     """Its lengths and offset included, which the kernels read."""
     require("g++")
     net = network(np.random.default_rng(24), num_proj=3, lengths=[5, 2, 0], dropout=0.5, offset=1)
-    seam = CpuSeam()
-    device = CudaDevice(seam)
+    runtime = EmulatedRuntime()
+    device = CudaDevice(runtime)
     arrays = {name: device.from_host(array) for name, array in net.arrays.items()}
     outputs = {field.name: device.empty(getattr(net.desc, field.name), 0) for field in net.desc.outputs()}
     dispatch = dml.compile(net.desc, device).bind(arrays, outputs)
-    before = seam.counts.copy()
+    before = runtime.counts.copy()
     dispatch()
-    assert seam.counts - before == {"launch_graph": 1}
+    assert runtime.counts - before == {"launch_graph": 1}
 
 
 @pytest.mark.parametrize(("steps", "captured"), [(MOST_CAPTURED_STEPS // 3, True), (MOST_CAPTURED_STEPS // 3 + 1, False)])
 def test_all_layers_steps_count_for_the_graph(steps: int, captured: bool) -> None:
     """Where they are launched one by one."""
     net = network(np.random.default_rng(25), "gru", layers=3, directions=1, steps=steps, batch=1, units=2, inputs=1)
-    library = KernelLibrary(DryRunSeam(), 0)
+    library = KernelLibrary(DryRunRuntime(), 0)
     for desc in (net.desc, net.desc.gradient()):
         assert NetworkPlan(desc, library, strategy="per_step").capturable is captured
         assert NetworkPlan(desc, library, strategy="persistent_block").capturable

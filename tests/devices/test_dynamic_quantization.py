@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support.layout_runs import Array, layouts, results_of, run, same
 from tests.support.tools import require
 
@@ -65,12 +65,12 @@ def test_odd_numbers(cuda_device: dml.Device, quantized: str, name: str) -> None
 @pytest.mark.parametrize(("sizes", "sanitizers"), [((3000,), "address,undefined"), pytest.param((1030,), "thread", marks=pytest.mark.slow)])
 def test_the_sanitizers_find_nothing(sizes: tuple[int, ...], sanitizers: str) -> None:
     require("g++")
-    seam, desc = CpuSeam(sanitize=sanitizers), described("FLOAT16", "INT8", *sizes)
+    runtime, desc = EmulatedRuntime(sanitize=sanitizers), described("FLOAT16", "INT8", *sizes)
     x = np.random.default_rng(2).normal(size=sizes).astype(np.float16)
     wanted = run(desc, {"input_tensor": x})
-    for name, found in results_of(desc, {"input_tensor": x}, CudaDevice(seam)).items():
+    for name, found in results_of(desc, {"input_tensor": x}, CudaDevice(runtime)).items():
         same(np.asarray(found), wanted[name], name)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 def test_what_cuda_reports_about_its_work(cuda_device: dml.Device) -> None:

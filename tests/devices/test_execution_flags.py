@@ -11,12 +11,12 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.compiler import Flags
-from dmlpy.devices.cuda.emulation.seam import H100, T4
+from dmlpy.devices.cuda.emulation.runtime import H100, T4
 from dmlpy.devices.cuda.plans import STRATEGIES
-from dmlpy.devices.cuda.seam import Limits, Matrix
+from dmlpy.devices.cuda.runtime.interface import Limits, Matrix
 from dmlpy.dxdispatch import RunOptions, load
 from dmlpy.dxdispatch.runner import _ModelRun
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.tf32 import ALLOW, DISABLE, NONE, VOLATILE, check_results_in_tf32
 from tests.support.dispatch_cases import CASES, Case, relu
 from tests.support.models import put, rnn_model, write
@@ -102,7 +102,7 @@ def test_a_models_flags_reach_its_operators(tmp_path: Path, written: Any, meant:
 # TF32
 
 
-class ProductsSeam(DryRunSeam):
+class ProductsRuntime(DryRunRuntime):
     """Notes of each matrix product the type of its factors and whether they may be of TF32."""
 
     def __init__(self, *options: Any) -> None:
@@ -126,10 +126,10 @@ class ProductsSeam(DryRunSeam):
 
 def products(case: Case, limits: Limits, data_type: str, flags: dml.ExecutionFlags = NONE) -> tuple[list[tuple[str, bool]], str]:
     """Those of a dispatch, and the plan."""
-    seam = ProductsSeam(limits)
-    dispatch = case.bound(seam, data_type, flags)
+    runtime = ProductsRuntime(limits)
+    dispatch = case.bound(runtime, data_type, flags)
     dispatch()
-    return seam.products, dispatch.operator.plan
+    return runtime.products, dispatch.operator.plan
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -158,21 +158,21 @@ def test_products_of_float16_need_no_flag(name: str, limits: Limits) -> None:
 def test_the_other_flags_have_no_effect() -> None:
     plans, products = [], []
     for flags in (NONE, DISABLE | VOLATILE, DISABLE | ALLOW):
-        seam = ProductsSeam()
-        dispatch = CASES["persistent_block, LSTM"].bound(seam, "FLOAT32", flags)
+        runtime = ProductsRuntime()
+        dispatch = CASES["persistent_block, LSTM"].bound(runtime, "FLOAT32", flags)
         dispatch()
         plans.append(dispatch.operator.plan)
-        products.append(seam.products)
+        products.append(runtime.products)
     assert products == [[("float32", False)], [("float32", False)], [("float32", True)]]
     assert plans[1] == f"{plans[0]}\nflags: DISABLE_META_COMMANDS|DESCRIPTORS_VOLATILE (no effect here)"
     assert plans[2].endswith("\nflags: ALLOW_HALF_PRECISION_COMPUTATION, DISABLE_META_COMMANDS (no effect here)")
 
 
 def test_an_old_gpu_has_no_tf32() -> None:
-    seam = ProductsSeam(T4)
-    dispatch = CASES["persistent_block, LSTM"].bound(seam, "FLOAT32", ALLOW)
+    runtime = ProductsRuntime(T4)
+    dispatch = CASES["persistent_block, LSTM"].bound(runtime, "FLOAT32", ALLOW)
     dispatch()
-    assert seam.products == [("float32", False)]
+    assert runtime.products == [("float32", False)]
     assert dispatch.operator.plan.endswith("(no effect here)")
 
 

@@ -12,7 +12,7 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.branching_graphs import branches
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gpu_models import H200
 from tests.support.cuda.gradient_cases import gradient_desc
 from tests.support.networks import network
@@ -27,7 +27,7 @@ FMA = 0.8 * 256
 
 
 def on(strategy: str | None = None) -> CudaDevice:
-    return CudaDevice(DryRunSeam(H200), strategy=strategy)
+    return CudaDevice(DryRunRuntime(H200), strategy=strategy)
 
 
 def layer(cell: str, data_type: str = "FLOAT32", *, t: int = 10, b: int = 4, i: int = 3, h: int = 8, directions: int = 1) -> RecurrentDesc:

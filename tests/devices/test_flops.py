@@ -11,7 +11,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.flops import flops_of
 from dmlpy.inspection.samples import sample
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gpu_models import H200
 from tests.support.tables import table
 
@@ -150,7 +150,7 @@ def test_the_textbook_count(name: str) -> None:
 @table("kind", OPERATORS.values(), ids=lambda kind: kind.short_name())
 def test_every_operator_has_a_count_and_a_floor(kind: type[dml.OperatorDesc]) -> None:
     desc = sample(kind)
-    report = dml.compile(desc, CudaDevice(DryRunSeam(H200))).explain_plan()
+    report = dml.compile(desc, CudaDevice(DryRunRuntime(H200))).explain_plan()
     assert (report.flops is None) == (kind.short_name() in OF_DATA)
     assert report.floor_us is not None
     assert report.estimate_us is not None
@@ -158,7 +158,7 @@ def test_every_operator_has_a_count_and_a_floor(kind: type[dml.OperatorDesc]) ->
 
 
 def floor(desc: dml.OperatorDesc, **options: Any) -> float:
-    found = dml.compile(desc, CudaDevice(DryRunSeam(H200)), **options).explain_plan().floor_us
+    found = dml.compile(desc, CudaDevice(DryRunRuntime(H200)), **options).explain_plan().floor_us
     assert found is not None
     return found
 

@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support.layout_runs import results_of, run
 from tests.support.pairwise import first_few
 from tests.support.tables import table
@@ -154,17 +154,17 @@ def test_blocks_that_cross_each_other_along_all_dimensions(any_device: dml.Devic
 def test_the_sanitizers_find_nothing(scales: tuple[int, ...], zeros: tuple[int, ...], size: int) -> None:
     """Packs with an odd rest, neighbours of different blocks that share a byte, and zero points repeated in scratch."""
     require("g++")
-    seam = CpuSeam(sanitize="address,undefined")
+    runtime = EmulatedRuntime(sanitize="address,undefined")
     described = tensor("FLOAT32", *scales), tensor("UINT4", *zeros)
     x, zero_point = numbers("UINT4", size), numbers("UINT4", *zeros, seed=1)
     scale = np.full(scales, 0.5, np.float32)
     wide = (x.astype(np.int64) - blocked(zero_point, (size,))).astype(np.float32) * np.float32(0.5)
     given = {"input_tensor": dml.pack_int4(x), "quantization_tensors": [scale, dml.pack_int4(zero_point)]}
-    found = results_of(dequantize(tensor("UINT4", size), *described), given, CudaDevice(seam))["output_tensor"]
+    found = results_of(dequantize(tensor("UINT4", size), *described), given, CudaDevice(runtime))["output_tensor"]
     np.testing.assert_array_equal(found, wide)
-    back = results_of(quantize(tensor("FLOAT32", size), *described), given | {"input_tensor": wide}, CudaDevice(seam))["output_tensor"]
+    back = results_of(quantize(tensor("FLOAT32", size), *described), given | {"input_tensor": wide}, CudaDevice(runtime))["output_tensor"]
     np.testing.assert_array_equal(back, dml.pack_int4(x))
-    seam.check_guards()
+    runtime.check_guards()
 
 
 # what is bound

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support import relation_descs as descs
 from tests.support.layout_runs import Array, compute, layouts, repeated, run
 from tests.support.onnx_reference import onnx_outputs
@@ -282,14 +282,14 @@ def test_large_groups(any_device: dml.Device, kind: str) -> None:
 )
 def test_the_sanitizers_find_nothing(sanitizers: str, sizes: tuple[int, ...], axes: list[int]) -> None:
     require("g++")
-    seam, rng = CpuSeam(sanitize=sanitizers), np.random.default_rng(30)
+    runtime, rng = EmulatedRuntime(sanitize=sanitizers), np.random.default_rng(30)
     desc = dml.MeanVarianceNormalization1Desc(
         input_tensor=tensor(*sizes), scale_tensor=tensor(*sizes), bias_tensor=tensor(*sizes), axes=axes
     ).with_outputs()
     arrays = given(desc, rng)
     wanted = dml.reference(desc, arrays).output_tensor
-    assert_close(compute(desc, device=CudaDevice(seam), **arrays), wanted, np.float32, terms=1000)
-    seam.check_guards()
+    assert_close(compute(desc, device=CudaDevice(runtime), **arrays), wanted, np.float32, terms=1000)
+    runtime.check_guards()
 
 
 @pytest.mark.each_value
@@ -298,7 +298,7 @@ def test_the_sanitizers_find_nothing(sanitizers: str, sizes: tuple[int, ...], ax
 def test_the_sanitizers_find_nothing_in_local_response(sanitizers: str, cross_channel: bool) -> None:
     """Windows that reach beyond every border, and the gradient's values between its launches."""
     require("g++")
-    seam, rng = CpuSeam(sanitize=sanitizers), np.random.default_rng(31)
+    runtime, rng = EmulatedRuntime(sanitize=sanitizers), np.random.default_rng(31)
     members: dict[str, Any] = {"input_tensor": tensor(1, 3, 2, 5), "cross_channel": cross_channel, "local_size": 4, "bias": 1.5}
     descs = (
         dml.LocalResponseNormalizationDesc(**members),
@@ -308,8 +308,8 @@ def test_the_sanitizers_find_nothing_in_local_response(sanitizers: str, cross_ch
         desc = bare.with_outputs()
         arrays = given(desc, rng)
         (wanted,) = dml.reference(desc, arrays).as_dict().values()
-        assert_close(compute(desc, device=CudaDevice(seam), **arrays), wanted, np.float32, terms=30)
-    seam.check_guards()
+        assert_close(compute(desc, device=CudaDevice(runtime), **arrays), wanted, np.float32, terms=30)
+    runtime.check_guards()
 
 
 def test_kernels_of_normalizations_of_groups(cuda_device: dml.Device) -> None:

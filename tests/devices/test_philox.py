@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.reference.philox import dropout_multipliers, dropout_scratch, philox4x32, round_keys
 from tests.support.philox_answers import KNOWN, ONES
 
@@ -67,15 +67,15 @@ __global__ void multiply(MultiplyParameters parameters) {
 
 
 @pytest.fixture
-def seam(cuda_device: Any) -> Seam:
-    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
-    found: Seam = cuda_device.seam
+def runtime(cuda_device: Any) -> CudaRuntime:
+    """The runtime of either device: the emulated one, and CuPy's where a GPU answers."""
+    found: CudaRuntime = cuda_device.runtime
     return found
 
 
-def launch(seam: Seam, kernel: str, argument: Array) -> None:
-    ((image, symbol),) = seam.compile(SOURCE, [kernel], seam.limits(0).compute_capability)
-    seam.launch(seam.load(0, image, symbol, 0), (1, 1, 1), 1, 0, argument, 0)
+def launch(runtime: CudaRuntime, kernel: str, argument: Array) -> None:
+    ((image, symbol),) = runtime.compile(SOURCE, [kernel], runtime.limits(0).compute_capability)
+    runtime.launch(runtime.load(0, image, symbol, 0), (1, 1, 1), 1, 0, argument, 0)
 
 
 def words_of(counters: Array, key: tuple[int, int]) -> Array:
@@ -83,14 +83,14 @@ def words_of(counters: Array, key: tuple[int, int]) -> Array:
     return philox4x32(counters.T, key).T
 
 
-def words_of_kernel(seam: Seam, counters: Array, key: tuple[int, int]) -> Array:
+def words_of_kernel(runtime: CudaRuntime, counters: Array, key: tuple[int, int]) -> Array:
     """The same by the device function."""
-    given, found = seam.to_device(0, counters, 0), seam.to_device(0, np.zeros_like(counters), 0)
+    given, found = runtime.to_device(0, counters, 0), runtime.to_device(0, np.zeros_like(counters), 0)
     argument = np.zeros(1, RANDOM)
     argument["counters"], argument["words"], argument["count"] = view(given).pointer, view(found).pointer, len(counters)
     argument["key"] = key
-    launch(seam, "random_words", argument)
-    result: Array = seam.to_host(found, 0)
+    launch(runtime, "random_words", argument)
+    result: Array = runtime.to_host(found, 0)
     return result
 
 
@@ -124,14 +124,14 @@ def test_known_answers(counter: tuple[int, ...], key: tuple[int, int], words: tu
 
 
 @pytest.mark.parametrize(("counter", "key", "words"), KNOWN)
-def test_known_answers_of_the_kernel(seam: Seam, counter: tuple[int, ...], key: tuple[int, int], words: tuple[int, ...]) -> None:
-    assert tuple(words_of_kernel(seam, np.array([counter], np.uint32), key)[0]) == words
+def test_known_answers_of_the_kernel(runtime: CudaRuntime, counter: tuple[int, ...], key: tuple[int, int], words: tuple[int, ...]) -> None:
+    assert tuple(words_of_kernel(runtime, np.array([counter], np.uint32), key)[0]) == words
 
 
-def test_both_give_the_same_words(seam: Seam) -> None:
+def test_both_give_the_same_words(runtime: CudaRuntime) -> None:
     rng = np.random.default_rng(1)
     counters = rng.integers(0, 2**32, (1000, 4), np.uint32)
-    np.testing.assert_array_equal(words_of_kernel(seam, counters, KEY), words_of(counters, KEY))
+    np.testing.assert_array_equal(words_of_kernel(runtime, counters, KEY), words_of(counters, KEY))
 
 
 # dropout
@@ -149,15 +149,15 @@ def test_an_element_is_kept_by_its_first_word(dropout: float, layer: int) -> Non
 
 
 @pytest.mark.parametrize("dropout", [0.0, 1e-12, 0.05, 0.3, 0.999, np.nextafter(1.0, 0.0)])
-def test_both_devices_drop_the_same(seam: Seam, dropout: float) -> None:
+def test_both_devices_drop_the_same(runtime: CudaRuntime, dropout: float) -> None:
     count, first, layer = 700, 2**32 - 700, 2
-    found = seam.to_device(0, np.full(count, np.nan, np.float32), 0)
+    found = runtime.to_device(0, np.full(count, np.nan, np.float32), 0)
     argument = np.zeros(1, MULTIPLY)
     argument["multipliers"], argument["count"] = view(found).pointer, count
     argument["offset"], argument["key"], argument["first"], argument["layer"] = OFFSET, KEY, first, layer
     argument["threshold"], argument["scale"] = int(dropout * 2**32), 1 / (1 - dropout)
-    launch(seam, "multiply", argument)
-    np.testing.assert_array_equal(seam.to_host(found, 0), multipliers(count, first, layer, dropout=dropout))
+    launch(runtime, "multiply", argument)
+    np.testing.assert_array_equal(runtime.to_host(found, 0), multipliers(count, first, layer, dropout=dropout))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -13,7 +13,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.reduction.top_k import steps
 from tests.support.layout_runs import Array, compute, defined, failures_in_layouts, layouts, results_of, run, run_in_layouts, tensor
 from tests.support.onnx_reference import onnx_outputs
@@ -508,14 +508,14 @@ def summation_desc(sizes: tuple[int, ...], axis: int) -> dml.OperatorDesc:
 )
 def test_the_sanitizers_find_nothing(desc: Any, sanitizers: str) -> None:
     require("g++")
-    seam = CpuSeam(sanitize=sanitizers)
+    runtime = EmulatedRuntime(sanitize=sanitizers)
     x = values(np.random.default_rng(8), desc.input_tensor.sizes, desc.input_tensor.data_type.numpy.name)
-    result, wanted = compute(desc, device=CudaDevice(seam), input_tensor=x), dml.reference(desc, {"input_tensor": x}).output_tensor
+    result, wanted = compute(desc, device=CudaDevice(runtime), input_tensor=x), dml.reference(desc, {"input_tensor": x}).output_tensor
     if x.dtype.kind == "f":
         assert_close(result, wanted, x.dtype, terms=200)
     else:
         np.testing.assert_array_equal(result, wanted)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 @pytest.mark.parametrize(
@@ -523,11 +523,11 @@ def test_the_sanitizers_find_nothing(desc: Any, sanitizers: str) -> None:
 )
 def test_the_sanitizers_find_nothing_in_a_sort(sizes: tuple[int, ...], k: int, sanitizers: str) -> None:
     require("g++")
-    seam, x = CpuSeam(sanitize=sanitizers), np.random.default_rng(11).integers(-20, 20, sizes).astype(np.int16)
+    runtime, x = EmulatedRuntime(sanitize=sanitizers), np.random.default_rng(11).integers(-20, 20, sizes).astype(np.int16)
     desc = top_k_desc(x, len(sizes) - 1, k, None)
-    found = results_of(desc, {"input_tensor": x}, CudaDevice(seam))
+    found = results_of(desc, {"input_tensor": x}, CudaDevice(runtime))
     np.testing.assert_array_equal(found["output_index_tensor"], dml.reference(desc, {"input_tensor": x}).output_index_tensor)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 def test_what_cuda_reports_about_its_work(cuda_device: dml.Device) -> None:

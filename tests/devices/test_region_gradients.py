@@ -14,7 +14,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support import relation_descs
 from tests.support.layout_runs import Array, by_definition, check_layouts, packed, random_values, run, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
@@ -204,9 +204,9 @@ def test_every_valid_desc_computes_in_every_layout(any_device: dml.Device) -> No
 
 def test_the_sanitizers_are_silent() -> None:
     require("g++")
-    seam = CpuSeam(sanitize="address,undefined")
+    runtime = EmulatedRuntime(sanitize="address,undefined")
     arrays = inputs(np.float32)
     arrays["batch_indices_tensor"] = BATCHES + np.uint32(1)
     desc = gradient_desc(arrays, common("MAX", "LINEAR", MEMBERS["scaled"]), *BOTH)
-    run(desc, arrays, CudaDevice(seam))
-    seam.check_guards()
+    run(desc, arrays, CudaDevice(runtime))
+    runtime.check_guards()

@@ -12,7 +12,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support.layout_runs import Array, check_layouts, compute, packed, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
@@ -134,7 +134,7 @@ def test_regions_and_indices_that_make_no_sense(any_device: dml.Device) -> None:
 @pytest.mark.parametrize("reduction", ["AVERAGE", "MAX"])
 def test_the_sanitizers_are_silent(reduction: str) -> None:
     require("g++")
-    seam = CpuSeam(sanitize="address,undefined")
+    runtime = EmulatedRuntime(sanitize="address,undefined")
     desc = aligned(
         dml.ROIAlignDesc,
         np.zeros((2, 2, 3, 4), np.float32),
@@ -147,5 +147,5 @@ def test_the_sanitizers_are_silent(reduction: str) -> None:
         minimum_samples_per_output=1,
         maximum_samples_per_output=3,
     )
-    check_layouts(desc, np.random.default_rng(2), sums=True, device=CudaDevice(seam))
-    seam.check_guards()
+    check_layouts(desc, np.random.default_rng(2), sums=True, device=CudaDevice(runtime))
+    runtime.check_guards()

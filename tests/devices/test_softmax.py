@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.activation import groups
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.numpy.activation import groups as groups_on_host
 from dmlpy.devices.numpy.activation.groups import slices
 from dmlpy.devices.numpy.plans import plan_of
@@ -167,7 +167,7 @@ def test_accuracy_of_one_thread(monkeypatch: pytest.MonkeyPatch, function: str, 
     """On a GPU that so few groups fill already, a thread goes through a whole group: its own sum is as accurate as a merged one."""
     require("g++")
     monkeypatch.setattr(groups, "_RESIDENT_THREADS", 1)
-    device = CudaDevice(CpuSeam(replace(H100, multiprocessors=1)))
+    device = CudaDevice(EmulatedRuntime(replace(H100, multiprocessors=1)))
     x = ROWS[row](np.random.default_rng(6), np.arange(100_000)).astype(np.float32)
     x = np.stack([x, x + np.float32(0.5)], axis=1)
     desc = described(function, x, (0,))
@@ -369,10 +369,10 @@ def test_work_on_cuda(function: str, sizes: tuple[int, ...], axes: tuple[int, ..
     require("g++")
     x, found = values(np.random.default_rng(12), sizes, np.float32), []
     for seed in (1, 2):
-        seam = CpuSeam(seed=seed)
-        found.append(run(CudaDevice(seam), described(function, x, axes), x))
-        assert seam.counts["launch"] == 1
-        seam.check_guards()
+        runtime = EmulatedRuntime(seed=seed)
+        found.append(run(CudaDevice(runtime), described(function, x, axes), x))
+        assert runtime.counts["launch"] == 1
+        runtime.check_guards()
     np.testing.assert_array_equal(found[0], found[1])
 
 
@@ -384,9 +384,9 @@ def test_work_on_cuda(function: str, sizes: tuple[int, ...], axes: tuple[int, ..
 def test_sanitizers_find_nothing(function: str, dtype: Any, sizes: tuple[int, ...], axes: tuple[int, ...], sanitizers: str) -> None:
     require("g++")
     x = values(np.random.default_rng(13), sizes, dtype)
-    desc, seam = described(function, x, axes), CpuSeam(sanitize=sanitizers)
-    assert_close(run(CudaDevice(seam), desc, x), expected(function, x, axes), dtype)
-    seam.check_guards()
+    desc, runtime = described(function, x, axes), EmulatedRuntime(sanitize=sanitizers)
+    assert_close(run(CudaDevice(runtime), desc, x), expected(function, x, axes), dtype)
+    runtime.check_guards()
 
 
 def test_plans_describe_their_work(any_device: dml.Device) -> None:

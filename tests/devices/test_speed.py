@@ -18,7 +18,7 @@ import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from tests.support import facts_reader as facts
 from tests.support import relation_descs
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.dispatch_cases import CASES
 
 IMPORT = "import time, numpy, pydantic; start = time.process_time(); import dmlpy; print(time.process_time() - start)"
@@ -48,7 +48,7 @@ def test_the_slowest_desc_is_checked_in_three_milliseconds() -> None:
 def test_a_dispatch_takes_ten_microseconds_of_python(name: str) -> None:
     """Over a machine that does nothing."""
     for data_type in ("FLOAT32", "FLOAT16"):
-        dispatch = CASES[name].bound(DryRunSeam(), data_type)
+        dispatch = CASES[name].bound(DryRunRuntime(), data_type)
         dispatch(1)
 
         def ten_times(dispatch: dml.Dispatch = dispatch) -> None:

@@ -79,12 +79,12 @@ def emulated_devices() -> dict[str, Any]:
     if missing("g++"):
         return {}
     from dmlpy.devices.cuda.device import CudaDevice
-    from dmlpy.devices.cuda.emulation.seam import CpuSeam
+    from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
     from tests.support.dispatch_cases import CASES
 
-    seam = CpuSeam()
-    seam._memory.check_range = lambda pointer, size: None  # type: ignore[method-assign]  # the fuzzer owns the memory, and its pages check
-    return {name: (CudaDevice(seam, strategy=case.strategy), case.describe) for name, case in CASES.items()}
+    runtime = EmulatedRuntime()
+    runtime._memory.check_range = lambda pointer, size: None  # type: ignore[method-assign]  # the fuzzer owns the memory, and its pages check
+    return {name: (CudaDevice(runtime, strategy=case.strategy), case.describe) for name, case in CASES.items()}
 
 
 def random_desc(rng: np.random.Generator) -> tuple[dml.Device, OperatorDesc, str]:

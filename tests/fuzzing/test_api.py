@@ -50,7 +50,7 @@ def test_a_few_bindings_break_no_promise(device: str, capsys: pytest.CaptureFixt
     assert bindings.main(["--tries", str(tries)], [used]) == 0, capsys.readouterr().out
     assert f"{2 * tries} tries, 0 broken promises" in capsys.readouterr().out
     if device == "cuda-emulated":
-        used.seam.check_guards()  # type: ignore[attr-defined]
+        used.runtime.check_guards()  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ def probe() -> dml.OperatorDesc:
 def fit(device: CudaDevice, count: int) -> str:
     """Whether kernels that were brought along are those of this GPU and this compiler."""
     dml.compile(probe(), device)
-    by = f"sm_{device.limits.compute_capability} and {' '.join(device.seam.compiler_version().split()[:2])}"
+    by = f"sm_{device.limits.compute_capability} and {' '.join(device.runtime.compiler_version().split()[:2])}"
     if not device.library.compiled:
         return f"{count} kernels were brought along, for {by}"
     none = f"NONE of {count} kernels that were brought along fits {by}: all are compiled here"

@@ -17,12 +17,12 @@ from dmlpy.bench import priorities
 from dmlpy.bench.operators.shape import LargeShape
 from dmlpy.bench.shapes import Recurrent
 from dmlpy.devices import image_archive
-from dmlpy.devices.cuda.cupy_seam import compiler_name
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.offline_device import OfflineSeam, limits_of
+from dmlpy.devices.cuda.offline_device import OfflineRuntime, limits_of
 from dmlpy.devices.cuda.plans import STRATEGIES
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.cupy_runtime import compiler_name
+from dmlpy.devices.cuda.runtime.interface import Limits
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.processors import processors
 from dmlpy.messages.problems import DeviceError
@@ -38,7 +38,7 @@ TOLD_EACH = 50
 """Kernels between two lines."""
 
 
-class NvrtcSeam(OfflineSeam):
+class NvrtcRuntime(OfflineRuntime):
     """A GPU that need not be there, and another NVRTC than the one that CuPy finds here."""
 
     def __init__(self, limits: Limits, library: Path) -> None:
@@ -56,7 +56,7 @@ class NvrtcSeam(OfflineSeam):
         return [(image, symbol) for symbol in symbols]
 
 
-def seam_of(target: str, version: str | None) -> OfflineSeam:
+def runtime_of(target: str, version: str | None) -> OfflineRuntime:
     """What compiles for a GPU or an architecture, with a version of NVRTC, the one in a folder, or the one that CuPy finds.
 
     Raises:
@@ -64,13 +64,13 @@ def seam_of(target: str, version: str | None) -> OfflineSeam:
     """
     limits = limits_of(target)
     if version is None:
-        return OfflineSeam(limits)
+        return OfflineRuntime(limits)
     folder = folder_of("nvrtc", version) or Path(version)
     found = sorted(folder.rglob("libnvrtc.so.*"))
     if not found:
         command = f"pip install --no-deps --target FOLDER 'nvidia-cuda-nvrtc=={version}.*'"
         raise DeviceError(f"there is no NVRTC in {folder}; {command} brings one, and --nvrtc FOLDER takes it")
-    return NvrtcSeam(limits, found[-1])
+    return NvrtcRuntime(limits, found[-1])
 
 
 def named_by_tests(target: str, scratch: Path) -> set[Named]:
@@ -94,15 +94,15 @@ def named_by_cases(limits: Limits) -> set[Named]:
         for strategy in (None, *STRATEGIES) if isinstance(case.shape, Recurrent) else (None,):
             planned.append(plan_kernels.Case(limits, strategy, case.shape, case.which, case.dtype, tf32))
     library = plan_kernels.RecordingLibrary(limits)
-    device = CudaDevice(library.seam)
+    device = CudaDevice(library.runtime)
     device.library = library
     dml.compile(info.probe(), device)
     return {(kernel, False) for kernel in (*library.kernels, *plan_kernels.kernels_of(planned))}
 
 
-def compile_all(seam: OfflineSeam, named: Iterable[Named]) -> list[str]:
+def compile_all(runtime: OfflineRuntime, named: Iterable[Named]) -> list[str]:
     """Compiles what is not in the store yet, each kernel by itself, on all processors. The keys of all."""
-    plain, late = KernelLibrary(seam, 0), KernelLibrary(seam, 0)
+    plain, late = KernelLibrary(runtime, 0), KernelLibrary(runtime, 0)
     ordered = sorted(named, key=lambda one: (one[0].file, one[0].entry))
     start = time.monotonic()
     for library, is_late in ((plain, False), (late, True)):
@@ -123,21 +123,21 @@ def compile_all(seam: OfflineSeam, named: Iterable[Named]) -> list[str]:
 
 
 def main(target: str, nvrtc: str | None, output: Path, folder: Path) -> int:
-    """Compiles for a GPU or an architecture as `seam_of` does, and packs. An interrupted run continues from its folder."""
+    """Compiles for a GPU or an architecture as `runtime_of` does, and packs. An interrupted run continues from its folder."""
     try:
-        seam = seam_of(target, nvrtc)
+        runtime = runtime_of(target, nvrtc)
     except DeviceError as error:
         print(str(error))
         return 2
-    limits, start = seam.limits(0), time.monotonic()
-    print(f"for a {limits.name} (sm_{limits.compute_capability}) by {seam.compiler_version()}")
+    limits, start = runtime.limits(0), time.monotonic()
+    print(f"for a {limits.name} (sm_{limits.compute_capability}) by {runtime.compiler_version()}")
     with tempfile.TemporaryDirectory(prefix="dmlpy-kernels-") as name:
         os.environ["DMLPY_CACHE_DIR"] = name  # of the emulated device, which compiles nothing
         named = named_by_cases(limits) | named_by_tests(limits.name, Path(name))
     print(f"the calls name {len(named)} kernels; to find them took {time.monotonic() - start:.0f} s")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ["DMLPY_CACHE_DIR"] = str(folder)
-    keys = compile_all(seam, named)
+    keys = compile_all(runtime, named)
     store = ImageStore.open()
     if store is None:
         print(f"{folder} is not a folder that only this user can write to: nothing is kept")

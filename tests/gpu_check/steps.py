@@ -94,7 +94,7 @@ def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = ()) 
 
 def measured(device: CudaDevice, works: Sequence[Work], name: str, strategy: str, chosen: bool) -> Row:
     """The least of some rounds with each number of steps."""
-    library = Dmlpy(CudaDevice(device.seam, device.ordinal, strategy), 1)
+    library = Dmlpy(CudaDevice(device.runtime, device.ordinal, strategy), 1)
     found: list[float] = []
     for work in reversed(works):
         runner = library.build(work, "graph")

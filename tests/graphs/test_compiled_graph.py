@@ -314,7 +314,7 @@ def dirty(monkeypatch: pytest.MonkeyPatch, device: dml.Device) -> None:
         if device.memory_kind == "cpu":
             ctypes.memset(memory.pointer, 0x40, size)
         else:
-            device.seam.memset(memory.pointer, 0x40, size, stream)  # type: ignore[attr-defined]
+            device.runtime.memset(memory.pointer, 0x40, size, stream)  # type: ignore[attr-defined]
         return memory
 
     monkeypatch.setattr(type(device), "_allocate", used)
@@ -385,14 +385,14 @@ def test_what_lies_between_the_entries_of_a_new_array_is_zero(any_device: dml.De
     desc = tensor(4, 4, strides=[8, 2])
     dirty(monkeypatch, any_device)
     if any_device.memory_kind == "cuda":
-        allocate = any_device.seam.allocate  # type: ignore[attr-defined]
+        allocate = any_device.runtime.allocate  # type: ignore[attr-defined]
 
         def used(device: int, size: int, stream: int) -> Any:
             memory = allocate(device, size, stream)
-            any_device.seam.memset(memory.pointer, 0x40, size, stream)  # type: ignore[attr-defined]
+            any_device.runtime.memset(memory.pointer, 0x40, size, stream)  # type: ignore[attr-defined]
             return memory
 
-        monkeypatch.setattr(any_device.seam, "allocate", used)  # type: ignore[attr-defined]
+        monkeypatch.setattr(any_device.runtime, "allocate", used)  # type: ignore[attr-defined]
     array = any_device.empty(desc, any_device.current_stream())
     data = any_device.read(any_device.view(array).pointer, desc.extent_in_bytes, any_device.current_stream())
     numbers = np.frombuffer(data, np.float32)

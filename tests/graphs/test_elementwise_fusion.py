@@ -32,7 +32,7 @@ Build = Callable[[GraphBuilder], Iterator[Any]]
 def planning_device() -> dml.Device:
     """Plans, and launches nothing."""
     library = RecordingLibrary(H100)
-    device = CudaDevice(library.seam)
+    device = CudaDevice(library.runtime)
     device.library = library
     return device
 

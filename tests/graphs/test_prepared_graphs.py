@@ -386,19 +386,19 @@ def test_limits_on_values_follow_a_rebinding() -> None:
 
 
 def test_a_graph_on_cuda_is_one_launch(cuda_device: dml.Device) -> None:
-    seam: Any = cuda_device.seam  # type: ignore[attr-defined]
+    runtime: Any = cuda_device.runtime  # type: ignore[attr-defined]
     op = dml.compile(owning(), cuda_device)
     _, given = arrays(cuda_device)
     dispatch = op.prepare(w=given["w"], shift=given["shift"]).bind([given["a"], None, None], [cuda_device.from_host(values(1, 1, 4, 4))])
-    if not hasattr(seam, "counts"):
+    if not hasattr(runtime, "counts"):
         pytest.skip("only the emulated device counts launches")
-    before = seam.counts.copy()
+    before = runtime.counts.copy()
     for _ in range(3):
         dispatch()
-    assert seam.counts - before == {"launch_graph": 3}
-    stream = seam.begin_capture()
+    assert runtime.counts - before == {"launch_graph": 3}
+    stream = runtime.begin_capture()
     dispatch(stream)
-    assert len(seam.end_capture(stream)) >= 2, "a graph that is being captured takes the launches one by one"
+    assert len(runtime.end_capture(stream)) >= 2, "a graph that is being captured takes the launches one by one"
 
 
 def test_a_call_copies_arrays_of_the_host_on_request(cuda_device: dml.Device) -> None:
@@ -425,8 +425,8 @@ def test_memory_that_comes_again_is_captured_once(cuda_device: dml.Device) -> No
     sets = [(values(1, 1, 4, 4), cuda_device.from_host(values(1, 1, 4, 4))) for _ in range(MAX_CACHED_LAUNCHES + 2)]
     given_sets = [(cuda_device.from_host(a.copy()), y) for a, y in sets]
     dispatch = prepared.bind([given_sets[0][0], None, None], [given_sets[0][1]])
-    seam: Any = cuda_device.seam  # type: ignore[attr-defined]
-    counts = getattr(seam, "counts", None)
+    runtime: Any = cuda_device.runtime  # type: ignore[attr-defined]
+    counts = getattr(runtime, "counts", None)
 
     def captures_of(turns: list[int]) -> int:
         before = 0 if counts is None else counts["capture"]

@@ -33,7 +33,7 @@ from dmlpy.devices.graphs.compiled import PreparedGraph
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.onnx import backend
 from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.seam_over_fake_cupy import seam_over
+from tests.support.cuda.runtime_over_fake_cupy import runtime_over
 from tests.support.devices import DeviceOfNothing
 from tests.support.onnx_models import model
 from tests.support.tolerance import assert_close
@@ -89,7 +89,7 @@ def test_runs_in_different_streams_have_scratch_of_their_own(monkeypatch: pytest
         return bound[-1]
 
     monkeypatch.setattr(PreparedGraph, "bind", noted)
-    gpu = CudaDevice(seam_over(FakeGpus(), monkeypatch, tmp_path))
+    gpu = CudaDevice(runtime_over(FakeGpus(), monkeypatch, tmp_path))
     relu = onnx.load(model([make_node("Relu", ["x"], ["y"])], {"x": [4, 3]}, ["y"])).compile(gpu)
     streams = [sys.modules["cupy"].cuda.Stream(non_blocking=True) for _ in range(2)]
     for stream in (*streams, *streams, streams[0]):

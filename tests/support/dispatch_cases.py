@@ -10,7 +10,7 @@ import numpy as np
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.plans import STRATEGIES
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from tests.support.networks import network
 from tests.support.tensors import tensor
 
@@ -32,9 +32,9 @@ class Case(NamedTuple):
     strategy: str | None = None
     prepared: bool = False
 
-    def bound(self, seam: Seam, data_type: str, flags: Any = dml.ExecutionFlags.NONE) -> dml.Dispatch:
-        """On the seam's first device."""
-        return bound(CudaDevice(seam, strategy=self.strategy), self.describe(data_type), prepared=self.prepared, flags=flags)
+    def bound(self, runtime: CudaRuntime, data_type: str, flags: Any = dml.ExecutionFlags.NONE) -> dml.Dispatch:
+        """On the runtime's first device."""
+        return bound(CudaDevice(runtime, strategy=self.strategy), self.describe(data_type), prepared=self.prepared, flags=flags)
 
 
 ACTIVATIONS: dict[int, list[dml.ActivationDesc]] = {1: [TANH], 3: [SIGMOID, TANH], 4: [SIGMOID, TANH, TANH]}

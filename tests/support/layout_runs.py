@@ -14,7 +14,7 @@ import dmlpy as dml
 from dmlpy.description.int4 import pack_tensor, unpack_tensor
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.reference.registry import definition
 from tests.support import relation_descs
 from tests.support.tolerance import assert_close
@@ -247,7 +247,7 @@ def check_layouts(desc: dml.OperatorDesc, rng: np.random.Generator, *, sums: boo
 
 def is_emulated(device: dml.Device | str) -> bool:
     """Whether g++ compiles the kernels of a device."""
-    return isinstance(device, CudaDevice) and isinstance(device.seam, CpuSeam)
+    return isinstance(device, CudaDevice) and isinstance(device.runtime, EmulatedRuntime)
 
 
 SOME_OR_ALL = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"])

@@ -113,7 +113,7 @@ def poisoned(device: dml.Device, desc: dml.TensorDesc) -> Any:
     if device.memory_kind == "cpu":
         ctypes.memset(pointer, 0xFF, desc.extent_in_bytes)
     else:
-        device.seam.memset(pointer, 0xFF, desc.extent_in_bytes, device.current_stream())  # type: ignore[attr-defined]
+        device.runtime.memset(pointer, 0xFF, desc.extent_in_bytes, device.current_stream())  # type: ignore[attr-defined]
     return array
 
 

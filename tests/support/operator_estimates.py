@@ -22,8 +22,8 @@ from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.kernel_cycles import TURN, launch_us
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from dmlpy.devices.cuda.offline_device import limits_of
-from dmlpy.devices.cuda.seam import Limits
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from dmlpy.devices.cuda.runtime.interface import Limits
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.kernel_loops import AXES, GROUPS, POSITIONS, ROUNDS, VECTORS, KernelLoop, kernel_loops
 from tests.support.cuda.statements import Statement
 
@@ -62,7 +62,7 @@ class _Library(KernelLibrary):
     """Notes launches."""
 
     def __init__(self, limits: Limits) -> None:
-        super().__init__(DryRunSeam(limits), 0)
+        super().__init__(DryRunRuntime(limits), 0)
         self.launched: list[Launched] = []
 
     def launch(
@@ -106,7 +106,7 @@ class Estimate:
 def estimate(name: str, dtype: DataType, limits: Limits) -> Estimate:
     """The line of a case of `suite`."""
     case, gpu, library = suite.CASES[name], GpuModel.of(limits), _Library(limits)
-    device = CudaDevice(library.seam)
+    device = CudaDevice(library.runtime)
     device.library = library
     desc = case.desc(dtype)
     flags = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if case.half_precision else ExecutionFlags.NONE

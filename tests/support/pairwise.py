@@ -89,8 +89,8 @@ def mark_slow(items: Iterable[pytest.Item]) -> None:
             continue
         # Values need not be hashable; each is one object in all rows that have it.
         parameters = sorted((name, id(value)) for name, value in item.callspec.params.items())  # type: ignore[attr-defined]
-        devices = tuple(value for name, value in parameters if name.endswith(("_device", "_seam")))
-        row = tuple(value for name, value in parameters if not name.endswith(("_device", "_seam")))
+        devices = tuple(value for name, value in parameters if name.endswith(("_device", "_runtime")))
+        row = tuple(value for name, value in parameters if not name.endswith(("_device", "_runtime")))
         test = item.nodeid.partition("[")[0]
         tables.setdefault((test, devices, pairwise), []).append((item, row))
     for (_, _, pairwise), table in tables.items():

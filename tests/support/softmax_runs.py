@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.devices.cuda.emulation.seam import approximates
+from dmlpy.devices.cuda.emulation.runtime import approximates
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -73,7 +73,7 @@ def check_each(device: dml.Device, function: str, found: Array, x: Array, axes: 
     if function == "softmax":
         allowed = wanted * (1e-6 + exponent * rounding) + np.finfo(np.float32).smallest_normal
     else:
-        of_sum, of_logarithm = (5e-7, 2 * rounding) if approximates(getattr(device, "seam", None)) else (0.0, 0.0)
+        of_sum, of_logarithm = (5e-7, 2 * rounding) if approximates(getattr(device, "runtime", None)) else (0.0, 0.0)
         allowed = 2e-7 + of_sum + np.abs(wanted) * (2 * rounding + of_logarithm)
     error = np.abs(found - wanted)
     assert (error <= allowed).all(), f"{(error / allowed).max():.3g} of what is allowed"

@@ -51,7 +51,7 @@ class Dmlpy(Library):
             assert isinstance(self.place, CudaDevice)
             for name in packages_distributions().get("cupy", [])[:1]:
                 found |= {"cupy": version(name), "CuPy's package": name}  # which names the CUDA version
-            found["compiler"] = self.place.seam.compiler_version()
+            found["compiler"] = self.place.runtime.compiler_version()
         return found
 
     def build(self, work: Work, mode: Mode) -> Runner:
@@ -144,10 +144,10 @@ class DmlpyRunner(Runner):
         if not isinstance(self._device, CudaDevice):
             raise UnsupportedError(f"{self._device.name} has no graphs")
         issue(stream)  # the setup of a first launch is not allowed during stream capture
-        seam, ordinal = self._device.seam, self._device.ordinal
+        runtime, ordinal = self._device.runtime, self._device.ordinal
         self._device.synchronize(stream)
-        graph = seam.capture(ordinal, issue)
-        return lambda: seam.launch_graph(graph, stream)
+        graph = runtime.capture(ordinal, issue)
+        return lambda: runtime.launch_graph(graph, stream)
 
     # memory
 

@@ -56,8 +56,8 @@ class LargeDmlpyRunner(DmlpyRunner):
             for number in range(sets):
                 self._make(_name(field, number), tensor.desc(self._work.case.dtype))
                 memory = self._memory[_name(field, number)]
-                with device.seam.use(device.ordinal):
-                    device.seam.memset(memory.pointer, _UNWRITTEN, memory.size, stream)
+                with device.runtime.use(device.ordinal):
+                    device.runtime.memset(memory.pointer, _UNWRITTEN, memory.size, stream)
 
     def _bind(self, sets: int) -> tuple[list[Dispatches], list[dml.CompiledOperator]]:
         case = self._work.operator_case

@@ -46,9 +46,9 @@ class DmlpyOperators(_OperatorLibrary, Dmlpy):
         """Frees CuPy's pool, since other libraries' processes need the memory."""
         if self.on_gpu:
             from dmlpy.bench.libraries.cupy import free_cached
-            from dmlpy.devices.cuda.cupy_seam import CupySeam
+            from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 
-            if isinstance(self.place, CudaDevice) and isinstance(self.place.seam, CupySeam):
+            if isinstance(self.place, CudaDevice) and isinstance(self.place.runtime, CupyRuntime):
                 free_cached()
 
     def modes(self, work: Work) -> tuple[Mode, ...]:

@@ -1,4 +1,4 @@
-"""The CUDA device: the kernels of `raw_kernels/`, launched through one seam. Its modules are imported on first use of a GPU."""
+"""The CUDA device: the kernels of `raw_kernels/`, launched through one CUDA runtime. Its modules are imported on first use of a GPU."""
 
 from __future__ import annotations
 

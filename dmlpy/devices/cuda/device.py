@@ -1,4 +1,4 @@
-"""`CudaDevice`: one GPU behind the seam, and the plans of the packages next to this file."""
+"""`CudaDevice`: one GPU and the runtime that drives it, and the plans of the packages next to this file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dmlpy.devices.cuda.chain import element_step, is_element_wise
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY, TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, check_strategy, plan, plan_of
-from dmlpy.devices.cuda.seam import NotResidentError
-from dmlpy.devices.cuda.streams import identity
+from dmlpy.devices.cuda.runtime.interface import NotResidentError
+from dmlpy.devices.cuda.runtime.streams import identity
 from dmlpy.devices.cuda.synchronous import is_set, synchronous
 from dmlpy.devices.device import Device, Memory, Unusable, shared, show_bytes
 from dmlpy.devices.plan import log_launch
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dmlpy.description.arrays import ArrayView
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.seam import Seam
+    from dmlpy.devices.cuda.runtime.interface import CudaRuntime
     from dmlpy.devices.plan import Launch, Plan
 
 _DLPACK_CUDA = (2, 13)
@@ -49,7 +49,7 @@ class CudaDevice(Device):
     """A GPU.
 
     Args:
-        seam: the CUDA implementation.
+        runtime: the CUDA implementation.
         ordinal: the GPU's index.
         strategy: the strategy of kernels for every recurrent desc, `persistent_block`, `persistent_grid` or `per_step`, to test or measure
             one; None leaves the choice to the estimates of `recurrent.strategies`. A desc that it does not support raises DeviceError.
@@ -59,18 +59,18 @@ class CudaDevice(Device):
     replays = True
     sizes_to_check = None
 
-    def __init__(self, seam: Seam, ordinal: int = 0, strategy: str | None = None) -> None:
+    def __init__(self, runtime: CudaRuntime, ordinal: int = 0, strategy: str | None = None) -> None:
         check_strategy(strategy)
         self.name = f"cuda:{ordinal}"
         self.ordinal = ordinal
-        self.seam = seam
-        self.limits = seam.limits(ordinal)
-        self.library = KernelLibrary(seam, ordinal)
+        self.runtime = runtime
+        self.limits = runtime.limits(ordinal)
+        self.library = KernelLibrary(runtime, ordinal)
         self.strategy = strategy
         self._usable: set[int] = set()
         """Addresses that `place_of` has found usable: CUDA is queried once for each."""
         self._is_synchronous = is_set()
-        self._autotuner = Autotuner(self, (seam.name, *map(str, astuple(self.limits))))
+        self._autotuner = Autotuner(self, (runtime.name, *map(str, astuple(self.limits))))
         self._waits_for_producers = os.environ.get("CUPY_CUDA_ARRAY_INTERFACE_SYNC", "1") != "0"
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
@@ -107,53 +107,53 @@ class CudaDevice(Device):
             "shared memory per block": show_bytes(limits.shared_memory_per_block),
             "memory": f"{show_bytes(self.available_memory())} free of {show_bytes(limits.total_memory)}",
             "CUDA driver, runtime": f"{limits.driver_version}, {limits.runtime_version}",
-            "through": self.seam.name,
+            "through": self.runtime.name,
         }
 
     def available_memory(self) -> int:
-        return self.seam.free_memory(self.ordinal)
+        return self.runtime.free_memory(self.ordinal)
 
     def _allocate(self, size: int, stream: int) -> Memory:
-        memory = self.seam.allocate(self.ordinal, size, stream)
+        memory = self.runtime.allocate(self.ordinal, size, stream)
         return Memory(memory.pointer, size, memory, memory.used_in)
 
     def empty(self, desc: TensorDesc, stream: int) -> Any:
         desc = desc.memory
-        array = self.seam.empty(self.ordinal, desc.sizes, desc.element_strides, desc.data_type.numpy, stream)
+        array = self.runtime.empty(self.ordinal, desc.sizes, desc.element_strides, desc.data_type.numpy, stream)
         if not desc.is_packed:
             self.clear(self.view(array).pointer, desc.extent_in_bytes, stream)
         return array
 
     def from_host(self, array: np.ndarray[Any, Any], stream: int | None = None) -> Any:
-        return self.seam.to_device(self.ordinal, array, self.current_stream() if stream is None else stream)
+        return self.runtime.to_device(self.ordinal, array, self.current_stream() if stream is None else stream)
 
     def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
         if isinstance(array, np.ndarray):
             return array
-        found = self.seam.to_host(array, self.current_stream() if stream is None else stream)
+        found = self.runtime.to_host(array, self.current_stream() if stream is None else stream)
         self.library.timeouts.check()
         return found
 
     def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
-        memory = self.seam.upload(self.ordinal, np.ascontiguousarray(data), stream)
+        memory = self.runtime.upload(self.ordinal, np.ascontiguousarray(data), stream)
         return Memory(memory.pointer, memory.size, memory, memory.used_in)
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
-        with self.seam.use(self.ordinal):
-            found = self.seam.read(pointer, size, stream)
+        with self.runtime.use(self.ordinal):
+            found = self.runtime.read(pointer, size, stream)
         self.library.timeouts.check()
         return found
 
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
-        with self.seam.use(self.ordinal):
-            self.seam.copy(destination, source, size, stream)
+        with self.runtime.use(self.ordinal):
+            self.runtime.copy(destination, source, size, stream)
 
     def clear(self, pointer: int, size: int, stream: int) -> None:
-        with self.seam.use(self.ordinal):
-            self.seam.memset(pointer, 0, size, stream)
+        with self.runtime.use(self.ordinal):
+            self.runtime.memset(pointer, 0, size, stream)
 
     def view(self, value: Any) -> ArrayView:
-        seen = self.seam.view(value)
+        seen = self.runtime.view(value)
         if seen is not None and seen.device == self.name:
             return seen
         if seen is None:
@@ -174,17 +174,17 @@ class CudaDevice(Device):
 
     def _view_dlpack(self, value: Any) -> ArrayView:
         """An array with only DLPack: its producer orders its work before CuPy's current stream."""
-        array = self.seam.from_dlpack(value)
-        seen = self.seam.view(array) or arrays.view(array)
-        return seen._replace(stream=self.seam.current_stream(int(value.__dlpack_device__()[1])))
+        array = self.runtime.from_dlpack(value)
+        seen = self.runtime.view(array) or arrays.view(array)
+        return seen._replace(stream=self.runtime.current_stream(int(value.__dlpack_device__()[1])))
 
     def is_capturing(self, stream: int) -> bool:
-        return self.seam.is_capturing(stream)
+        return self.runtime.is_capturing(stream)
 
     def place_of(self, pointer: int) -> str | None:
         if pointer in self._usable:
             return None
-        place = self.seam.place_of(self.ordinal, pointer)
+        place = self.runtime.place_of(self.ordinal, pointer)
         if place is None:
             if len(self._usable) >= _MOST_USABLE:
                 self._usable.clear()
@@ -195,38 +195,40 @@ class CudaDevice(Device):
         return identity(stream)
 
     def wait_for(self, producer: int) -> Callable[[int], bool]:
-        return self.seam.wait_for(self.ordinal, producer)
+        return self.runtime.wait_for(self.ordinal, producer)
 
     def order(self, producer: int, stream: int) -> None:
         if identity(producer) == identity(stream):
             return
-        seam = self.seam
-        with seam.use(self.ordinal):
-            if seam.is_capturing(producer) == seam.is_capturing(stream):  # else an event in the legacy stream may invalidate the capture
-                seam.wait_for(self.ordinal, producer)(stream)
+        runtime = self.runtime
+        with runtime.use(self.ordinal):
+            if runtime.is_capturing(producer) == runtime.is_capturing(
+                stream
+            ):  # else an event in the legacy stream may invalidate the capture
+                runtime.wait_for(self.ordinal, producer)(stream)
 
     def current_stream(self) -> int:
-        return self.seam.current_stream(self.ordinal)
+        return self.runtime.current_stream(self.ordinal)
 
     def synchronize(self, stream: int) -> None:
-        with self.seam.use(self.ordinal):
-            self.seam.synchronize(stream)
+        with self.runtime.use(self.ordinal):
+            self.runtime.synchronize(stream)
         self.library.timeouts.check()
 
     def start_timer(self, stream: int) -> Callable[[], float] | None:
-        with self.seam.use(self.ordinal):
-            start = self.seam.record_event(stream)
+        with self.runtime.use(self.ordinal):
+            start = self.runtime.record_event(stream)
 
         def stop() -> float:
-            with self.seam.use(self.ordinal):
-                elapsed = self.seam.elapsed_ms(start, self.seam.record_event(stream))
+            with self.runtime.use(self.ordinal):
+                elapsed = self.runtime.elapsed_ms(start, self.runtime.record_event(stream))
             self.library.timeouts.check()
             return elapsed
 
         return stop
 
     def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
-        seam, ordinal, timeouts = self.seam, self.ordinal, self.library.timeouts
+        runtime, ordinal, timeouts = self.runtime, self.ordinal, self.library.timeouts
         uses = [item.used_in for item in memory if item.used_in is not None]
 
         launch = self.part(launch, lambda: name)
@@ -234,7 +236,7 @@ class CudaDevice(Device):
         def dispatch(stream: int) -> None:
             if timeouts.words[0]:
                 timeouts.check()
-            with seam.use(ordinal):
+            with runtime.use(ordinal):
                 try:
                     launch(stream)
                 except BaseException:  # work enqueued before an error or an interrupt still runs
@@ -245,27 +247,27 @@ class CudaDevice(Device):
                 for used_in in uses:
                     used_in(stream)
 
-        return in_range(seam, name, dispatch)
+        return in_range(runtime, name, dispatch)
 
     def part(self, launch: Launch, name: Callable[[], str]) -> Launch:
         launch = log_launch(launch, lambda: f"{name()} on {self.name}")
-        return synchronous(self.seam, launch, name(), self.library.timeouts.check) if self._is_synchronous else launch
+        return synchronous(self.runtime, launch, name(), self.library.timeouts.check) if self._is_synchronous else launch
 
     def replayed(self, launch: Launch) -> Launch:
         if self._is_synchronous:
             return launch
-        seam = self.seam
+        runtime = self.runtime
         graph = self._captured(launch)
 
         def replay(stream: int) -> None:
             nonlocal graph
             # A graph cannot be launched into a stream that is itself being captured: then the plan issues its launches one by one.
-            if seam.is_capturing(stream):
+            if runtime.is_capturing(stream):
                 launch(stream)
                 return
             if graph is not None:
                 try:
-                    seam.launch_graph(graph, stream)
+                    runtime.launch_graph(graph, stream)
                 except NotResidentError:
                     graph = None
                 else:
@@ -278,7 +280,7 @@ class CudaDevice(Device):
     def _captured(self, launch: Launch) -> Any:
         """The graph of a launch; None if only instantiating the graph shows that its blocks do not fit together."""
         try:
-            return self.seam.capture(self.ordinal, launch)
+            return self.runtime.capture(self.ordinal, launch)
         except NotResidentError:
             return None
 
@@ -286,17 +288,17 @@ class CudaDevice(Device):
 @shared
 def cuda_device(index: int) -> CudaDevice | str:
     """The GPU with an index, or the reason why there is none."""
-    from dmlpy.devices.cuda.cupy_seam import CupySeam
+    from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 
-    seam = CupySeam()
+    runtime = CupyRuntime()
     try:
-        count = seam.device_count()
+        count = runtime.device_count()
     except DeviceError as error:
         return str(error)
     if index >= count:
         return f"there {'is 1 GPU' if count == 1 else f'are {count} GPUs'}"
-    limits = seam.limits(index)
+    limits = runtime.limits(index)
     if limits.compute_capability < OLDEST_CAPABILITY:
         given, needed = limits.compute_capability / 10, OLDEST_CAPABILITY / 10
         return Unusable(f"{limits.name} has compute capability {given}, and dmlpy needs {needed} or newer")
-    return CudaDevice(seam, index)
+    return CudaDevice(runtime, index)

@@ -17,7 +17,7 @@ from dmlpy.messages.problems import DeviceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.devices.cuda.runtime.interface import Limits
 
 Value = np.ndarray[Any, Any]
 """One element of a struct, or of a field of one."""

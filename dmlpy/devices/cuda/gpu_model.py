@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.devices.cuda.runtime.interface import Limits
 
 Arithmetic = Literal["half", "tf32", "float"]
 """The arithmetic of a matrix product: FLOAT16 operands, FLOAT32 rounded to TF32, or FLOAT32 itself. Sums are float32."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.seam import Seam
+    from dmlpy.devices.cuda.runtime.interface import CudaRuntime
     from dmlpy.devices.plan import Launch
 
 Argument = TypeVar("Argument")
@@ -86,7 +86,7 @@ class KernelLibrary:
     Threads may share it.
 
     Attributes:
-        seam: the CUDA implementation.
+        runtime: the CUDA implementation.
         device: the device's ordinal.
         limits: the device's capabilities.
         keys: the keys of the requested kernels in the image store.
@@ -94,25 +94,25 @@ class KernelLibrary:
         timeouts: the reports of kernels whose blocks wait for each other.
     """
 
-    def __init__(self, seam: Seam, device_ordinal: int) -> None:
-        self.seam = seam
+    def __init__(self, runtime: CudaRuntime, device_ordinal: int) -> None:
+        self.runtime = runtime
         self.device = device_ordinal
-        self.limits = seam.limits(device_ordinal)
+        self.limits = runtime.limits(device_ordinal)
         self.keys: dict[Kernel, str] = {}
         self.compiled: dict[Kernel, None] = {}
-        self.timeouts = Timeouts(seam, device_ordinal)
+        self.timeouts = Timeouts(runtime, device_ordinal)
         self._functions: dict[Kernel, Any] = {}
         self._pending: dict[Kernel, Future[Any]] = {}
         """The kernels that threads are compiling."""
         self._lock = forks.lock()
 
     def function(self, kernel: Kernel) -> Any:
-        """The loaded kernel, as the seam's launches take it. Raises what `functions` raises."""
+        """The loaded kernel, as the runtime's launches take it. Raises what `functions` raises."""
         function = self._functions.get(kernel)
         return self.functions([kernel])[0] if function is None else function
 
     def functions(self, kernels: Iterable[Kernel]) -> list[Any]:
-        """The loaded kernels, as the seam's launches take them. A plan requests all its kernels in one call.
+        """The loaded kernels, as the runtime's launches take them. A plan requests all its kernels in one call.
 
         Missing ones are compiled: instances of the same file in one program, different files in parallel threads. The call waits for
         kernels that another thread is compiling.
@@ -141,7 +141,7 @@ class KernelLibrary:
         try:
             for kernel, (image, symbol) in self.images(list(own)).items():
                 shared_bytes = self.limits.shared_memory_per_block if kernel.dynamic_shared else 0
-                made[kernel] = self.seam.load(self.device, image, symbol, shared_bytes)
+                made[kernel] = self.runtime.load(self.device, image, symbol, shared_bytes)
         except DeviceError as error:
             failure = error
             raise
@@ -166,7 +166,7 @@ class KernelLibrary:
         The blocks of a `cooperative` launch run at the same time, so they may wait for each other.
         """
         width, height, depth = (*grid, 1, 1)[:3]
-        launch = self.seam.bind_launch(self.function(kernel), (width, height, depth), threads, shared_bytes, argument, cooperative)
+        launch = self.runtime.bind_launch(self.function(kernel), (width, height, depth), threads, shared_bytes, argument, cooperative)
 
         def text() -> str:
             size = f"grid {width}x{height}x{depth}, {threads} threads, {shared_bytes} bytes of dynamic shared memory"
@@ -184,7 +184,7 @@ class KernelLibrary:
 
     def images(self, kernels: Sequence[Kernel]) -> dict[Kernel, tuple[bytes, str]]:
         """The image and symbol of each kernel, from the store or newly compiled. Raises what `functions` raises, but loads nothing."""
-        architecture, version = self.limits.compute_capability, self.seam.compiler_version()
+        architecture, version = self.limits.compute_capability, self.runtime.compiler_version()
         store = ImageStore.open()
         keys = self.keys
         found: dict[Kernel, tuple[bytes, str]] = {}
@@ -192,7 +192,7 @@ class KernelLibrary:
             if architecture < kernel.lowest_capability:
                 lowest = kernel.lowest_capability / 10
                 raise DeviceError(f"{kernel.entry} needs compute capability {lowest}, the device has {architecture / 10}")
-            identity = (sources.read(kernel.file), kernel.entry, str(architecture), self.seam.name, version)
+            identity = (sources.read(kernel.file), kernel.entry, str(architecture), self.runtime.name, version)
             keys[kernel] = hashlib.sha256("\0".join(identity).encode()).hexdigest()
             stored = None if store is None else store.read(keys[kernel])
             if stored is not None:
@@ -208,7 +208,7 @@ class KernelLibrary:
             text, started = sources.read(file), time.perf_counter()
             if SOURCES.isEnabledFor(logging.DEBUG):
                 sources.save_expanded(file)
-            compiled = self.seam.compile(text, [kernel.entry for kernel in same], architecture)
+            compiled = self.runtime.compile(text, [kernel.entry for kernel in same], architecture)
             CACHE.info("%s of %s: compiled in %.2f s", ", ".join(kernel.entry for kernel in same), file, time.perf_counter() - started)
             images = dict(zip(same, compiled, strict=True))
             self.compiled |= dict.fromkeys(same)
@@ -231,15 +231,15 @@ def _side_by_side(work: Callable[[Argument], Result], arguments: Sequence[Argume
         return list(executor.map(work, arguments))
 
 
-def in_range(seam: Seam, name: str, launch: Launch) -> Launch:
+def in_range(runtime: CudaRuntime, name: str, launch: Launch) -> Launch:
     """Wraps a launch in a range that profilers show by name; the range ends even if the launch fails."""
 
     def ranged(stream: int) -> None:
-        seam.push_range(name)
+        runtime.push_range(name)
         try:
             launch(stream)
         finally:
-            seam.pop_range()
+            runtime.pop_range()
 
     return ranged
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.devices.cuda.kernels import KernelLibrary
-    from dmlpy.devices.cuda.seam import Fusion, Matrix
+    from dmlpy.devices.cuda.runtime.interface import Fusion, Matrix
     from dmlpy.devices.plan import Launch
 
 FLOAT = np.dtype(np.float32)
@@ -46,7 +46,7 @@ def workspace(library: KernelLibrary) -> tuple[str, Sequence[int], np.dtype[Any]
 
     The plan provides it so that a caller may capture a dispatch: memory that the library allocated would become part of the graph.
     """
-    return "workspace", (library.seam.workspace_size(library.device) + _WORKSPACE_ALIGNMENT,), np.dtype(np.uint8)
+    return "workspace", (library.runtime.workspace_size(library.device) + _WORKSPACE_ALIGNMENT,), np.dtype(np.uint8)
 
 
 def gemm(
@@ -60,16 +60,16 @@ def gemm(
     tf32: bool,
     batch: int = 1,
 ) -> Launch:
-    """Matrix products that work in the scratch array "workspace": see `Seam.gemm`. `tf32` is for factors of float32."""
+    """Matrix products that work in the scratch array "workspace": see `CudaRuntime.gemm`. `tf32` is for factors of float32."""
     place = scratch["workspace"]
     rounds = tf32 and a.data_type == FLOAT
-    return library.seam.bind_gemm(library.device, a, b, c, accumulate, rounds, place + -place % _WORKSPACE_ALIGNMENT, batch)
+    return library.runtime.bind_gemm(library.device, a, b, c, accumulate, rounds, place + -place % _WORKSPACE_ALIGNMENT, batch)
 
 
 def fused_gemm(
     library: KernelLibrary, scratch: Mapping[str, int], a: Matrix, b: Matrix, c: Matrix, fusion: Fusion, *, tf32: bool, batch: int
 ) -> Launch | None:
-    """The same with what follows the products: see `Seam.bind_fused_gemm`."""
+    """The same with what follows the products: see `CudaRuntime.bind_fused_gemm`."""
     place = scratch["workspace"]
     rounds = tf32 and a.data_type == FLOAT
-    return library.seam.bind_fused_gemm(library.device, a, b, c, fusion, rounds, place + -place % _WORKSPACE_ALIGNMENT, batch)
+    return library.runtime.bind_fused_gemm(library.device, a, b, c, fusion, rounds, place + -place % _WORKSPACE_ALIGNMENT, batch)

@@ -7,9 +7,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
+from dmlpy.devices.cuda.runtime.interface import Limits
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def limits_of(name: str) -> Limits:
     return near if highest == capability else replace(near, name=name.lower(), compute_capability=capability)
 
 
-class OfflineSeam(CupySeam):
+class OfflineRuntime(CupyRuntime):
     """CuPy's compiler for a GPU that need not be present. Its kernels have the same keys as on the GPU's machine.
 
     Methods that need the GPU raise DeviceError. The number of resident blocks of a multiprocessor is reported as one.
@@ -110,9 +110,9 @@ def offline_device(name: str) -> CudaDevice:
         DeviceError: what `limits_of` raises, or the name is that of an architecture that the installed NVRTC does not know.
     """
     limits = limits_of(name)
-    seam = OfflineSeam(limits)
+    runtime = OfflineRuntime(limits)
     # NVRTC compiles a GPU of the list for an older architecture if need be, and its driver translates that.
-    if limits.name not in GPUS and limits.compute_capability not in (known := seam.architectures()):
-        names, compiler = ", ".join(f"sm_{architecture}" for architecture in known), " ".join(seam.compiler_version().split()[:2])
+    if limits.name not in GPUS and limits.compute_capability not in (known := runtime.architectures()):
+        names, compiler = ", ".join(f"sm_{architecture}" for architecture in known), " ".join(runtime.compiler_version().split()[:2])
         raise DeviceError(f"{limits.name} is no architecture that {compiler} compiles for: {names}")
-    return CudaDevice(seam)
+    return CudaDevice(runtime)

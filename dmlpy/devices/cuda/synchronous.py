@@ -15,7 +15,7 @@ from dmlpy.messages.problems import DeviceError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cuda.seam import Seam
+    from dmlpy.devices.cuda.runtime.interface import CudaRuntime
     from dmlpy.devices.plan import Launch
 
 VARIABLE = "DMLPY_SYNCHRONIZE"
@@ -43,33 +43,33 @@ def hint(status: object) -> str:
     return f"; a kernel that was launched earlier may have caused it: {VARIABLE}=1 tells which operator"
 
 
-def synchronous(seam: Seam, launch: Launch, name: str, check: Callable[[], None]) -> Launch:
+def synchronous(runtime: CudaRuntime, launch: Launch, name: str, check: Callable[[], None]) -> Launch:
     """A launch whose work is done when it returns, unless the stream is being captured; its errors name the operator.
 
     Args:
-        seam: the CUDA implementation.
+        runtime: the CUDA implementation.
         launch: the launch.
         name: the operator's.
         check: raises DeviceError if kernels have reported a timeout meanwhile.
     """
 
     def run(stream: int) -> None:
-        waits = not seam.is_capturing(stream)
+        waits = not runtime.is_capturing(stream)
         if waits:
-            _wait(seam, stream, f"work before {name} on its stream")
+            _wait(runtime, stream, f"work before {name} on its stream")
         try:
             launch(stream)
         except DeviceError as error:
             raise DeviceError(f"{name}: {error}", hresult=error.hresult) from error
         if waits:
-            _wait(seam, stream, name)
+            _wait(runtime, stream, name)
             check()
 
     return run
 
 
-def _wait(seam: Seam, stream: int, name: str) -> None:
+def _wait(runtime: CudaRuntime, stream: int, name: str) -> None:
     try:
-        seam.synchronize(stream)
+        runtime.synchronize(stream)
     except DeviceError as error:
         raise DeviceError(f"{name} failed: {error}", hresult=error.hresult) from error

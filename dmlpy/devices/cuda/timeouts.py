@@ -16,7 +16,7 @@ from dmlpy.messages.problems import DeviceError
 from dmlpy.system import forks
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cuda.seam import Seam
+    from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 
 TIMEOUT = np.dtype([*((name, np.uint64) for name in ("expired", "report", "any_report")), ("limit", np.uint32)], align=True)
 """`Timeout` of raw_kernels/common/block_exchange.cuh."""
@@ -56,12 +56,12 @@ class Timeouts:
         words: the words that kernels write: the first is 1 if any other may be.
 
     Args:
-        seam: the CUDA implementation.
+        runtime: the CUDA implementation.
         device: the device's ordinal.
     """
 
-    def __init__(self, seam: Seam, device: int) -> None:
-        self._seam, self._device = seam, device
+    def __init__(self, runtime: CudaRuntime, device: int) -> None:
+        self._runtime, self._device = runtime, device
         self._lock = forks.lock()
         self._places: dict[str, int] = {}
         self._address = 0
@@ -95,7 +95,7 @@ class Timeouts:
             if len(self.words) > 1:
                 return
             try:
-                self._address, self.words = self._seam.host_words(self._device, _PLACES)
+                self._address, self.words = self._runtime.host_words(self._device, _PLACES)
             except DeviceError:
                 self._address, self.words = 0, [0, 0]
 
@@ -112,6 +112,6 @@ class Timeouts:
             raise DeviceError(
                 f"{', '.join(late)}: blocks of a kernel waited for others that have to run at the same time and did not, and the kernel "
                 "gave up. Its results are NaN, and what was computed from them since is worth nothing: run it again. "
-                f"{VARIABLE} sets another limit in seconds; CudaDevice(dmlpy.device('cuda').seam, strategy='per_step') of "
+                f"{VARIABLE} sets another limit in seconds; CudaDevice(dmlpy.device('cuda').runtime, strategy='per_step') of "
                 "dmlpy.devices.cuda.device has kernels that never wait"
             )

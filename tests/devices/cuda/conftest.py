@@ -1,4 +1,4 @@
-"""What tests of the CUDA device ask for: the seam of either device, and a `CupySeam` over a likeness of CuPy."""
+"""What tests of the CUDA device ask for: the runtime of either device, and a `CupyRuntime` over a likeness of CuPy."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from dmlpy.devices.cuda.cupy_seam import CupySeam
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.seam_over_fake_cupy import seam_over
+from tests.support.cuda.runtime_over_fake_cupy import runtime_over
 
 
 @pytest.fixture
-def cuda_seam(cuda_device: Any) -> Seam:
-    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
-    found: Seam = cuda_device.seam
+def cuda_runtime(cuda_device: Any) -> CudaRuntime:
+    """The runtime of either device: the emulated one, and CuPy's where a GPU answers."""
+    found: CudaRuntime = cuda_device.runtime
     return found
 
 
@@ -28,13 +28,13 @@ def gpus() -> FakeGpus:
 
 
 @pytest.fixture
-def seam(gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    """CuPy's seam, whose CuPy runs on `gpus`."""
-    return seam_over(gpus, monkeypatch, tmp_path)
+def runtime(gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupyRuntime:
+    """CuPy's runtime, whose CuPy runs on `gpus`."""
+    return runtime_over(gpus, monkeypatch, tmp_path)
 
 
 @pytest.fixture
-def stream(seam: CupySeam) -> Any:
+def stream(runtime: CupyRuntime) -> Any:
     """A stream of the fake CuPy, other than the default one."""
     return sys.modules["cupy"].cuda.Stream(non_blocking=True)
 
@@ -42,4 +42,4 @@ def stream(seam: CupySeam) -> Any:
 @pytest.fixture
 def small_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that hold many of cuBLAS's."""
-    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 512)
+    monkeypatch.setattr(CupyRuntime, "workspace_size", lambda runtime, device: 512)

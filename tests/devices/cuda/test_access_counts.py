@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.support.cuda.access_counts import CountingSeam, Counts, LineCounts
+from tests.support.cuda.access_counts import CountingRuntime, Counts, LineCounts
 from tests.support.cuda.kernel_parameters import device, parameters, unset
 from tests.support.folders import TESTS
 from tests.support.tools import require
@@ -20,20 +20,20 @@ SHARED_BYTES = 1 << 16
 def image(entry: str) -> tuple[bytes, str]:
     """The kernel, compiled once."""
     require("g++")
-    return CountingSeam().compile(SOURCE, [entry], 90)[0]
+    return CountingRuntime().compile(SOURCE, [entry], 90)[0]
 
 
 def counted(
     entry: str, threads: int = 32, words: tuple[int, ...] = (), *, count: int = 0, blocks: int = 1, traced: int = 1, delay_us: int = 0
 ) -> Counts:
     """What the first `traced` blocks do. Blocks run at the same time."""
-    seam = CountingSeam(blocks=traced, delay_us=delay_us)
-    arrays = {"input": device(seam, np.zeros(1 << 14, np.float32)), "output": unset(seam, 1 << 14)}
-    arrays["words"] = device(seam, np.array(words or [0] * blocks, np.uint32))
-    function = seam.load(0, *image(entry), SHARED_BYTES)
-    seam.launch(function, (blocks, 1, 1), threads, SHARED_BYTES, parameters(count, **arrays), 0, cooperative=True)
-    seam.check_guards()
-    (counts,) = seam.launches
+    runtime = CountingRuntime(blocks=traced, delay_us=delay_us)
+    arrays = {"input": device(runtime, np.zeros(1 << 14, np.float32)), "output": unset(runtime, 1 << 14)}
+    arrays["words"] = device(runtime, np.array(words or [0] * blocks, np.uint32))
+    function = runtime.load(0, *image(entry), SHARED_BYTES)
+    runtime.launch(function, (blocks, 1, 1), threads, SHARED_BYTES, parameters(count, **arrays), 0, cooperative=True)
+    runtime.check_guards()
+    (counts,) = runtime.launches
     return counts
 
 

@@ -1,4 +1,4 @@
-"""What a GPU's approximate functions and its tensor cores may be off, emulated by `CpuSeam(arithmetic=...)`."""
+"""What a GPU's approximate functions and its tensor cores may be off, emulated by `EmulatedRuntime(arithmetic=...)`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.emulation.arithmetic import rounded_to_tf32, truncated_to_tf32, truncating_product
 from dmlpy.devices.cuda.emulation.compiler import ARITHMETICS
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from tests.support.cuda.kernel_parameters import PARAMETERS, device, parameters
 from tests.support.folders import TESTS
 from tests.support.tools import require
@@ -70,21 +70,21 @@ MATH_FUNCTION = re.compile(
 COMMENT = re.compile(r"//.*")
 
 
-def call(seam: Seam, kernel: str, operands: Array, words: Array) -> Array:
+def call(runtime: CudaRuntime, kernel: str, operands: Array, words: Array) -> Array:
     """What a kernel of one thread makes of operands, [2, count]."""
-    given, output = seam.to_device(0, operands, 0), seam.to_device(0, np.full_like(operands[0], np.nan), 0)
-    numbers = seam.to_device(0, words, 0)
+    given, output = runtime.to_device(0, operands, 0), runtime.to_device(0, np.full_like(operands[0], np.nan), 0)
+    numbers = runtime.to_device(0, words, 0)
     argument = np.zeros(1, PARAMETERS)
     argument["input"], argument["output"], argument["words"] = (view(array).pointer for array in (given, output, numbers))
     argument["count"] = operands.shape[1]
-    image = seam.compile(SOURCE, [kernel], seam.limits(0).compute_capability)
-    seam.launch(seam.load(0, *image[0], 0), (1, 1, 1), 1, 0, argument, 0)
-    return np.asarray(seam.to_host(output, 0))
+    image = runtime.compile(SOURCE, [kernel], runtime.limits(0).compute_capability)
+    runtime.launch(runtime.load(0, *image[0], 0), (1, 1, 1), 1, 0, argument, 0)
+    return np.asarray(runtime.to_host(output, 0))
 
 
-def apply(seam: Seam, function: str, operands: Array) -> Array:
+def apply(runtime: CudaRuntime, function: str, operands: Array) -> Array:
     """What a kernel gets from a function."""
-    return call(seam, "apply", operands, np.array([list(FUNCTIONS).index(function)], np.uint32))
+    return call(runtime, "apply", operands, np.array([list(FUNCTIONS).index(function)], np.uint32))
 
 
 def result(function: str, operands: Array) -> Array:
@@ -106,7 +106,7 @@ def test_functions_are_off_by_all_that_is_documented(function: str) -> None:
     _, ulps, (low, high) = FUNCTIONS[function]
     operands = np.random.default_rng(1).uniform(low, high, (2, 500)).astype(np.float32)
     rounded = result(function, operands)
-    found = {arithmetic: apply(CpuSeam(arithmetic=arithmetic), function, operands) for arithmetic in ARITHMETICS}
+    found = {arithmetic: apply(EmulatedRuntime(arithmetic=arithmetic), function, operands) for arithmetic in ARITHMETICS}
     np.testing.assert_array_max_ulp(found["exact"], rounded, 2)  # as good as the C library is
     for arithmetic, step in (("up", ulps), ("down", -ulps)):
         np.testing.assert_array_equal(found[arithmetic], moved(rounded, step))
@@ -119,7 +119,7 @@ def test_powers_of_doubles_are_off_by_all_that_is_documented() -> None:
     require("g++")
     operands = np.random.default_rng(1).uniform(0.1, 20.0, (2, 500))
     none = np.zeros(1, np.uint32)
-    found = {arithmetic: call(CpuSeam(arithmetic=arithmetic), "raise", operands, none) for arithmetic in ARITHMETICS}
+    found = {arithmetic: call(EmulatedRuntime(arithmetic=arithmetic), "raise", operands, none) for arithmetic in ARITHMETICS}
     np.testing.assert_array_max_ulp(found["exact"], operands[0] ** operands[1], 1)
     for arithmetic, step in (("up", POW_ULPS), ("down", -POW_ULPS)):
         off = found[arithmetic].view(np.int64) - found["exact"].view(np.int64)
@@ -130,7 +130,7 @@ def test_powers_of_doubles_are_off_by_all_that_is_documented() -> None:
     assert 0.4 < upwards.mean() < 0.6
     whole = np.array([[3.0, -2.0, 10.0, 5.0, 0.0, np.inf], [5.0, 31.0, 15.0, 0.0, 2.0, 0.5]])
     for arithmetic in INEXACT:
-        np.testing.assert_array_equal(call(CpuSeam(arithmetic=arithmetic), "raise", whole, none), whole[0] ** whole[1])
+        np.testing.assert_array_equal(call(EmulatedRuntime(arithmetic=arithmetic), "raise", whole, none), whole[0] ** whole[1])
 
 
 TAKEN_AS_EXACT: dict[str, list[Any]] = {
@@ -184,25 +184,25 @@ def test_what_is_taken_as_exact_is_so(cuda_device: Any, function: str) -> None:
         operands = np.array([[*TAKEN_AS_EXACT[function], *(number for number in special if number not in inexact)]] * 2, np.float32)
     with np.errstate(all="ignore"):
         exact = result(function, operands)
-    for seam in (cuda_device.seam, *(CpuSeam(arithmetic=arithmetic) for arithmetic in INEXACT)):
-        np.testing.assert_array_equal(apply(seam, function, operands), exact)
+    for runtime in (cuda_device.runtime, *(EmulatedRuntime(arithmetic=arithmetic) for arithmetic in INEXACT)):
+        np.testing.assert_array_equal(apply(runtime, function, operands), exact)
 
 
 @ARITHMETIC
 @pytest.mark.parametrize("scale", [1.0, 1e-20])
 @pytest.mark.parametrize("kind", ["float", "machine::half"])
 def test_sums_on_tensor_cores_are_cut_off(kind: str, scale: float, arithmetic: str) -> None:
-    """In a kernel as in a product of the seam; the products of positive values come out too small, by less than is lost at most."""
+    """In a kernel as in a product of the runtime; the products of positive values come out too small, by less than is lost at most."""
     require("g++")
     dtype = np.dtype(np.float32 if kind == "float" else np.float16)
     depth = 32 // dtype.itemsize
     scale = scale if kind == "float" else 1.0
     factors = (np.random.default_rng(2).uniform(0.1, 1.0, (24, depth)) * scale).astype(dtype)
     taken = truncated_to_tf32(factors.astype(np.float32))
-    seam = CpuSeam(arithmetic=arithmetic)
-    given, sums = device(seam, factors), device(seam, np.zeros((16, 8), np.float32))
+    runtime = EmulatedRuntime(arithmetic=arithmetic)
+    given, sums = device(runtime, factors), device(runtime, np.zeros((16, 8), np.float32))
     argument = parameters(input=given, output=sums)
-    seam.launch(seam.load(0, *seam.compile(SOURCE, [f"multiply<{kind}>"], 90)[0], 0), (1, 1, 1), 32, 0, argument, 0)
+    runtime.launch(runtime.load(0, *runtime.compile(SOURCE, [f"multiply<{kind}>"], 90)[0], 0), (1, 1, 1), 32, 0, argument, 0)
     found = sums.get()
     np.testing.assert_array_equal(found, truncating_product(taken[:16], taken[16:]))
     exact = taken[:16].astype(np.float64) @ taken[16:].T.astype(np.float64)
@@ -253,4 +253,4 @@ def test_no_function_is_forgotten() -> None:
 def test_an_unknown_arithmetic_is_refused() -> None:
     for arithmetic in ("upwards", "up diffused"):
         with pytest.raises(ValueError, match="is none of the arithmetics"):
-            CpuSeam(arithmetic=arithmetic)
+            EmulatedRuntime(arithmetic=arithmetic)

@@ -13,10 +13,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.attention import division
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from tests.support import relation_descs as descs
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gpu_models import H200, T4
 from tests.support.layout_runs import Array, by_definition, layouts, run, same
 from tests.support.tensors import tensor
@@ -170,7 +170,7 @@ def test_parts_of_the_keys_are_combined(cuda_device: dml.Device, name: str, quer
 
 
 def test_plans_describe_how_they_multiply() -> None:
-    newer, older = (CudaDevice(DryRunSeam(machine)) for machine in (H200, T4))
+    newer, older = (CudaDevice(DryRunRuntime(machine)) for machine in (H200, T4))
     many, few = attention_of(64, 64, 64, 64), attention_of(8, 64, 64, 64)
     assert "products on tensor cores, by mma m16n8k16 of halves" in dml.compile(many, newer).plan
     assert "products on tensor cores, by mma m16n8k8 of halves" in dml.compile(many, older).plan
@@ -193,7 +193,7 @@ def of_floats(desc: dml.OperatorDesc) -> Any:
 @pytest.mark.parametrize("sanitizers", ["address,undefined", pytest.param("thread", marks=pytest.mark.slow)])
 def test_the_sanitizers_are_silent(sanitizers: str) -> None:
     require("g++")
-    seam = CpuSeam(sanitize=sanitizers)
+    runtime = EmulatedRuntime(sanitize=sanitizers)
     desc = attention_of(18, 70, 9, 10)
-    check(desc, arrays(desc, np.random.default_rng(55)), CudaDevice(seam), every_layout=sanitizers != "thread")
-    seam.check_guards()
+    check(desc, arrays(desc, np.random.default_rng(55)), CudaDevice(runtime), every_layout=sanitizers != "thread")
+    runtime.check_guards()

@@ -15,10 +15,10 @@ from dmlpy.devices.cuda.attention import division
 from dmlpy.devices.cuda.autotuning import GAIN, VARIABLE, TunablePlan
 from dmlpy.devices.cuda.convolution import plan, tiles
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.messages.hresult import HResult
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gpu_models import H200
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
@@ -28,7 +28,7 @@ HALF: np.dtype[Any] = np.dtype(np.float16)
 SMALL, LARGE = "Halves 64x64", "ManyHalves 128x128"
 
 
-class Clocked(DryRunSeam):
+class Clocked(DryRunRuntime):
     """A GPU whose kernels take as long as told, in milliseconds: nothing is executed.
 
     Attributes:
@@ -89,48 +89,48 @@ def prepared(device: dml.Device, desc: dml.OperatorDesc | None = None, **constan
     ],
 )
 def test_the_fastest_is_kept_unless_it_gains_little(of_kernels: dict[str, float], chosen: str) -> None:
-    seam = Clocked(of_kernels)
-    found = prepared(CudaDevice(seam))
+    runtime = Clocked(of_kernels)
+    found = prepared(CudaDevice(runtime))
     other = {SMALL: LARGE, LARGE: SMALL}[chosen]
     assert found.plan.startswith(f"strategy: {chosen}, faster than {other} when it was measured\n")
     assert f", {chosen.partition(' ')[0]}>: " in found.plan
-    assert seam.measured > 20  # 5 rounds of 2 variants, with 2 events each
-    measured = seam.measured
-    prepared(CudaDevice(seam))  # another process: it reads what was stored
+    assert runtime.measured > 20  # 5 rounds of 2 variants, with 2 events each
+    measured = runtime.measured
+    prepared(CudaDevice(runtime))  # another process: it reads what was stored
     assert prepared(CudaDevice(Clocked({}))).plan == found.plan
-    assert seam.measured == measured
+    assert runtime.measured == measured
 
 
 def test_the_nodes_of_a_graph_are_measured_when_it_is_compiled() -> None:
     """They take what operators have stored, and the graph's scratch is that of the variants."""
-    seam = Clocked({"Halves": 0.2, "ManyHalves": 0.3})
-    device, desc = CudaDevice(seam), convolution()
+    runtime = Clocked({"Halves": 0.2, "ManyHalves": 0.3})
+    device, desc = CudaDevice(runtime), convolution()
     builder = dml.GraphBuilder()
     members = {name: builder.input(name, getattr(desc, name)) for name in ("input_tensor", "filter_tensor")}
     attributes = {name: getattr(desc, name) for name in ("strides", "dilations", "start_padding", "end_padding", "output_padding")}
     builder.output("y", builder.add(dml.ConvolutionDesc, "convolution", output_tensor=desc.output_tensor, **members, **attributes))
     compiled = dml.compile(builder.build(), device)
     assert f"strategy: {SMALL}, faster than {LARGE} when it was measured" in compiled.plan
-    measured = seam.measured
+    measured = runtime.measured
     assert measured > 20
     assert prepared(device).plan.startswith(f"strategy: {SMALL}, ")
-    assert seam.measured == measured
+    assert runtime.measured == measured
 
 
 @pytest.mark.parametrize("what", ["off", "wrong", "sure", "captured", "memory"])
 def test_nothing_is_measured_where_it_cannot_or_need_not(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seam = Clocked({"Halves": 0.1, "ManyHalves": 0.3})
+    runtime = Clocked({"Halves": 0.1, "ManyHalves": 0.3})
     desc = convolution()
     if what == "wrong":
         monkeypatch.setenv(VARIABLE, "yes")
         with pytest.raises(dml.DeviceError, match="DMLPY_AUTOTUNE is 'yes', expected 0 or 1"):
-            CudaDevice(seam)
+            CudaDevice(runtime)
         return
     if what == "off":
         monkeypatch.delenv(VARIABLE)
     if what == "sure":
         monkeypatch.setattr(tiles, "unsure", lambda estimates: [int(np.argmin(estimates))])
-    device = CudaDevice(seam)
+    device = CudaDevice(runtime)
     if what == "memory":
 
         def allocate(size: int, stream: int) -> Any:
@@ -139,9 +139,9 @@ def test_nothing_is_measured_where_it_cannot_or_need_not(what: str, monkeypatch:
         monkeypatch.setattr(device, "_allocate", allocate)
         assert device.tuned(desc, own_plan(desc, device), 0).describe() == own_plan(desc, device).describe()
     else:
-        seam.capturing = what == "captured"
+        runtime.capturing = what == "captured"
         assert "strategy" not in prepared(device, desc).plan
-    assert seam.measured == 0
+    assert runtime.measured == 0
 
 
 def own_plan(desc: dml.ConvolutionDesc, device: CudaDevice) -> plan.ConvolutionPlan:
@@ -149,20 +149,20 @@ def own_plan(desc: dml.ConvolutionDesc, device: CudaDevice) -> plan.ConvolutionP
 
 
 def test_a_launch_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    seam = Clocked({})
+    runtime = Clocked({})
 
     def fail(start: Any, end: Any) -> float:
         raise dml.DeviceError("an illegal address")
 
-    monkeypatch.setattr(seam, "elapsed_ms", fail)
+    monkeypatch.setattr(runtime, "elapsed_ms", fail)
     with pytest.raises(dml.DeviceError, match="an illegal address"):
-        prepared(CudaDevice(seam))
+        prepared(CudaDevice(runtime))
 
 
 def test_every_variant_gives_the_results() -> None:
     """The parts of an attention's keys, on the emulated device, whichever is the fastest there."""
     require("g++")
-    device, rng = CudaDevice(CpuSeam()), np.random.default_rng(3)
+    device, rng = CudaDevice(EmulatedRuntime()), np.random.default_rng(3)
     sizes = {"query": (1, 2, 32), "key": (1, 600, 32), "value": (1, 600, 32)}
     given = {f"{name}_tensor": rng.normal(size=size).astype(np.float16) for name, size in sizes.items()}
     members: dict[str, Any] = {"head_count": 1, "scale": 0.2, "mask_filter_value": -1e4, "mask_type": "NONE"}

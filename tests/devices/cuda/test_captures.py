@@ -9,8 +9,8 @@ import weakref
 
 import pytest
 
-from dmlpy.devices.cuda.captures import RELAXED, CaptureDriver, GraphMemory
 from dmlpy.devices.cuda.emulation.compiler import compile_program
+from dmlpy.devices.cuda.runtime.captures import RELAXED, CaptureDriver, GraphMemory
 from dmlpy.messages.problems import DeviceError
 from tests.support.tools import require
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.cuda import cupy_pool
-from dmlpy.devices.cuda.captures import RELAXED
-from dmlpy.devices.cuda.cupy_seam import CupySeam
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.runtime import cupy_pool
+from dmlpy.devices.cuda.runtime.captures import RELAXED
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
+from dmlpy.devices.cuda.runtime.interface import Matrix
 from tests.support.cuda.fake_captures import GLOBAL, THREAD_LOCAL
 from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
+from tests.support.cuda.runtime_over_fake_cupy import in_a_fresh_thread
 
 SIZE = 4096
 pytestmark = pytest.mark.usefixtures("small_workspaces")
@@ -33,79 +33,79 @@ def captured_by_another(mode: int) -> Iterator[Any]:
     stream.end_capture()
 
 
-def new_memory(seam: CupySeam, waiting: list[Any]) -> None:
-    seam.allocate(0, 3 << 20, 0)
+def new_memory(runtime: CupyRuntime, waiting: list[Any]) -> None:
+    runtime.allocate(0, 3 << 20, 0)
 
 
-def memory_that_waits(seam: CupySeam, waiting: list[Any]) -> None:
+def memory_that_waits(runtime: CupyRuntime, waiting: list[Any]) -> None:
     waiting.clear()
-    seam.allocate(0, 512, 0)
+    runtime.allocate(0, 512, 0)
 
 
-def copies(seam: CupySeam, waiting: list[Any]) -> None:
-    made = seam.to_device(0, np.ones(3, np.float32), 0)
-    seam.to_host(made, 0)
-    seam.read(made.data.ptr, 4, 0)
-    seam.synchronize(0)
+def copies(runtime: CupyRuntime, waiting: list[Any]) -> None:
+    made = runtime.to_device(0, np.ones(3, np.float32), 0)
+    runtime.to_host(made, 0)
+    runtime.read(made.data.ptr, 4, 0)
+    runtime.synchronize(0)
 
 
-def kernels(seam: CupySeam, waiting: list[Any]) -> None:
-    seam.load(0, b"image", "symbol", 0)
+def kernels(runtime: CupyRuntime, waiting: list[Any]) -> None:
+    runtime.load(0, b"image", "symbol", 0)
 
 
-def products(seam: CupySeam, waiting: list[Any], stream: int = 0) -> None:
+def products(runtime: CupyRuntime, waiting: list[Any], stream: int = 0) -> None:
     one = Matrix(512, 1, 1, 1, np.dtype(np.float32))
-    with seam.use(0):
-        seam.gemm(0, one, one, one, stream)
+    with runtime.use(0):
+        runtime.gemm(0, one, one, one, stream)
 
 
-def own_captures(seam: CupySeam, waiting: list[Any]) -> None:
-    seam.capture(0, lambda stream: None)
+def own_captures(runtime: CupyRuntime, waiting: list[Any]) -> None:
+    runtime.capture(0, lambda stream: None)
 
 
-def waits(seam: CupySeam, waiting: list[Any]) -> None:
+def waits(runtime: CupyRuntime, waiting: list[Any]) -> None:
     """For a stream of the same GPU, by an event, and for one of another GPU, by the host."""
     for device in (0, 1):
-        with seam.use(device):
+        with runtime.use(device):
             producer = sys.modules["cupy"].cuda.Stream(non_blocking=True)
-        assert seam.wait_for(0, producer.ptr)(0)
+        assert runtime.wait_for(0, producer.ptr)(0)
 
 
-def timers(seam: CupySeam, waiting: list[Any]) -> None:
-    with seam.use(0):
-        seam.elapsed_ms(seam.record_event(0), seam.record_event(0))
+def timers(runtime: CupyRuntime, waiting: list[Any]) -> None:
+    with runtime.use(0):
+        runtime.elapsed_ms(runtime.record_event(0), runtime.record_event(0))
 
 
-def words_of_the_host(seam: CupySeam, waiting: list[Any]) -> None:
-    seam.host_words(0, 2)
+def words_of_the_host(runtime: CupyRuntime, waiting: list[Any]) -> None:
+    runtime.host_words(0, 2)
 
 
 @pytest.mark.parametrize("work", [new_memory, memory_that_waits, copies, kernels, products, own_captures, waits, timers, words_of_the_host])
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread-local", "relaxed"])
 def test_captures_of_other_threads_go_on(
-    mode: int, work: Callable[[CupySeam, list[Any]], None], seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
+    mode: int, work: Callable[[CupyRuntime, list[Any]], None], runtime: CupyRuntime, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PyTorch captures in the global mode: whoever allocates or asks about an event meanwhile spoils the capture, unless relaxed."""
     monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
-    memory, other = seam.allocate(0, SIZE, 0), sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    memory, other = runtime.allocate(0, SIZE, 0), sys.modules["cupy"].cuda.Stream(non_blocking=True)
     memory.used_in(other.ptr)
     waiting = [memory]
     del memory
     with captured_by_another(mode):
-        work(seam, waiting)
+        work(runtime, waiting)
         assert not hasattr(gpus.local, "mode") or gpus.local.mode == GLOBAL, "the thread's mode is as before"
 
 
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread-local", "relaxed"])
 @pytest.mark.parametrize("is_current", [False, True], ids=["named stream", "current stream"])
 def test_cublas_may_be_started_while_its_stream_is_captured(
-    is_current: bool, mode: int, seam: CupySeam, gpus: FakeGpus, stream: Any
+    is_current: bool, mode: int, runtime: CupyRuntime, gpus: FakeGpus, stream: Any
 ) -> None:
     """Whoever plans a product starts it. If that is in a capture, its memory is no node of the graph."""
-    assert not seam._cublas
+    assert not runtime._cublas
     stream.begin_capture(mode)
     with stream if is_current else nullcontext():
-        products(seam, [], stream.ptr)
+        products(runtime, [], stream.ptr)
     assert len(gpus.recordings[stream.ptr].work) == 1
     stream.end_capture()
 
@@ -121,7 +121,7 @@ def allocate(cuda: Any) -> None:
 
 
 @pytest.mark.parametrize("attempt", [query, allocate])
-def test_the_fake_cupy_invalidates_captures_of_others(attempt: Callable[[Any], None], seam: CupySeam) -> None:
+def test_the_fake_cupy_invalidates_captures_of_others(attempt: Callable[[Any], None], runtime: CupyRuntime) -> None:
     """As CUDA does where a thread is not in the relaxed mode."""
     cuda = sys.modules["cupy"].cuda
 
@@ -141,7 +141,7 @@ def recorded_in(cuda: Any, stream: Any) -> Any:
     return event
 
 
-def test_the_fake_cupy_separates_captures(seam: CupySeam, stream: Any) -> None:
+def test_the_fake_cupy_separates_captures(runtime: CupyRuntime, stream: Any) -> None:
     cuda = sys.modules["cupy"].cuda
     outside = recorded_in(cuda, cuda.Stream(non_blocking=True))
     stream.begin_capture()
@@ -151,14 +151,14 @@ def test_the_fake_cupy_separates_captures(seam: CupySeam, stream: Any) -> None:
         stream.end_capture()
 
 
-def test_in_the_fake_cupy_streams_join_captures(seam: CupySeam, stream: Any) -> None:
+def test_in_the_fake_cupy_streams_join_captures(runtime: CupyRuntime, stream: Any) -> None:
     cuda = sys.modules["cupy"].cuda
     other = cuda.Stream(non_blocking=True)
     stream.begin_capture()
     inside = recorded_in(cuda, stream)
     cuda.runtime.streamWaitEvent(other.ptr, inside.ptr)
-    assert seam.is_capturing(other.ptr)
+    assert runtime.is_capturing(other.ptr)
     stream.end_capture()
-    assert not seam.is_capturing(other.ptr)
+    assert not runtime.is_capturing(other.ptr)
     with pytest.raises(RuntimeError, match="CapturedEvent"):
         cuda.runtime.streamWaitEvent(other.ptr, inside.ptr)

@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.cupy_errors import device_error
 from dmlpy.devices.cuda.emulation.compiler import SharedKernel
 from dmlpy.devices.cuda.emulation.launches import CpuFunction
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.common import activations_type, cell_type, storage_type
 from dmlpy.devices.cuda.recurrent.grid_shapes import CLUSTER_BLOCKS, grid_shape, grid_shapes
 from dmlpy.devices.cuda.recurrent.persistent_grid import persistent_grid_kernel
 from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
-from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
+from dmlpy.devices.cuda.runtime.cupy_errors import device_error
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime, Limits, NotResidentError
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.forward_descs import described, forward_desc
 from tests.support.cuda.gpu_models import A100, B200, GEFORCE_4090, H200, T4
 from tests.support.cuda.grid_rows import CLIPPED, FLOAT, HALF, RESETS_FIRST, RESETS_LAST, Row
@@ -39,9 +39,9 @@ REST, SOME = CLUSTER | {"most_registers": 0}, CLUSTER | {"most_registers": 8}
 
 
 @pytest.fixture
-def seam(cuda_device: Any) -> Seam:
-    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers that has clusters."""
-    found: Seam = cuda_device.seam
+def runtime(cuda_device: Any) -> CudaRuntime:
+    """The runtime of either device: the emulated one, and CuPy's where a GPU answers that has clusters."""
+    found: CudaRuntime = cuda_device.runtime
     if found.limits(0).compute_capability < 90:
         pytest.skip("the GPU has no clusters")
     return found
@@ -73,14 +73,14 @@ ROWS = [
         for trains in (False, True)
     ],
 )
-def test_results(seam: Seam, row: Row, trains: bool) -> None:
+def test_results(runtime: CudaRuntime, row: Row, trains: bool) -> None:
     for seed, prepared in ((1, False), (2, True)):
         run = row.build(trains=trains, seed=seed, layouts=layers.LAYOUTS if seed == 2 else ("packed",))
-        plan = launch(run, row.plan, seam, prepared=prepared)
+        plan = launch(run, row.plan, runtime, prepared=prepared)
         assert any(kernel.entry.startswith("clustered<") for kernel in plan.kernels())
         (training if trains else layers).check(run)
-    if isinstance(seam, CpuSeam):
-        seam.check_guards()
+    if isinstance(runtime, EmulatedRuntime):
+        runtime.check_guards()
 
 
 FEW = {
@@ -91,11 +91,11 @@ FEW = {
 
 
 @pytest.mark.parametrize("cell", FEW)
-def test_lengths_of_zero_and_beyond_the_sequence(seam: Seam, cell: str) -> None:
+def test_lengths_of_zero_and_beyond_the_sequence(runtime: CudaRuntime, cell: str) -> None:
     """A group of whose samples none takes a step puts nothing, and waits for nothing."""
     for lengths in ([0] * 5, [0, 0, 2**32 - 1, 3, 0]):
         run = FEW[cell].build(trains=True, lengths=lengths)
-        launch(run, FEW[cell].plan, seam)
+        launch(run, FEW[cell].plan, runtime)
         training.check(run)
 
 
@@ -106,7 +106,7 @@ def test_late_blocks_change_nothing(cell: str, steps: int) -> None:
     found = []
     for delay_us in (0, 40):
         run = FEW[cell].build(trains=False, t=steps)
-        launch(run, FEW[cell].plan, CpuSeam(H100, seed=delay_us, delay_us=delay_us))
+        launch(run, FEW[cell].plan, EmulatedRuntime(H100, seed=delay_us, delay_us=delay_us))
         found.append(run.outputs["output_sequence_tensor"].elements)
     np.testing.assert_array_equal(*found)
     assert np.isfinite(found[0]).all()
@@ -115,17 +115,17 @@ def test_late_blocks_change_nothing(cell: str, steps: int) -> None:
 def test_more_clusters_than_run_at_a_time() -> None:
     """They wait for no other cluster, so the launch is a usual one."""
     require("g++")
-    seam = CpuSeam(replace(H100, multiprocessors=2))
+    runtime = EmulatedRuntime(replace(H100, multiprocessors=2))
     run = FEW["RNN"].build(trains=False)
-    plan = FEW["RNN"].plan(run.desc, KernelLibrary(seam, 0))
-    before = seam.counts.copy()
-    launch(run, lambda desc, library: plan, seam)
+    plan = FEW["RNN"].plan(run.desc, KernelLibrary(runtime, 0))
+    before = runtime.counts.copy()
+    launch(run, lambda desc, library: plan, runtime)
     layers.check(run)
-    used = seam.counts - before
+    used = runtime.counts - before
     assert (used["launch"], used["memset"]) == (3 + 1, 1), "nothing is cleared but the test's scratch"
 
 
-class Refusing(CpuSeam):
+class Refusing(EmulatedRuntime):
     """Has no room for a cluster, which only a launch shows."""
 
     def launch(self, function: CpuFunction, grid: tuple[int, int, int], *rest: Any) -> None:
@@ -162,7 +162,7 @@ SMALL = [("LSTM", "FLOAT32", 128, 1), ("LSTM", "FLOAT32", 128, 16), ("GRU", "FLO
     ids=lambda value: getattr(value, "name", None),
 )
 def test_small_layers_take_a_cluster_where_there_are_any(limits: Limits, has_clusters: bool, about: tuple[Any, ...]) -> None:
-    plan = recurrent_plan(forward_desc(*about), Target(KernelLibrary(DryRunSeam(limits), 0)))
+    plan = recurrent_plan(forward_desc(*about), Target(KernelLibrary(DryRunRuntime(limits), 0)))
     taken = [kernel for kernel in plan.kernels() if kernel.entry.startswith("clustered<")]
     assert bool(taken) == has_clusters, plan.describe()
     assert all(kernel.lowest_capability == 90 and kernel.file == "recurrent/clusters.cu" for kernel in taken)
@@ -176,9 +176,9 @@ def test_an_older_device_refuses_the_kernel() -> None:
     shape = grid_shape(run.desc, H100, *row.shape, tf32=False, protocol="cluster")
     assert shape is not None
     assert grid_shape(run.desc, A100, *row.shape, tf32=False, protocol="cluster") is None
-    (kernel,) = (kernel for kernel in row.plan(run.desc, KernelLibrary(DryRunSeam(H100), 0)).kernels() if "clustered<" in kernel.entry)
+    (kernel,) = (kernel for kernel in row.plan(run.desc, KernelLibrary(DryRunRuntime(H100), 0)).kernels() if "clustered<" in kernel.entry)
     with pytest.raises(DeviceError, match=r"needs compute capability 9\.0, the device has 8\.0"):
-        KernelLibrary(DryRunSeam(A100), 0).function(kernel)
+        KernelLibrary(DryRunRuntime(A100), 0).function(kernel)
 
 
 @pytest.mark.parametrize("batch", [1, 7, 300])
@@ -242,10 +242,10 @@ RACING = {
 
 def run_racing(name: str, sanitize: str, fault: Any = None, **options: Any) -> None:
     made = RACING[name].build(trains=False, t=3)
-    seam = CpuSeam(H100, sanitize=sanitize, sanitized=("clustered<",), fault=fault, **options)
-    launch(made, RACING[name].plan, seam)
+    runtime = EmulatedRuntime(H100, sanitize=sanitize, sanitized=("clustered<",), fault=fault, **options)
+    launch(made, RACING[name].plan, runtime)
     layers.check(made)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_one_counter_is_not_enough() -> None:
 
     def run() -> None:
         made = FEW["LSTM"].build(trains=False, t=30)
-        launch(made, FEW["LSTM"].plan, CpuSeam(H100, fault=fault, delay_us=200, patience_s=2.0))
+        launch(made, FEW["LSTM"].plan, EmulatedRuntime(H100, fault=fault, delay_us=200, patience_s=2.0))
         layers.check(made)
 
     with pytest.raises((AssertionError, DeviceError)):

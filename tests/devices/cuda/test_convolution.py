@@ -14,9 +14,9 @@ from dmlpy.devices.cuda.convolution import plan
 from dmlpy.devices.cuda.convolution.geometry import Geometry
 from dmlpy.devices.cuda.convolution.tiles import MOST_TERMS_OF_PLAIN_TOTALS
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support import layout_runs
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gpu_models import H200
 from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, random_values, results_of, run, same
 from tests.support.tolerance import assert_close
@@ -141,7 +141,7 @@ def test_elements_of_a_quantized_convolution_may_have_sums_of_more_than_32_bits(
     assert (found == count * 255 * 255 - (1 << 32)).all()
     scales = {name: packed("float32", 1, 1, 1, 1) for name in ("input_scale_tensor", "filter_scale_tensor", "output_scale_tensor")}
     linear = dml.QuantizedLinearConvolutionDesc(**given, **own, **scales, output_tensor=packed("uint8", 1, 8, 1, 1))
-    plans = [str(dml.compile(desc, device=CudaDevice(DryRunSeam())).plan) for desc in (sums, linear)]
+    plans = [str(dml.compile(desc, device=CudaDevice(DryRunRuntime())).plan) for desc in (sums, linear)]
     assert ["convolve_tiles<" in plan for plan in plans] == [True, False]
     values = {"input_scale_tensor": 1.0, "filter_scale_tensor": 1.0, "output_scale_tensor": 2.0**25}
     arrays = {name: np.full((1, 1, 1, 1), value, np.float32) for name, value in values.items()}
@@ -187,7 +187,7 @@ def test_channels_are_copied_16_bytes_at_a_time_from_any_layout(
     rng, last = np.random.default_rng(3), image_desc(kind)
     first = last.replace(input_tensor=packed(kind.split()[-1], *last.input_tensor.sizes))
     odd = image_desc(kind, channels=30)
-    plans = [str(dml.compile(desc, CudaDevice(DryRunSeam(H200))).plan) for desc in (last, first, odd)]
+    plans = [str(dml.compile(desc, CudaDevice(DryRunRuntime(H200))).plan) for desc in (last, first, odd)]
     assert all(WIDE in plan for plan in plans)
     assert [plan.count("x packed") for plan in plans] == [0, 1, 2]
     for desc in (last, odd):
@@ -311,7 +311,7 @@ def test_more_than_2_to_the_32_pixels_are_counted() -> None:
 
 
 def test_plans_name_their_kernel_and_cost() -> None:
-    device = CudaDevice(DryRunSeam(H200))
+    device = CudaDevice(DryRunRuntime(H200))
     tiles = dml.compile(one_dimensional("float16", (2, 32, 100), (70, 32, 3), fused_activation=dml.ActivationReluDesc()), device)
     assert "convolve_tiles<Floats<machine::half, Epilogue<Relu>>, Halves>: 8 tiles" in tiles.plan
     assert "sums of 96 terms" in tiles.plan
@@ -351,7 +351,7 @@ def test_the_estimate_chooses_tiles_and_copies(
     desc = dml.ConvolutionDesc(input_tensor=x, filter_tensor=w, **members).with_outputs()
     if last:
         desc = desc.replace(**{place: channels_last(tensor) for place, tensor in desc.tensors().items()})
-    text = dml.compile(desc, CudaDevice(DryRunSeam(H200)), flags=flags).plan
+    text = dml.compile(desc, CudaDevice(DryRunRuntime(H200)), flags=flags).plan
     assert f", {sums}>: " in text
     assert re.findall(r"^(\w+) packed by", text, re.MULTILINE) == copies
     assert ("(no effect here)" in text) == (flags != "NONE" and "Tf32" not in sums)
@@ -372,9 +372,9 @@ SANITIZED = [
 )
 def test_the_sanitizers_are_silent(desc: dml.OperatorDesc) -> None:
     require("g++")
-    seam = CpuSeam(sanitize="address,undefined")
-    check_layouts(desc, np.random.default_rng(5), sums=True, device=CudaDevice(seam))
-    seam.check_guards()
+    runtime = EmulatedRuntime(sanitize="address,undefined")
+    check_layouts(desc, np.random.default_rng(5), sums=True, device=CudaDevice(runtime))
+    runtime.check_guards()
 
 
 @pytest.mark.slow
@@ -382,9 +382,9 @@ def test_the_sanitizers_are_silent(desc: dml.OperatorDesc) -> None:
 def test_the_thread_sanitizer_is_silent(kind: str) -> None:
     """Also where weights are infinite, whose sums are formed anew."""
     require("g++")
-    desc, rng, seam = image_desc(kind, 16, 1, 9), np.random.default_rng(5), CpuSeam(sanitize="thread")
+    desc, rng, runtime = image_desc(kind, 16, 1, 9), np.random.default_rng(5), EmulatedRuntime(sanitize="thread")
     arrays = {slot.place: random_values(rng, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None}
     if kind != "int8":
         arrays["filter_tensor"][0, 0, 0, 0] = np.inf
-    run(desc, arrays, CudaDevice(seam))
-    seam.check_guards()
+    run(desc, arrays, CudaDevice(runtime))
+    runtime.check_guards()

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.emulation.compiler import compile_program
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.runtime.cublas import Cublas
+from dmlpy.devices.cuda.runtime.interface import Matrix
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.library_matrices import matrix, operand
 from tests.support.tools import require

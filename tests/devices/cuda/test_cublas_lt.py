@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda import cupy_seam
-from dmlpy.devices.cuda.cublas_lt import CublasLt, HeuristicResult
-from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.compiler import compile_program
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.matrix import product as matrix_product
-from dmlpy.devices.cuda.seam import Fusion
+from dmlpy.devices.cuda.runtime import cupy_runtime as cupy_runtime
+from dmlpy.devices.cuda.runtime.cublas_lt import CublasLt, HeuristicResult
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
+from dmlpy.devices.cuda.runtime.interface import Fusion
 from tests.support.cuda.library_matrices import Array, matrix, operand
 from tests.support.layout_runs import by_definition, repeated, run
 from tests.support.tolerance import assert_close
@@ -238,15 +238,15 @@ def test_plans_fuse_what_the_library_can(monkeypatch: pytest.MonkeyPatch, row: s
     require("g++")
     monkeypatch.setenv("DMLPY_CUBLASLT", "1")
     monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 0)
-    (desc, fused), seam = FUSED[row], CpuSeam()
+    (desc, fused), runtime = FUSED[row], EmulatedRuntime()
     if refuses:
-        monkeypatch.setattr(seam, "bind_fused_gemm", lambda *_: None)
-    device, given = CudaDevice(seam), random_inputs(desc)
+        monkeypatch.setattr(runtime, "bind_fused_gemm", lambda *_: None)
+    device, given = CudaDevice(runtime), random_inputs(desc)
     assert ("cublasLt" in dml.compile(desc, device).plan) == fused
     found = run(desc, given, device)["output_tensor"]
     assert_close(found, by_definition(desc, given)["output_tensor"], found.dtype, terms=64)
     taken = fused and not refuses
-    assert (seam.counts["fused gemm"], seam.counts["gemm"] > 0) == (int(taken), not taken)
+    assert (runtime.counts["fused gemm"], runtime.counts["gemm"] > 0) == (int(taken), not taken)
 
 
 @pytest.mark.parametrize("row", ["bias and ReLU", "alpha", "an addend"])
@@ -263,16 +263,16 @@ def test_results_with_nan(cuda_device: dml.Device, monkeypatch: pytest.MonkeyPat
     assert np.isnan(found[0, 1, 2]).all()
 
 
-def test_a_library_that_is_missing_is_no_product(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_missing_is_no_product(runtime: CupyRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
         raise dml.DeviceError("cublasLt cannot be loaded")
 
     one = matrix(np.ones((1, 1), np.float32), 1)
-    monkeypatch.setattr(cupy_seam, "CublasLt", missing)
-    assert seam.bind_fused_gemm(0, one, one, one, PLAIN, False, 4096, 1) is None
+    monkeypatch.setattr(cupy_runtime, "CublasLt", missing)
+    assert runtime.bind_fused_gemm(0, one, one, one, PLAIN, False, 4096, 1) is None
 
 
-def test_the_library_is_asked_where_the_product_runs(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_is_asked_where_the_product_runs(runtime: CupyRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever device is current: a handle belongs to one."""
     seen: list[int] = []
 
@@ -281,21 +281,21 @@ def test_the_library_is_asked_where_the_product_runs(seam: CupySeam, monkeypatch
             self.bind(None)
 
         def bind(self, *_: Any) -> None:
-            seen.append(seam._runtime.getDevice())
+            seen.append(runtime._cudart.getDevice())
 
     one = matrix(np.ones((1, 1), np.float32), 1)
-    monkeypatch.setattr(cupy_seam, "CublasLt", Asked)
+    monkeypatch.setattr(cupy_runtime, "CublasLt", Asked)
     for _ in range(2):
-        seam._runtime.setDevice(0)
-        seam.bind_fused_gemm(1, one, one, one, PLAIN, False, 4096, 1)
-    assert (seen, seam._runtime.getDevice()) == ([1, 1, 1], 0)
+        runtime._cudart.setDevice(0)
+        runtime.bind_fused_gemm(1, one, one, one, PLAIN, False, 4096, 1)
+    assert (seen, runtime._cudart.getDevice()) == ([1, 1, 1], 0)
 
 
 def test_it_has_to_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     require("g++")
     monkeypatch.delenv("DMLPY_CUBLASLT", raising=False)
     monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 0)
-    assert "cublasLt" not in dml.compile(FUSED["alpha"][0], CudaDevice(CpuSeam())).plan
+    assert "cublasLt" not in dml.compile(FUSED["alpha"][0], CudaDevice(EmulatedRuntime())).plan
     monkeypatch.setenv("DMLPY_CUBLASLT", "yes")
     with pytest.raises(dml.DeviceError, match="DMLPY_CUBLASLT is 'yes', expected 0 or 1"):
-        dml.compile(FUSED["alpha"][0], CudaDevice(CpuSeam()))
+        dml.compile(FUSED["alpha"][0], CudaDevice(EmulatedRuntime()))

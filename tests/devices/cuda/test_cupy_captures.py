@@ -14,9 +14,9 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.devices.cuda.captures import RELAXED
-from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.runtime.captures import RELAXED
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.devices.graphs import GraphDispatch
 from tests.support.cuda.fake_captures import GLOBAL, PER_THREAD, THREAD_LOCAL
 from tests.support.cuda.fake_cupy import FakeGpus
@@ -28,94 +28,94 @@ SIZE = 4096
 pytestmark = pytest.mark.usefixtures("small_workspaces")
 
 
-def block(seam: CupySeam, stream: Any, size: int = SIZE) -> int:
+def block(runtime: CupyRuntime, stream: Any, size: int = SIZE) -> int:
     """The address of memory that is dropped at once."""
-    return seam.allocate(0, size, stream.ptr).pointer
+    return runtime.allocate(0, size, stream.ptr).pointer
 
 
 # memory of captured work
 
 
-def test_memory_allocated_in_a_capture_is_the_graphs(seam: CupySeam, gpus: FakeGpus, stream: Any) -> None:
+def test_memory_allocated_in_a_capture_is_the_graphs(runtime: CupyRuntime, gpus: FakeGpus, stream: Any) -> None:
     """It comes from what other work has left, and goes back when the graph is destroyed and has run."""
-    warm = block(seam, stream)
+    warm = block(runtime, stream)
     stream.begin_capture()
-    assert block(seam, stream) == warm
+    assert block(runtime, stream) == warm
     graph = stream.end_capture()
-    others = [seam.allocate(0, SIZE, stream.ptr) for _ in range(3)]
+    others = [runtime.allocate(0, SIZE, stream.ptr) for _ in range(3)]
     assert warm not in {other.pointer for other in others}
     graph.launch(stream)
     gpus.busy.add(stream.ptr)
     del graph
     gc.collect()
-    assert block(seam, stream) != warm, "its last launch runs yet"
+    assert block(runtime, stream) != warm, "its last launch runs yet"
     gpus.busy.clear()
-    assert warm in {seam.allocate(0, SIZE, stream.ptr).pointer, seam.allocate(0, SIZE, stream.ptr).pointer}
+    assert warm in {runtime.allocate(0, SIZE, stream.ptr).pointer, runtime.allocate(0, SIZE, stream.ptr).pointer}
 
 
-def test_a_capture_that_fails_lets_go_of_its_memory(seam: CupySeam, gpus: FakeGpus, stream: Any) -> None:
+def test_a_capture_that_fails_lets_go_of_its_memory(runtime: CupyRuntime, gpus: FakeGpus, stream: Any) -> None:
     stream.begin_capture()
-    taken = block(seam, stream)
+    taken = block(runtime, stream)
     with pytest.raises(RuntimeError, match="StreamCaptureUnsupported"):
         sys.modules["cupy"].cuda.runtime.streamSynchronize(stream.ptr)
     with pytest.raises(RuntimeError, match="StreamCaptureInvalidated"):
         stream.end_capture()
-    assert block(seam, stream) == taken
+    assert block(runtime, stream) == taken
 
 
-def test_missing_memory_is_taken_from_every_graph_that_has_ended(seam: CupySeam, gpus: FakeGpus, stream: Any) -> None:
+def test_missing_memory_is_taken_from_every_graph_that_has_ended(runtime: CupyRuntime, gpus: FakeGpus, stream: Any) -> None:
     gpus.memory = 1 << 20
     graphs = []
     for _ in range(4):
         stream.begin_capture()
-        block(seam, stream, gpus.memory // 5)
+        block(runtime, stream, gpus.memory // 5)
         graphs.append(stream.end_capture())
     with pytest.raises(dml.DeviceError, match="Out of memory") as error:
-        seam.allocate(0, gpus.memory // 2, 0)
+        runtime.allocate(0, gpus.memory // 2, 0)
     assert error.value.hresult == dml.HResult.E_OUTOFMEMORY
     graphs.clear()
     gc.collect()
-    assert seam.allocate(0, gpus.memory - SIZE, 0).size
+    assert runtime.allocate(0, gpus.memory - SIZE, 0).size
 
 
-def test_a_stream_ordered_allocator_has_its_memory_back_within_the_capture(seam: CupySeam, gpus: FakeGpus, stream: Any) -> None:
+def test_a_stream_ordered_allocator_has_its_memory_back_within_the_capture(runtime: CupyRuntime, gpus: FakeGpus, stream: Any) -> None:
     """There allocations are nodes of the graph, and a graph whose memory was not freed within it cannot be launched twice."""
     gpus.stream_ordered = True
-    before = seam.allocate(0, SIZE, 0)
+    before = runtime.allocate(0, SIZE, 0)
     stream.begin_capture()
-    memory = seam.allocate(0, SIZE, stream.ptr)
+    memory = runtime.allocate(0, SIZE, stream.ptr)
     memory.used_in(stream.ptr)
     assert len(gpus.recordings[stream.ptr].work) == 1
     del memory
     assert len(gpus.recordings[stream.ptr].work) == 2, "its end is a node, too"
-    assert not seam.pool.graph_memory
+    assert not runtime.pool.graph_memory
     before.used_in(stream.ptr)
-    assert seam.pool.graph_memory, "memory of before is kept"
+    assert runtime.pool.graph_memory, "memory of before is kept"
     stream.end_capture()
 
 
 @pytest.mark.parametrize("allocated_for", ["its stream", "another"])
-def test_memory_that_captured_work_uses_is_kept(allocated_for: str, seam: CupySeam, stream: Any) -> None:
+def test_memory_that_captured_work_uses_is_kept(allocated_for: str, runtime: CupyRuntime, stream: Any) -> None:
     owner = stream.ptr if allocated_for == "its stream" else 0
-    memory = seam.allocate(0, SIZE, owner)
+    memory = runtime.allocate(0, SIZE, owner)
     pointer = memory.pointer
     stream.begin_capture()
     for _ in range(2):
         memory.used_in(stream.ptr)
     graph = stream.end_capture()
     del memory
-    assert pointer not in {seam.allocate(0, SIZE, owner).pointer for _ in range(2)}
+    assert pointer not in {runtime.allocate(0, SIZE, owner).pointer for _ in range(2)}
     del graph
     gc.collect()
-    assert pointer in [held.pointer for held in [seam.allocate(0, SIZE, owner) for _ in range(3)]]
+    assert pointer in [held.pointer for held in [runtime.allocate(0, SIZE, owner) for _ in range(3)]]
 
 
-def test_memory_of_a_threads_default_stream_is_kept_by_its_captures(seam: CupySeam, gpus: FakeGpus) -> None:
+def test_memory_of_a_threads_default_stream_is_kept_by_its_captures(runtime: CupyRuntime, gpus: FakeGpus) -> None:
     """Though it is the stream that the memory was allocated for, and CUDA has one handle for that of every thread."""
-    memory = seam.allocate(0, SIZE, PER_THREAD)
+    memory = runtime.allocate(0, SIZE, PER_THREAD)
     gpus.begin_capture(PER_THREAD, RELAXED, is_blocking=True)
     memory.used_in(PER_THREAD)
-    assert seam.pool.graph_memory
+    assert runtime.pool.graph_memory
     gpus.end_capture(PER_THREAD)
 
 
@@ -186,18 +186,18 @@ def call_model(gpu: CudaDevice) -> Callable[[Any], object]:
 
 
 class Noted:
-    """Notes the memory that a seam gives while it is captured: addresses and sizes."""
+    """Notes the memory that a runtime gives while it is captured: addresses and sizes."""
 
-    def __init__(self, seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, runtime: CupyRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocks: list[tuple[int, int]] = []
-        allocate = seam.pool.allocate
+        allocate = runtime.pool.allocate
 
         def noted(device: int, size: int, stream: int) -> Any:
             memory = allocate(device, size, stream)
             self.blocks.append((memory.pointer, size))
             return memory
 
-        monkeypatch.setattr(seam.pool, "allocate", noted)
+        monkeypatch.setattr(runtime.pool, "allocate", noted)
 
 
 @pytest.mark.each_value
@@ -212,13 +212,13 @@ class Noted:
 def test_a_captured_call_keeps_its_memory(
     prepare_call: Callable[[CudaDevice], Callable[[Any], object]],
     is_current: bool,
-    seam: CupySeam,
+    runtime: CupyRuntime,
     gpus: FakeGpus,
     stream: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Scratch, packed constants, outputs: the graph writes into them when it is launched, whether the caller still has them or not."""
-    gpu = CudaDevice(seam)
+    gpu = CudaDevice(runtime)
     call = prepare_call(gpu)
 
     def run() -> None:
@@ -230,24 +230,26 @@ def test_a_captured_call_keeps_its_memory(
 
     run()  # a warm pool gives what the first call has left
     gc.collect()
-    noted = Noted(seam, monkeypatch)
+    noted = Noted(runtime, monkeypatch)
     stream.begin_capture()
     run()
     captured, noted.blocks = noted.blocks, []
     graph = stream.end_capture()
     gc.collect()
     assert captured
-    others = [seam.allocate(0, size, owner) for _, size in captured for owner in (0, stream.ptr) for _ in range(3)]
+    others = [runtime.allocate(0, size, owner) for _, size in captured for owner in (0, stream.ptr) for _ in range(3)]
     assert not {pointer for pointer, _ in captured} & {other.pointer for other in others}
     graph.launch(stream)
     del graph, others
     gc.collect()
-    seam.pool._take_back(everything=True)
-    given = [seam.allocate(0, size, owner) for _, size in captured for owner in (0, stream.ptr) for _ in range(6)]
+    runtime.pool._take_back(everything=True)
+    given = [runtime.allocate(0, size, owner) for _, size in captured for owner in (0, stream.ptr) for _ in range(6)]
     assert {pointer for pointer, _ in captured} <= {other.pointer for other in given}, "after the graph they are given again"
 
 
-def test_no_other_run_of_a_model_has_the_scratch_of_a_captured_one(seam: CupySeam, stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_other_run_of_a_model_has_the_scratch_of_a_captured_one(
+    runtime: CupyRuntime, stream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor does the captured one have that of a run which may be under way when the graph is launched."""
     used: list[tuple[int, int]] = []
     call = GraphDispatch.__call__
@@ -257,7 +259,7 @@ def test_no_other_run_of_a_model_has_the_scratch_of_a_captured_one(seam: CupySea
         call(dispatch, stream)
 
     monkeypatch.setattr(GraphDispatch, "__call__", noted)
-    run = call_model(CudaDevice(seam))
+    run = call_model(CudaDevice(runtime))
     run(stream)
     stream.begin_capture()
     run(stream)
@@ -269,17 +271,17 @@ def test_no_other_run_of_a_model_has_the_scratch_of_a_captured_one(seam: CupySea
     del graph
 
 
-def test_a_call_with_memory_of_the_callers_allocates_nothing(seam: CupySeam, stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = CudaDevice(seam)
+def test_a_call_with_memory_of_the_callers_allocates_nothing(runtime: CupyRuntime, stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = CudaDevice(runtime)
     op, given = product(gpu)
     output, size = gpu.empty(HALF, 0), op.binding_properties.temporary_resource_size
-    temporary = seam.empty(0, (size,), (1,), np.dtype(np.uint8), 0)
-    noted = Noted(seam, monkeypatch)
+    temporary = runtime.empty(0, (size,), (1,), np.dtype(np.uint8), 0)
+    noted = Noted(runtime, monkeypatch)
     stream.begin_capture()
     op(**given, output_tensor=output, temporary=temporary, stream=stream)
     stream.end_capture()
     assert not noted.blocks
-    assert not seam.pool.graph_memory
+    assert not runtime.pool.graph_memory
 
 
 def copying(gpu: CudaDevice) -> Callable[[Any], object]:
@@ -325,10 +327,10 @@ def upload(gpu: CudaDevice) -> Callable[[Any], object]:
 
 @pytest.mark.parametrize("prepare_call", [portable, portable_graph])
 def test_what_cannot_be_kept_in_host_memory_is_not_packed(
-    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, gpus: FakeGpus, stream: Any
+    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], runtime: CupyRuntime, gpus: FakeGpus, stream: Any
 ) -> None:
     """The capture is as it was."""
-    call = prepare_call(CudaDevice(seam))
+    call = prepare_call(CudaDevice(runtime))
     stream.begin_capture()
     with pytest.raises(dml.DeviceError, match="is being captured"):
         call(stream)
@@ -338,24 +340,24 @@ def test_what_cannot_be_kept_in_host_memory_is_not_packed(
 
 @pytest.mark.parametrize("prepare_call", [copying, copying_back, validating, portable, portable_graph, from_host, to_host, upload])
 def test_what_waits_for_the_stream_is_refused_and_the_capture_continues(
-    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, stream: Any
+    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], runtime: CupyRuntime, stream: Any
 ) -> None:
-    call = prepare_call(CudaDevice(seam))
+    call = prepare_call(CudaDevice(runtime))
     call(stream)
     stream.begin_capture()
     with pytest.raises(dml.DeviceError, match=rf"stream {stream.ptr:#x} is being captured in a CUDA graph: copy before the capture begins"):
         call(stream)
-    assert seam.is_capturing(stream.ptr)
+    assert runtime.is_capturing(stream.ptr)
     stream.end_capture()
 
 
 @pytest.mark.parametrize("prepare_call", [copying, from_host, upload, portable, portable_graph])
 def test_a_refused_copy_allocates_nothing(
-    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, stream: Any, monkeypatch: pytest.MonkeyPatch
+    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], runtime: CupyRuntime, stream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The capture would keep it alive."""
-    call = prepare_call(CudaDevice(seam))
-    noted = Noted(seam, monkeypatch)
+    call = prepare_call(CudaDevice(runtime))
+    noted = Noted(runtime, monkeypatch)
     stream.begin_capture()
     with pytest.raises(dml.DeviceError, match="is being captured"):
         call(stream)
@@ -363,9 +365,9 @@ def test_a_refused_copy_allocates_nothing(
     assert not noted.blocks
 
 
-def test_a_graph_packs_its_constants_before_it_is_captured(seam: CupySeam, gpus: FakeGpus, stream: Any) -> None:
+def test_a_graph_packs_its_constants_before_it_is_captured(runtime: CupyRuntime, gpus: FakeGpus, stream: Any) -> None:
     """Which is done once, in the first call: with the capturing stream as the current one there is none to do it in."""
-    op, given = graph_with_constants(CudaDevice(seam))
+    op, given = graph_with_constants(CudaDevice(runtime))
     stream.begin_capture()
     with stream, pytest.raises(dml.DeviceError, match="copy before the capture begins"):
         op(**given)
@@ -379,8 +381,8 @@ def test_a_graph_packs_its_constants_before_it_is_captured(seam: CupySeam, gpus:
 
 
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL], ids=["global", "thread-local"])
-def test_a_thread_that_captures_itself_may_call_what_allocates(mode: int, seam: CupySeam, stream: Any) -> None:
-    op, given = product(CudaDevice(seam))
+def test_a_thread_that_captures_itself_may_call_what_allocates(mode: int, runtime: CupyRuntime, stream: Any) -> None:
+    op, given = product(CudaDevice(runtime))
     stream.begin_capture(mode)
     op(**given, stream=stream)
     stream.end_capture()

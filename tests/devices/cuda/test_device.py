@@ -18,17 +18,17 @@ from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
 LAUNCHES = {"launch", "gemm", "copy", "memset", "launch_graph"}
-"""The seam's functions that only enqueue work."""
+"""The runtime's functions that only enqueue work."""
 
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> Any:
     """A device, by default of the strategy `persistent_block`."""
-    from dmlpy.devices.cuda.emulation.seam import T4
+    from dmlpy.devices.cuda.emulation.runtime import T4
 
     device = cuda_on_cpu(limits=T4, strategy=getattr(request, "param", "persistent_block"))
     yield device
-    device.seam.check_guards()  # type: ignore[attr-defined]
+    device.runtime.check_guards()  # type: ignore[attr-defined]
 
 
 def bound(device: Any, desc: dml.RecurrentDesc, prepared: bool) -> tuple[dml.Dispatch, dict[str, Any], dict[str, Any]]:
@@ -45,9 +45,9 @@ def check(device: Any, desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs:
 def test_a_dispatch_only_launches(device: Any, prepared: bool) -> None:
     dispatch, arrays, outputs = bound(device, rnn(), prepared)
     dispatch()
-    before = device.seam.counts.copy()
+    before = device.runtime.counts.copy()
     dispatch()
-    assert set(device.seam.counts - before) <= LAUNCHES
+    assert set(device.runtime.counts - before) <= LAUNCHES
     check(device, rnn(), arrays, outputs)
 
 
@@ -55,26 +55,26 @@ def test_a_dispatch_only_launches(device: Any, prepared: bool) -> None:
 def test_many_launches_are_one_graph(device: Any) -> None:
     dispatch, arrays, outputs = bound(device, rnn(), prepared=True)
     assert np.isnan(device.to_host(outputs["output_sequence_tensor"])).all(), "binding runs nothing"
-    before = device.seam.counts.copy()
+    before = device.runtime.counts.copy()
     dispatch()
-    assert dict(device.seam.counts - before) == {"launch_graph": 1}
+    assert dict(device.runtime.counts - before) == {"launch_graph": 1}
     check(device, rnn(), arrays, outputs)
 
 
 @EACH_STRATEGY
 def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
     dispatch, arrays, outputs = bound(device, rnn(), prepared=False)
-    seam = device.seam
-    stream = seam.begin_capture()
-    before = seam.counts.copy()
+    runtime = device.runtime
+    stream = runtime.begin_capture()
+    before = runtime.counts.copy()
     dispatch(stream)
     dispatch(stream)
-    graph = seam.end_capture(stream)
-    assert seam.counts["launch_graph"] == before["launch_graph"], "a graph cannot be launched into a capturing stream"
-    assert "allocation in a graph" not in seam.counts
+    graph = runtime.end_capture(stream)
+    assert runtime.counts["launch_graph"] == before["launch_graph"], "a graph cannot be launched into a capturing stream"
+    assert "allocation in a graph" not in runtime.counts
     assert np.isnan(device.to_host(outputs["output_sequence_tensor"])).all(), "a capture runs nothing"
     for _ in range(2):
-        seam.launch_graph(graph, 0)
+        runtime.launch_graph(graph, 0)
         check(device, rnn(), arrays, outputs)
 
 
@@ -107,19 +107,19 @@ def called_graph(device: Any) -> tuple[Any, dict[str, Any]]:
 @EACH_STRATEGY
 def test_a_call_can_be_captured_by_its_caller(device: Any, make: Callable[[Any], tuple[Any, dict[str, Any]]]) -> None:
     """Its memory lives as long as the graph: a launch that reads or writes memory that was freed fails here."""
-    seam, arrays = device.seam, inputs(rnn())
+    runtime, arrays = device.runtime, inputs(rnn())
     op, given = make(device)
     op(**given)
-    stream = seam.begin_capture()
+    stream = runtime.begin_capture()
     found = op(**given, stream=stream).as_dict()
-    graph = seam.end_capture(stream)
+    graph = runtime.end_capture(stream)
     del op
     gc.collect()
     results = {name: array for name, array in found.items() if name == "output_sequence_tensor"}
     for _ in range(2):
         for array in results.values():
             array.set(np.full(array.shape, np.nan, np.float32))
-        seam.launch_graph(graph, 0)
+        runtime.launch_graph(graph, 0)
         wanted = dml.reference(rnn(), arrays).output_sequence_tensor
         assert_close(device.to_host(results["output_sequence_tensor"]), wanted, np.float32, terms=H)
 
@@ -127,14 +127,14 @@ def test_a_call_can_be_captured_by_its_caller(device: Any, make: Callable[[Any],
 def test_work_goes_to_the_given_stream(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     dispatch, _, _ = bound(device, rnn(), prepared=False)
     seen = set()
-    launch = device.seam.launch
+    launch = device.runtime.launch
 
     def spy(*arguments: Any, **options: Any) -> None:
         seen.add(options.get("stream", arguments[5] if len(arguments) > 5 else None))
         launch(*arguments, **options)
 
-    monkeypatch.setattr(device.seam, "launch", spy)
-    stream = device.seam.new_stream()
+    monkeypatch.setattr(device.runtime, "launch", spy)
+    stream = device.runtime.new_stream()
     dispatch(stream)
     assert seen == {stream}
 
@@ -145,7 +145,7 @@ def test_kernels_are_compiled_once_for_all_threads(device: Any) -> None:
     given = on(device, arrays)
     op = dml.compile(desc, device)
     op(**given)
-    compiled = device.seam.counts["compile"]
+    compiled = device.runtime.counts["compile"]
     results: list[Any] = []
 
     def work() -> None:
@@ -156,7 +156,7 @@ def test_kernels_are_compiled_once_for_all_threads(device: Any) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert device.seam.counts["compile"] == compiled
+    assert device.runtime.counts["compile"] == compiled
     assert len(results) == 4
     for result in results:
         check(device, desc, arrays, result.as_dict())
@@ -203,7 +203,7 @@ def test_out_of_gpu_memory_is_refused_with_sizes(device: Any, monkeypatch: pytes
         sequence_lengths_tensor=None,
     )
     op = dml.compile(desc, device)
-    monkeypatch.setattr(device.seam, "free_memory", lambda ordinal: 1_000_000)
+    monkeypatch.setattr(device.runtime, "free_memory", lambda ordinal: 1_000_000)
     buffer = dml.Buffer(1 << 20, 1 << 30)
     with pytest.raises(dml.DeviceError, match=r"1\.0 MB are available on cuda:0") as error:
         op.prepare(weight_tensor=buffer, recurrence_tensor=buffer)

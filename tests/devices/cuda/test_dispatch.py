@@ -11,12 +11,12 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.device import Memory
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.counting import CountingSeam, Replayed
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.counting import CountingRuntime, Replayed
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.dispatch_cases import CASES
 from tests.support.networks import network
 from tests.support.tools import require
@@ -29,13 +29,13 @@ DATA_TYPES = pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
 @EVERY_CASE
 def test_a_dispatch_only_launches(name: str, data_type: str) -> None:
     """It allocates nothing, waits for nothing and reads nothing back; of a plan that is worth it, it launches one graph."""
-    seam = CountingSeam()
-    dispatch = CASES[name].bound(seam, data_type)
+    runtime = CountingRuntime()
+    dispatch = CASES[name].bound(runtime, data_type)
     found = []
     for _ in range(2):
-        before = seam.counts.copy()
+        before = runtime.counts.copy()
         dispatch()
-        found.append(seam.counts - before)
+        found.append(runtime.counts - before)
     assert found[0] == found[1]
     if dispatch.operator._plan.capturable:
         assert found[0] == {"launch_graph": 1}
@@ -51,13 +51,13 @@ def test_a_dispatch_only_launches(name: str, data_type: str) -> None:
 def test_a_training_step_of_a_network_is_two_graphs(strategy: str) -> None:
     """The replays follow the dropout's offset, which the kernels read, and give the bits of launches that are issued one by one."""
     require("g++")
-    seam = CpuSeam()
-    device = CudaDevice(seam, strategy=strategy)
+    runtime = EmulatedRuntime()
+    device = CudaDevice(runtime, strategy=strategy)
     net = network(np.random.default_rng(24), "gru", lengths=[5, 2, 0], dropout=0.5, offset=1)
     replayed = Replayed(device, net)
-    before = seam.counts.copy()
+    before = runtime.counts.copy()
     first = replayed.run()
-    assert {kind: count for kind, count in (seam.counts - before).items() if kind != "to_host"} == {"launch_graph": 2}
+    assert {kind: count for kind, count in (runtime.counts - before).items() if kind != "to_host"} == {"launch_graph": 2}
     assert replayed.run() == first
 
     assert replayed.offset is not None
@@ -65,20 +65,20 @@ def test_a_training_step_of_a_network_is_two_graphs(strategy: str) -> None:
     other = replayed.run()
     assert other["output"] != first["output"]
     # Into a stream that is being captured a plan issues its launches one by one: a graph cannot be launched there.
-    stream = seam.begin_capture()
-    before = seam.counts.copy()
+    stream = runtime.begin_capture()
+    before = runtime.counts.copy()
     replayed.forward(stream)
     replayed.backward(stream)
-    issued = seam.counts - before
-    graph = seam.end_capture(stream)
+    issued = runtime.counts - before
+    graph = runtime.end_capture(stream)
     assert replayed.results() == other, "a capture runs nothing"
     assert issued["launch_graph"] == 0
     assert issued["launch"] > 4
     for array in (*replayed.outputs.values(), *replayed.gradients.values()):
         array.set(np.zeros_like(array.get()))
-    seam.launch_graph(graph, 0)
+    runtime.launch_graph(graph, 0)
     assert replayed.results() == other
-    seam.check_guards()
+    runtime.check_guards()
 
 
 # ranges for profilers
@@ -98,50 +98,50 @@ def depths(ranges: Iterable[tuple[str, str]]) -> list[tuple[int, str]]:
 
 @EVERY_CASE
 def test_a_dispatch_is_a_range_with_its_struct_s_name(name: str) -> None:
-    seam = CountingSeam()
-    dispatch = CASES[name].bound(seam, "FLOAT32")
+    runtime = CountingRuntime()
+    dispatch = CASES[name].bound(runtime, "FLOAT32")
     for fails in (False, True):
-        seam.fails = fails
-        seam.ranges.clear()
+        runtime.fails = fails
+        runtime.ranges.clear()
         if fails:
             with pytest.raises(DeviceError, match="no"):
                 dispatch()
         else:
             dispatch()
-        assert depths(seam.ranges)[0] == (0, dispatch.operator.desc.c_name)
+        assert depths(runtime.ranges)[0] == (0, dispatch.operator.desc.c_name)
         if dispatch.operator._plan.capturable:
-            assert len(seam.ranges) == 2
+            assert len(runtime.ranges) == 2
 
 
 def test_layers_are_ranges_where_they_are_issued_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: Any) -> None:
         raise DeviceError("gemm: no")
 
-    seam = DryRunSeam()
-    dispatch = CASES["persistent_block, network"].bound(seam, "FLOAT32")
+    runtime = DryRunRuntime()
+    dispatch = CASES["persistent_block, network"].bound(runtime, "FLOAT32")
     outer = (0, "DMLPY_CUDNN_RNN_V3_OPERATOR_DESC")
     layers = [(1, f"layer {number}") for number in range(3)]
-    stream = seam.begin_capture()
-    seam.ranges.clear()
+    stream = runtime.begin_capture()
+    runtime.ranges.clear()
     dispatch(stream)
-    assert depths(seam.ranges) == [outer, *layers]
-    seam.end_capture(stream)
+    assert depths(runtime.ranges) == [outer, *layers]
+    runtime.end_capture(stream)
     op = dispatch.operator
     given = {name: op.device.from_host(np.zeros(item.sizes, item.data_type.numpy)) for name, item in op.desc.tensors().items()}
-    seam.ranges.clear()
+    runtime.ranges.clear()
     op(**given)
-    assert depths(seam.ranges) == [outer, *layers]
-    seam.ranges.clear()
-    monkeypatch.setattr(seam, "gemm", fail)
+    assert depths(runtime.ranges) == [outer, *layers]
+    runtime.ranges.clear()
+    monkeypatch.setattr(runtime, "gemm", fail)
     with pytest.raises(DeviceError, match="gemm: no"):
         op(**given)
-    assert depths(seam.ranges) == [outer, layers[0]]
+    assert depths(runtime.ranges) == [outer, layers[0]]
 
 
 def test_packing_is_a_range() -> None:
-    seam = DryRunSeam()
-    CASES["persistent_block, LSTM, prepared"].bound(seam, "FLOAT32")
-    assert depths(seam.ranges) == [(0, "DML_LSTM_OPERATOR_DESC prepare")]
+    runtime = DryRunRuntime()
+    CASES["persistent_block, LSTM, prepared"].bound(runtime, "FLOAT32")
+    assert depths(runtime.ranges) == [(0, "DML_LSTM_OPERATOR_DESC prepare")]
 
 
 @pytest.mark.parametrize("error", [None, dml.DeviceError("no"), KeyboardInterrupt()])
@@ -153,7 +153,7 @@ def test_memory_of_a_launch_that_fails_waits_for_what_it_has_enqueued(error: Bas
         if error is not None:
             raise error
 
-    dispatch = CudaDevice(DryRunSeam()).dispatched(launch, "a launch", [Memory(1 << 12, 64, None, used.append)])
+    dispatch = CudaDevice(DryRunRuntime()).dispatched(launch, "a launch", [Memory(1 << 12, 64, None, used.append)])
     with nullcontext() if error is None else pytest.raises(type(error)):
         dispatch(7)
     assert used == [7]

@@ -19,7 +19,7 @@ from dmlpy.devices.cuda import element_engine, element_tiles
 from dmlpy.devices.cuda.axes import axes_value
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.element_engine import Elementwise, View, numbers
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.functors import Functor
 from dmlpy.devices.cuda.movement.copies import COPY, FILE
 from dmlpy.inspection.samples import sample
@@ -162,8 +162,8 @@ def test_parts_of_work_for_which_one_launch_is_too_small(cuda_device: dml.Device
     monkeypatch.setattr(element_engine, "_MOST_NUMBERS", 40)
     tensor = dml.TensorDesc.of(x)
     desc = dml.ElementWiseBitNotDesc(input_tensor=tensor.replace(strides=[1, 21, 7]), output_tensor=tensor)
-    seam = cuda_device.seam  # type: ignore[attr-defined]
-    counts = seam.counts if isinstance(seam, CpuSeam) else None  # a GPU counts none
+    runtime = cuda_device.runtime  # type: ignore[attr-defined]
+    counts = runtime.counts if isinstance(runtime, EmulatedRuntime) else None  # a GPU counts none
     if counts is not None:
         counts.clear()
     same(run(desc, {"input_tensor": x}, cuda_device)["output_tensor"], ~x, "not")
@@ -217,26 +217,26 @@ def test_numbered_elements_with_an_input_that_lies_across(cuda_device: dml.Devic
     same(run(desc, {"input_tensor": x}, cuda_device)["output_tensor"], np.where(diagonals, np.float32(2), x), "diagonals")
 
 
-def copied_across(seam: CpuSeam) -> None:
+def copied_across(runtime: EmulatedRuntime) -> None:
     """A block takes several tiles one after the other, the last of them cut off."""
     require("g++")
     x = np.random.default_rng(0).integers(0, 2**16, (33, 17)).astype(np.uint16)
     output = dml.TensorDesc.of(x)
     desc = dml.ElementWiseIdentityDesc(input_tensor=output.replace(strides=[1, 33]), output_tensor=output)
     with patch.object(element_tiles, "_MOST_BLOCKS", 1):
-        same(run(desc, {"input_tensor": x}, CudaDevice(seam))["output_tensor"], x, "copied")
-    seam.check_guards()
+        same(run(desc, {"input_tensor": x}, CudaDevice(runtime))["output_tensor"], x, "copied")
+    runtime.check_guards()
 
 
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
 def test_the_sanitizers_find_nothing_in_tiles(sanitizers: str) -> None:
-    copied_across(CpuSeam(sanitize=sanitizers))
+    copied_across(EmulatedRuntime(sanitize=sanitizers))
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_thread_sanitizer_misses_every_barrier_of_tiles(place: int) -> None:
     with pytest.raises(dml.DeviceError, match="data race"):
-        copied_across(CpuSeam(sanitize="thread", fault=("__syncthreads();", place)))
+        copied_across(EmulatedRuntime(sanitize="thread", fault=("__syncthreads();", place)))
 
 
 def test_what_tiles_do_not_pay_for(cuda_device: dml.Device) -> None:

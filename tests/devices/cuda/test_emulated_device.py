@@ -19,7 +19,7 @@ from dmlpy.devices.cuda import sources as cuda_sources
 from dmlpy.devices.cuda.emulation import compiler
 from dmlpy.devices.cuda.emulation.compiler import compile_shared
 from dmlpy.devices.cuda.emulation.device import EmulatedDevice, emulated_device
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support.tools import require
 
 X = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 2, 3])
@@ -65,7 +65,7 @@ def test_pickles_name_it() -> None:
 
 def test_a_write_beside_memory_is_raised_at_its_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     require("g++")
-    device = EmulatedDevice(CpuSeam())
+    device = EmulatedDevice(EmulatedRuntime())
     op = dml.compile(DESC, device)
     given = device.from_host(GIVEN)
     op(input_tensor=given)
@@ -73,7 +73,7 @@ def test_a_write_beside_memory_is_raised_at_its_operator(monkeypatch: pytest.Mon
     def damaged() -> None:
         raise AssertionError("4 bytes behind an allocation of 24 bytes were written")
 
-    monkeypatch.setattr(device.seam, "check_guards", damaged)
+    monkeypatch.setattr(device.runtime, "check_guards", damaged)
     with pytest.raises(dml.DeviceError, match="DML_ELEMENT_WISE_EXP_OPERATOR_DESC writes beside its memory: 4 bytes behind"):
         op(input_tensor=given)
 
@@ -84,7 +84,7 @@ def test_sanitizers_are_asked_for_by_a_variable(fresh: pytest.MonkeyPatch, sanit
     device = dml.device("cuda-emulated")
     found = device.to_host(dml.compile(DESC, device)(input_tensor=GIVEN, copy=True).output_tensor)
     np.testing.assert_allclose(found, np.exp(GIVEN), rtol=1e-6)
-    assert device.seam._sanitize == sanitizer  # type: ignore[attr-defined]
+    assert device.runtime._sanitize == sanitizer  # type: ignore[attr-defined]
 
 
 def test_symbols_name_the_sources(fresh: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_symbols_name_the_sources(fresh: pytest.MonkeyPatch) -> None:
     assert all(place in compile_shared(source, entry, symbols=True).read_bytes() for place in places)
     assert places[0] not in compile_shared(source, entry).read_bytes()
     fresh.setenv("DMLPY_SYMBOLS", "1")
-    assert dml.device("cuda-emulated").seam._symbols  # type: ignore[attr-defined]
+    assert dml.device("cuda-emulated").runtime._symbols  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_kernel_may_print(capfd: pytest.CaptureFixture[str]) -> None:
     """As on a GPU, where `printf` is declared for every kernel."""
     require("g++")
     text = "return expf(x);"
-    device = EmulatedDevice(CpuSeam(fault=(text, 0, f'printf("exp of %.1f\\n", double(x)); {text}')))
+    device = EmulatedDevice(EmulatedRuntime(fault=(text, 0, f'printf("exp of %.1f\\n", double(x)); {text}')))
     x = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 1, 2])
     dml.compile(dml.ElementWiseExpDesc(input_tensor=x, output_tensor=x), device)(input_tensor=np.float32([[[[1.5, -2]]]]), copy=True)
     ctypes.CDLL(None).fflush(None)

@@ -11,11 +11,11 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.division import NUMBERS
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.plans import Target, plan_of
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.interface import Limits
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.far_memory import STEP, far_array, run_far
 from tests.support.layout_runs import by_definition
 from tests.support.tolerance import assert_close
@@ -132,14 +132,14 @@ LARGE = replace(H100, multiprocessors=8000)
 """A GPU so large that splits are short."""
 
 
-class LastSplit(CpuSeam):
+class LastSplit(EmulatedRuntime):
     """Launches of several splits run one block alone, which a fault in the source makes the last one."""
 
     def launch(self, function: Any, grid: tuple[int, int, int], *rest: Any) -> None:
         super().launch(function, (1, 1, 1), *rest)
 
 
-class Grids(DryRunSeam):
+class Grids(DryRunRuntime):
     """Notes the launches' grids and arguments."""
 
     def __init__(self, limits: Limits) -> None:
@@ -153,11 +153,11 @@ class Grids(DryRunSeam):
 
 def last_split(desc: dml.OperatorDesc) -> tuple[int, Any]:
     """The last split of the first launch, and its argument."""
-    seam = Grids(LARGE)
-    plan = plan_of(desc, Target(CudaDevice(seam).library))
+    runtime = Grids(LARGE)
+    plan = plan_of(desc, Target(CudaDevice(runtime).library))
     assert plan is not None
     plan.bind(dict.fromkeys(desc.tensors(), 256), 256, None)
-    grid, argument = seam.launches[0]
+    grid, argument = runtime.launches[0]
     return grid[1] - 1, argument
 
 
@@ -211,4 +211,4 @@ def test_what_is_beyond_the_kernels_count(size: int) -> None:
     described = tensor(size, data_type="UINT32", strides=(0,))
     desc = dml.ReduceDesc(function="SUM", input_tensor=described, output_tensor=tensor(1, data_type="UINT32"), axes=[0])
     with pytest.raises(dml.DeviceError, match=rf"{size} entries of a group: at most {MOST}"):
-        dml.compile(desc, CudaDevice(DryRunSeam(H100)))
+        dml.compile(desc, CudaDevice(DryRunRuntime(H100)))

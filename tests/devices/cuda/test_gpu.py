@@ -27,7 +27,7 @@ def device(request: pytest.FixtureRequest) -> Any:
     """The first GPU, by default with the strategy `persistent_block`."""
     found = dml.device("cuda")
     assert isinstance(found, CudaDevice)
-    return CudaDevice(found.seam, strategy=getattr(request, "param", "persistent_block"))
+    return CudaDevice(found.runtime, strategy=getattr(request, "param", "persistent_block"))
 
 
 def described(device: CudaDevice) -> dml.RNNDesc:
@@ -108,7 +108,7 @@ def test_a_call_can_be_captured_by_its_caller(device: Any) -> None:
     stream = cupy.cuda.Stream(non_blocking=True)
     op(**given, stream=stream)  # the pool has scratch for the next call
     cupy.cuda.Device().synchronize()
-    held = device.seam.pool.graph_memory
+    held = device.runtime.pool.graph_memory
     assert not held
     stream.begin_capture()
     results = op(**given, stream=stream).as_dict()
@@ -144,12 +144,12 @@ def test_work_during_a_capture_of_another_thread(device: Any) -> None:
     cupy.cuda.Device().synchronize()
 
     def work() -> dict[str, Any]:
-        memory = device.seam.allocate(0, 1 << 20, 0)
+        memory = device.runtime.allocate(0, 1 << 20, 0)
         memory.used_in(other.ptr)
         found: dict[str, Any] = op(**on(device, arrays), stream=other).as_dict()
         del memory
-        device.seam.pool._take_back(everything=True)
-        device.seam.synchronize(other.ptr)
+        device.runtime.pool._take_back(everything=True)
+        device.runtime.synchronize(other.ptr)
         return found
 
     with ThreadPoolExecutor(1) as threads, stream:
@@ -205,11 +205,11 @@ def test_cuda_reports_where_memory_lies(device: Any) -> None:
 
     pool, managed, pinned = cupy.empty(4096, np.uint8), cupy.cuda.malloc_managed(4096), cupy.cuda.alloc_pinned_memory(4096)
     host = np.zeros(4096, np.uint8)
-    assert [device.seam.place_of(0, pointer) for pointer in (pool.data.ptr, pool.data.ptr + 4095, managed.ptr, pinned.ptr)] == [None] * 4
+    assert [device.runtime.place_of(0, pointer) for pointer in (pool.data.ptr, pool.data.ptr + 4095, managed.ptr, pinned.ptr)] == [None] * 4
     reaches_all = cupy.cuda.runtime.deviceGetAttribute(88, 0)  # cudaDevAttrPageableMemoryAccess
-    assert device.seam.place_of(0, host.ctypes.data) == (None if reaches_all else "cpu")
+    assert device.runtime.place_of(0, host.ctypes.data) == (None if reaches_all else "cpu")
     if cupy.cuda.runtime.getDeviceCount() > 1:
-        assert device.seam.place_of(1, pool.data.ptr) == "cuda:0"
+        assert device.runtime.place_of(1, pool.data.ptr) == "cuda:0"
 
 
 @pytest.mark.cupy
@@ -253,9 +253,9 @@ def test_timer(device: Any) -> None:
 def test_kernels_use_no_local_memory(device: Any) -> None:
     plan = dml.compile(rnn(), device)._plan
     for kernel in plan.kernels():  # type: ignore[attr-defined]
-        found = device.seam.attributes(device.library.function(kernel))
+        found = device.runtime.attributes(device.library.function(kernel))
         assert found.local_bytes == 0 or "persistent_block" not in kernel.entry, kernel.entry
-        assert device.seam.occupancy(device.library.function(kernel), 128, 0) >= 1
+        assert device.runtime.occupancy(device.library.function(kernel), 128, 0) >= 1
 
 
 @pytest.mark.cupy

@@ -27,7 +27,7 @@ import dmlpy as dml
 from dmlpy import compiler
 from dmlpy.bench import launches, references
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.gpu_check import bench, calls, dispatch, info, packages, programs, steps
@@ -35,8 +35,8 @@ from tests.gpu_check.calls import Asked, Call
 from tests.gpu_check.programs import Ending, Program, Runner
 from tests.support import gpu_suite
 from tests.support.cuda import emulated_gpu
-from tests.support.cuda.counting import CountingSeam
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.counting import CountingRuntime
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.folders import ROOT
 from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_until
 from tests.support.tools import require
@@ -360,10 +360,10 @@ def test_kernels_that_are_brought_along_lie_where_the_product_looks(tmp_path: Pa
 
 def test_the_machine_says_whether_the_kernels_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
-    device = CudaDevice(DryRunSeam())
+    device = CudaDevice(DryRunRuntime())
     assert info.fit(device, 7) == "NONE of 7 kernels that were brought along fits sm_90 and none: all are compiled here"
     compiler._compile.cache_clear()
-    assert info.fit(CudaDevice(DryRunSeam()), 7) == "7 kernels were brought along, for sm_90 and none"
+    assert info.fit(CudaDevice(DryRunRuntime()), 7) == "7 kernels were brought along, for sm_90 and none"
 
 
 # what is measured
@@ -399,7 +399,7 @@ SMALL: Any = (("RNN", "FLOAT32", 8, 2), ("LSTM", "FLOAT16", 512, 1))
 
 def test_a_step_of_each_strategy_is_shown_with_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
-    device = CudaDevice(DryRunSeam())
+    device = CudaDevice(DryRunRuntime())
     rows = list(steps.rows(device, SMALL))
     assert [(row.work, row.strategy) for row in rows] == [
         (work, strategy) for work in ("rnn-8-b2-t5 FLOAT32", "lstm-512-b1-t5 FLOAT16") for strategy in STRATEGIES
@@ -409,7 +409,7 @@ def test_a_step_of_each_strategy_is_shown_with_its_prediction(monkeypatch: pytes
     for row, (cell, dtype, hidden, batch) in zip(rows, [size for size in SMALL for _ in STRATEGIES], strict=True):
         if not row.reason:
             (desc,) = steps.shape_of(cell, hidden, batch, 5).descs("forward", dtype)
-            report = dml.compile(desc, CudaDevice(DryRunSeam(), strategy=row.strategy)).explain_plan()
+            report = dml.compile(desc, CudaDevice(DryRunRuntime(), strategy=row.strategy)).explain_plan()
             assert (row.estimate_us, row.estimate_step_us) == (report.estimate_us, report.estimate_step_us)
             assert row.whole_us is not None
             assert any(row.strategy in line for line in row.plan)
@@ -417,12 +417,12 @@ def test_a_step_of_each_strategy_is_shown_with_its_prediction(monkeypatch: pytes
 
 def test_rows_are_chosen_by_a_part_of_their_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
-    rows = list(steps.rows(CudaDevice(DryRunSeam()), SMALL, ["rnn-8", "FLOAT16 persistent_grid"]))
+    rows = list(steps.rows(CudaDevice(DryRunRuntime()), SMALL, ["rnn-8", "FLOAT16 persistent_grid"]))
     assert [(row.work, row.strategy) for row in rows] == [
         *(("rnn-8-b2-t5 FLOAT32", strategy) for strategy in STRATEGIES),
         ("lstm-512-b1-t5 FLOAT16", "persistent_grid"),
     ]
-    assert [f"{row.work} {row.strategy}" for row in steps.rows(CudaDevice(DryRunSeam()), SMALL)] == steps.names(SMALL)
+    assert [f"{row.work} {row.strategy}" for row in steps.rows(CudaDevice(DryRunRuntime()), SMALL)] == steps.names(SMALL)
 
 
 @pytest.mark.parametrize("interrupted", [True, False], ids=["interrupted", "the time is over"])
@@ -443,7 +443,7 @@ def test_steps_are_saved_one_by_one(
         signal.setitimer(signal.ITIMER_REAL, 0.01)
         time.sleep(LIMIT_S)
 
-    device = CudaDevice(CpuSeam())
+    device = CudaDevice(EmulatedRuntime())
     monkeypatch.setattr(emulated_gpu, "install", lambda: device)
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: device)
     monkeypatch.setattr(launches, "LAUNCHES", 5)
@@ -474,13 +474,13 @@ def test_a_measurement_s_time_begins_with_its_process() -> None:
 
 def test_a_profiler_sees_a_pass_of_each_case(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """And the kernels that it looks for are what runs."""
-    seam = CountingSeam()
-    monkeypatch.setattr(emulated_gpu, "install", lambda: CudaDevice(seam))
-    device = CudaDevice(seam)
+    runtime = CountingRuntime()
+    monkeypatch.setattr(emulated_gpu, "install", lambda: CudaDevice(runtime))
+    device = CudaDevice(runtime)
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: device)
     with gpu_suite.shrunken():
         dispatch.main(calls.PROFILED)
-    assert seam.counts["launch"] >= len(calls.PROFILED)
+    assert runtime.counts["launch"] >= len(calls.PROFILED)
     named = {kernel.entry.partition("<")[0] for kernel in device.library.keys}
     assert {name for name in named if re.fullmatch(calls.PROFILED_KERNELS.removeprefix("regex:"), name)} == {
         "persistent_grid",

@@ -19,14 +19,14 @@ import dmlpy as dml
 from dmlpy import compiler
 from dmlpy.bench import priorities
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.offline_device import OfflineSeam, limits_of
+from dmlpy.devices.cuda.offline_device import OfflineRuntime, limits_of
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.messages.problems import DeviceError
 from tests.gpu_check import calls, info, kernels, plan, plugin
 from tests.support.cuda import gpu_kernels
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.late_blocks import DELAY
 from tests.support.cuda.nvrtc import NEWEST, Nvrtc, library_of
 from tests.support.cuda.persistent_grid_kernel_instances import grid_instances
@@ -39,7 +39,7 @@ WAITING = next(grid_instances())
 """A kernel whose blocks wait for each other."""
 
 
-class Noting(OfflineSeam):
+class Noting(OfflineRuntime):
     """Compiles nothing: an image is the beginning of its source's hash. `left` kernels can be had before it fails."""
 
     sources: list[str]
@@ -61,7 +61,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     """Runs `.ci/gpu kernels` for three kernels: its output. One of them is that of the soak."""
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(kernels, "processors", lambda: 1)
-    monkeypatch.setattr(kernels, "seam_of", lambda target, version: Noting(limits_of(target)))
+    monkeypatch.setattr(kernels, "runtime_of", lambda target, version: Noting(limits_of(target)))
     monkeypatch.setattr(kernels, "named_by_tests", lambda target, scratch: {(COPY, False), (WAITING, False), (WAITING, True)})
     monkeypatch.setattr(kernels, "named_by_cases", lambda limits: {(COPY, False)})
     monkeypatch.setattr(Noting, "sources", [], raising=False)
@@ -105,12 +105,12 @@ def test_a_named_nvrtc_makes_what_the_product_asks_for() -> None:
     require("nvrtc")
     library = library_of(NEWEST)
     assert library is not None
-    ours, cupy = kernels.NvrtcSeam(limits_of("sm_90"), library), CupySeam()
+    ours, cupy = kernels.NvrtcRuntime(limits_of("sm_90"), library), CupyRuntime()
     if Nvrtc(library).version != cupy._cupy.cuda.nvrtc.getVersion():
         pytest.skip("CuPy finds another NVRTC than the newest")
     assert (ours.name, ours.compiler_version()) == (cupy.name, cupy.compiler_version())
     source = sources.read(COPY.file)
-    (image, symbol), (expected, expected_symbol) = (seam.compile(source, [COPY.entry], 90)[0] for seam in (ours, cupy))
+    (image, symbol), (expected, expected_symbol) = (runtime.compile(source, [COPY.entry], 90)[0] for runtime in (ours, cupy))
     assert symbol == expected_symbol
     assert image[:4] == expected[:4] == b"\x7fELF"
     assert abs(len(image) - len(expected)) < 256
@@ -121,7 +121,7 @@ def test_a_named_nvrtc_makes_what_the_product_asks_for() -> None:
 @pytest.mark.parametrize("version", ["13.0", "12.9"])
 def test_another_nvrtc_has_other_keys(version: str) -> None:
     require(f"nvrtc {version}")
-    assert kernels.seam_of("H100", version).compiler_version().startswith(f"NVRTC {version} --std=c++17")
+    assert kernels.runtime_of("H100", version).compiler_version().startswith(f"NVRTC {version} --std=c++17")
 
 
 def test_an_nvrtc_that_is_missing_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,7 @@ def test_the_kernels_of_what_is_measured_are_named(tmp_path: Path, monkeypatch: 
     functions = {kernel.entry.partition("<")[0] for kernel, _ in named}
     assert {"persistent_block", "persistent_grid", "step", "convolve_tiles", "attend_halves"} <= functions
     compiler._compile.cache_clear()
-    device = CudaDevice(DryRunSeam(limits_of("H100")))
+    device = CudaDevice(DryRunRuntime(limits_of("H100")))
     dml.compile(info.probe(), device)
     assert {(kernel, False) for kernel in device.library.keys} <= named
 

@@ -12,11 +12,11 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from tests.support.cuda.counting import Replayed
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.exchanging_layers import SIGNALS, Layer, exchanging_by
 from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.late_blocks import DELAY, STORES, delays, with_delays
@@ -34,7 +34,7 @@ def gpu_for(strategy: str, *descs: dml.OperatorDesc) -> CudaDevice:
     """The first GPU with one strategy of kernels. Skips the test where that cannot take the descs: R may be too large for this GPU."""
     found = dml.device("cuda")
     assert isinstance(found, CudaDevice)
-    device = CudaDevice(found.seam, strategy=strategy)
+    device = CudaDevice(found.runtime, strategy=strategy)
     try:
         for desc in descs:
             dml.compile(desc, device)
@@ -79,7 +79,7 @@ def test_a_gru_that_resets_first_in_every_strategy(strategy: str, hidden: int, b
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_checks_pass_on_the_cpu(strategy: str) -> None:
     require("g++")
-    device = CudaDevice(CpuSeam(), strategy=strategy)
+    device = CudaDevice(EmulatedRuntime(), strategy=strategy)
     check_network(device, stacked("gru", 6, 3, 5, np.float32))
     check_resetting_gru(device, 6, 3, 5, np.float32)
 
@@ -96,7 +96,7 @@ def test_kernels_that_keep_weights_on_chip_use_no_local_memory(strategy: str, un
         for desc in descs:
             for layer in dml.compile(desc, device)._plan._plans:  # type: ignore[attr-defined]
                 for kernel in layer.kernels():
-                    found = device.seam.attributes(device.library.function(kernel))
+                    found = device.runtime.attributes(device.library.function(kernel))
                     assert found.local_bytes == 0 or strategy not in kernel.entry, kernel.entry
 
 
@@ -119,7 +119,7 @@ FEW = replace(H100, name="a small H100 on the CPU", multiprocessors=6)
 def test_late_blocks_change_nothing(strategy: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     require("g++")
     exchanging_by(protocol, monkeypatch)
-    plain, late = (CudaDevice(CpuSeam(FEW, delay_us=delay_us, seed=delay_us), strategy=strategy) for delay_us in (0, 50))
+    plain, late = (CudaDevice(EmulatedRuntime(FEW, delay_us=delay_us, seed=delay_us), strategy=strategy) for delay_us in (0, 50))
     assert f"cooperative launch, exchanging by {protocol}" in dml.compile(resetting_gru(300, 2, 4, np.float32)[0], plain).plan
     soak(Layer(plain, 300, 2, 4, np.float32), Layer(late, 300, 2, 4, np.float32), 2)
 
@@ -130,16 +130,16 @@ def test_blocks_that_wait_are_captured(strategy: str, protocol: Protocol, monkey
     """With the memset of what they wait for: a replay that found it there would let blocks pass too early."""
     require("g++")
     exchanging_by(protocol, monkeypatch)
-    seam = CpuSeam(FEW, delay_us=50)
-    layer = Layer(CudaDevice(seam, strategy=strategy), 300, 2, 4, np.float32)
-    stream = seam.begin_capture()
-    before = seam.counts.copy()
+    runtime = EmulatedRuntime(FEW, delay_us=50)
+    layer = Layer(CudaDevice(runtime, strategy=strategy), 300, 2, 4, np.float32)
+    stream = runtime.begin_capture()
+    before = runtime.counts.copy()
     layer.dispatch(stream)
-    assert (seam.counts - before)["memset"] == 1
-    graph = seam.end_capture(stream)
-    seam.launch_graph(graph, 0)
+    assert (runtime.counts - before)["memset"] == 1
+    graph = runtime.end_capture(stream)
+    runtime.launch_graph(graph, 0)
     first = layer.results()
-    seam.launch_graph(graph, 0)
+    runtime.launch_graph(graph, 0)
     assert layer.results() == first == layer.run()
 
 
@@ -220,7 +220,7 @@ def test_kernels_with_delays_compile(strategy: str, protocol: Protocol, dtype: A
 
     exchanging_by(protocol, monkeypatch)
     layer, net = soaked(protocol, dtype)
-    device = CudaDevice(DryRunSeam(H100), strategy=strategy)
+    device = CudaDevice(DryRunRuntime(H100), strategy=strategy)
     plans = [dml.compile(layer, device)._plan, *(plan for desc in descs_of(net) for plan in dml.compile(desc, device)._plan._plans)]  # type: ignore[attr-defined]
     kernels = dict.fromkeys(kernel for plan in plans for kernel in plan.kernels() if kernel.entry.startswith(f"{strategy}<"))
     assert {kernel.file for kernel in kernels} == {"recurrent/persistent_grid.cu", "recurrent/persistent_grid_gradient.cu"}

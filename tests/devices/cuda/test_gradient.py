@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, T4, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.block_shapes import MOST_PERSISTENT_BLOCK_THREADS
@@ -25,12 +25,12 @@ from dmlpy.devices.cuda.recurrent.gradient import (
 )
 from dmlpy.devices.cuda.recurrent.gradient_plan import gradient_plan
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 from tests.support.bfloat16_cases import BFLOAT16
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gradient_cases import BARRIER, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Array, Case, gradient_desc, per_step
 from tests.support.recurrent_runs import EVERY_ACTIVATION, options_of, place, random_order
 from tests.support.tolerance import assert_close
@@ -87,12 +87,12 @@ BFLOAT16_ROWS = [(*PLAIN[1], "per_step", BFLOAT16), (*LSTMS[7], "persistent_bloc
 ALL_ROWS = list(product((*PLAIN, *LSTMS), STRATEGIES, (np.float32, np.float16, BFLOAT16)))
 
 
-def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any, cases: int) -> None:
+def check_row(runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str, dtype: Any, cases: int) -> None:
     start = zlib.crc32(repr((cell, flags, str(dtype))).encode())
     together: dict[str, list[tuple[Array, Array]]] = {}
     for seed in range(start, start + cases):
         case = random_case(np.random.default_rng(seed), cell, flags, strategy, dtype)
-        case.launch(STRATEGIES[strategy], seam)
+        case.launch(STRATEGIES[strategy], runtime)
         if dtype == np.float32:
             case.check(f"seed {seed}: ")
         for name, pair in case.results(f"seed {seed}: ").items():
@@ -110,8 +110,8 @@ def row_name(cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> str
 @pytest.mark.parametrize(
     ("cell", "flags", "strategy", "dtype"), [pytest.param(*row, id=row_name(*row)) for row in (*ROWS[::2], *BFLOAT16_ROWS)]
 )
-def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(cuda_seam, cell, flags, strategy, dtype, 5)
+def test_random_descs(cuda_runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_runtime, cell, flags, strategy, dtype, 5)
 
 
 @pytest.mark.slow
@@ -119,8 +119,8 @@ def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strateg
     ("cell", "flags", "strategy", "dtype"),
     [pytest.param(*cell, *row, id=row_name(*cell, *row)) for cell, *row in ALL_ROWS],
 )
-def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(cuda_seam, cell, flags, strategy, dtype, 10)
+def test_random_descs_in_full(cuda_runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_runtime, cell, flags, strategy, dtype, 10)
 
 
 THROUGH_DEVICE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -164,11 +164,11 @@ def test_forward_then_gradient(cuda_device: Any, cell: str, options: dict[str, A
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, LSTMS[0]], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-def test_long_sequences_keep_their_accuracy(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+def test_long_sequences_keep_their_accuracy(cuda_runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     """More units than a warp has threads, and sums of several chunks."""
     flags = {name: bool(on) for name, on in flags.items() if name != "peephole"}
     case = Case(cell, np.random.default_rng(3), t=40, b=3, i=5, h=37, dtype=dtype, lengths=[40, 17, 0], **flags)
-    case.launch(STRATEGIES[strategy], cuda_seam)
+    case.launch(STRATEGIES[strategy], cuda_runtime)
     case.check()
 
 
@@ -185,23 +185,23 @@ def names_of(functions: tuple[ActivationDesc, ...]) -> str:
 @pytest.mark.parametrize(
     "functions", [pytest.param(pair, marks=[pytest.mark.slow] * (number % 3 > 0)) for number, pair in enumerate(PAIRS)], ids=names_of
 )
-def test_every_activation_of_gates(cuda_seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
+def test_every_activation_of_gates(cuda_runtime: CudaRuntime, functions: tuple[ActivationDesc, ...]) -> None:
     case = Case("GRU", np.random.default_rng(4), functions=functions, lengths=[4, 1, 3])
-    case.launch(STRATEGIES["per_step"], cuda_seam)
+    case.launch(STRATEGIES["per_step"], cuda_runtime)
     case.check()
 
 
 @pytest.mark.parametrize("functions", TRIPLES, ids=names_of)
-def test_every_activation_of_clipped_sums_and_of_the_cell(cuda_seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
+def test_every_activation_of_clipped_sums_and_of_the_cell(cuda_runtime: CudaRuntime, functions: tuple[ActivationDesc, ...]) -> None:
     case = Case("LSTM", np.random.default_rng(5), functions=functions, use_clip_threshold=True, clip_threshold=0.6)
-    case.launch(STRATEGIES["persistent_block 1"], cuda_seam)
+    case.launch(STRATEGIES["persistent_block 1"], cuda_runtime)
     case.check()
 
 
 @pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
-def test_directions_may_have_different_activations(cuda_seam: Seam, strategy: str) -> None:
+def test_directions_may_have_different_activations(cuda_runtime: CudaRuntime, strategy: str) -> None:
     case = Case("GRU", np.random.default_rng(6), functions=(*PAIRS[1], *PAIRS[4]), direction="BIDIRECTIONAL", lengths=[4, 0, 2])
-    case.launch(STRATEGIES[strategy], cuda_seam)
+    case.launch(STRATEGIES[strategy], cuda_runtime)
     case.check()
 
 
@@ -210,7 +210,7 @@ def test_directions_may_have_different_activations(cuda_seam: Seam, strategy: st
 
 @pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-def test_what_is_not_taken_is_never_seen(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str) -> None:
+def test_what_is_not_taken_is_never_seen(cuda_runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str) -> None:
     """NaN in the input and in the saved values of such steps, and in the upstream gradients of outputs that show no state."""
     lengths, mask = [4, 0, 2], np.array([[0, 1, 1], [1, 1, 0], [0, 1, 1], [0, 1, 1]])
     case = Case(cell, np.random.default_rng(7), direction="BIDIRECTIONAL", lengths=lengths, mask=mask, **flags)
@@ -223,16 +223,16 @@ def test_what_is_not_taken_is_never_seen(cuda_seam: Seam, cell: str, flags: dict
                 upstream[time, direction, sample] = np.nan
     assert np.isnan(case.inputs["reserve_tensor"].elements).any()
     assert np.isnan(upstream).any(axis=(0, 2, 3)).all()
-    case.launch(STRATEGIES[strategy], cuda_seam)
+    case.launch(STRATEGIES[strategy], cuda_runtime)
     case.check()
 
 
 @pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_sequence_of_length_zero_passes_its_gradient_through(cuda_seam: Seam, cell: str, strategy: str) -> None:
+def test_a_sequence_of_length_zero_passes_its_gradient_through(cuda_runtime: CudaRuntime, cell: str, strategy: str) -> None:
     case = Case(cell, np.random.default_rng(8), b=2, lengths=[0, 0], direction="BIDIRECTIONAL")
     case.inputs["recurrence_tensor"].elements[...] = np.nan  # there is nothing to multiply
-    case.launch(STRATEGIES[strategy], cuda_seam)
+    case.launch(STRATEGIES[strategy], cuda_runtime)
     for name, placed in case.outputs.items():
         of_state = {"hidden_init_gradient_tensor": "output_single", "cell_mem_init_gradient_tensor": "output_cell_single"}.get(name)
         expected = case.inputs[f"{of_state}_gradient_tensor"].elements if of_state else 0.0
@@ -240,9 +240,9 @@ def test_a_sequence_of_length_zero_passes_its_gradient_through(cuda_seam: Seam, 
 
 
 @pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
-def test_a_length_beyond_the_sequence_counts_as_all_of_it(cuda_seam: Seam, strategy: str) -> None:
+def test_a_length_beyond_the_sequence_counts_as_all_of_it(cuda_runtime: CudaRuntime, strategy: str) -> None:
     case = Case("GRU", np.random.default_rng(9), b=4, t=3, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
-    case.launch(STRATEGIES[strategy], cuda_seam)
+    case.launch(STRATEGIES[strategy], cuda_runtime)
     case.check()
 
 
@@ -252,9 +252,9 @@ def test_a_length_beyond_the_sequence_counts_as_all_of_it(cuda_seam: Seam, strat
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-8, 1e4])
 @pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, cell: str, strategy: str, scale: float) -> None:
+def test_scaled_upstream_gradients_keep_their_accuracy(cuda_runtime: CudaRuntime, cell: str, strategy: str, scale: float) -> None:
     case = Case(cell, np.random.default_rng(10), t=6, scale=scale, direction="BACKWARD", lengths=[6, 2, 5])
-    case.launch(STRATEGIES[strategy], cuda_seam)
+    case.launch(STRATEGIES[strategy], cuda_runtime)
     case.check()
 
 
@@ -265,16 +265,16 @@ def test_gradients_do_not_depend_on_the_order_of_threads(cell: str, flags: dict[
     found = []
     for seed in (1, 2, 3):
         case = Case(cell, np.random.default_rng(11), t=9, b=5, h=7, direction="BIDIRECTIONAL", lengths=[9, 1, 0, 3, 2], **flags)
-        case.launch(STRATEGIES[strategy], CpuSeam(H100, seed=seed))
+        case.launch(STRATEGIES[strategy], EmulatedRuntime(H100, seed=seed))
         found.append([placed.elements.tobytes() for placed in case.outputs.values()])
     assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("upstream", [(), ("output_sequence",), ("output_single",), ("output_cell_single",)], ids=str)
 @pytest.mark.parametrize("strategy", ["persistent_block 1", "per_step"])
-def test_each_upstream_gradient_alone(cuda_seam: Seam, strategy: str, upstream: tuple[str, ...]) -> None:
+def test_each_upstream_gradient_alone(cuda_runtime: CudaRuntime, strategy: str, upstream: tuple[str, ...]) -> None:
     case = Case("LSTM", np.random.default_rng(12), upstream=upstream, lengths=[2, 0, 4])
-    case.launch(STRATEGIES[strategy], cuda_seam)
+    case.launch(STRATEGIES[strategy], cuda_runtime)
     case.check()
 
 
@@ -282,33 +282,33 @@ EACH = ("input", "weight", "recurrence", "bias", "hidden_init", "cell_mem_init",
 
 
 @pytest.mark.parametrize(("strategy", "output"), [*product(["persistent_block 1"], EACH), *product(["per_step"], (*EACH, "projection"))])
-def test_each_gradient_alone(cuda_seam: Seam, strategy: str, output: str) -> None:
+def test_each_gradient_alone(cuda_runtime: CudaRuntime, strategy: str, output: str) -> None:
     p = 3 if strategy == "per_step" else 0
     case = Case("LSTM", np.random.default_rng(13), p=p, optional=("peephole",), outputs=(output,), lengths=[2, 0, 4])
-    case.launch(STRATEGIES[strategy], cuda_seam)
+    case.launch(STRATEGIES[strategy], cuda_runtime)
     case.check()
 
 
 @pytest.mark.parametrize("strategy", ["persistent_block 1", "per_step"])
 def test_a_bound_launch_reads_its_tensors_anew(strategy: str) -> None:
     require("g++")
-    seam = CpuSeam(H100)
+    runtime = EmulatedRuntime(H100)
     cases = [Case("GRU", np.random.default_rng(seed), lengths=[4, 2, 3]) for seed in (14, 15)]
-    plan = STRATEGIES[strategy](cases[0].desc, KernelLibrary(seam, 0))
+    plan = STRATEGIES[strategy](cases[0].desc, KernelLibrary(runtime, 0))
     every = cases[0].inputs | cases[0].outputs
-    arrays = {name: seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in every.items()}
-    temporary = seam.allocate(0, plan.temporary_size, 0)
+    arrays = {name: runtime.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in every.items()}
+    temporary = runtime.allocate(0, plan.temporary_size, 0)
     dispatch = plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None)
     for case in cases:
         for name, placed in case.inputs.items():
             arrays[name].set(np.ascontiguousarray(placed.elements))
-        before = seam.counts.copy()
+        before = runtime.counts.copy()
         dispatch(0)
-        assert set(seam.counts - before) == {"gemm", "launch"}
+        assert set(runtime.counts - before) == {"gemm", "launch"}
         for name, placed in case.outputs.items():
-            placed.elements[...] = seam.to_host(arrays[name], 0)
+            placed.elements[...] = runtime.to_host(arrays[name], 0)
         case.check()
-    seam.check_guards()
+    runtime.check_guards()
 
 
 IN_STEPS = ("persistent_block<", "step<", "reset<", "rebuild<")
@@ -336,7 +336,7 @@ def test_the_sanitizers_are_silent(strategy: str, sanitize: str, sanitized: tupl
         optional=("peephole", "input_dropout", *added),
         direction="BIDIRECTIONAL",
     )
-    case.launch(STRATEGIES[strategy], CpuSeam(H100, sanitize=sanitize, sanitized=sanitized))
+    case.launch(STRATEGIES[strategy], EmulatedRuntime(H100, sanitize=sanitize, sanitized=sanitized))
     case.check()
 
 
@@ -346,19 +346,20 @@ def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
     case = Case("GRU", np.random.default_rng(19), h=5, outputs=("hidden_init",), linear_before_reset=False)
     with pytest.raises(dml.DeviceError, match="data race"):
         case.launch(
-            STRATEGIES["persistent_block 2"], CpuSeam(H100, sanitize="thread", sanitized=("persistent_block<",), fault=(BARRIER, place))
+            STRATEGIES["persistent_block 2"],
+            EmulatedRuntime(H100, sanitize="thread", sanitized=("persistent_block<",), fault=(BARRIER, place)),
         )
 
 
 def test_launches_of_each_strategy() -> None:
     """Two launches with R packed, or for each step one and a product; then products for x, W and R, and two launches for the bias."""
     require("g++")
-    seam = CpuSeam(H100)
+    runtime = EmulatedRuntime(H100)
 
     def counted(strategy: str, cell: str, **options: Any) -> tuple[int, int]:
-        before = seam.counts.copy()
-        Case(cell, np.random.default_rng(16), t=5, **options).launch(STRATEGIES[strategy], seam)
-        used = seam.counts - before
+        before = runtime.counts.copy()
+        Case(cell, np.random.default_rng(16), t=5, **options).launch(STRATEGIES[strategy], runtime)
+        used = runtime.counts - before
         return used["launch"], used["gemm"]
 
     without_start = ("input", "weight", "recurrence", "bias")
@@ -375,7 +376,7 @@ def test_launches_of_each_strategy() -> None:
 def test_very_long_sequences_are_not_captured() -> None:
     def plan(steps: int) -> RecurrentGradientPlan:
         case = gradient_desc("RNN", "FLOAT32", 1, 1, steps)
-        return per_step(case, KernelLibrary(DryRunSeam(H100), 0))
+        return per_step(case, KernelLibrary(DryRunRuntime(H100), 0))
 
     assert plan(MOST_CAPTURED_STEPS).capturable
     assert not plan(MOST_CAPTURED_STEPS + 1).capturable
@@ -386,7 +387,7 @@ def test_sizes_beyond_32_bits_are_refused() -> None:
     for name in ("input_tensor", "weight_tensor", "input_gradient_tensor", "weight_gradient_tensor"):
         desc = desc.replace(**{name: TensorDesc(data_type="FLOAT16", sizes=(1, 1, 1, 1 << 31))})
     with pytest.raises(dml.DeviceError, match="2147483648 = I columns"):
-        gradient_plan(desc, Target(KernelLibrary(DryRunSeam(H100), 0)))
+        gradient_plan(desc, Target(KernelLibrary(DryRunRuntime(H100), 0)))
 
 
 # the shape of `persistent_block`
@@ -411,7 +412,7 @@ def test_sizes_beyond_32_bits_are_refused() -> None:
 def test_block_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
     """`expected`: samples that a block of `persistent_block` takes, None where it cannot take the desc."""
     desc = gradient_desc(cell, dtype, batch, hidden, 20)
-    library = KernelLibrary(DryRunSeam(limits), 0)
+    library = KernelLibrary(DryRunRuntime(limits), 0)
     if expected is None:
         with pytest.raises(dml.DeviceError, match=str(block_shared_bytes(desc, 1) if hidden <= MOST_PERSISTENT_BLOCK_THREADS else hidden)):
             gradient_plan(desc, Target(library, strategy="persistent_block"))
@@ -431,6 +432,6 @@ def test_block_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any
 def test_persistent_block_leaves_dropped_states_and_projections_to_per_step(optional: str) -> None:
     projects = optional == "projection"
     case = Case("LSTM", np.random.default_rng(17), p=3 if projects else 0, optional=() if projects else (optional,))
-    plan = gradient_plan(case.desc, Target(KernelLibrary(DryRunSeam(H100), 0)))
+    plan = gradient_plan(case.desc, Target(KernelLibrary(DryRunRuntime(H100), 0)))
     assert isinstance(plan, PerStepGradientPlan)
     assert {"state_dropout": "dropout of states", "projection": "a projection"}[optional] in plan.describe()

@@ -14,11 +14,11 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.arithmetic import rounded_to_tf32
 from dmlpy.devices.cuda.emulation.compiler import ARITHMETICS
-from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, T4, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.gradient_kernels import UNPACK, gradient_kernel
 from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, narrowed, put_scale, scale_of, scaled
-from dmlpy.devices.cuda.seam import Matrix, Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime, Matrix
 from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.block_cell_runs import check, described, random_inputs, run
 from tests.support.cuda.gradient_cases import BARRIER, PLAIN, STRATEGIES, Case
@@ -34,12 +34,12 @@ EACH_STRATEGY = pytest.mark.parametrize("strategy", ["persistent_block 2", "per_
 # the copies
 
 
-def scaled_copy(seam: Seam, values: Array, offset: int = 0) -> tuple[Array, Array]:
+def scaled_copy(runtime: CudaRuntime, values: Array, offset: int = 0) -> tuple[Array, Array]:
     """A scaled copy of float32 values that lie some elements into an array, and what `unpack` makes of these values with its scale."""
-    library, count = KernelLibrary(seam, 0), values.size
-    source = seam.to_device(0, np.concatenate([np.full(offset, np.inf, np.float32), values]), 0)
-    copy, result = (seam.to_device(0, np.full(count, np.nan, np.float16), 0) for _ in range(2))
-    parts = seam.to_device(0, np.full(MOST_PARTS, np.nan, np.float32), 0)
+    library, count = KernelLibrary(runtime, 0), values.size
+    source = runtime.to_device(0, np.concatenate([np.full(offset, np.inf, np.float32), values]), 0)
+    copy, result = (runtime.to_device(0, np.full(count, np.nan, np.float16), 0) for _ in range(2))
+    parts = runtime.to_device(0, np.full(MOST_PARTS, np.nan, np.float32), 0)
     start, pointers = view(source).pointer + 4 * offset, [view(array).pointer for array in (copy, result, parts)]
     for launch in scaled(library, start, count, pointers[0], pointers[2]):
         launch(0)
@@ -48,17 +48,17 @@ def scaled_copy(seam: Seam, values: Array, offset: int = 0) -> tuple[Array, Arra
     argument["destination"] = strided(TensorDesc(data_type="FLOAT16", sizes=(1, 1, 1, count)), pointers[1])
     put_scale(argument, scale_of(pointers[2], count))
     library.launch_elements(gradient_kernel("unpack", HALF), count, argument)(0)
-    return seam.to_host(copy, 0), seam.to_host(result, 0)
+    return runtime.to_host(copy, 0), runtime.to_host(result, 0)
 
 
 @table("largest", [1.0, 1.99, 2.0, 65504.0, 1e-4, 1e-30, 1e30, 3.4e38, 2.0**-126, 1e-44, 0.0])
 @pytest.mark.parametrize(("count", "offset"), [(1, 0), (4, 0), (1031, 0), (1032, 0), (1032, 1), (70_000, 0)])
-def test_a_scale_brings_the_largest_near_the_end_of_the_range(cuda_seam: Seam, count: int, offset: int, largest: float) -> None:
+def test_a_scale_brings_the_largest_near_the_end_of_the_range(cuda_runtime: CudaRuntime, count: int, offset: int, largest: float) -> None:
     rng = np.random.default_rng(count)
     values = (rng.uniform(-1, 1, count) * 10.0 ** rng.uniform(-6, 0, count)).astype(np.float32)
     values[rng.integers(count)] = -1
     values = (values.astype(np.float64) * largest).astype(np.float32)
-    found, unpacked = scaled_copy(cuda_seam, values, offset)
+    found, unpacked = scaled_copy(cuda_runtime, values, offset)
     exponent = min(14 - np.floor(np.log2(float(np.abs(values).max()) or 2.0**-200)), 126)
     expected = values.astype(np.float64) * 2.0**exponent
     assert 2.0**14 <= np.abs(expected).max() < 2.0**15 or largest < 1e-30
@@ -67,9 +67,9 @@ def test_a_scale_brings_the_largest_near_the_end_of_the_range(cuda_seam: Seam, c
         np.testing.assert_array_equal(unpacked, (values.astype(np.float64) * 2.0**-exponent).astype(np.float32).astype(np.float16))
 
 
-def test_what_is_not_finite_has_no_part_in_the_scale(cuda_seam: Seam) -> None:
+def test_what_is_not_finite_has_no_part_in_the_scale(cuda_runtime: CudaRuntime) -> None:
     values = np.array([np.nan, 1e-3, -np.inf, -2e-3, np.inf, 0.0], np.float32)
-    found, _ = scaled_copy(cuda_seam, values)
+    found, _ = scaled_copy(cuda_runtime, values)
     assert np.isnan(found[0])
     np.testing.assert_array_equal(found[[2, 4, 5]], [-np.inf, np.inf, 0.0])
     np.testing.assert_array_equal(found[[1, 3]], (values[[1, 3]] * np.float32(2.0**23)).astype(np.float16))
@@ -77,14 +77,14 @@ def test_what_is_not_finite_has_no_part_in_the_scale(cuda_seam: Seam) -> None:
 
 @pytest.mark.parametrize("dtype", [HALF, BFLOAT16], ids=str)
 @pytest.mark.parametrize("offset", [0, 1])
-def test_a_copy_without_a_scale(cuda_seam: Seam, offset: int, dtype: np.dtype[Any]) -> None:
+def test_a_copy_without_a_scale(cuda_runtime: CudaRuntime, offset: int, dtype: np.dtype[Any]) -> None:
     """Values of any size in BFLOAT16, whose range is that of float32."""
     values = np.random.default_rng(1).standard_normal(1000 + offset).astype(np.float32)
     if dtype == BFLOAT16:
         values *= np.float32(10) ** np.linspace(-37, 37, values.size, dtype=np.float32)
-    source, copy = cuda_seam.to_device(0, values, 0), cuda_seam.to_device(0, np.zeros(1000, dtype), 0)
-    narrowed(KernelLibrary(cuda_seam, 0), view(source).pointer + 4 * offset, 1000, view(copy).pointer, dtype)(0)
-    np.testing.assert_array_equal(cuda_seam.to_host(copy, 0).view(np.uint16), values[offset:].astype(dtype).view(np.uint16))
+    source, copy = cuda_runtime.to_device(0, values, 0), cuda_runtime.to_device(0, np.zeros(1000, dtype), 0)
+    narrowed(KernelLibrary(cuda_runtime, 0), view(source).pointer + 4 * offset, 1000, view(copy).pointer, dtype)(0)
+    np.testing.assert_array_equal(cuda_runtime.to_host(copy, 0).view(np.uint16), values[offset:].astype(dtype).view(np.uint16))
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,14 @@ def test_the_sanitizers_are_silent(sanitize: str, sanitized: str) -> None:
     require("g++")
     values = np.random.default_rng(2).standard_normal(1034).astype(np.float32)
     for offset in (0, 1):
-        scaled_copy(CpuSeam(sanitize=sanitize, sanitized=(sanitized,)), values[offset:], offset)
+        scaled_copy(EmulatedRuntime(sanitize=sanitize, sanitized=(sanitized,)), values[offset:], offset)
 
 
 def test_the_thread_sanitizer_misses_the_barrier() -> None:
     require("g++")
     assert sources.read("recurrent/gradient_results.cu").count(BARRIER) == 1
     with pytest.raises(dml.DeviceError, match="data race"):
-        scaled_copy(CpuSeam(sanitize="thread", fault=(BARRIER, 0)), np.ones(1034, np.float32))
+        scaled_copy(EmulatedRuntime(sanitize="thread", fault=(BARRIER, 0)), np.ones(1034, np.float32))
 
 
 # what becomes of them
@@ -114,21 +114,21 @@ def test_the_thread_sanitizer_misses_the_barrier() -> None:
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 2e4])
 @EACH_STRATEGY
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, cell: str, strategy: str, scale: float) -> None:
+def test_scaled_upstream_gradients_keep_their_accuracy(cuda_runtime: CudaRuntime, cell: str, strategy: str, scale: float) -> None:
     """Also where most gate gradients, as they are, are below the smallest half or near it, and only their sums are not."""
     case = Case(cell, np.random.default_rng(10), t=30, b=9, h=8, dtype=np.float16, scale=scale, upstream=("output_single",))
-    case.launch(STRATEGIES[strategy], cuda_seam)
+    case.launch(STRATEGIES[strategy], cuda_runtime)
     case.check()
 
 
 @EACH_STRATEGY
 @EACH_CELL
-def test_samples_do_not_touch_each_other(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str) -> None:
+def test_samples_do_not_touch_each_other(cuda_runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str) -> None:
     """A NaN and an infinity in two samples stay there, and spoil nobody's scale."""
     case = Case(cell, np.random.default_rng(11), b=4, h=8, dtype=np.float16, outputs=("input",), upstream=("output_sequence",), **flags)
     upstream = case.inputs["output_sequence_gradient_tensor"].elements
     upstream[2, 0, 1, 3], upstream[1, 0, 2, 0] = np.nan, np.inf
-    case.launch(STRATEGIES[strategy], cuda_seam)
+    case.launch(STRATEGIES[strategy], cuda_runtime)
     (placed,) = case.outputs.values()
     assert not np.isfinite(placed.elements[0, :2, [1, 2]]).any()
     (expected,) = (case.expected[name] for name in case.outputs)
@@ -157,11 +157,11 @@ def test_errors_do_not_grow_from_step_to_step(limits: Any, arithmetic: str) -> N
         given={"recurrence_tensor": turns[None, None]},
         upstream=("output_single",),
     )
-    case.launch(STRATEGIES["per_step"], CpuSeam(limits, arithmetic=arithmetic))
+    case.launch(STRATEGIES["per_step"], EmulatedRuntime(limits, arithmetic=arithmetic))
     case.check()
 
 
-class Exact(CpuSeam):
+class Exact(EmulatedRuntime):
     """Holds the factors of TF32 products to be of TF32 as they are."""
 
     def __init__(self) -> None:
@@ -203,16 +203,16 @@ class Exact(CpuSeam):
 )
 def test_tensor_cores_find_nothing_to_cut_off(cell: str, options: dict[str, Any]) -> None:
     require("g++")
-    case, seam = Case(cell, np.random.default_rng(13), **options), Exact()
-    case.launch(STRATEGIES["per_step"], seam)
-    assert seam.factors == 2 * 4 * (1 if cell == "RNN" else 2)
+    case, runtime = Case(cell, np.random.default_rng(13), **options), Exact()
+    case.launch(STRATEGIES["per_step"], runtime)
+    assert runtime.factors == 2 * 4 * (1 if cell == "RNN" else 2)
     case.check()
 
 
 def test_tensor_cores_find_nothing_to_cut_off_in_the_gradient_of_a_gru_step() -> None:
     require("g++")
     arrays = random_inputs(np.random.default_rng(14), 3, 4, 5, dml.GRUBlockCellGradDesc, np.float16)
-    desc, seam = described(dml.GRUBlockCellGradDesc, arrays), Exact()
-    found = run(CudaDevice(seam), desc, arrays)
-    assert seam.factors == 4
+    desc, runtime = described(dml.GRUBlockCellGradDesc, arrays), Exact()
+    found = run(CudaDevice(runtime), desc, arrays)
+    assert runtime.factors == 4
     check(found, desc, arrays)

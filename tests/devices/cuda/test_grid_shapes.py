@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, T4, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import activations_type, cell_type, storage_type
 from dmlpy.devices.cuda.recurrent.grid_shapes import RESIDENT_REGISTERS, Facts, GridShape, grid_shape, grid_shapes
 from dmlpy.devices.cuda.recurrent.persistent_grid import PersistentGridPlan, persistent_grid_kernel
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma
-from dmlpy.devices.cuda.seam import Limits, NotResidentError
+from dmlpy.devices.cuda.runtime.interface import Limits, NotResidentError
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
@@ -100,7 +100,7 @@ def test_what_no_shape_takes(options: dict[str, Any], said: str | None) -> None:
 def test_blocks_that_cannot_run_together_are_refused() -> None:
     require("g++")
 
-    class Crowded(CpuSeam):
+    class Crowded(EmulatedRuntime):
         def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
             return 0
 
@@ -113,17 +113,17 @@ def test_a_device_without_tf32_is_reported() -> None:
     require("g++")
     row = Row("RNN", np.float32, (7, 5, 8), (7, 5), tf32=True)
     with pytest.raises(DeviceError, match=r"needs compute capability 8\.0, the device has 7\.5"):
-        row.plan(row.build(trains=False).desc, KernelLibrary(CpuSeam(T4), 0))
+        row.plan(row.build(trains=False).desc, KernelLibrary(EmulatedRuntime(T4), 0))
 
 
 def test_more_blocks_than_multiprocessors_where_none_waits() -> None:
     require("g++")
-    seam = CpuSeam(replace(H100, multiprocessors=1))
+    runtime = EmulatedRuntime(replace(H100, multiprocessors=1))
     row = Row("RNN", np.float32, (7, 2, 1), (7, 5))
     run = row.build(trains=False)
-    launch(run, row.plan, seam)
+    launch(run, row.plan, runtime)
     layers.check(run)
-    assert grid_shape(run.desc, seam.limits(0), 4, 2, 1, tf32=False) is None
+    assert grid_shape(run.desc, runtime.limits(0), 4, 2, 1, tf32=False) is None
 
 
 @pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32"])
@@ -140,14 +140,14 @@ def test_no_more_groups_of_the_batch_than_a_grid_counts(data_type: str) -> None:
 def test_launches() -> None:
     """Copies of W and the biases, R arranged (once more for a gate that multiplies late), one product, flags cleared, one launch."""
     require("g++")
-    seam = CpuSeam(H100)
+    runtime = EmulatedRuntime(H100)
 
     def counted(row: Row) -> tuple[int, int, int]:
         run = row.build(trains=False)
-        plan = row.plan(run.desc, KernelLibrary(seam, 0))
-        before = seam.counts.copy()
-        launch(run, lambda desc, library: plan, seam)
-        used = seam.counts - before
+        plan = row.plan(run.desc, KernelLibrary(runtime, 0))
+        before = runtime.counts.copy()
+        launch(run, lambda desc, library: plan, runtime)
+        used = runtime.counts - before
         return used["launch"], used["gemm"], used["memset"] - 1  # one poisons the scratch
 
     assert counted(FEW["RNN"]) == (3 + 1, 1, 1)
@@ -158,7 +158,7 @@ def test_launches() -> None:
 def test_a_plan_describes_how_it_is_spread() -> None:
     require("g++")
     run = FEW["GRU"].build(trains=True)
-    plan = FEW["GRU"].plan(run.desc, KernelLibrary(CpuSeam(H100), 0))
+    plan = FEW["GRU"].plan(run.desc, KernelLibrary(EmulatedRuntime(H100), 0))
     assert isinstance(plan, PersistentGridPlan)
     assert not plan.capturable
     text = plan.describe()

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, T4, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import STRATEGIES, Target
 from dmlpy.devices.cuda.recurrent import input_product
 from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
 from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
-from dmlpy.devices.cuda.seam import Limits, Matrix
+from dmlpy.devices.cuda.runtime.interface import Limits, Matrix
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.cuda import layer_plans, training_layers
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.grid_rows import CLIPPED
 from tests.support.cuda.layer_plans import LAYOUTS, launch, per_step
 from tests.support.exact import exact
@@ -39,13 +39,13 @@ def described(cell: str, dtype: str, steps: int, batch: int, inputs: int, hidden
 
 
 def plan(desc: RecurrentDesc, limits: Limits = H100, strategy: str = "per_step") -> RecurrentPlan:
-    return recurrent_plan(desc, Target(KernelLibrary(DryRunSeam(limits), 0), strategy=strategy))
+    return recurrent_plan(desc, Target(KernelLibrary(DryRunRuntime(limits), 0), strategy=strategy))
 
 
 # its element type
 
 
-class ResultsSeam(CpuSeam):
+class ResultsRuntime(EmulatedRuntime):
     """Notes the element type of each product of all steps."""
 
     def __init__(self) -> None:
@@ -65,13 +65,13 @@ class ResultsSeam(CpuSeam):
 def test_it_is_rounded_to_the_storage_type_for_inference(cell: str, strategy: str, dtype: Any) -> None:
     require("g++")
     for trains in (False, True):
-        rng, seam = np.random.default_rng(1), ResultsSeam()
+        rng, runtime = np.random.default_rng(1), ResultsRuntime()
         run: Run = (training_layers.build if trains else build)(
             cell, rng, t=T, b=B, h=5, dtype=dtype, direction="BIDIRECTIONAL", lengths=[7, 0, 3]
         )
-        launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy)), seam)
+        launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy)), runtime)
         (training_layers.check if trains else layer_plans.check)(run)
-        assert seam.found == {"float32" if trains else np.dtype(dtype).name}
+        assert runtime.found == {"float32" if trains else np.dtype(dtype).name}
 
 
 @pytest.mark.each_value
@@ -86,7 +86,7 @@ def test_where_a_sum_cancels_its_rounding_is_left(cell: str, flags: dict[str, An
     values = {"input_tensor": 1030 / 1024, "weight_tensor": 1434 / 2048, "recurrence_tensor": -1434 / 2048, "hidden_init_tensor": 1.0}
     for name, value in values.items():
         run.inputs[name].elements[...] = value
-    launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy)), CpuSeam(H100))
+    launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy)), EmulatedRuntime(H100))
     if trains:
         training_layers.check(run)
         return
@@ -110,7 +110,7 @@ def test_a_product_beyond_the_largest_half_saturates_the_gates(strategy: str) ->
     run = build("LSTM", np.random.default_rng(2), t=T, b=B, i=8, dtype=np.float16)
     run.inputs["input_tensor"].elements[0, 2] = [[3e4], [-3e4], [0]]
     run.inputs["weight_tensor"].elements[...] = np.sign(run.inputs["weight_tensor"].elements[..., :1])
-    launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy)), CpuSeam(H100))
+    launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy)), EmulatedRuntime(H100))
     layer_plans.check(run)
 
 
@@ -134,14 +134,14 @@ def test_chunks(cell: str, trains: bool, direction: str, layouts: Any, dtype: An
     options: dict[str, Any] = {"lengths": [7, 0, 4]} if direction == "FORWARD" else {}
     options |= {"t": T, "b": B, "i": 4, "h": 5, "dtype": dtype, "direction": direction, "layouts": layouts}
     for seed, added in enumerate([{}, {"optional": ()}] + [{"optional": (*OPTIONAL, *training_layers.ADDED)}] * trains):
-        rng, seam = np.random.default_rng(seed), CpuSeam(three_chunks)
+        rng, runtime = np.random.default_rng(seed), EmulatedRuntime(three_chunks)
         mask = {"mask": rng.integers(0, 3, (T, B))} if trains else {}
         run: Run = (training_layers.build if trains else build)(cell, rng, **options, **added, **mask)
-        made = launch(run, per_step, seam, prepared=bool(seed))
+        made = launch(run, per_step, runtime, prepared=bool(seed))
         (training_layers.check if trains else layer_plans.check)(run)
         assert [chunk.steps for chunk in made._input.chunks] == [3, 3, 1]
         assert "formed in 3 chunks of up to 3 steps" in made.describe()
-        seam.check_guards()
+        runtime.check_guards()
 
 
 @pytest.mark.parametrize("linear_before_reset", [False, True])
@@ -150,7 +150,7 @@ def test_chunks_in_the_saved_values_place_and_outside_it(linear_before_reset: bo
     require("g++")
     flags: dict[str, Any] = {"linear_before_reset": linear_before_reset, "direction": "BIDIRECTIONAL"}
     run = training_layers.build("GRU", np.random.default_rng(3), t=T, b=B, h=5, **flags)
-    made = launch(run, per_step, CpuSeam(three_chunks))
+    made = launch(run, per_step, EmulatedRuntime(three_chunks))
     training_layers.check(run)
     assert made._input.in_place is not linear_before_reset
     assert dict(made._scratch.arrays).get("input_product", (0, None, None))[1] == ((3 * B, 2 * 3 * 5) if linear_before_reset else None)
@@ -161,7 +161,7 @@ def test_a_recurrence_from_the_ends_of_samples_has_no_chunks(direction: str, thr
     """Samples of different lengths take a step at different times."""
     require("g++")
     run = build("GRU", np.random.default_rng(4), t=T, b=B, direction=direction, lengths=[7, 2, 5])
-    made = launch(run, per_step, CpuSeam(three_chunks))
+    made = launch(run, per_step, EmulatedRuntime(three_chunks))
     layer_plans.check(run)
     assert len(made._input.chunks) == 1
     assert "chunk" not in made.describe()
@@ -172,9 +172,9 @@ def test_products_of_chunks_are_counted(three_chunks: Limits) -> None:
     require("g++")
 
     def counted(direction: str) -> int:
-        seam = CpuSeam(three_chunks)
-        launch(build("RNN", np.random.default_rng(5), t=T, b=B, optional=(), direction=direction), per_step, seam)
-        return seam.counts["gemm"]
+        runtime = EmulatedRuntime(three_chunks)
+        launch(build("RNN", np.random.default_rng(5), t=T, b=B, optional=(), direction=direction), per_step, runtime)
+        return runtime.counts["gemm"]
 
     assert counted("FORWARD") == 3 + (T - 1)
     assert counted("BIDIRECTIONAL") == 2 * (3 + (T - 1))
@@ -182,18 +182,18 @@ def test_products_of_chunks_are_counted(three_chunks: Limits) -> None:
 
 def test_a_captured_dispatch_forms_each_chunk_anew(three_chunks: Limits) -> None:
     require("g++")
-    seam = CpuSeam(three_chunks)
+    runtime = EmulatedRuntime(three_chunks)
     run = build("GRU", np.random.default_rng(6), t=T, b=B, direction="BIDIRECTIONAL", dtype=np.float16)
-    made = per_step(run.desc, KernelLibrary(seam, 0))
-    arrays = {name: seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
-    temporary = layer_plans.poisoned(seam, made.temporary_size)
-    graph = seam.capture(0, made.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
+    made = per_step(run.desc, KernelLibrary(runtime, 0))
+    arrays = {name: runtime.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
+    temporary = layer_plans.poisoned(runtime, made.temporary_size)
+    graph = runtime.capture(0, made.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
     for factor in (1.0, -0.5):
         run.inputs["input_tensor"].elements[...] *= np.float16(factor)
         arrays["input_tensor"].set(run.inputs["input_tensor"].elements)
-        seam.launch_graph(graph, 0)
+        runtime.launch_graph(graph, 0)
         for name, placed in run.outputs.items():
-            placed.elements[...] = seam.to_host(arrays[name], 0)
+            placed.elements[...] = runtime.to_host(arrays[name], 0)
         layer_plans.check(run)
 
 

@@ -18,14 +18,14 @@ import pytest
 
 from dmlpy.devices import image_store
 from dmlpy.devices.cuda import kernels, sources
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.cudnn import WRITE_HEADER_KERNEL
 from dmlpy.devices.cuda.recurrent.layer import persistent_block_kernel
 from dmlpy.devices.image_store import ImageStore, cache_directory
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.programs import COPY, FLOAT, CountingSeam
+from tests.support.cuda.programs import COPY, FLOAT, CountingRuntime
 from tests.support.folders import ROOT
 from tests.support.tables import table
 from tests.support.tools import require
@@ -92,11 +92,11 @@ def test_only_the_machine_header_holds_assembly_and_intrinsics() -> None:
 
 
 def test_a_kernel_is_compiled_once(store: Path) -> None:
-    seam = CountingSeam(H100)
-    library = KernelLibrary(seam, 0)
+    runtime = CountingRuntime(H100)
+    library = KernelLibrary(runtime, 0)
     with ThreadPoolExecutor(8) as threads:
         functions = list(threads.map(library.function, [COPY] * 32))
-    assert len(seam.programs) == 1
+    assert len(runtime.programs) == 1
     assert all(function is functions[0] for function in functions)
     assert functions[0] == (b"copy<machine::half, float> for 90", "symbol of copy<machine::half, float>", 0)
 
@@ -117,17 +117,17 @@ def wait(event: threading.Event) -> None:
 
 
 def test_a_program_holds_what_is_missing_of_a_file(store: Path) -> None:
-    seam = CountingSeam(H100)
-    library = KernelLibrary(seam, 0)
+    runtime = CountingRuntime(H100)
+    library = KernelLibrary(runtime, 0)
     library.function(COPY)
     functions = library.functions([SCALE, COPY, HEADER, BIAS, SCALE])
-    assert sorted(seam.programs) == sorted([[COPY.entry], [SCALE.entry, BIAS.entry], [HEADER.entry]])
+    assert sorted(runtime.programs) == sorted([[COPY.entry], [SCALE.entry, BIAS.entry], [HEADER.entry]])
     assert [symbol for _, symbol, _ in functions] == [f"symbol of {kernel.entry}" for kernel in (SCALE, COPY, HEADER, BIAS, SCALE)]
     assert library.functions([]) == []
 
 
 def test_each_kernel_of_a_program_is_found_again(store: Path) -> None:
-    first, second = CountingSeam(H100), CountingSeam(H100)
+    first, second = CountingRuntime(H100), CountingRuntime(H100)
     expected = KernelLibrary(first, 0).functions([COPY, SCALE, HEADER])
     found = KernelLibrary(second, 0).functions([HEADER, BIAS, SCALE])
     assert (found[0], found[2]) == (expected[2], expected[1])
@@ -136,31 +136,33 @@ def test_each_kernel_of_a_program_is_found_again(store: Path) -> None:
 
 @pytest.mark.usefixtures("two_processors")
 def test_files_are_compiled_side_by_side(store: Path) -> None:
-    seam = CountingSeam(H100)
+    runtime = CountingRuntime(H100)
     both = threading.Barrier(2, timeout=30)
-    seam.before = lambda entries: both.wait()
-    assert len(KernelLibrary(seam, 0).functions([COPY, HEADER])) == 2
+    runtime.before = lambda entries: both.wait()
+    assert len(KernelLibrary(runtime, 0).functions([COPY, HEADER])) == 2
 
 
 def test_with_one_processor_there_are_no_threads(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "processors", lambda: 1)
-    seam, here = CountingSeam(H100), threading.get_ident()
+    runtime, here = CountingRuntime(H100), threading.get_ident()
     threads = set[int]()
-    seam.before = lambda entries: threads.add(threading.get_ident())
-    KernelLibrary(seam, 0).functions([COPY, HEADER])
+    runtime.before = lambda entries: threads.add(threading.get_ident())
+    KernelLibrary(runtime, 0).functions([COPY, HEADER])
     assert threads == {here}
 
 
 def test_threads_that_ask_for_some_of_the_same_wait_for_each_other(store: Path) -> None:
     """They would wait in a cycle if each waited before it loaded its kernels."""
-    seam = CountingSeam(H100)
+    runtime = CountingRuntime(H100)
     both = threading.Barrier(2, timeout=30)
-    library = KernelLibrary(seam, 0)
+    library = KernelLibrary(runtime, 0)
     asked = [[COPY, SCALE], [HEADER, COPY], [SCALE, HEADER, BIAS]]
-    seam.before = lambda entries: both.wait() if len(seam.programs) <= 2 else None
+    runtime.before = lambda entries: both.wait() if len(runtime.programs) <= 2 else None
     with ThreadPoolExecutor(3) as threads:
         found = [future.result(30) for future in [threads.submit(library.functions, kernels) for kernels in asked]]
-    assert sorted(entry for program in seam.programs for entry in program) == sorted(kernel.entry for kernel in (COPY, SCALE, HEADER, BIAS))
+    assert sorted(entry for program in runtime.programs for entry in program) == sorted(
+        kernel.entry for kernel in (COPY, SCALE, HEADER, BIAS)
+    )
     for kernels_asked, functions in zip(asked, found, strict=True):
         assert [symbol for _, symbol, _ in functions] == [f"symbol of {kernel.entry}" for kernel in kernels_asked]
 
@@ -179,17 +181,19 @@ def waited_for(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return event
 
 
-def fail_while_another_waits(library: KernelLibrary, seam: CountingSeam, waited_for: threading.Event, error: BaseException) -> list[Any]:
+def fail_while_another_waits(
+    library: KernelLibrary, runtime: CountingRuntime, waited_for: threading.Event, error: BaseException
+) -> list[Any]:
     """What becomes of COPY in a thread whose compilation fails, and in one that waits for it: the kernel, or an error."""
     started = threading.Event()
 
     def fail(entries: list[str]) -> None:
-        seam.before = lambda entries: None
+        runtime.before = lambda entries: None
         started.set()
         wait(waited_for)
         raise error
 
-    seam.before = fail
+    runtime.before = fail
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(library.function, COPY)
         wait(started)
@@ -198,77 +202,77 @@ def fail_while_another_waits(library: KernelLibrary, seam: CountingSeam, waited_
 
 
 def test_a_failure_is_reported_to_those_who_wait(store: Path, waited_for: threading.Event) -> None:
-    seam, error = CountingSeam(H100), DeviceError("refused")
-    library = KernelLibrary(seam, 0)
-    assert fail_while_another_waits(library, seam, waited_for, error) == [error, error]
-    assert len(seam.programs) == 1
+    runtime, error = CountingRuntime(H100), DeviceError("refused")
+    library = KernelLibrary(runtime, 0)
+    assert fail_while_another_waits(library, runtime, waited_for, error) == [error, error]
+    assert len(runtime.programs) == 1
     library.function(COPY)
-    assert len(seam.programs) == 2, "it is tried again"
+    assert len(runtime.programs) == 2, "it is tried again"
 
 
 def test_who_waits_for_an_interrupted_thread_compiles_itself(store: Path, waited_for: threading.Event) -> None:
-    seam, error = CountingSeam(H100), KeyboardInterrupt()
-    found = fail_while_another_waits(KernelLibrary(seam, 0), seam, waited_for, error)
+    runtime, error = CountingRuntime(H100), KeyboardInterrupt()
+    found = fail_while_another_waits(KernelLibrary(runtime, 0), runtime, waited_for, error)
     assert found == [error, (b"copy<machine::half, float> for 90", "symbol of copy<machine::half, float>", 0)]
 
 
 def test_a_device_that_is_too_old_compiles_nothing(store: Path) -> None:
-    seam = CountingSeam(H100)
+    runtime = CountingRuntime(H100)
     with pytest.raises(DeviceError, match=r"scale<float> needs compute capability 10\.0, the device has 9\.0"):
-        KernelLibrary(seam, 0).functions([COPY, replace(SCALE, lowest_capability=100)])
-    assert not seam.programs
+        KernelLibrary(runtime, 0).functions([COPY, replace(SCALE, lowest_capability=100)])
+    assert not runtime.programs
 
 
 # the store
 
 
 def test_another_process_finds_the_image(store: Path) -> None:
-    first, second = CountingSeam(H100), CountingSeam(H100)
+    first, second = CountingRuntime(H100), CountingRuntime(H100)
     assert KernelLibrary(first, 0).function(COPY) == KernelLibrary(second, 0).function(COPY)
     assert (len(first.programs), len(second.programs)) == (1, 0)
     assert len(list(store.iterdir())) == 1, "no temporary file is left"
 
 
 def test_an_image_serves_only_what_it_was_made_for(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    KernelLibrary(CountingSeam(H100), 0).function(COPY)
+    KernelLibrary(CountingRuntime(H100), 0).function(COPY)
 
-    def compiles(seam: CountingSeam, kernel: Any = COPY) -> bool:
-        KernelLibrary(seam, 0).function(kernel)
-        return len(seam.programs) == 1
+    def compiles(runtime: CountingRuntime, kernel: Any = COPY) -> bool:
+        KernelLibrary(runtime, 0).function(kernel)
+        return len(runtime.programs) == 1
 
-    assert not compiles(CountingSeam(H100))
-    assert compiles(CountingSeam(H100), pack_bias_kernel(FLOAT))
-    assert compiles(CountingSeam(replace(H100, compute_capability=80)))
-    newer = CountingSeam(H100)
+    assert not compiles(CountingRuntime(H100))
+    assert compiles(CountingRuntime(H100), pack_bias_kernel(FLOAT))
+    assert compiles(CountingRuntime(replace(H100, compute_capability=80)))
+    newer = CountingRuntime(H100)
     newer.version = "1.1"
     assert compiles(newer)
     read = sources.read
     monkeypatch.setattr(sources, "read", lambda file: read(file) + "\n")
-    assert compiles(CountingSeam(H100))
+    assert compiles(CountingRuntime(H100))
 
 
 @pytest.mark.parametrize("damage", [b"", b"x" * 40, None])
 def test_a_damaged_image_is_compiled_anew(store: Path, damage: bytes | None) -> None:
-    expected = KernelLibrary(CountingSeam(H100), 0).function(COPY)
+    expected = KernelLibrary(CountingRuntime(H100), 0).function(COPY)
     (file,) = store.iterdir()
     file.write_bytes(file.read_bytes()[:-1] if damage is None else damage)
-    seam = CountingSeam(H100)
-    assert KernelLibrary(seam, 0).function(COPY) == expected
-    assert len(seam.programs) == 1
-    again = CountingSeam(H100)
+    runtime = CountingRuntime(H100)
+    assert KernelLibrary(runtime, 0).function(COPY) == expected
+    assert len(runtime.programs) == 1
+    again = CountingRuntime(H100)
     KernelLibrary(again, 0).function(COPY)
     assert not again.programs, "it was mended"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are those of POSIX")
 def test_the_store_is_the_users_alone(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    KernelLibrary(CountingSeam(H100), 0).function(COPY)
+    KernelLibrary(CountingRuntime(H100), 0).function(COPY)
     assert store.stat().st_mode & 0o777 == 0o700
 
     def compiles() -> bool:
-        seam = CountingSeam(H100)
-        KernelLibrary(seam, 0).function(COPY)
-        return len(seam.programs) == 1
+        runtime = CountingRuntime(H100)
+        KernelLibrary(runtime, 0).function(COPY)
+        return len(runtime.programs) == 1
 
     assert not compiles()
     store.chmod(0o722)  # others could put an image here
@@ -284,7 +288,7 @@ def test_the_store_is_the_users_alone(store: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are those of POSIX")
 def test_a_file_that_others_may_have_written_is_not_read(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = KernelLibrary(CountingSeam(H100), 0).function(COPY)
+    expected = KernelLibrary(CountingRuntime(H100), 0).function(COPY)
     (file,) = store.iterdir()
     data = file.read_bytes()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -303,9 +307,9 @@ def test_a_file_that_others_may_have_written_is_not_read(store: Path, monkeypatc
 
     for kind in ("a file", "a file for all", "a link", "a pipe"):
         put(kind)
-        seam = CountingSeam(H100)
-        assert KernelLibrary(seam, 0).function(COPY) == expected
-        assert bool(seam.programs) == (kind != "a file")
+        runtime = CountingRuntime(H100)
+        assert KernelLibrary(runtime, 0).function(COPY) == expected
+        assert bool(runtime.programs) == (kind != "a file")
         assert file.is_file()
         assert not file.is_symlink()
         assert file.read_bytes() == data, "it was mended"
@@ -352,13 +356,13 @@ pwd.getpwuid = nobody
 from dmlpy.devices.image_store import ImageStore, cache_directory
 assert cache_directory() is None and ImageStore.open() is None
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.emulation.seam import H100
-from tests.support.cuda.programs import COPY, CountingSeam
-seam = CountingSeam(H100)
-KernelLibrary(seam, 0).function(COPY)
-assert len(seam.programs) == 1
+from dmlpy.devices.cuda.emulation.runtime import H100
+from tests.support.cuda.programs import COPY, CountingRuntime
+runtime = CountingRuntime(H100)
+KernelLibrary(runtime, 0).function(COPY)
+assert len(runtime.programs) == 1
 os.environ["DMLPY_CACHE_DIR"] = {folder!r}
-KernelLibrary(seam, 0).function(COPY)
+KernelLibrary(runtime, 0).function(COPY)
 print(os.listdir({folder!r}).__len__())
 """
 
@@ -405,9 +409,9 @@ def test_room_is_made_at_the_first_write_and_after_each_sixteenth(store: Path, m
 def test_without_a_place_for_images_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("not a directory")
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
-    seam = CountingSeam(H100)
-    KernelLibrary(seam, 0).function(COPY)
-    assert len(seam.programs) == 1
+    runtime = CountingRuntime(H100)
+    KernelLibrary(runtime, 0).function(COPY)
+    assert len(runtime.programs) == 1
 
 
 def test_the_place_is_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,42 +423,42 @@ def test_the_place_is_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_source_that_does_not_compile_is_reported(store: Path) -> None:
     require("g++")
     with pytest.raises(DeviceError, match="absent"):
-        KernelLibrary(CpuSeam(H100), 0).function(replace(COPY, entry="absent<float>"))
+        KernelLibrary(EmulatedRuntime(H100), 0).function(replace(COPY, entry="absent<float>"))
     assert not list(store.iterdir())
 
 
 def test_cupy_compiles_without_a_gpu() -> None:
     pytest.importorskip("cupy")
     require("nvrtc")
-    from dmlpy.devices.cuda.cupy_seam import CupySeam
+    from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 
-    seam = CupySeam()
+    runtime = CupyRuntime()
     source = sources.read("pack.cu")
     for architecture, start in [(75, b"\x7fELF"), (120, b"\x7fELF"), (999, b"//")]:  # cubins; for a GPU unknown to NVRTC, PTX
-        ((image, symbol),) = seam.compile(source, [COPY.entry], architecture)
+        ((image, symbol),) = runtime.compile(source, [COPY.entry], architecture)
         assert image.startswith(start)
         assert symbol.encode() in image
     with pytest.raises(DeviceError, match="absent"):
-        seam.compile(source, [COPY.entry, "absent<float>"], 90)
+        runtime.compile(source, [COPY.entry, "absent<float>"], 90)
     with pytest.raises(DeviceError, match=r"7\.0 is older than 7\.5"):
-        seam.compile(source, [COPY.entry], 70)
+        runtime.compile(source, [COPY.entry], 70)
 
 
 def test_nvrtc_compiles_in_several_threads_at_a_time() -> None:
     """Short programs come to their end while a long one is compiled. With a lock around all of a compilation one could, at most."""
     pytest.importorskip("cupy")
     require("nvrtc")
-    from dmlpy.devices.cuda.cupy_seam import CupySeam
+    from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 
-    seam = CupySeam()
+    runtime = CupyRuntime()
     long, short = sources.read("recurrent/layer.cu"), sources.read("pack.cu")
     entries = [persistent_block_kernel(FLOAT, 8, "Training", *GRU).entry]
-    seam.compile(short, [COPY.entry], 90)  # what is done once is done
+    runtime.compile(short, [COPY.entry], 90)  # what is done once is done
     with ThreadPoolExecutor(1) as thread:
-        other = thread.submit(seam.compile, long, entries, 90)
+        other = thread.submit(runtime.compile, long, entries, 90)
         ended = 0
         while not other.done():
-            seam.compile(short, [COPY.entry], 90)
+            runtime.compile(short, [COPY.entry], 90)
             ended += not other.done()
         assert len(other.result()) == len(entries)
     assert ended >= 2

@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import T4, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import T4, EmulatedRuntime
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from tests.support.cuda.layer_plans import launch
@@ -100,7 +100,8 @@ def rows(table: Iterable[tuple[str, ...]], usual: Container[tuple[str, ...]]) ->
 
 
 def sanitized(name: str, sanitize: str) -> dict[str, Any]:
-    """Options of a seam: all launches of a plan are sanitized, but for the thread sanitizer those of packing in the rows of an LSTM alone.
+    """Options of a runtime: all launches of a plan are sanitized, but for the thread sanitizer those of packing in the rows of an LSTM
+    alone.
 
     A CUDA thread costs that sanitizer a millisecond, and packing has most of them.
     """
@@ -108,7 +109,7 @@ def sanitized(name: str, sanitize: str) -> dict[str, Any]:
     return {"sanitize": sanitize} if packs else {"sanitize": sanitize, "sanitized": ("persistent_block<", "step<", "reset<", "project<")}
 
 
-def run(described: dml.RecurrentDesc, seam: CpuSeam, strategy: str) -> None:
+def run(described: dml.RecurrentDesc, runtime: EmulatedRuntime, strategy: str) -> None:
     """Runs a desc on random inputs, ragged from length 0 on, and checks the outputs. DeviceError with the sanitizer's report."""
     random = np.random.default_rng(5)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -118,30 +119,30 @@ def run(described: dml.RecurrentDesc, seam: CpuSeam, strategy: str) -> None:
             arrays[field.name] = np.array([[[[0, T, 1, T, T - 1]]]], np.uint32)
         elif tensor is not None:
             arrays[field.name] = random.standard_normal(tensor.sizes).astype(tensor.data_type.numpy)
-    device = CudaDevice(seam, strategy=strategy)
+    device = CudaDevice(runtime, strategy=strategy)
     results = dml.compile(described, device)(**{name: device.from_host(array) for name, array in arrays.items()})
     for name, wanted in dml.reference(described, arrays).as_dict().items():
         found = device.to_host(results.as_dict()[name])
         assert_close(found, wanted, found.dtype.type, terms=H)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 @pytest.mark.parametrize(("name", "strategy", "sanitize"), rows(product(DESCS, LIMITS, SANITIZERS), USUAL))
 def test_the_sanitizers_are_silent(name: str, strategy: str, sanitize: str) -> None:
     require("g++")
-    run(DESCS[name], CpuSeam(LIMITS[strategy], **sanitized(name, sanitize)), strategy)
+    run(DESCS[name], EmulatedRuntime(LIMITS[strategy], **sanitized(name, sanitize)), strategy)
 
 
 @pytest.mark.parametrize(("name", "sanitize"), rows(product(TRAINING, SANITIZERS), USUAL_TRAINING))
 def test_the_sanitizers_are_silent_in_training(name: str, sanitize: str) -> None:
     require("g++")
     limits, cell, options = TRAINING[name]
-    seam, random = CpuSeam(limits, **sanitized(name, sanitize)), np.random.default_rng(6)
+    runtime, random = EmulatedRuntime(limits, **sanitized(name, sanitize)), np.random.default_rng(6)
     mask = random.integers(0, 3, (T, B))
     run = build(cell, random, t=T, b=B, i=I, h=H, direction="BIDIRECTIONAL", lengths=[0, T, 1, T, T - 1], mask=mask, **options)
-    launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=name.rpartition(", ")[2])), seam)
+    launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=name.rpartition(", ")[2])), runtime)
     check(run)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 @pytest.mark.parametrize("place", range(sources.read("recurrent/layer.cu").count(BARRIER)))
@@ -150,6 +151,6 @@ def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
     with pytest.raises(dml.DeviceError, match="data race"):
         run(
             DESCS["gru"],
-            CpuSeam(PERSISTENT_BLOCK, sanitize="thread", sanitized=("persistent_block<",), fault=(BARRIER, place)),
+            EmulatedRuntime(PERSISTENT_BLOCK, sanitize="thread", sanitized=("persistent_block<",), fault=(BARRIER, place)),
             "persistent_block",
         )

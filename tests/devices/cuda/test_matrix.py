@@ -11,14 +11,14 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.matrix import product as matrix_product
 from dmlpy.devices.cuda.matrix import tiles
 from dmlpy.devices.cuda.plans import Target, plan_of
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.interface import Limits
 from dmlpy.devices.cuda.tile_products import Order
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.far_memory import STEP, run_far
 from tests.support.cuda.gpu_models import A100, H200, T4
 from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, repeated, run, run_in_layouts, same, tensor
@@ -127,11 +127,11 @@ def test_a_call_of_the_library_multiplies_a_batch(monkeypatch: pytest.MonkeyPatc
     strides = {"a_tensor": (*a, 6, 1), "b_tensor": (*b, 5, 1), "output_tensor": (*y, 5, 1)}
     sizes = {"a_tensor": (2, 3, 4, 6), "b_tensor": (2, 3, 6, 5), "output_tensor": (2, 3, 4, 5)}
     tensors = {name: dml.TensorDesc(data_type="FLOAT32", sizes=sizes[name], strides=strides[name]) for name in sizes}
-    desc, seam = dml.GEMMDesc(**tensors), CpuSeam()
+    desc, runtime = dml.GEMMDesc(**tensors), EmulatedRuntime()
     given = {place: repeated(array, tensors[place]) for place, array in random_inputs(desc).items()}
-    found = run(desc, given, CudaDevice(seam))["output_tensor"]
+    found = run(desc, given, CudaDevice(runtime))["output_tensor"]
     assert_close(found, by_definition(desc, given)["output_tensor"], np.float32)
-    assert seam.counts["gemm"] == calls
+    assert runtime.counts["gemm"] == calls
 
 
 # strides of [2, 3, 4, 6] A, of the batch of B, of a [2, 3, 4, 5] output; the products that remain, and their rows
@@ -233,7 +233,7 @@ MULTIPLICATIONS = [(T4, "m16n8k8", "m8n8k16"), (A100, "m16n8k16", "m16n8k32"), (
 
 @pytest.mark.parametrize(("machine", "halves", "of_bytes"), MULTIPLICATIONS, ids=lambda item: str(item))
 def test_plans_describe_how_they_multiply(machine: Limits, halves: str, of_bytes: str) -> None:
-    device = CudaDevice(DryRunSeam(machine))
+    device = CudaDevice(DryRunRuntime(machine))
     assert f"on tensor cores, by mma {halves} of halves" in dml.compile(gemm_desc("float16", (), (64, 64, 64)), device).plan
     sums = dml.MatrixMultiplyIntegerDesc(a_tensor=packed("int8", 64, 64), b_tensor=packed("uint8", 64, 64)).with_outputs()
     assert f"on tensor cores, by mma {of_bytes} of bytes" in dml.compile(sums, device).plan
@@ -302,7 +302,7 @@ def test_how_many_blocks_share_a_tile(monkeypatch: pytest.MonkeyPatch, sizes: tu
     """Scratch stays below the operands."""
     monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 2**62)
     desc = gemm_desc("float32", (), sizes)
-    compiled = dml.compile(desc, CudaDevice(DryRunSeam()))
+    compiled = dml.compile(desc, CudaDevice(DryRunRuntime()))
     assert (f" in {splits} splits" in compiled.plan) == (splits > 1)
     needed = compiled.binding_properties.temporary_resource_size
     assert (needed > 0) == (splits > 1)
@@ -371,15 +371,15 @@ SANITIZED = {
 @pytest.mark.parametrize("desc", [pytest.param(desc, id=name) for name, desc in SANITIZED.items()])
 def test_the_sanitizers_are_silent(desc: dml.OperatorDesc) -> None:
     require("g++")
-    seam = CpuSeam(sanitize="address,undefined")
-    check_layouts(desc, np.random.default_rng(5), sums=True, device=CudaDevice(seam))
-    seam.check_guards()
+    runtime = EmulatedRuntime(sanitize="address,undefined")
+    check_layouts(desc, np.random.default_rng(5), sums=True, device=CudaDevice(runtime))
+    runtime.check_guards()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_the_thread_sanitizer_is_silent(dtype: str) -> None:
     require("g++")
-    seam, desc = CpuSeam(sanitize="thread"), gemm_desc(dtype, (2,), (65, 70, 66))
-    run(desc, random_inputs(desc), CudaDevice(seam))
-    seam.check_guards()
+    runtime, desc = EmulatedRuntime(sanitize="thread"), gemm_desc(dtype, (2,), (65, 70, 66))
+    run(desc, random_inputs(desc), CudaDevice(runtime))
+    runtime.check_guards()

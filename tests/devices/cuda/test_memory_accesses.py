@@ -29,7 +29,7 @@ from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 from dmlpy.operators.matrix import GEMMDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.support.cuda.access_counts import CountingSeam, Counts
+from tests.support.cuda.access_counts import CountingRuntime, Counts
 from tests.support.cuda.gradient_cases import gradient_desc
 from tests.support.cuda.normalized_images import INFERENCE, TRAINING, TRAINING_GRAD, described, images
 from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
@@ -84,16 +84,16 @@ def hold(*held: tuple[Counts, Asked]) -> None:
     assert not problems, "\n".join([*problems, f"found: {', '.join(str(Asked.of(counts)) for counts, _ in held)}"])
 
 
-def run(seam: CountingSeam, desc: Any, plan: Any, *, prepared: bool) -> None:
+def run(runtime: CountingRuntime, desc: Any, plan: Any, *, prepared: bool) -> None:
     """Runs a plan over memory of zeros, whose addresses are multiples of 256: constants packed before (all zero) or now."""
-    memory = {name: seam.allocate(0, tensor.size_in_bytes, 0) for name, tensor in desc.tensors().items()}
-    scratch = seam.allocate(0, plan.prepared_temporary_size if prepared else plan.temporary_size, 0)
-    persistent = seam.allocate(0, plan.persistent_size, 0)
+    memory = {name: runtime.allocate(0, tensor.size_in_bytes, 0) for name, tensor in desc.tensors().items()}
+    scratch = runtime.allocate(0, plan.prepared_temporary_size if prepared else plan.temporary_size, 0)
+    persistent = runtime.allocate(0, plan.persistent_size, 0)
     for allocated in (*memory.values(), scratch, persistent):
-        seam.memset(allocated.pointer, 0, allocated.size, 0)
+        runtime.memset(allocated.pointer, 0, allocated.size, 0)
     pointers = {name: allocated.pointer for name, allocated in memory.items() if not prepared or name not in plan.constants}
     plan.bind(pointers, scratch.pointer, persistent.pointer if prepared else None)(0)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 # recurrent layers: a step, and what comes before the first one
@@ -161,10 +161,10 @@ class Layer:
 
     def counts(self, steps: int) -> Counts:
         """Of the kernel's first block."""
-        seam = CountingSeam(traced=("persistent_grid<", "persistent_block<"))
+        runtime = CountingRuntime(traced=("persistent_grid<", "persistent_block<"))
         desc = (gradient_desc if self.gradient else forward)(self.cell, self.data_type, *self.sizes, steps)
-        run(seam, desc, self.plan(desc, KernelLibrary(seam, 0)), prepared=not self.gradient)
-        (counts,) = seam.launches
+        run(runtime, desc, self.plan(desc, KernelLibrary(runtime, 0)), prepared=not self.gradient)
+        (counts,) = runtime.launches
         return counts
 
 
@@ -410,9 +410,9 @@ WORKS = [
 )
 def test_kernels_of_other_work(work: Work) -> None:
     require("g++")
-    seam = CountingSeam()
-    run(seam, work.desc, work.plan(work.desc, KernelLibrary(seam, 0)), prepared=False)
-    assert [counts.entry[: len(name)] for counts, (name, _) in zip(seam.launches, work.kernels, strict=True)] == [
+    runtime = CountingRuntime()
+    run(runtime, work.desc, work.plan(work.desc, KernelLibrary(runtime, 0)), prepared=False)
+    assert [counts.entry[: len(name)] for counts, (name, _) in zip(runtime.launches, work.kernels, strict=True)] == [
         name for name, _ in work.kernels
     ]
-    hold(*((counts, limits) for counts, (_, limits) in zip(seam.launches, work.kernels, strict=True)))
+    hold(*((counts, limits) for counts, (_, limits) in zip(runtime.launches, work.kernels, strict=True)))

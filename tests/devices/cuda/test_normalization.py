@@ -14,13 +14,13 @@ from dmlpy.devices.cuda import division, sources
 from dmlpy.devices.cuda.axes import VECTOR_BYTES
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.division import MOST_THREADS, NUMBERS, Division
-from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, T4, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan
 from dmlpy.devices.cuda.plans import Target, plan_of
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.interface import Limits
 from tests.support.batch_normalization_runs import assert_same, results
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.normalized_images import INFERENCE, INFERENCE_GRAD, TRAINING, TRAINING_GRAD, described, images
 from tests.support.normalization_cases import INPUTS, MODES, Array, case, check, poisons, run
 from tests.support.tools import require
@@ -40,7 +40,7 @@ class Launch:
     shared_bytes: int
 
 
-class Recorder(DryRunSeam):
+class Recorder(DryRunRuntime):
     """A device that takes note of launches and runs none."""
 
     def __init__(self, limits: Limits = H100) -> None:
@@ -55,11 +55,11 @@ class Recorder(DryRunSeam):
 
 def planned(desc: Any, address: int = 256, limits: Limits = H100) -> tuple[NormalizationPlan, list[Launch]]:
     """A plan and the launches that it makes of tensors that all begin at an address."""
-    seam = Recorder(limits)
-    plan = plan_of(desc, Target(KernelLibrary(seam, 0)))
+    runtime = Recorder(limits)
+    plan = plan_of(desc, Target(KernelLibrary(runtime, 0)))
     assert isinstance(plan, NormalizationPlan)
     plan.bind(dict.fromkeys(desc.tensors(), address), 1 << 20, None)(0)
-    return plan, seam.launches
+    return plan, runtime.launches
 
 
 # layouts, widths, launches
@@ -189,11 +189,11 @@ def test_a_gradient_that_repeats_is_read_by_vectors() -> None:
     x = images((8, 4, 16, 16), "NCHW")
     desc = described(TRAINING_GRAD, x).replace(input_gradient_tensor=images((8, 4, 16, 16), "one for each channel"))
     addresses = dict.fromkeys(desc.tensors(), 256) | {"input_gradient_tensor": 260}
-    seam = Recorder()
-    plan = plan_of(desc, Target(KernelLibrary(seam, 0)))
+    runtime = Recorder()
+    plan = plan_of(desc, Target(KernelLibrary(runtime, 0)))
     assert plan is not None
     plan.bind(addresses, 0, None)(0)
-    assert [launch.entry for launch in seam.launches] == ["differentiate<float, float, 4, false, true>"]
+    assert [launch.entry for launch in runtime.launches] == ["differentiate<float, float, 4, false, true>"]
 
 
 def test_tensors_of_different_layouts_have_no_vectors() -> None:
@@ -287,7 +287,7 @@ def test_counts_beyond_the_kernels() -> None:
 # results
 
 
-class Watched(CpuSeam):
+class Watched(EmulatedRuntime):
     """A CPU that takes note of the shared memory that launches ask for."""
 
     def __init__(self, limits: Limits, **options: Any) -> None:
@@ -314,10 +314,10 @@ def run_on_chip(
     whole = -(-7 * 7 * 8 // (16 * (1 if across else width)))
     vectors = round(share * whole)
     room = 16 * (owned * 12 + vectors * again * width * item)
-    seam = Watched(replace(H100, shared_memory_per_block=room), **options)
-    found = results(CudaDevice(seam), desc, arrays, layout)
-    seam.check_guards()
-    assert seam.shared_bytes == {room}
+    runtime = Watched(replace(H100, shared_memory_per_block=room), **options)
+    found = results(CudaDevice(runtime), desc, arrays, layout)
+    runtime.check_guards()
+    assert runtime.shared_bytes == {room}
     return found, vectors
 
 
@@ -372,11 +372,11 @@ def test_groups_split_over_blocks(mode: str, dtype: Any, sizes: tuple[int, ...],
     desc, arrays = case(mode, np.random.default_rng(1), sizes, (channels,), dtype)
     found = []
     for seed in (1, 2):
-        seam = CpuSeam(seed=seed)
-        found.append(run(CudaDevice(seam), desc, arrays))
-        seam.check_guards()
+        runtime = EmulatedRuntime(seed=seed)
+        found.append(run(CudaDevice(runtime), desc, arrays))
+        runtime.check_guards()
         of_sums = MODES[mode][1] or "GRAD" in mode
-        assert seam.counts["launch"] == (1 if not of_sums else 3 if MODES[mode][1] else 2)
+        assert runtime.counts["launch"] == (1 if not of_sums else 3 if MODES[mode][1] else 2)
     check(found[0], desc, arrays)
     for name, values in found[0].items():
         np.testing.assert_array_equal(values, found[1][name], err_msg=name)
@@ -388,9 +388,9 @@ def test_a_block_with_thread_groups_to_spare(mode: str, sizes: tuple[int, ...], 
     """The last block has more thread groups than groups are left: those touch nothing."""
     require("g++")
     desc, arrays = case(mode, np.random.default_rng(5), sizes, kept, epsilon=0.25)
-    seam = CpuSeam(replace(H100, multiprocessors=1))
-    check(run(CudaDevice(seam), desc, arrays), desc, arrays)
-    seam.check_guards()
+    runtime = EmulatedRuntime(replace(H100, multiprocessors=1))
+    check(run(CudaDevice(runtime), desc, arrays), desc, arrays)
+    runtime.check_guards()
 
 
 @pytest.mark.each_value
@@ -405,9 +405,9 @@ def test_small_divisions(monkeypatch: pytest.MonkeyPatch, mode: str, seed: int) 
     sizes = tuple(int(size) for size in rng.integers(1, 20, 4))
     kept, dtype = (1, 3)[seed % 2], (np.float32, np.float16)[seed // 2 % 2]
     desc, arrays = case(mode, rng, sizes, (kept,), dtype, epsilon=0.25)
-    seam = CpuSeam(replace(H100, multiprocessors=int(rng.integers(1, 30))))
-    check(run(CudaDevice(seam), desc, arrays), desc, arrays)
-    seam.check_guards()
+    runtime = EmulatedRuntime(replace(H100, multiprocessors=int(rng.integers(1, 30))))
+    check(run(CudaDevice(runtime), desc, arrays), desc, arrays)
+    runtime.check_guards()
 
 
 @pytest.mark.parametrize("entries", [2, 3, 64])
@@ -417,7 +417,7 @@ def test_a_mean_that_is_not_finite(entries: int, place: int) -> None:
     require("g++")
     desc, arrays = case(TRAINING, np.random.default_rng(6), (3, entries), (0,))
     arrays["input_tensor"][1, place] = np.inf
-    found = run(CudaDevice(CpuSeam()), desc, arrays)
+    found = run(CudaDevice(EmulatedRuntime()), desc, arrays)
     for name, values in found.items():
         np.testing.assert_array_equal(np.isnan(values), [[False], [True], [False]] * np.ones_like(values, bool), err_msg=name)
 
@@ -434,25 +434,27 @@ def test_misaligned_memory(dtype: Any, channels: int, moved: str) -> None:
     for mode in (TRAINING, INFERENCE, TRAINING_GRAD, INFERENCE_GRAD):
         desc, arrays = case(mode, np.random.default_rng(2), sizes, (channels,), dtype)
         role_of = {operand.name: role for role, operand in desc.geometry.operands.items()}
-        seam = CpuSeam()
-        plan = plan_of(desc, Target(KernelLibrary(seam, 0)))
+        runtime = EmulatedRuntime()
+        plan = plan_of(desc, Target(KernelLibrary(runtime, 0)))
         assert plan is not None
         assert f"vectors of {width}" in plan.describe()
         memories, addresses = {}, {}
         for name, values in (arrays | poisons(desc)).items():
             data = role_of[name] in ("x", "dy", "add", "y", "dx")
             offset = int(role_of[name] == moved or (moved == "statistics" and not data))
-            memories[name] = (seam.to_device(0, np.concatenate([np.zeros(offset, values.dtype), values.reshape(-1)]), 0), offset)
+            memories[name] = (runtime.to_device(0, np.concatenate([np.zeros(offset, values.dtype), values.reshape(-1)]), 0), offset)
             addresses[name] = memories[name][0].pointer + offset * values.dtype.itemsize
-        loaded = seam.counts["load"]
-        scratch = seam.allocate(0, plan.temporary_size, 0)
+        loaded = runtime.counts["load"]
+        scratch = runtime.allocate(0, plan.temporary_size, 0)
         launch = plan.bind(addresses, scratch.pointer, None)
-        assert (seam.counts["load"] > loaded) == (moved in role_of.values()), "other kernels than those of the plan"
+        assert (runtime.counts["load"] > loaded) == (moved in role_of.values()), "other kernels than those of the plan"
         launch(0)
-        seam.check_guards()
-        found = {name: seam.to_host(memory, 0)[offset:].reshape(desc.tensors()[name].sizes) for name, (memory, offset) in memories.items()}
+        runtime.check_guards()
+        found = {
+            name: runtime.to_host(memory, 0)[offset:].reshape(desc.tensors()[name].sizes) for name, (memory, offset) in memories.items()
+        }
         for memory, offset in memories.values():
-            assert not seam.to_host(memory, 0)[:offset].any()
+            assert not runtime.to_host(memory, 0)[:offset].any()
         check({name: found[name] for name in poisons(desc)}, desc, arrays)
 
 
@@ -464,7 +466,7 @@ def test_x_is_read_only_where_it_counts(mode: str, outputs: list[str]) -> None:
         f"FUSED_BATCH_NORM_GRAD_V3 {'training' if MODES[mode][1] else 'inference'}", np.random.default_rng(3), (2, 3, 4, 5), (3,)
     )
     desc = full.replace(**dict.fromkeys(set(poisons(full)) - set(outputs)))
-    expected, device = run(CudaDevice(CpuSeam()), desc, arrays), CudaDevice(CpuSeam())
+    expected, device = run(CudaDevice(EmulatedRuntime()), desc, arrays), CudaDevice(EmulatedRuntime())
     for name, values in run(device, desc, arrays | {"x": np.full_like(arrays["x"], np.nan)}).items():
         np.testing.assert_array_equal(values, expected[name])
 
@@ -479,9 +481,9 @@ def run_small(mode: str, dtype: Any, sizes: tuple[int, ...], channels: int, **op
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"LEAST_VECTORS": 1, "LANES": 4, "FEW_THREADS": 16, "MOST_THREADS": 16}.items():
             patch.setattr(division, name, value)
-        seam = CpuSeam(**options)
-        check(run(CudaDevice(seam), desc, arrays), desc, arrays)
-    seam.check_guards()
+        runtime = EmulatedRuntime(**options)
+        check(run(CudaDevice(runtime), desc, arrays), desc, arrays)
+    runtime.check_guards()
 
 
 @pytest.mark.slow

@@ -15,15 +15,15 @@ from dmlpy import compiler
 from dmlpy.cli import warmup, warmup_work
 from dmlpy.cli.main import app
 from dmlpy.devices import image_archive
-from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.offline_device import GPUS, OfflineSeam, limits_of, offline_device
+from dmlpy.devices.cuda.offline_device import GPUS, OfflineRuntime, limits_of, offline_device
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.devices.device import DEVICE_KINDS
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import emulated_gpu
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.programs import COPY
 from tests.support.tools import require
 
@@ -37,8 +37,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "kernels"
 
 
-class There(CupySeam):
-    """The seam of a machine that has the GPU, as far as kernels are looked for: it compiles nothing."""
+class There(CupyRuntime):
+    """The runtime of a machine that has the GPU, as far as kernels are looked for: it compiles nothing."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ def test_each_architecture_has_the_limits_of_a_gpu() -> None:
 
 def test_nothing_runs_on_it() -> None:
     pytest.importorskip("cupy")
-    device = CudaDevice(OfflineSeam(limits_of("H100")))
+    device = CudaDevice(OfflineRuntime(limits_of("H100")))
     with pytest.raises(DeviceError, match="the H100 is planned for, and need not be there: nothing can run on it"):
         device.from_host(np.ones(3, np.float32))
     with pytest.raises(DeviceError, match="nothing can run on it"):
@@ -171,7 +171,7 @@ def packed(tmp_path: Path, *keys: str) -> Any:
 
 
 def test_only_what_is_whole_is_packed(store: Path, tmp_path: Path) -> None:
-    library = KernelLibrary(DryRunSeam(), 0)
+    library = KernelLibrary(DryRunRuntime(), 0)
     library.images([COPY])
     (key,) = library.keys.values()
     assert packed(tmp_path, key, key) == 1

@@ -12,10 +12,10 @@ import pytest
 from dmlpy.devices.cuda.emulation.compiler import run_sanitized
 from dmlpy.devices.cuda.emulation.launches import CpuFunction
 from dmlpy.devices.cuda.emulation.memory import DeviceArray, DlpackArray
-from dmlpy.devices.cuda.emulation.seam import T4, CpuSeam
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.emulation.runtime import T4, EmulatedRuntime
+from dmlpy.devices.cuda.runtime.interface import Matrix
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.kernel_parameters import PARAMETERS, Array, device, parameters, unset
 from tests.support.folders import TESTS
 from tests.support.tools import require
@@ -25,19 +25,19 @@ RANDOM = np.random.default_rng(2)
 
 
 @pytest.fixture
-def seam() -> CpuSeam:
+def runtime() -> EmulatedRuntime:
     require("g++")
-    return CpuSeam(patience_s=2.0)
+    return EmulatedRuntime(patience_s=2.0)
 
 
-def load(seam: CpuSeam, entry: str, shared_bytes: int = 1024) -> CpuFunction:
-    function = seam.load(0, *seam.compile(SOURCE, [entry], 90)[0], shared_bytes)
+def load(runtime: EmulatedRuntime, entry: str, shared_bytes: int = 1024) -> CpuFunction:
+    function = runtime.load(0, *runtime.compile(SOURCE, [entry], 90)[0], shared_bytes)
     assert isinstance(function, CpuFunction)
     return function
 
 
 def launch(
-    seam: CpuSeam,
+    runtime: EmulatedRuntime,
     entry: str,
     blocks: int,
     threads: int,
@@ -47,7 +47,7 @@ def launch(
     **arrays: DeviceArray,
 ) -> None:
     """Runs a kernel over arrays that live until it has ended."""
-    seam.launch(load(seam, entry), (blocks, 1, 1), threads, shared_bytes, parameters(count, **arrays), 0, cooperative)
+    runtime.launch(load(runtime, entry), (blocks, 1, 1), threads, shared_bytes, parameters(count, **arrays), 0, cooperative)
 
 
 def values(*sizes: int) -> Array:
@@ -59,69 +59,69 @@ def values(*sizes: int) -> Array:
 
 @pytest.mark.parametrize("threads", [32, 96, 1024])
 @pytest.mark.parametrize("blocks", [1, 7])
-def test_block_sum(seam: CpuSeam, threads: int, blocks: int) -> None:
+def test_block_sum(runtime: EmulatedRuntime, threads: int, blocks: int) -> None:
     numbers = values(blocks, 301)
-    output = unset(seam, blocks)
-    launch(seam, "block_sum", blocks, threads, count=301, input=device(seam, numbers), output=output)
+    output = unset(runtime, blocks)
+    launch(runtime, "block_sum", blocks, threads, count=301, input=device(runtime, numbers), output=output)
     np.testing.assert_allclose(output.get(), numbers.sum(1, np.float64), rtol=1e-4, atol=1e-4)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_rounds_through_shared_memory(seed: int) -> None:
     require("g++")
-    seam = CpuSeam(seed=seed)
+    runtime = EmulatedRuntime(seed=seed)
     numbers = values(3, 65)
-    output = unset(seam, numbers.size)
-    launch(seam, "reverse<true>", 3, 65, 260, 5, input=device(seam, numbers), output=output)
+    output = unset(runtime, numbers.size)
+    launch(runtime, "reverse<true>", 3, 65, 260, 5, input=device(runtime, numbers), output=output)
     np.testing.assert_array_equal(output.get().reshape(3, 65), numbers[:, ::-1])
 
 
-def test_a_missing_barrier_shows_in_an_ordinary_run(seam: CpuSeam) -> None:
+def test_a_missing_barrier_shows_in_an_ordinary_run(runtime: EmulatedRuntime) -> None:
     numbers = values(65)
-    output = unset(seam, 65)
-    launch(seam, "reverse<false>", 1, 65, 260, 5, input=device(seam, numbers), output=output)
+    output = unset(runtime, 65)
+    launch(runtime, "reverse<false>", 1, 65, 260, 5, input=device(runtime, numbers), output=output)
     assert not np.array_equal(output.get(), numbers[::-1])
 
 
 @pytest.mark.parametrize("blocks", [1, 4, 9])
-def test_cooperative_blocks_wait_for_each_other(seam: CpuSeam, blocks: int) -> None:
+def test_cooperative_blocks_wait_for_each_other(runtime: EmulatedRuntime, blocks: int) -> None:
     rounds = 50
-    slots, output = unset(seam, 2 * blocks), unset(seam, blocks)
-    words = device(seam, np.zeros(blocks, np.uint32))
-    launch(seam, "meet<true>", blocks, 33, count=rounds, cooperative=True, input=slots, output=output, words=words)
+    slots, output = unset(runtime, 2 * blocks), unset(runtime, blocks)
+    words = device(runtime, np.zeros(blocks, np.uint32))
+    launch(runtime, "meet<true>", blocks, 33, count=rounds, cooperative=True, input=slots, output=output, words=words)
     np.testing.assert_array_equal(output.get(), rounds * blocks * (blocks + 1) / 2)
 
 
-def test_blocks_of_a_cluster_write_to_each_other(seam: CpuSeam) -> None:
+def test_blocks_of_a_cluster_write_to_each_other(runtime: EmulatedRuntime) -> None:
     """Both run, though more blocks than processors are launched, and none waits for the launch of another cluster."""
-    words = unset(seam, 40, np.uint32)
-    launch(seam, "hand_over", 40, 3, 64, count=32, words=words)
+    words = unset(runtime, 40, np.uint32)
+    launch(runtime, "hand_over", 40, 3, 64, count=32, words=words)
     assert words.get().tolist() == [10 + (block ^ 1) for block in range(40)]
-    seam.check_guards()
+    runtime.check_guards()
 
 
-def test_every_thread_of_a_large_grid_runs_once(seam: CpuSeam) -> None:
-    words = device(seam, np.zeros(1, np.uint32))
-    seam.launch(load(seam, "count_threads"), (11, 5, 3), 100, 0, parameters(words=words), 0)
+def test_every_thread_of_a_large_grid_runs_once(runtime: EmulatedRuntime) -> None:
+    words = device(runtime, np.zeros(1, np.uint32))
+    runtime.launch(load(runtime, "count_threads"), (11, 5, 3), 100, 0, parameters(words=words), 0)
     assert words.get()[0] == 11 * 5 * 3 * 100
 
 
-def test_every_block_finds_its_shared_memory_poisoned(seam: CpuSeam) -> None:
-    words = unset(seam, 20 * 8 * 2, np.uint32)
+def test_every_block_finds_its_shared_memory_poisoned(runtime: EmulatedRuntime) -> None:
+    words = unset(runtime, 20 * 8 * 2, np.uint32)
     words.set(np.zeros(words.shape))
-    launch(seam, "look_at_shared", 20, 8, 32, words=words)
+    launch(runtime, "look_at_shared", 20, 8, 32, words=words)
     assert np.all(words.get() == 0xFFFFFFFF)
 
 
-def test_half_widens_as_numpy_does(seam: CpuSeam) -> None:
+def test_half_widens_as_numpy_does(runtime: EmulatedRuntime) -> None:
     every_half = np.arange(65536, dtype=np.uint16)
-    output = unset(seam, 65536)
-    launch(seam, "widen", 1, 64, count=65536, input=device(seam, every_half), output=output)
+    output = unset(runtime, 65536)
+    launch(runtime, "widen", 1, 64, count=65536, input=device(runtime, every_half), output=output)
     np.testing.assert_array_equal(output.get(), every_half.view(np.float16).astype(np.float32))
 
 
-def test_half_rounds_as_numpy_does(seam: CpuSeam) -> None:
+def test_half_rounds_as_numpy_does(runtime: EmulatedRuntime) -> None:
     halves = np.arange(65536, dtype=np.uint16).view(np.float16).astype(np.float32)
     finite = np.sort(halves[np.isfinite(halves)])
     ties = ((finite[1:].astype(np.float64) + finite[:-1]) / 2).astype(np.float32)
@@ -131,8 +131,8 @@ def test_half_rounds_as_numpy_does(seam: CpuSeam) -> None:
     random = RANDOM.integers(0, 2**32, 20000, np.uint32).view(np.float32)
     near = np.float32(2.0) ** RANDOM.uniform(-27, 17, 20000).astype(np.float32)
     numbers = np.concatenate([halves, ties, np.nextafter(ties, np.float32(np.inf)), special, random, near, -near])
-    output = unset(seam, numbers.size, np.float16)
-    launch(seam, "narrow", 1, 64, count=numbers.size, input=device(seam, numbers), output=output)
+    output = unset(runtime, numbers.size, np.float16)
+    launch(runtime, "narrow", 1, 64, count=numbers.size, input=device(runtime, numbers), output=output)
     with np.errstate(over="ignore", invalid="ignore"):
         expected = numbers.astype(np.float16)
     found = output.get()
@@ -148,9 +148,9 @@ def test_half_rounds_as_numpy_does(seam: CpuSeam) -> None:
     ("blocks", "place", "said"),
     [(3, 32, "3 blocks along x are no clusters of 2"), (2, 64, "that is not in this one's dynamic shared memory")],
 )
-def test_wrong_clusters_are_reported(seam: CpuSeam, blocks: int, place: int, said: str) -> None:
+def test_wrong_clusters_are_reported(runtime: EmulatedRuntime, blocks: int, place: int, said: str) -> None:
     with pytest.raises(DeviceError, match=said):
-        launch(seam, "hand_over", blocks, 1, 64, count=place, words=unset(seam, blocks, np.uint32))
+        launch(runtime, "hand_over", blocks, 1, 64, count=place, words=unset(runtime, blocks, np.uint32))
 
 
 @pytest.mark.parametrize(
@@ -166,36 +166,36 @@ def test_wrong_clusters_are_reported(seam: CpuSeam, blocks: int, place: int, sai
         ("count_past_the_end", 1, -1, r"block \(0, 0, 0\), thread 0: __trap at kernel.cu:\d+"),
     ],
 )
-def test_a_wrong_kernel_is_reported(seam: CpuSeam, entry: str, threads: int, count: int, said: str) -> None:
-    output, words = unset(seam, 64), device(seam, np.zeros(4, np.uint32))
+def test_a_wrong_kernel_is_reported(runtime: EmulatedRuntime, entry: str, threads: int, count: int, said: str) -> None:
+    output, words = unset(runtime, 64), device(runtime, np.zeros(4, np.uint32))
     with pytest.raises(DeviceError, match=said):
-        launch(seam, entry, 1, threads, 16, count, input=output, output=output, words=words)
+        launch(runtime, entry, 1, threads, 16, count, input=output, output=output, words=words)
 
 
 @pytest.mark.parametrize(("at", "place"), [(-1, "before"), (3, "after")])
 @pytest.mark.parametrize("freed", [False, True])
-def test_guards_find_a_stray_write(seam: CpuSeam, at: int, place: str, freed: bool) -> None:
-    output: DeviceArray | None = unset(seam, 3)
+def test_guards_find_a_stray_write(runtime: EmulatedRuntime, at: int, place: str, freed: bool) -> None:
+    output: DeviceArray | None = unset(runtime, 3)
     assert output is not None
-    seam.check_guards()
-    launch(seam, "stray_write", 1, 1, count=at, output=output)
+    runtime.check_guards()
+    launch(runtime, "stray_write", 1, 1, count=at, output=output)
     if freed:
         output = None
         gc.collect()
     with pytest.raises(AssertionError, match=f"bytes written {place} an allocation of 12 bytes, the nearest [1-4] bytes outside"):
-        seam.check_guards()
+        runtime.check_guards()
 
 
-def test_freed_memory_is_reported(seam: CpuSeam) -> None:
-    kept = unset(seam, 4)
+def test_freed_memory_is_reported(runtime: EmulatedRuntime) -> None:
+    kept = unset(runtime, 4)
     argument = parameters(output=kept)
-    function = load(seam, "stray_write")
-    graph = seam.capture(0, lambda stream: seam.launch(function, (1, 1, 1), 1, 0, argument, stream))
-    seam.launch_graph(graph, 0)
+    function = load(runtime, "stray_write")
+    graph = runtime.capture(0, lambda stream: runtime.launch(function, (1, 1, 1), 1, 0, argument, stream))
+    runtime.launch_graph(graph, 0)
     del kept
     gc.collect()
     with pytest.raises(DeviceError, match="freed"):
-        seam.launch_graph(graph, 0)
+        runtime.launch_graph(graph, 0)
 
 
 # sanitizers
@@ -228,14 +228,14 @@ def test_the_thread_sanitizer_finds_a_syncthreads_taken_out_of_the_source() -> N
     require("g++")
     barrier_of_block_sum = SOURCE[: SOURCE.index("void block_sum")].count("__syncthreads();")
     for fault in (None, ("__syncthreads();", barrier_of_block_sum)):
-        seam = CpuSeam(sanitize="thread", fault=fault)
-        numbers, output = device(seam, values(2, 50)), unset(seam, 2)
+        runtime = EmulatedRuntime(sanitize="thread", fault=fault)
+        numbers, output = device(runtime, values(2, 50)), unset(runtime, 2)
         if fault is None:
-            launch(seam, "block_sum", 2, 64, count=50, input=numbers, output=output)
+            launch(runtime, "block_sum", 2, 64, count=50, input=numbers, output=output)
             np.testing.assert_allclose(output.get(), numbers.get().sum(1), rtol=1e-4, atol=1e-4)
         else:
             with pytest.raises(DeviceError, match="data race"):
-                launch(seam, "block_sum", 2, 64, count=50, input=numbers, output=output)
+                launch(runtime, "block_sum", 2, 64, count=50, input=numbers, output=output)
 
 
 def test_the_thread_sanitizer_finds_a_missing_release() -> None:
@@ -272,70 +272,70 @@ def test_the_address_sanitizer_is_silent_on_right_kernels() -> None:
     np.testing.assert_array_equal(after["output"], numbers)
 
 
-def test_a_seam_launches_under_a_sanitizer() -> None:
+def test_a_runtime_launches_under_a_sanitizer() -> None:
     require("g++")
-    seam = CpuSeam(sanitize="address,undefined")
+    runtime = EmulatedRuntime(sanitize="address,undefined")
     numbers = values(40)
-    reversed_from, both = device(seam, numbers), unset(seam, 80)
+    reversed_from, both = device(runtime, numbers), unset(runtime, 80)
     argument = parameters(1, input=reversed_from, output=both)
     argument["output"] += 4 * 40
-    seam.launch(load(seam, "reverse<true>"), (1, 1, 1), 40, 160, argument, 0)
+    runtime.launch(load(runtime, "reverse<true>"), (1, 1, 1), 40, 160, argument, 0)
     assert np.all(np.isnan(both.get()[:40]))
     np.testing.assert_array_equal(both.get()[40:], numbers[::-1])
     argument["output"] += 4
     with pytest.raises(DeviceError, match="heap-buffer-overflow"):
-        seam.launch(load(seam, "reverse<true>"), (1, 1, 1), 40, 160, argument, 0)
+        runtime.launch(load(runtime, "reverse<true>"), (1, 1, 1), 40, 160, argument, 0)
 
 
-# the seam
+# the runtime
 
 
-def test_capture_records_and_replay_executes(seam: CpuSeam) -> None:
-    numbers, output = device(seam, np.arange(8, dtype=np.float32)), unset(seam, 8)
-    function, argument = load(seam, "reverse<true>", 32), parameters(1, input=numbers, output=output)
+def test_capture_records_and_replay_executes(runtime: EmulatedRuntime) -> None:
+    numbers, output = device(runtime, np.arange(8, dtype=np.float32)), unset(runtime, 8)
+    function, argument = load(runtime, "reverse<true>", 32), parameters(1, input=numbers, output=output)
 
     def issue(stream: int) -> None:
-        assert seam.is_capturing(stream)
-        seam.memset(output.pointer, 0, 32, stream)
-        seam.launch(function, (1, 1, 1), 8, 32, argument, stream)
+        assert runtime.is_capturing(stream)
+        runtime.memset(output.pointer, 0, 32, stream)
+        runtime.launch(function, (1, 1, 1), 8, 32, argument, stream)
 
-    graph = seam.capture(0, issue)
+    graph = runtime.capture(0, issue)
     assert np.all(np.isnan(output.get()))
     argument["count"] = 2  # a graph holds the values of its capture
-    stream = seam.new_stream()
+    stream = runtime.new_stream()
     for start in (0.0, 100.0):
         numbers.set(np.arange(8, dtype=np.float32) + np.float32(start))
-        seam.launch_graph(graph, stream)
+        runtime.launch_graph(graph, stream)
         np.testing.assert_array_equal(output.get(), start + np.arange(8)[::-1])
-    assert (seam.counts["launch"], seam.counts["memset"], seam.counts["launch_graph"]) == (1, 1, 2)
+    assert (runtime.counts["launch"], runtime.counts["memset"], runtime.counts["launch_graph"]) == (1, 1, 2)
 
 
-def test_what_a_capturing_stream_refuses(seam: CpuSeam) -> None:
-    array = unset(seam, 4)
-    memory, image = array.pointer, seam.compile(SOURCE, ["widen"], 90)[0]
-    stream = seam.begin_capture()
+def test_what_a_capturing_stream_refuses(runtime: EmulatedRuntime) -> None:
+    array = unset(runtime, 4)
+    memory, image = array.pointer, runtime.compile(SOURCE, ["widen"], 90)[0]
+    stream = runtime.begin_capture()
     for forbidden in (
-        lambda: seam.synchronize(stream),
-        lambda: seam.read(memory, 4, stream),
-        lambda: seam.to_host(array, stream),
-        lambda: seam.compile(SOURCE, ["widen"], 90),
-        lambda: seam.load(0, *image, 0),
-        lambda: seam.launch_graph((), stream),
-        lambda: seam.memset(memory, 0, 4, 0),
-        lambda: seam.capture(0, lambda inner: None),
+        lambda: runtime.synchronize(stream),
+        lambda: runtime.read(memory, 4, stream),
+        lambda: runtime.to_host(array, stream),
+        lambda: runtime.compile(SOURCE, ["widen"], 90),
+        lambda: runtime.load(0, *image, 0),
+        lambda: runtime.launch_graph((), stream),
+        lambda: runtime.memset(memory, 0, 4, 0),
+        lambda: runtime.capture(0, lambda inner: None),
     ):
         with pytest.raises(DeviceError):
             forbidden()
-    seam.memset(memory, 0, 4, stream)
-    assert len(seam.end_capture(stream)) == 1
-    assert not seam.is_capturing(stream)
-    seam.synchronize(stream)
+    runtime.memset(memory, 0, 4, stream)
+    assert len(runtime.end_capture(stream)) == 1
+    assert not runtime.is_capturing(stream)
+    runtime.synchronize(stream)
 
 
 def test_what_a_launch_refuses() -> None:
     require("g++")
-    seam = CpuSeam(T4)
-    function = load(seam, "widen", 64)
+    runtime = EmulatedRuntime(T4)
+    function = load(runtime, "widen", 64)
     argument = parameters()
     for grid, threads, shared_bytes, given, cooperative in [
         ((0, 1, 1), 32, 0, argument, False),
@@ -346,26 +346,26 @@ def test_what_a_launch_refuses() -> None:
         ((1, 1, 1), 32, 0, np.zeros(1, [("input", "u8")]), False),
     ]:
         with pytest.raises(DeviceError):
-            seam.launch(function, grid, threads, shared_bytes, given, 0, cooperative)
+            runtime.launch(function, grid, threads, shared_bytes, given, 0, cooperative)
     with pytest.raises(DeviceError, match="stream"):
-        seam.launch(function, (1, 1, 1), 32, 0, argument, 77)
+        runtime.launch(function, (1, 1, 1), 32, 0, argument, 77)
     with pytest.raises(DeviceError, match="65537"):
-        seam.load(0, *seam.compile(SOURCE, ["widen"], 75)[0], 65537)
+        runtime.load(0, *runtime.compile(SOURCE, ["widen"], 75)[0], 65537)
     with pytest.raises(DeviceError, match=r"kernel.cu:1:1: error: .oops. does not name a type"):
-        seam.compile("oops x;", ["widen"], 75)
+        runtime.compile("oops x;", ["widen"], 75)
 
 
 def test_memory_beyond_the_device_is_refused() -> None:
-    seam = CpuSeam(T4)
-    kept = seam.allocate(0, 1 << 20, 0)
-    assert seam.free_memory(0) == T4.total_memory - (1 << 20)
+    runtime = EmulatedRuntime(T4)
+    kept = runtime.allocate(0, 1 << 20, 0)
+    assert runtime.free_memory(0) == T4.total_memory - (1 << 20)
     with pytest.raises(DeviceError, match="out of memory"):
-        seam.allocate(0, T4.total_memory, 0)
+        runtime.allocate(0, T4.total_memory, 0)
     with pytest.raises(DeviceError, match="not within one allocation"):
-        seam.memset(kept.pointer + 1, 0, kept.size, 0)
+        runtime.memset(kept.pointer + 1, 0, kept.size, 0)
     del kept
     gc.collect()
-    assert seam.free_memory(0) == T4.total_memory
+    assert runtime.free_memory(0) == T4.total_memory
 
 
 @pytest.mark.parametrize("data_type", [np.float32, np.float16])
@@ -374,47 +374,47 @@ def test_memory_beyond_the_device_is_refused() -> None:
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)], ids=["AB'", "A'B'", "AB", "A'B"])
 def test_gemm(data_type: Any, m: int, n: int, k: int, accumulate: bool, transposed: tuple[bool, bool]) -> None:
     """`transposed`: how a and b lie in memory."""
-    seam = CpuSeam()
+    runtime = EmulatedRuntime()
     sizes = [(m, k), (n, k), (m, n)]
     places = [(k, m) if transposed[0] else (m, k), (k, n) if transposed[1] else (n, k), (m, n)]
     a, b, c = (
         values(rows, columns + 2).astype(kind) for (rows, columns), kind in zip(places, (data_type, data_type, np.float32), strict=True)
     )
-    on_device = [device(seam, array) for array in (a, b, c)]
+    on_device = [device(runtime, array) for array in (a, b, c)]
     left, right, result = (
         Matrix(array.pointer, *size, array.shape[1], array.dtype, turned)
         for array, size, turned in zip(on_device, sizes, (*transposed, False), strict=True)
     )
-    seam.gemm(0, left, right, result, 0, accumulate)
+    runtime.gemm(0, left, right, result, 0, accumulate)
     expected = c.astype(np.float64)
     a, b = (stored[:, :-2].T if turned else stored[:, :-2] for stored, turned in zip((a, b), transposed, strict=True))
     expected[:, :n] = a.astype(np.float64) @ b.T + accumulate * c[:, :n]
     np.testing.assert_allclose(on_device[2].get(), expected, rtol=1e-5, atol=1e-5)
     with pytest.raises(DeviceError, match="do not fit"):
-        seam.gemm(0, left, right, Matrix(on_device[2].pointer, m + 1, n, n, np.dtype(np.float32)), 0)
+        runtime.gemm(0, left, right, Matrix(on_device[2].pointer, m + 1, n, n, np.dtype(np.float32)), 0)
     with pytest.raises(DeviceError, match="row by row"):
-        seam.gemm(0, left, right, replace(result, transposed=True), 0)
+        runtime.gemm(0, left, right, replace(result, transposed=True), 0)
 
 
-def test_strided_arrays_cross_the_seam() -> None:
-    seam = CpuSeam()
+def test_strided_arrays_are_copied_there_and_back() -> None:
+    runtime = EmulatedRuntime()
     numbers = values(2, 3, 4)
-    array = seam.empty(0, [2, 3, 4], [20, 1, 5], np.dtype(np.float32), 0)
+    array = runtime.empty(0, [2, 3, 4], [20, 1, 5], np.dtype(np.float32), 0)
     array.set(numbers)
-    for value in (array, seam.from_dlpack(DlpackArray(array))):
+    for value in (array, runtime.from_dlpack(DlpackArray(array))):
         assert value.__cuda_array_interface__["strides"] == (80, 4, 20)
         assert value.__cuda_array_interface__["data"][0] == array.pointer
-        np.testing.assert_array_equal(seam.to_host(value, 0), numbers)
-    elements = np.frombuffer(seam.read(array.pointer, 4 * 38, 0), np.float32)
+        np.testing.assert_array_equal(runtime.to_host(value, 0), numbers)
+    elements = np.frombuffer(runtime.read(array.pointer, 4 * 38, 0), np.float32)
     assert np.isnan(elements).sum() == 38 - 24
     assert not {"__array__", "__array_interface__"} & set(dir(array))
-    assert seam.empty(0, [2, 0], [1, 1], np.dtype(np.float32), 0).get().shape == (2, 0)
+    assert runtime.empty(0, [2, 0], [1, 1], np.dtype(np.float32), 0).get().shape == (2, 0)
 
 
-def test_the_null_seam_launches_nothing() -> None:
-    seam = DryRunSeam()
-    output = unset(seam, 4)
-    function = seam.load(0, *seam.compile("no source", ["widen"], 90)[0], 0)
-    seam.launch(function, (1, 1, 1), 1, 0, parameters(output=output), 0)
-    seam.launch_graph(seam.capture(0, lambda stream: seam.memset(output.pointer, 0, 4, stream)), 0)
+def test_a_dry_run_launches_nothing() -> None:
+    runtime = DryRunRuntime()
+    output = unset(runtime, 4)
+    function = runtime.load(0, *runtime.compile("no source", ["widen"], 90)[0], 0)
+    runtime.launch(function, (1, 1, 1), 1, 0, parameters(output=output), 0)
+    runtime.launch_graph(runtime.capture(0, lambda stream: runtime.memset(output.pointer, 0, 4, stream)), 0)
     assert np.all(np.isnan(output.get()))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
@@ -93,13 +93,13 @@ def usual(number: int, trains: bool) -> bool:
         for trains in (False, True)
     ],
 )
-def test_grid(cuda_seam: Seam, row: Row, trains: bool) -> None:
+def test_grid(cuda_runtime: CudaRuntime, row: Row, trains: bool) -> None:
     for seed, prepared in ((1, False), (2, True)):
         run = row.build(trains=trains, seed=seed, layouts=layers.LAYOUTS if seed == 2 else ("packed",))
-        launch(run, row.plan, cuda_seam, prepared=prepared)
+        launch(run, row.plan, cuda_runtime, prepared=prepared)
         (training if trains else layers).check(run)
-    if isinstance(cuda_seam, CpuSeam):
-        cuda_seam.check_guards()
+    if isinstance(cuda_runtime, EmulatedRuntime):
+        cuda_runtime.check_guards()
 
 
 ONE_SAMPLE = [
@@ -112,49 +112,49 @@ ONE_SAMPLE = [
 @pytest.mark.each_value
 @pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.parametrize("row", ONE_SAMPLE, ids=str)
-def test_blocks_of_one_sample_take_it_alone(cuda_seam: Seam, row: Row, trains: bool) -> None:
+def test_blocks_of_one_sample_take_it_alone(cuda_runtime: CudaRuntime, row: Row, trains: bool) -> None:
     """Though products on tensor cores have eight: a thread has no pairs of the others, whose sums go nowhere."""
     run = row.build(trains=trains)
-    plan = launch(run, row.plan, cuda_seam)
+    plan = launch(run, row.plan, cuda_runtime)
     (entry,) = (kernel.entry for kernel in plan.kernels() if kernel.entry.startswith("persistent_grid<"))
     assert re.search(r"Protocol::\w+, 1, ", entry), "one pair"
     (training if trains else layers).check(run)
-    if isinstance(cuda_seam, CpuSeam):
-        cuda_seam.check_guards()
+    if isinstance(cuda_runtime, EmulatedRuntime):
+        cuda_runtime.check_guards()
 
 
 @pytest.mark.parametrize("cell", first_few([*FEW], 1))
-def test_directions_may_have_different_activations(cuda_seam: Seam, cell: str) -> None:
+def test_directions_may_have_different_activations(cuda_runtime: CudaRuntime, cell: str) -> None:
     run = FEW[cell].build(trains=True, functions=activations_by_direction(cell))
-    launch(run, FEW[cell].plan, cuda_seam)
+    launch(run, FEW[cell].plan, cuda_runtime)
     training.check(run)
 
 
 @pytest.mark.parametrize("cell", FEW)
-def test_lengths_of_zero_and_beyond_the_sequence(cuda_seam: Seam, cell: str) -> None:
+def test_lengths_of_zero_and_beyond_the_sequence(cuda_runtime: CudaRuntime, cell: str) -> None:
     for lengths in ([0] * 5, [4, 3, 2**32 - 1, 2**31, 0]):
         run = FEW[cell].build(trains=True, lengths=lengths)
-        launch(run, FEW[cell].plan, cuda_seam)
+        launch(run, FEW[cell].plan, cuda_runtime)
         training.check(run)
 
 
 @pytest.mark.parametrize("cell", FEW)
-def test_input_of_steps_not_taken_is_never_seen(cuda_seam: Seam, cell: str) -> None:
+def test_input_of_steps_not_taken_is_never_seen(cuda_runtime: CudaRuntime, cell: str) -> None:
     run = FEW[cell].build(trains=True)
     mask, lengths = run.arrays["step_mask_tensor"][0, 0], run.arrays["sequence_lengths_tensor"].reshape(-1)
     for time, sample in np.ndindex(*mask.shape):
         if time >= lengths[sample] or not mask[time, sample]:
             run.inputs["input_tensor"].elements[0, time, sample] = np.nan
     with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
-        launch(run, FEW[cell].plan, cuda_seam)
+        launch(run, FEW[cell].plan, cuda_runtime)
     training.check(run)
 
 
-def test_samples_do_not_touch_each_other(cuda_seam: Seam) -> None:
+def test_samples_do_not_touch_each_other(cuda_runtime: CudaRuntime) -> None:
     """A NaN in one sample of a pass stays there."""
     run = FEW["GRU"].build(trains=False, lengths=[4, 4, 2, 4, 4])
     run.inputs["input_tensor"].elements[0, 1, 1] = np.nan
-    launch(run, FEW["GRU"].plan, cuda_seam)
+    launch(run, FEW["GRU"].plan, cuda_runtime)
     sequence = run.outputs["output_sequence_tensor"].elements
     assert np.isnan(sequence[1:, 0, 1]).all()
     assert np.isfinite(sequence[:, :, [0, 2, 3, 4]]).all()
@@ -162,22 +162,22 @@ def test_samples_do_not_touch_each_other(cuda_seam: Seam) -> None:
 
 @pytest.mark.each_value
 @pytest.mark.parametrize(("dtype", "options"), [(HALF, DATA), (FLOAT, DATA), (BFLOAT16, DATA), (HALF, {}), (FLOAT, {})])
-def test_a_state_of_all_ones_is_a_nan_as_any_other(cuda_seam: Seam, dtype: Any, options: dict[str, Any]) -> None:
+def test_a_state_of_all_ones_is_a_nan_as_any_other(cuda_runtime: CudaRuntime, dtype: Any, options: dict[str, Any]) -> None:
     """It is not taken for a word that has yet to come: neither a float, nor two halves or bfloat16s side by side."""
     row = Row("RNN", dtype, (8, 2, 2 if dtype == FLOAT else 8), (16, 2), direction="FORWARD", options=options)
     run = row.build(trains=False, lengths=[4, 4])
     bits = run.inputs["hidden_init_tensor"].elements.view(np.uint32 if dtype == FLOAT else np.uint16)
     bits[0, 0, 1, :] = 2 ** (8 * bits.itemsize) - 1
-    launch(run, row.plan, cuda_seam)
+    launch(run, row.plan, cuda_runtime)
     single = run.outputs["output_single_tensor"].elements
     assert np.isnan(single[0, 0, 1]).all()
     assert np.isfinite(single[0, 0, 0]).all()
 
 
 @pytest.mark.parametrize("output", ["output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"])
-def test_each_output_alone(cuda_seam: Seam, output: str) -> None:
+def test_each_output_alone(cuda_runtime: CudaRuntime, output: str) -> None:
     run = FEW["LSTM"].build(trains=False, outputs=(output,))
-    launch(run, FEW["LSTM"].plan, cuda_seam)
+    launch(run, FEW["LSTM"].plan, cuda_runtime)
     layers.check(run)
 
 
@@ -187,7 +187,7 @@ def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str)
     found = []
     for seed, prepared in [(1, False), (2, False), (3, True)]:
         run = FEW[cell].build(trains=True)
-        launch(run, FEW[cell].plan, CpuSeam(H100, seed=seed), prepared=prepared)
+        launch(run, FEW[cell].plan, EmulatedRuntime(H100, seed=seed), prepared=prepared)
         found.append([np.array(placed.elements) for placed in run.outputs.values()])
     for others in found[1:]:
         for first, other in zip(found[0], others, strict=True):
@@ -197,20 +197,22 @@ def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str)
 def test_a_captured_dispatch_reads_its_tensors_anew() -> None:
     """Flags and what is exchanged are cleared inside the graph, so a replay finds them as a first launch does."""
     require("g++")
-    cpu_seam = CpuSeam(H100)
+    emulated_runtime = EmulatedRuntime(H100)
     run = FEW["GRU"].build(trains=True)
-    plan = FEW["GRU"].plan(run.desc, KernelLibrary(cpu_seam, 0))
-    arrays = {name: cpu_seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
-    temporary = layers.poisoned(cpu_seam, plan.temporary_size)
-    graph = cpu_seam.capture(0, plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
+    plan = FEW["GRU"].plan(run.desc, KernelLibrary(emulated_runtime, 0))
+    arrays = {
+        name: emulated_runtime.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()
+    }
+    temporary = layers.poisoned(emulated_runtime, plan.temporary_size)
+    graph = emulated_runtime.capture(0, plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
     for factor in (1.0, -0.5):
         run.inputs["input_tensor"].elements[...] *= HALF(factor)
         arrays["input_tensor"].set(run.inputs["input_tensor"].elements)
-        cpu_seam.launch_graph(graph, 0)
+        emulated_runtime.launch_graph(graph, 0)
         for name, placed in run.outputs.items():
-            placed.elements[...] = cpu_seam.to_host(arrays[name], 0)
+            placed.elements[...] = emulated_runtime.to_host(arrays[name], 0)
         training.check(Run(run.desc, run.inputs, dict(run.outputs)))
-    cpu_seam.check_guards()
+    emulated_runtime.check_guards()
 
 
 # many steps, with blocks that are late at random
@@ -233,7 +235,7 @@ def soak(row: Row, steps: int) -> None:
     found = []
     for delay_us in (0, 40):
         run = row.build(trains=False, t=steps)
-        launch(run, row.plan, CpuSeam(H100, seed=delay_us, delay_us=delay_us))
+        launch(run, row.plan, EmulatedRuntime(H100, seed=delay_us, delay_us=delay_us))
         found.append(run.outputs["output_sequence_tensor"].elements)
     np.testing.assert_array_equal(*found)
     assert np.isfinite(found[0]).all()

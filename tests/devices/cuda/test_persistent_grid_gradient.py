@@ -13,16 +13,16 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, T4, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape, grid_gradient_shapes, product_gates, whole_parts
 from dmlpy.devices.cuda.recurrent.grid_shapes import Facts
 from dmlpy.devices.cuda.recurrent.persistent_grid_gradient import PersistentGridGradientPlan
-from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime, Limits, NotResidentError
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from tests.support.bfloat16_cases import BFLOAT16
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gradient_cases import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
 from tests.support.cuda.relaxed_poll import RELAXED_POLL
 from tests.support.pairwise import first_few
@@ -146,12 +146,12 @@ ROWS = [
 ALL_ROWS = [pytest.param(*cell, name, id=f"{cell[0]}, {cell[1]}, {name}") for cell in CELLS for name in SPREADS]
 
 
-def check_row(seam: Seam, cell: str, flags: Flags, name: str, cases: int) -> None:
+def check_row(runtime: CudaRuntime, cell: str, flags: Flags, name: str, cases: int) -> None:
     start, spread = zlib.crc32(repr((cell, flags, name)).encode()), SPREADS[name]
     together: dict[str, list[tuple[Array, Array]]] = {}
     for seed in range(start, start + cases):
         case = random_case(np.random.default_rng(seed), cell, flags, spread)
-        case.launch(spread, seam)
+        case.launch(spread, runtime)
         if (
             spread.dtype == BFLOAT16
         ):  # a small result may be little but the rounding of its factors: those of all seeds are checked together
@@ -166,14 +166,14 @@ def check_row(seam: Seam, cell: str, flags: Flags, name: str, cases: int) -> Non
 
 @pytest.mark.each_value
 @pytest.mark.parametrize(("cell", "flags", "name"), ROWS)
-def test_random_descs(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
-    check_row(cuda_seam, cell, flags, name, 1)
+def test_random_descs(cuda_runtime: CudaRuntime, cell: str, flags: Flags, name: str) -> None:
+    check_row(cuda_runtime, cell, flags, name, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "flags", "name"), ALL_ROWS)
-def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
-    check_row(cuda_seam, cell, flags, name, 10)
+def test_random_descs_in_full(cuda_runtime: CudaRuntime, cell: str, flags: Flags, name: str) -> None:
+    check_row(cuda_runtime, cell, flags, name, 10)
 
 
 NAMED = ["fma, 3 blocks in passes", "halves, 3 blocks in passes", "halves, alone"]
@@ -183,20 +183,20 @@ NAMED = ["fma, 3 blocks in passes", "halves, 3 blocks in passes", "halves, alone
 @pytest.mark.each_value
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(("cell", "flags"), [RESETS_FIRST, ("LSTM", {})], ids=["GRU", "LSTM"])
-def test_long_sequences_keep_their_accuracy(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
+def test_long_sequences_keep_their_accuracy(cuda_runtime: CudaRuntime, cell: str, flags: Flags, name: str) -> None:
     spread = SPREADS[name]
     lengths = [40, 17, 0, 39, 1] * 4
     case = Case(cell, np.random.default_rng(3), t=40, b=spread.batch, h=H, dtype=spread.dtype, lengths=lengths[: spread.batch], **flags)
-    case.launch(spread, cuda_seam)
+    case.launch(spread, cuda_runtime)
     check(case, spread)
 
 
 @pytest.mark.parametrize("name", first_few(NAMED[::-1], 1))
-def test_directions_may_have_different_activations(cuda_seam: Seam, name: str) -> None:
+def test_directions_may_have_different_activations(cuda_runtime: CudaRuntime, name: str) -> None:
     functions = (dml.ActivationSigmoidDesc(), dml.ActivationSoftsignDesc(), dml.ActivationHardSigmoidDesc(), dml.ActivationTanhDesc())
     spread = SPREADS[name]
     case = Case("GRU", np.random.default_rng(4), h=H, b=spread.batch, dtype=spread.dtype, functions=functions, direction="BIDIRECTIONAL")
-    case.launch(spread, cuda_seam)
+    case.launch(spread, cuda_runtime)
     check(case, spread)
 
 
@@ -205,7 +205,7 @@ def test_directions_may_have_different_activations(cuda_seam: Seam, name: str) -
 
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(("cell", "flags"), [RESETS_FIRST, ("LSTM", {})], ids=["GRU", "LSTM"])
-def test_what_is_not_taken_is_never_seen(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
+def test_what_is_not_taken_is_never_seen(cuda_runtime: CudaRuntime, cell: str, flags: Flags, name: str) -> None:
     """NaN in the input and in the saved values of such steps, and in the upstream gradients of outputs that show no state."""
     spread = SPREADS[name]
     rng = np.random.default_rng(7)
@@ -220,19 +220,19 @@ def test_what_is_not_taken_is_never_seen(cuda_seam: Seam, cell: str, flags: Flag
             if time >= lengths[sample] or not earlier.any():
                 upstream[time, direction, sample] = np.nan
     assert np.isnan(case.inputs["reserve_tensor"].elements).any()
-    case.launch(spread, cuda_seam)
+    case.launch(spread, cuda_runtime)
     check(case, spread)
 
 
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize("lengths", [[0], [0, 4]], ids=["no sample takes a step", "one does"])
-def test_a_sequence_of_length_zero_passes_its_gradient_through(cuda_seam: Seam, name: str, lengths: list[int]) -> None:
+def test_a_sequence_of_length_zero_passes_its_gradient_through(cuda_runtime: CudaRuntime, name: str, lengths: list[int]) -> None:
     """Whatever R is: NaN."""
     spread = SPREADS[name]
     lengths = [lengths[sample % len(lengths)] for sample in range(spread.batch)]
     case = Case("LSTM", np.random.default_rng(8), b=spread.batch, h=H, dtype=spread.dtype, lengths=lengths)
     case.inputs["recurrence_tensor"].elements[...] = np.nan
-    case.launch(spread, cuda_seam)
+    case.launch(spread, cuda_runtime)
     short = np.array(lengths) == 0
     for of_state in ("hidden_init", "cell_mem_init"):
         source = {"hidden_init": "output_single", "cell_mem_init": "output_cell_single"}[of_state]
@@ -247,39 +247,39 @@ UPSTREAM = ("output_sequence", "output_single", "output_cell_single")
 
 @pytest.mark.parametrize("upstream", [(), *((name,) for name in UPSTREAM)], ids=str)
 @pytest.mark.parametrize("name", NAMED[1:])
-def test_each_upstream_gradient_alone(cuda_seam: Seam, name: str, upstream: tuple[str, ...]) -> None:
+def test_each_upstream_gradient_alone(cuda_runtime: CudaRuntime, name: str, upstream: tuple[str, ...]) -> None:
     spread = SPREADS[name]
     case = Case("LSTM", np.random.default_rng(12), b=spread.batch, h=H, dtype=spread.dtype, upstream=upstream)
-    case.launch(spread, cuda_seam)
+    case.launch(spread, cuda_runtime)
     check(case, spread)
 
 
 @pytest.mark.parametrize("output", ["weight", "hidden_init", "cell_mem_init", "peephole"])
-def test_each_gradient_alone(cuda_seam: Seam, output: str) -> None:
+def test_each_gradient_alone(cuda_runtime: CudaRuntime, output: str) -> None:
     case = Case("LSTM", np.random.default_rng(13), b=5, h=H, optional=("peephole",), outputs=(output,), lengths=[2, 0, 4, 4, 1])
-    case.launch(SPREADS[NAMED[0]], cuda_seam)
+    case.launch(SPREADS[NAMED[0]], cuda_runtime)
     check(case, SPREADS[NAMED[0]])
 
 
-def gate_gradients(case: Case, make: Callable[[RecurrentGradDesc, KernelLibrary], RecurrentGradientPlan], seam: Seam) -> Array:
+def gate_gradients(case: Case, make: Callable[[RecurrentGradDesc, KernelLibrary], RecurrentGradientPlan], runtime: CudaRuntime) -> Array:
     """What a plan's recurrence leaves of each step: [T, values] of float32."""
-    plan = make(case.desc, KernelLibrary(seam, 0))
-    copies = {name: seam.to_device(0, placed.memory, 0) for name, placed in (case.inputs | case.outputs).items()}
+    plan = make(case.desc, KernelLibrary(runtime, 0))
+    copies = {name: runtime.to_device(0, placed.memory, 0) for name, placed in (case.inputs | case.outputs).items()}
     pointers = {
         name: view(copies[name]).pointer + placed.pointer - placed.memory.ctypes.data
         for name, placed in (case.inputs | case.outputs).items()
     }
-    temporary = seam.allocate(0, plan.temporary_size, 0)
+    temporary = runtime.allocate(0, plan.temporary_size, 0)
     plan.bind(pointers, temporary.pointer, None)(0)
     offset, sizes, data_type = plan._scratch.arrays["gate_gradients"]
-    data = seam.read(temporary.pointer + offset, int(np.prod(sizes)) * data_type.itemsize, 0)
+    data = runtime.read(temporary.pointer + offset, int(np.prod(sizes)) * data_type.itemsize, 0)
     return np.frombuffer(data, data_type).reshape(case.desc.geometry.seq_length, -1).astype(np.float64)
 
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("name", ["halves, 3 blocks", "halves, alone", "bfloat16s, alone"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-def test_two_bytes_keep_the_accuracy_of_gradients_of_any_size(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
+def test_two_bytes_keep_the_accuracy_of_gradients_of_any_size(cuda_runtime: CudaRuntime, cell: str, flags: Flags, name: str) -> None:
     """They fade from 1e-4 to what no half can hold, and between samples and units they differ much."""
     spread = SPREADS[name]
     case = Case(cell, np.random.default_rng(14), t=8, b=spread.batch, h=H, dtype=spread.dtype, upstream=("output_single",), **flags)
@@ -293,7 +293,7 @@ def test_two_bytes_keep_the_accuracy_of_gradients_of_any_size(cuda_seam: Seam, c
         rows = 4 if flags["linear_before_reset"] else 3
         kept = case.inputs["reserve_tensor"].elements.reshape(-1)[: rows * 8 * spread.batch * H].reshape(8, spread.batch, rows, H)
         kept[:, :, 0] /= 64
-    found, expected = (gate_gradients(case, make, cuda_seam) for make in (spread, STRATEGIES["per_step"]))
+    found, expected = (gate_gradients(case, make, cuda_runtime) for make in (spread, STRATEGIES["per_step"]))
     largest = np.abs(expected).max(axis=1)
     assert largest[-1] > 1e-7
     assert largest[0] < 1e-11
@@ -306,23 +306,23 @@ def test_two_bytes_keep_the_accuracy_of_gradients_of_any_size(cuda_seam: Seam, c
 @pytest.mark.each_value
 @pytest.mark.parametrize("scale", [1e-8, 1e4])
 @pytest.mark.parametrize("name", ["fma, 3 blocks in passes", "tf32, 3 blocks", "bfloat16s, 2 blocks, data"])
-def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, name: str, scale: float) -> None:
+def test_scaled_upstream_gradients_keep_their_accuracy(cuda_runtime: CudaRuntime, name: str, scale: float) -> None:
     of_case = {"dtype": SPREADS[name].dtype, "scale": scale, "direction": "BACKWARD", "lengths": [6, 2, 5, 0, 1]}
     case = Case("GRU", np.random.default_rng(10), t=6, b=5, h=H, **of_case)
-    case.launch(SPREADS[name], cuda_seam)
+    case.launch(SPREADS[name], cuda_runtime)
     check(case, SPREADS[name])
 
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("name", ["fma, 3 blocks in passes", "halves, 2 blocks", "halves, alone"])
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_what_is_not_finite_stays_in_its_sample(cuda_seam: Seam, name: str, value: float) -> None:
+def test_what_is_not_finite_stays_in_its_sample(cuda_runtime: CudaRuntime, name: str, value: float) -> None:
     found = []
     for changed in (False, True):
         case = Case("GRU", np.random.default_rng(21), b=5, h=H, dtype=SPREADS[name].dtype, outputs=("hidden_init",))
         if changed:
             case.inputs["output_sequence_gradient_tensor"].elements[2, 0, 1, 5] = value
-        case.launch(SPREADS[name], cuda_seam)
+        case.launch(SPREADS[name], cuda_runtime)
         found.append(case.outputs["hidden_init_gradient_tensor"].elements[0, 0])
     others = np.arange(5) != 1
     np.testing.assert_array_equal(found[0][others], found[1][others])
@@ -370,7 +370,7 @@ def soak(name: str, longer: int) -> None:
     first: list[bytes] = []
     for seed in range(longer * seeds + 1):
         case = Case(cell, np.random.default_rng(15), t=steps, b=spread.batch, i=1, h=hidden, dtype=spread.dtype, lengths=lengths, **flags)
-        case.launch(spread, CpuSeam(H100, seed=seed, delay_us=20 * seed))
+        case.launch(spread, EmulatedRuntime(H100, seed=seed, delay_us=20 * seed))
         found = [placed.elements.tobytes() for placed in case.outputs.values()]
         if not first:
             check(case, spread)
@@ -400,7 +400,7 @@ def test_what_is_not_waited_for_is_wrong(waits: str) -> None:
     def goes_wrong(seed: int) -> bool:
         case = Case("LSTM", np.random.default_rng(16), t=40, b=5, h=H, dtype=np.float16)
         spread = Spread(16, 8, dtype=np.float16, options=DATA)
-        case.launch(spread, CpuSeam(H100, seed=seed, fault=(waits, 0, "return true;"), delay_us=200))
+        case.launch(spread, EmulatedRuntime(H100, seed=seed, fault=(waits, 0, "return true;"), delay_us=200))
         try:
             check(case, spread)
         except AssertionError:
@@ -430,7 +430,7 @@ MAIN = ("persistent_grid<",)
 def run_small(name: str, **options: Any) -> tuple[Case, Spread]:
     spread, sizes = SMALL[name]
     case = Case("GRU", np.random.default_rng(16), t=2, linear_before_reset=False, outputs=("hidden_init",), **sizes)
-    case.launch(spread, CpuSeam(H100, **options))
+    case.launch(spread, EmulatedRuntime(H100, **options))
     return case, spread
 
 
@@ -486,12 +486,12 @@ def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
 def test_launches() -> None:
     """One launch for each arrangement of R and one for the recurrence, and what the blocks exchange is zero before."""
     require("g++")
-    seam = CpuSeam(H100)
+    runtime = EmulatedRuntime(H100)
 
     def counted(cell: str, units: int, **flags: Any) -> dict[str, int]:
-        before = seam.counts.copy()
-        Case(cell, np.random.default_rng(17), t=5, h=H, outputs=("hidden_init",), **flags).launch(Spread(units, 1), seam)
-        used = seam.counts - before
+        before = runtime.counts.copy()
+        Case(cell, np.random.default_rng(17), t=5, h=H, outputs=("hidden_init",), **flags).launch(Spread(units, 1), runtime)
+        used = runtime.counts - before
         return {name: used[name] for name in ("launch", "memset")}
 
     of_case = 1  # Case.launch fills the scratch
@@ -503,29 +503,30 @@ def test_launches() -> None:
 def test_a_bound_launch_starts_anew_each_time() -> None:
     """The flags of the last launch are no flags of this one."""
     require("g++")
-    seam, spread = CpuSeam(H100), SPREADS["fma, 3 blocks in passes"]
+    runtime, spread = EmulatedRuntime(H100), SPREADS["fma, 3 blocks in passes"]
     cases = [Case("LSTM", np.random.default_rng(seed), b=5, h=H, lengths=[4, 2, 3, 0, 4]) for seed in (18, 19)]
-    plan = spread(cases[0].desc, KernelLibrary(seam, 0))
+    plan = spread(cases[0].desc, KernelLibrary(runtime, 0))
     arrays = {
-        name: seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (cases[0].inputs | cases[0].outputs).items()
+        name: runtime.to_device(0, np.ascontiguousarray(placed.elements), 0)
+        for name, placed in (cases[0].inputs | cases[0].outputs).items()
     }
-    temporary = seam.allocate(0, plan.temporary_size, 0)
-    graph = seam.capture(0, plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
+    temporary = runtime.allocate(0, plan.temporary_size, 0)
+    graph = runtime.capture(0, plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
     for case in cases:
         for name, placed in case.inputs.items():
             arrays[name].set(np.ascontiguousarray(placed.elements))
-        seam.launch_graph(graph, 0)
+        runtime.launch_graph(graph, 0)
         for name, placed in case.outputs.items():
-            placed.elements[...] = seam.to_host(arrays[name], 0)
+            placed.elements[...] = runtime.to_host(arrays[name], 0)
         check(case, spread)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 @pytest.mark.parametrize(("limits", "tf32"), [(T4, False), (H100, False), (H100, True)], ids=["T4", "H100", "H100 with TF32"])
 @pytest.mark.parametrize(("cell", "dtype"), [("LSTM", "FLOAT16"), ("GRU", "FLOAT16"), ("LSTM", "FLOAT32"), ("RNN", "FLOAT32")])
 def test_shapes_fit(cell: str, dtype: str, limits: Limits, tf32: bool) -> None:
     """Whatever the sizes: all units and samples have a block, blocks of a group run at a time, and a plan can be made."""
-    seam = DryRunSeam(limits)
+    runtime = DryRunRuntime(limits)
     for hidden, batch in ((1, 1), (37, 5), (128, 64), (512, 16), (1000, 200)):
         desc = gradient_desc(cell, dtype, batch, hidden, 3)
         shapes = grid_gradient_shapes(desc, limits, tf32=tf32)
@@ -538,7 +539,7 @@ def test_shapes_fit(cell: str, dtype: str, limits: Limits, tf32: bool) -> None:
             for product in shape.products:
                 assert product.rows == shape.units
         if shapes:
-            plan = PersistentGridGradientPlan(desc, KernelLibrary(seam, 0), shapes[0], "the first", tf32)
+            plan = PersistentGridGradientPlan(desc, KernelLibrary(runtime, 0), shapes[0], "the first", tf32)
             assert shapes[0].describe() in plan.describe()
             assert f"scratch: {plan.temporary_size} bytes" in plan.describe()
 
@@ -563,4 +564,4 @@ def test_blocks_that_do_not_run_together_are_refused() -> None:
     shape = grid_gradient_shape(desc, H100, 8, 1, 1, tf32=False)
     assert shape is not None
     with pytest.raises(NotResidentError, match="5 blocks have to run at the same time, and the device holds 4"):
-        PersistentGridGradientPlan(desc, KernelLibrary(DryRunSeam(replace(H100, multiprocessors=4)), 0), shape, "as the test asks")
+        PersistentGridGradientPlan(desc, KernelLibrary(DryRunRuntime(replace(H100, multiprocessors=4)), 0), shape, "as the test asks")

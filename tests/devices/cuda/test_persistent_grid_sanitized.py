@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.grid_rows import RESETS_FIRST, Row
@@ -29,11 +29,11 @@ ROWS = {
 SOURCE = sources.read("recurrent/persistent_grid.cu")
 
 
-def run(row: Row, seam: CpuSeam) -> None:
+def run(row: Row, runtime: EmulatedRuntime) -> None:
     made = row.build(trains=True, t=2)
-    launch(made, row.plan, seam)
+    launch(made, row.plan, runtime)
     training.check(made)
-    seam.check_guards()
+    runtime.check_guards()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def run(row: Row, seam: CpuSeam) -> None:
 )
 def test_the_sanitizers_are_silent(name: str, sanitize: str) -> None:
     require("g++")
-    run(ROWS[name], CpuSeam(H100, sanitize=sanitize, sanitized=("persistent_grid<", "arrange<")))
+    run(ROWS[name], EmulatedRuntime(H100, sanitize=sanitize, sanitized=("persistent_grid<", "arrange<")))
 
 
 IN_STAGING = SOURCE[: SOURCE.index("class Staging")].count("__syncthreads();")
@@ -93,7 +93,7 @@ def fault_rows() -> list[Any]:
 def test_the_thread_sanitizer_misses_what_orders_memory(name: str, fault: Any) -> None:
     require("g++")
     with pytest.raises(DeviceError, match="data race"):
-        run(ROWS[name], CpuSeam(H100, sanitize="thread", sanitized=("persistent_grid<",), fault=fault))
+        run(ROWS[name], EmulatedRuntime(H100, sanitize="thread", sanitized=("persistent_grid<",), fault=fault))
 
 
 @pytest.mark.parametrize("name", ["gru without flags", pytest.param("lstm without flags", marks=pytest.mark.slow)])
@@ -101,4 +101,4 @@ def test_words_that_are_not_waited_for_are_wrong(name: str) -> None:
     require("g++")
     fault = ("!(is_there(exchange) & others.is_there())", 0, "false")
     with pytest.raises(AssertionError):
-        run(ROWS[name], CpuSeam(H100, fault=fault, delay_us=200))
+        run(ROWS[name], EmulatedRuntime(H100, fault=fault, delay_us=200))

@@ -11,8 +11,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices import Memory
-from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, REGISTERED, UNREGISTERED, FakeGpus, MemoryPointer
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
@@ -64,8 +64,8 @@ EACH_FORM = pytest.mark.parametrize("form", FORMS)
 class Given:
     """Arrays of both GPUs, and what is compiled for the first."""
 
-    def __init__(self, seam: CupySeam) -> None:
-        self.gpu, self.other = CudaDevice(seam, 0), CudaDevice(seam, 1)
+    def __init__(self, runtime: CupyRuntime) -> None:
+        self.gpu, self.other = CudaDevice(runtime, 0), CudaDevice(runtime, 1)
         self.relu = dml.compile(RELU, self.gpu)
         self.rnn = dml.compile(rnn(), self.gpu)
         builder = dml.GraphBuilder()
@@ -134,8 +134,8 @@ def as_memory(array: Any) -> Memory:
     [(door, form) for door in DOORS for form in FORMS.values()]
     + [(door, as_memory) for door, (code, _) in DOORS.items() if code == "resource.kind"],
 )
-def test_memory_of_another_gpu_is_refused(door: str, form: Callable[[Any], Any], seam: CupySeam, gpus: FakeGpus) -> None:
-    given = Given(seam)
+def test_memory_of_another_gpu_is_refused(door: str, form: Callable[[Any], Any], runtime: CupyRuntime, gpus: FakeGpus) -> None:
+    given = Given(runtime)
     code, use = DOORS[door]
     sizes = SIZES if code == "array.device" else (1 << 20,)
     wrong = form(given.other.from_host(np.ones(sizes, np.float32)))
@@ -156,8 +156,8 @@ def test_memory_of_another_gpu_is_refused(door: str, form: Callable[[Any], Any],
     # CuPy does not take DLPack's page-locked memory.
     [(MANAGED, form) for form in FORMS] + [(REGISTERED, form) for form in FORMS if form != "DLPack"],
 )
-def test_memory_of_every_gpu_is_taken(kind: int, device: int, ordinal: int, form: str, seam: CupySeam, gpus: FakeGpus) -> None:
-    gpu = CudaDevice(seam, ordinal)
+def test_memory_of_every_gpu_is_taken(kind: int, device: int, ordinal: int, form: str, runtime: CupyRuntime, gpus: FakeGpus) -> None:
+    gpu = CudaDevice(runtime, ordinal)
     array = sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(gpus.new_memory(kind, BYTES, device), device))
     op = dml.compile(RELU, gpu)
     value = FORMS[form](array)
@@ -169,8 +169,8 @@ def test_memory_of_every_gpu_is_taken(kind: int, device: int, ordinal: int, form
 
 
 @EACH_FORM
-def test_a_known_layout_does_not_let_another_gpus_array_in(form: str, seam: CupySeam) -> None:
-    given = Given(seam)
+def test_a_known_layout_does_not_let_another_gpus_array_in(form: str, runtime: CupyRuntime) -> None:
+    given = Given(runtime)
     use = FORMS[form]
     given.relu(input_tensor=use(given.own()))
     with pytest.raises(dml.BindError, match="on cuda:1, expected memory of cuda:0"):
@@ -179,8 +179,8 @@ def test_a_known_layout_does_not_let_another_gpus_array_in(form: str, seam: Cupy
 
 
 @pytest.mark.parametrize(("form", "times"), [("CuPy", 0), ("__cuda_array_interface__", 1), ("DLPack", 0), ("Buffer", 1)])
-def test_cuda_is_asked_once_for_each_address(form: str, times: int, seam: CupySeam, gpus: FakeGpus) -> None:
-    given = Given(seam)
+def test_cuda_is_asked_once_for_each_address(form: str, times: int, runtime: CupyRuntime, gpus: FakeGpus) -> None:
+    given = Given(runtime)
     value = FORMS[form](given.own())
     dispatch = given.relu.bind([given.own()], [given.own()])
     gpus.asked.clear()
@@ -190,9 +190,9 @@ def test_cuda_is_asked_once_for_each_address(form: str, times: int, seam: CupySe
     assert len(gpus.asked) == times
 
 
-def test_only_so_many_addresses_are_remembered(seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_addresses_are_remembered(runtime: CupyRuntime, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dmlpy.devices.cuda.device._MOST_USABLE", 3)
-    gpu = CudaDevice(seam, 0)
+    gpu = CudaDevice(runtime, 0)
     pointers = [gpus.new_memory(ON_DEVICE) for _ in range(8)]
     assert [gpu.place_of(pointer) for pointer in pointers] == [None] * 8
     assert len(gpu._usable) <= 3
@@ -200,9 +200,9 @@ def test_only_so_many_addresses_are_remembered(seam: CupySeam, gpus: FakeGpus, m
 
 
 @pytest.mark.parametrize("pageable", [False, True])
-def test_a_buffer_of_host_memory_is_refused_where_kernels_cannot_access_it(pageable: bool, seam: CupySeam, gpus: FakeGpus) -> None:
+def test_a_buffer_of_host_memory_is_refused_where_kernels_cannot_access_it(pageable: bool, runtime: CupyRuntime, gpus: FakeGpus) -> None:
     gpus.pageable = pageable
-    op = dml.compile(RELU, CudaDevice(seam, 0))
+    op = dml.compile(RELU, CudaDevice(runtime, 0))
     buffer = dml.Buffer(gpus.new_memory(UNREGISTERED), 4096)
     if pageable:
         op(input_tensor=buffer)
@@ -213,10 +213,10 @@ def test_a_buffer_of_host_memory_is_refused_where_kernels_cannot_access_it(pagea
     assert gpus.launches == []
 
 
-def test_an_interface_to_host_memory_is_refused(seam: CupySeam, gpus: FakeGpus) -> None:
+def test_an_interface_to_host_memory_is_refused(runtime: CupyRuntime, gpus: FakeGpus) -> None:
     class Wrong:
         __cuda_array_interface__ = {"version": 3, "shape": SIZES, "typestr": "<f4", "data": (gpus.new_memory(UNREGISTERED), False)}
 
     with pytest.raises(dml.BindError, match="its memory is the host's, which cuda:0 cannot access") as error:
-        dml.compile(RELU, CudaDevice(seam, 0))(input_tensor=Wrong())
+        dml.compile(RELU, CudaDevice(runtime, 0))(input_tensor=Wrong())
     assert [problem.code for problem in error.value.problems] == ["array.kind"]

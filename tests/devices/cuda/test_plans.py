@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, T4, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.block_shapes import MOST_PERSISTENT_BLOCK_THREADS
@@ -22,7 +22,7 @@ from dmlpy.devices.cuda.recurrent.layer import (
     block_shared_bytes,
 )
 from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.messages.problems import DeviceError
 from dmlpy.operators import activation as activations
 from dmlpy.operators.recurrent.layer import RNNDesc
@@ -61,11 +61,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @pytest.fixture
-def cpu_seam() -> Any:
+def emulated_runtime() -> Any:
     require("g++")
-    seam = CpuSeam(H100)
-    yield seam
-    seam.check_guards()
+    runtime = EmulatedRuntime(H100)
+    yield runtime
+    runtime.check_guards()
 
 
 # every kernel instance
@@ -91,24 +91,24 @@ def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], dtype
     )
 
 
-def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+def check_row(runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     start = zlib.crc32(repr((cell, flags, str(dtype))).encode())
     for seed in range(start, start + 12):
         run = random_run(np.random.default_rng(seed), cell, flags, dtype)
-        launch(run, STRATEGIES[strategy], seam, prepared=bool(seed % 2))
+        launch(run, STRATEGIES[strategy], runtime, prepared=bool(seed % 2))
         check(run, f"seed {seed}: ", least=least_of(dtype))
 
 
 @pytest.mark.each_value
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named((PLAIN_ROWS + LSTM_ROWS)[::2]))
-def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(cuda_seam, cell, flags, strategy, dtype)
+def test_random_descs(cuda_runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_runtime, cell, flags, strategy, dtype)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named(ALL_ROWS))
-def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(cuda_seam, cell, flags, strategy, dtype)
+def test_random_descs_in_full(cuda_runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_runtime, cell, flags, strategy, dtype)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: dict[str, Any],
         for place, strategy in enumerate(("persistent_block 4", "per_step"))
     ],
 )
-def test_onnx_runtime(cuda_seam: Seam, entry: dict[str, Any], strategy: str) -> None:
+def test_onnx_runtime(cuda_runtime: CudaRuntime, entry: dict[str, Any], strategy: str) -> None:
     case = onnx_cases.load(entry)
     for dtype in (np.float32, np.float16) if entry["case"].endswith(("_lens", "_plain_0")) else (np.float32,):
         rng = np.random.default_rng(1)
@@ -127,7 +127,7 @@ def test_onnx_runtime(cuda_seam: Seam, entry: dict[str, Any], strategy: str) -> 
         inputs = {name: place(array, "packed", rng) for name, array in arrays.items()}
         outputs = {name: place(np.full(array.shape, np.nan, dtype), "packed", rng) for name, array in case.outputs.items()}
         run = Run(case.desc.model_copy(update={name: placed.desc for name, placed in (inputs | outputs).items()}), inputs, outputs)
-        launch(run, STRATEGIES[strategy], cuda_seam)
+        launch(run, STRATEGIES[strategy], cuda_runtime)
         if dtype == np.float32:
             run.check(case.outputs)
         check(run)
@@ -136,10 +136,10 @@ def test_onnx_runtime(cuda_seam: Seam, entry: dict[str, Any], strategy: str) -> 
 @pytest.mark.each_value
 @pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_directions_may_have_different_activations(cuda_seam: Seam, cell: str, strategy: str) -> None:
+def test_directions_may_have_different_activations(cuda_runtime: CudaRuntime, cell: str, strategy: str) -> None:
     functions = activations_by_direction(cell)
     run = build(cell, np.random.default_rng(2), direction="BIDIRECTIONAL", functions=functions, lengths=[4, 0, 2])
-    launch(run, STRATEGIES[strategy], cuda_seam)
+    launch(run, STRATEGIES[strategy], cuda_runtime)
     check(run)
 
 
@@ -148,9 +148,9 @@ def test_directions_may_have_different_activations(cuda_seam: Seam, cell: str, s
 
 @pytest.mark.parametrize("strategy", ["persistent_block 1", "persistent_block 4", "per_step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_sequence_of_length_zero_carries_its_state_through(cuda_seam: Seam, cell: str, strategy: str) -> None:
+def test_a_sequence_of_length_zero_carries_its_state_through(cuda_runtime: CudaRuntime, cell: str, strategy: str) -> None:
     run = build(cell, np.random.default_rng(3), b=2, lengths=[0, 0], direction="BIDIRECTIONAL")
-    launch(run, STRATEGIES[strategy], cuda_seam)
+    launch(run, STRATEGIES[strategy], cuda_runtime)
     np.testing.assert_array_equal(run.outputs["output_sequence_tensor"].elements, 0.0)
     np.testing.assert_array_equal(run.outputs["output_single_tensor"].elements, run.arrays["hidden_init_tensor"])
     if cell == "LSTM":
@@ -159,39 +159,39 @@ def test_a_sequence_of_length_zero_carries_its_state_through(cuda_seam: Seam, ce
 
 @pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_length_beyond_the_sequence_counts_as_all_of_it(cuda_seam: Seam, cell: str, strategy: str) -> None:
+def test_a_length_beyond_the_sequence_counts_as_all_of_it(cuda_runtime: CudaRuntime, cell: str, strategy: str) -> None:
     run = build(cell, np.random.default_rng(4), b=4, t=3, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
-    launch(run, STRATEGIES[strategy], cuda_seam)
+    launch(run, STRATEGIES[strategy], cuda_runtime)
     check(run)
 
 
 @pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
 @pytest.mark.parametrize("junk", [np.nan, np.inf])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_input_past_the_end_is_never_seen(cuda_seam: Seam, cell: str, junk: float, strategy: str) -> None:
+def test_input_past_the_end_is_never_seen(cuda_runtime: CudaRuntime, cell: str, junk: float, strategy: str) -> None:
     run = build(cell, np.random.default_rng(5), b=3, t=4, lengths=[2, 0, 4], direction="BIDIRECTIONAL")
     for sample, length in enumerate([2, 0, 4]):
         run.inputs["input_tensor"].elements[0, length:, sample] = junk
     with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
-        launch(run, STRATEGIES[strategy], cuda_seam)
+        launch(run, STRATEGIES[strategy], cuda_runtime)
     check(run)
 
 
 @pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
-def test_samples_do_not_touch_each_other(cuda_seam: Seam, strategy: str) -> None:
+def test_samples_do_not_touch_each_other(cuda_runtime: CudaRuntime, strategy: str) -> None:
     """A NaN in one sample of a slice stays there."""
     run = build("GRU", np.random.default_rng(6), b=3, lengths=[4, 4, 2])
     run.inputs["input_tensor"].elements[0, 1, 1] = np.nan
-    launch(run, STRATEGIES[strategy], cuda_seam)
+    launch(run, STRATEGIES[strategy], cuda_runtime)
     sequence = run.outputs["output_sequence_tensor"].elements
     assert np.isnan(sequence[1:, :, 1]).all()
     assert np.isfinite(sequence[:, :, [0, 2]]).all()
 
 
-def test_nan_passes_through_the_clip(cuda_seam: Seam) -> None:
+def test_nan_passes_through_the_clip(cuda_runtime: CudaRuntime) -> None:
     run = build("LSTM", np.random.default_rng(7), b=1, optional=(), use_clip_threshold=True, clip_threshold=0.5)
     run.inputs["input_tensor"].elements[0, 0] = np.nan
-    launch(run, STRATEGIES["persistent_block 1"], cuda_seam)
+    launch(run, STRATEGIES["persistent_block 1"], cuda_runtime)
     assert np.isnan(run.outputs["output_sequence_tensor"].elements).all()
 
 
@@ -199,9 +199,9 @@ def test_nan_passes_through_the_clip(cuda_seam: Seam) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_long_sequences_keep_their_accuracy(cuda_seam: Seam, cell: str, strategy: str, dtype: Any) -> None:
+def test_long_sequences_keep_their_accuracy(cuda_runtime: CudaRuntime, cell: str, strategy: str, dtype: Any) -> None:
     run = build(cell, np.random.default_rng(8), t=60, b=2, i=5, h=37, dtype=dtype)
-    launch(run, STRATEGIES[strategy], cuda_seam)
+    launch(run, STRATEGIES[strategy], cuda_runtime)
     check(run)
 
 
@@ -215,7 +215,7 @@ def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str,
     found = []
     for seed, prepared in [(1, False), (2, False), (3, True)]:
         run = build(cell, np.random.default_rng(9), b=5, h=7, direction="BIDIRECTIONAL", lengths=[4, 1, 0, 3, 2], layouts=("permuted",))
-        launch(run, STRATEGIES[strategy], CpuSeam(H100, seed=seed), prepared=prepared)
+        launch(run, STRATEGIES[strategy], EmulatedRuntime(H100, seed=seed), prepared=prepared)
         found.append([np.array(placed.elements) for placed in run.outputs.values()])
     for others in found[1:]:
         for first, other in zip(found[0], others, strict=True):
@@ -224,39 +224,41 @@ def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str,
 
 @pytest.mark.parametrize("strategy", ["persistent_block 1", "per_step"])
 @pytest.mark.parametrize("output", ["output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"])
-def test_each_output_alone(cuda_seam: Seam, output: str, strategy: str) -> None:
+def test_each_output_alone(cuda_runtime: CudaRuntime, output: str, strategy: str) -> None:
     run = build("LSTM", np.random.default_rng(10), lengths=[2, 0, 4], outputs=(output,))
-    launch(run, STRATEGIES[strategy], cuda_seam)
+    launch(run, STRATEGIES[strategy], cuda_runtime)
     check(run)
 
 
 @pytest.mark.parametrize("strategy", ["persistent_block 1", "per_step"])
-def test_a_bound_launch_reads_its_tensors_anew(cpu_seam: CpuSeam, strategy: str) -> None:
+def test_a_bound_launch_reads_its_tensors_anew(emulated_runtime: EmulatedRuntime, strategy: str) -> None:
     run = build("LSTM", np.random.default_rng(11))
-    plan = STRATEGIES[strategy](run.desc, KernelLibrary(cpu_seam, 0))
-    arrays = {name: cpu_seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
-    temporary = cpu_seam.allocate(0, plan.temporary_size, 0)
+    plan = STRATEGIES[strategy](run.desc, KernelLibrary(emulated_runtime, 0))
+    arrays = {
+        name: emulated_runtime.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()
+    }
+    temporary = emulated_runtime.allocate(0, plan.temporary_size, 0)
     dispatch = plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None)
     for factor in (1.0, -0.5):
         for name, placed in run.inputs.items():
             arrays[name].set(placed.elements * np.float32(factor))
-        before = cpu_seam.counts.copy()
+        before = emulated_runtime.counts.copy()
         dispatch(0)
-        assert set(cpu_seam.counts - before) == {"gemm", "launch"}
+        assert set(emulated_runtime.counts - before) == {"gemm", "launch"}
         changed = {name: placed.elements * np.float32(factor) for name, placed in run.inputs.items()}
         expected = exact(run.desc, changed)
         for name, placed in run.outputs.items():
-            placed.elements[...] = cpu_seam.to_host(arrays[name], 0)
+            placed.elements[...] = emulated_runtime.to_host(arrays[name], 0)
         run.check(expected)
 
 
-def test_launches_of_each_strategy(cpu_seam: CpuSeam) -> None:
+def test_launches_of_each_strategy(emulated_runtime: EmulatedRuntime) -> None:
     """Copies of W and R and the input product, then: one launch; or a product and a launch a step, the first step from zero without."""
 
     def counted(strategy: str, cell: str, **options: Any) -> tuple[int, int]:
-        before = cpu_seam.counts.copy()
-        launch(build(cell, np.random.default_rng(12), t=5, optional=(), **options), STRATEGIES[strategy], cpu_seam)
-        used = cpu_seam.counts - before
+        before = emulated_runtime.counts.copy()
+        launch(build(cell, np.random.default_rng(12), t=5, optional=(), **options), STRATEGIES[strategy], emulated_runtime)
+        used = emulated_runtime.counts - before
         return used["launch"], used["gemm"]
 
     assert counted("persistent_block 2", "RNN") == (2 + 1, 1)
@@ -278,14 +280,14 @@ def test_very_long_sequences_are_not_captured() -> None:
 
 
 @pytest.mark.parametrize(("hidden", "gap"), [(3, 4), (4, 0), (9, 4), (10, 0)])
-def test_persistent_block_packs_four_columns_of_each_row_side_by_side(cpu_seam: CpuSeam, hidden: int, gap: int) -> None:
+def test_persistent_block_packs_four_columns_of_each_row_side_by_side(emulated_runtime: EmulatedRuntime, hidden: int, gap: int) -> None:
     """[D][ceil(H / 4)][G H][4], columns beyond the last zero; each direction in whole words of 16 bytes, with so many zeros behind it."""
     run = build("RNN", np.random.default_rng(13), h=hidden, dtype=np.float16, direction="BIDIRECTIONAL", layouts=("permuted",), optional=())
-    plan = STRATEGIES["persistent_block 1"](run.desc, KernelLibrary(cpu_seam, 0))
-    persistent = poisoned(cpu_seam, plan.persistent_size)
+    plan = STRATEGIES["persistent_block 1"](run.desc, KernelLibrary(emulated_runtime, 0))
+    persistent = poisoned(emulated_runtime, plan.persistent_size)
     plan.pack({name: run.inputs[name].pointer for name in plan.constants}, persistent.pointer)(0)
     offset, (directions, size), _ = plan._packed.arrays["recurrence"]
-    found = np.frombuffer(cpu_seam.read(persistent.pointer + offset, directions * size, 0), np.float16).reshape(directions, -1)
+    found = np.frombuffer(emulated_runtime.read(persistent.pointer + offset, directions * size, 0), np.float16).reshape(directions, -1)
     padded = np.zeros((2, hidden, -(-hidden // 4) * 4), np.float16)
     padded[..., :hidden] = run.arrays["recurrence_tensor"][0]
     quads = padded.reshape(2, hidden, -1, 4).swapaxes(1, 2).reshape(2, -1)
@@ -359,7 +361,7 @@ def test_sizes_beyond_32_bits_are_refused(steps: int, batch: int, inputs: int, h
         recurrent_plan(desc, Target(KernelLibrary(_CompilesNothing(H100), 0)))
 
 
-class _CompilesNothing(CpuSeam):
+class _CompilesNothing(EmulatedRuntime):
     """For plans that are looked at and not run."""
 
     def compiler_version(self) -> str:
@@ -397,11 +399,11 @@ def test_row_stride(sizes: tuple[int, ...], strides: tuple[int, ...], expected: 
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded", "permuted", "broadcast"])
-def test_input_is_read_in_any_layout(cuda_seam: Seam, layout: Layout) -> None:
+def test_input_is_read_in_any_layout(cuda_runtime: CudaRuntime, layout: Layout) -> None:
     run = build("RNN", np.random.default_rng(13), b=3, i=5)
     values = np.array(run.arrays["input_tensor"])
     placed: Placed = place(values, layout, np.random.default_rng(14))
     run.inputs["input_tensor"] = placed
     run.desc = run.desc.model_copy(update={"input_tensor": placed.desc})
-    launch(run, STRATEGIES["per_step"], cuda_seam)
+    launch(run, STRATEGIES["per_step"], cuda_runtime)
     check(run)

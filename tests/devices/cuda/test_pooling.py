@@ -9,7 +9,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.plans import Target, plan_of
 from tests.support.cuda.plan_kernels import H100, RecordingLibrary
 from tests.support.layout_runs import check_layouts, compute, packed, results_of, run_in_layouts, same
@@ -172,9 +172,9 @@ def test_of_elements_that_share_an_index_the_last_one_counts(seed: int) -> None:
         indices = rng.integers(0, 60, (2, 3, 8, 9)).astype(index)
         indices[rng.random(indices.shape) < 0.1] = np.iinfo(index).max
         arrays = {"input_tensor": rng.integers(-99, 99, (2, 3, 8, 9)).astype(dtype), "indices_tensor": indices}
-        seam = CpuSeam(seed=seed)
-        found = run_in_layouts(desc, arrays, CudaDevice(seam))["output_tensor"]
-        seam.check_guards()
+        runtime = EmulatedRuntime(seed=seed)
+        found = run_in_layouts(desc, arrays, CudaDevice(runtime))["output_tensor"]
+        runtime.check_guards()
         same(found, results_of(desc, arrays, "numpy")["output_tensor"], f"{dtype} {index}")
 
 
@@ -232,6 +232,8 @@ SANITIZED = [
 def test_the_sanitizers_are_silent(desc: dml.OperatorDesc) -> None:
     """Over random values: also indices and regions that lie anywhere."""
     require("g++")
-    seam = CpuSeam(sanitize="address,undefined")
-    check_layouts(desc, np.random.default_rng(5), sums=desc.short_name() not in ("MAX_UNPOOLING", "ROI_POOLING"), device=CudaDevice(seam))
-    seam.check_guards()
+    runtime = EmulatedRuntime(sanitize="address,undefined")
+    check_layouts(
+        desc, np.random.default_rng(5), sums=desc.short_name() not in ("MAX_UNPOOLING", "ROI_POOLING"), device=CudaDevice(runtime)
+    )
+    runtime.check_guards()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from tests.support.cuda.fake_cupy import MANAGED, FakeGpus, MemoryPointer, one_handle
-from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
+from tests.support.cuda.runtime_over_fake_cupy import in_a_fresh_thread
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
 
@@ -32,8 +32,8 @@ class Produced:
 class Machinery:
     """What the tests have at hand: an operator, a prepared one, a graph, and streams."""
 
-    def __init__(self, seam: CupySeam, gpus: FakeGpus) -> None:
-        self.gpu, self.gpus = CudaDevice(seam), gpus
+    def __init__(self, runtime: CupyRuntime, gpus: FakeGpus) -> None:
+        self.gpu, self.gpus = CudaDevice(runtime), gpus
         self.relu = dml.compile(RELU, self.gpu)
         self.rnn = dml.compile(rnn(), self.gpu)
         builder = dml.GraphBuilder()
@@ -70,8 +70,8 @@ class Machinery:
 
 
 @pytest.fixture
-def at(seam: CupySeam, gpus: FakeGpus) -> Machinery:
-    return Machinery(seam, gpus)
+def at(runtime: CupyRuntime, gpus: FakeGpus) -> Machinery:
+    return Machinery(runtime, gpus)
 
 
 def rebound(dispatch: Any, **tensors: Any) -> Any:
@@ -169,9 +169,9 @@ def test_what_is_no_stream_is_refused(stream: Any, said: str, at: Machinery) -> 
     assert not at.gpus.launches
 
 
-def test_cupys_variable_turns_the_waits_off(seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cupys_variable_turns_the_waits_off(runtime: CupyRuntime, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUPY_CUDA_ARRAY_INTERFACE_SYNC", "0")
-    at = Machinery(seam, gpus)
+    at = Machinery(runtime, gpus)
     at.relu(input_tensor=Produced(at.array(), at.producer.ptr), stream=at.stream)
     assert not gpus.recorded
 
@@ -235,10 +235,10 @@ def test_the_legacy_stream_is_left_alone_in_a_capture_that_it_would_wait_for(at:
     stream.end_capture()
 
 
-def test_the_host_waits_for_the_stream_of_another_gpu(seam: CupySeam, gpus: FakeGpus) -> None:
+def test_the_host_waits_for_the_stream_of_another_gpu(runtime: CupyRuntime, gpus: FakeGpus) -> None:
     """Managed memory may be filled by any: no event joins streams of two GPUs from the consumer's side alone."""
-    at = Machinery(seam, gpus)
-    with seam.use(1):
+    at = Machinery(runtime, gpus)
+    with runtime.use(1):
         producer = at.new_stream()
     array = sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(gpus.new_memory(MANAGED), 0))
     at.relu(input_tensor=Produced(array, producer.ptr), stream=at.stream)
@@ -246,9 +246,9 @@ def test_the_host_waits_for_the_stream_of_another_gpu(seam: CupySeam, gpus: Fake
 
 
 @pytest.mark.parametrize("bound", [False, True])
-def test_nobody_waits_for_a_captured_stream_of_another_gpu(bound: bool, seam: CupySeam, gpus: FakeGpus) -> None:
-    at = Machinery(seam, gpus)
-    with seam.use(1):
+def test_nobody_waits_for_a_captured_stream_of_another_gpu(bound: bool, runtime: CupyRuntime, gpus: FakeGpus) -> None:
+    at = Machinery(runtime, gpus)
+    with runtime.use(1):
         producer = at.new_stream()
     given = Produced(sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(gpus.new_memory(MANAGED), 0)), producer.ptr)
     producer.begin_capture()

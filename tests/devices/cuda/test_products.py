@@ -10,7 +10,7 @@ import pytest
 
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.emulation.arithmetic import rounded_to_tf32
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import scalar_type, struct
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma, Product, TensorCores, whole_pieces
@@ -45,7 +45,7 @@ def rounded(values: Array, product: Product) -> Array:
 
 
 def iterate(
-    seam: CpuSeam,
+    runtime: EmulatedRuntime,
     product: Product,
     size: int,
     samples: int,
@@ -81,13 +81,13 @@ def iterate(
     turns = {"alone": 0, "flags": 2, "data": times + 1}[protocol]
     before = 0xFF if protocol == "data" else 0
     memory = {
-        "matrix": seam.to_device(0, matrix, 0),
-        "vectors": seam.to_device(0, vectors, 0),
-        "arrangements": seam.to_device(0, np.zeros(blocks * product.arranged_bytes(size), np.uint8), 0),
-        "operands": seam.to_device(0, np.full(max(1, turns * operand), before, np.uint8), 0),
-        "flags": seam.to_device(0, np.zeros(blocks, np.uint32), 0),
+        "matrix": runtime.to_device(0, matrix, 0),
+        "vectors": runtime.to_device(0, vectors, 0),
+        "arrangements": runtime.to_device(0, np.zeros(blocks * product.arranged_bytes(size), np.uint8), 0),
+        "operands": runtime.to_device(0, np.full(max(1, turns * operand), before, np.uint8), 0),
+        "flags": runtime.to_device(0, np.zeros(blocks, np.uint32), 0),
     }
-    expired = seam.to_device(0, np.full(4, before, np.uint8), 0)
+    expired = runtime.to_device(0, np.full(4, before, np.uint8), 0)
     argument = np.zeros(1, PARAMETERS)
     for name, array in memory.items():
         argument[name] = array.pointer
@@ -95,9 +95,9 @@ def iterate(
     argument["timeout"] = (expired.pointer, *reports, int(limit_s * 1e9 / 1024))
     shared_bytes = whole_pieces(product.shared_bytes(size), operand if alone else product.staged_bytes(size))
     entry = f"iterate<{scalar_type(product.data_type)}, {product.type_name}, Protocol::{protocol}, {str(scaled).lower()}>"
-    function = seam.load(0, *seam.compile(sources.read(FILE), [entry], 90)[0], shared_bytes)
-    seam.launch(function, (blocks - missing, 1, 1), PRODUCT_THREADS, shared_bytes, argument, 0, cooperative=not alone)
-    seam.check_guards()
+    function = runtime.load(0, *runtime.compile(sources.read(FILE), [entry], 90)[0], shared_bytes)
+    runtime.launch(function, (blocks - missing, 1, 1), PRODUCT_THREADS, shared_bytes, argument, 0, cooperative=not alone)
+    runtime.check_guards()
     if left is not None:
         left |= {name: array.get() for name, array in memory.items()}
     return memory["vectors"].get(), expected
@@ -166,41 +166,41 @@ def rows() -> list[Any]:
 )
 def test_products(product: Product, size: int, samples: int, blocks: int, protocol: Protocol, times: int) -> None:
     require("g++")
-    check(product, *iterate(CpuSeam(), product, size, samples, times, blocks, protocol))
+    check(product, *iterate(EmulatedRuntime(), product, size, samples, times, blocks, protocol))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_scaled_products(protocol: Protocol) -> None:
     require("g++")
     product = TensorCores(HALF, 1, 2, 1, 16, 2, 16)
-    check(product, *iterate(CpuSeam(), product, 70, 9, 3, 3, protocol, scaled=True))
+    check(product, *iterate(EmulatedRuntime(), product, 70, 9, 3, 3, protocol, scaled=True))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_wait_in_vain_comes_to_an_end_and_is_reported(protocol: Protocol) -> None:
     require("g++")
-    seam = CpuSeam()
-    address, words = seam.host_words(0, 3)
+    runtime = EmulatedRuntime()
+    address, words = runtime.host_words(0, 3)
     product = TensorCores(HALF, 1, 1, 1, 8, 4, 8)
-    iterate(seam, product, 37, 8, 2, 3, protocol, limit_s=IN_VAIN_S, missing=1, reports=(address + 8, address))
+    iterate(runtime, product, 37, 8, 2, 3, protocol, limit_s=IN_VAIN_S, missing=1, reports=(address + 8, address))
     assert [*words] == [1, 0, 1]
-    check(product, *iterate(seam, product, 37, 8, 2, 3, protocol, reports=(address + 8, address)))
+    check(product, *iterate(runtime, product, 37, 8, 2, 3, protocol, reports=(address + 8, address)))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_wait_in_vain_that_cannot_be_reported_fails_the_launch(protocol: Protocol) -> None:
     require("g++")
     with pytest.raises(DeviceError, match=r"trap at common/block_exchange\.cuh"):
-        iterate(CpuSeam(), TensorCores(HALF, 1, 1, 1, 8, 4, 8), 37, 8, 2, 3, protocol, limit_s=IN_VAIN_S, missing=1)
+        iterate(EmulatedRuntime(), TensorCores(HALF, 1, 1, 1, 8, 4, 8), 37, 8, 2, 3, protocol, limit_s=IN_VAIN_S, missing=1)
 
 
 def test_who_has_waited_for_a_flag_in_vain_hands_nothing_on() -> None:
     """Others may still be reading what it would write over. The first exchange is that of all, before anybody waits."""
     require("g++")
-    seam, left = CpuSeam(), dict[str, Array]()
-    address, words = seam.host_words(0, 2)
+    runtime, left = EmulatedRuntime(), dict[str, Array]()
+    address, words = runtime.host_words(0, 2)
     product = TensorCores(HALF, 1, 1, 0, 8, 2, 4)
-    iterate(seam, product, 28, 3, 12, 4, limit_s=IN_VAIN_S, missing=1, reports=(address + 4, address), left=left)
+    iterate(runtime, product, 28, 3, 12, 4, limit_s=IN_VAIN_S, missing=1, reports=(address + 4, address), left=left)
     assert [*words] == [1, 1]
     assert left["flags"].tolist() == [1, 1, 1, 0]
     first, second = np.split(left["operands"], 2)
@@ -212,9 +212,11 @@ def test_who_has_waited_for_a_flag_in_vain_hands_nothing_on() -> None:
 def test_a_wait_in_vain_has_no_races(protocol: Protocol) -> None:
     """Behind flags, a block that has given up reads nothing that others may be writing, and writes nothing that they may be reading."""
     require("g++")
-    seam = CpuSeam(replace(H100, multiprocessors=4), sanitize="thread", delay_us=100)
-    address, words = seam.host_words(0, 2)
-    iterate(seam, TensorCores(HALF, 1, 1, 0, 8, 2, 4), 28, 3, 12, 4, protocol, limit_s=IN_VAIN_S, missing=1, reports=(address + 4, address))
+    runtime = EmulatedRuntime(replace(H100, multiprocessors=4), sanitize="thread", delay_us=100)
+    address, words = runtime.host_words(0, 2)
+    iterate(
+        runtime, TensorCores(HALF, 1, 1, 0, 8, 2, 4), 28, 3, 12, 4, protocol, limit_s=IN_VAIN_S, missing=1, reports=(address + 4, address)
+    )
     assert [*words] == [1, 1]
 
 
@@ -222,7 +224,7 @@ def test_a_wait_in_vain_has_no_races(protocol: Protocol) -> None:
 @pytest.mark.parametrize("product", [TensorCores(HALF, 1, 1, 1, 8, 2, 4), fma(16, 1, 1, 2)], ids=lambda product: product.type_name)
 def test_delays_change_nothing(product: Product, protocol: Protocol) -> None:
     require("g++")
-    results = [iterate(CpuSeam(seed=seed, delay_us=30 * seed), product, 37, 3, 50, 3, protocol)[0] for seed in range(3)]
+    results = [iterate(EmulatedRuntime(seed=seed, delay_us=30 * seed), product, 37, 3, 50, 3, protocol)[0] for seed in range(3)]
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
 
@@ -230,15 +232,18 @@ def test_delays_change_nothing(product: Product, protocol: Protocol) -> None:
 @pytest.mark.parametrize("fault", [None, RELAXED_POLL, ("store_release", 1, "store_relaxed")])
 def test_the_thread_sanitizer_finds_a_missing_release_or_acquire(fault: Any) -> None:
     require("g++")
-    seam, product = CpuSeam(replace(H100, multiprocessors=2), sanitize="thread", fault=fault), TensorCores(HALF, 1, 1, 0, 8, 4, 4)
+    runtime, product = (
+        EmulatedRuntime(replace(H100, multiprocessors=2), sanitize="thread", fault=fault),
+        TensorCores(HALF, 1, 1, 0, 8, 4, 4),
+    )
     if fault is None:
-        check(product, *iterate(seam, product, 20, 3, 3, 2))
+        check(product, *iterate(runtime, product, 20, 3, 3, 2))
     else:
         with pytest.raises(DeviceError, match="data race"):
-            iterate(seam, product, 20, 3, 3, 2)
+            iterate(runtime, product, 20, 3, 3, 2)
 
 
 def test_the_thread_sanitizer_is_silent_on_words_that_signal_their_arrival() -> None:
     require("g++")
-    seam, product = CpuSeam(replace(H100, multiprocessors=2), sanitize="thread"), TensorCores(HALF, 1, 1, 0, 8, 2, 4)
-    check(product, *iterate(seam, product, 20, 3, 3, 2, "data"))
+    runtime, product = EmulatedRuntime(replace(H100, multiprocessors=2), sanitize="thread"), TensorCores(HALF, 1, 1, 0, 8, 2, 4)
+    check(product, *iterate(runtime, product, 20, 3, 3, 2, "data"))

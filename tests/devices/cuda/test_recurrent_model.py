@@ -24,7 +24,7 @@ from dmlpy.devices.cuda.recurrent.model import (
     persistent_grid_time,
     product_us,
 )
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.interface import Limits
 from tests.support.cuda.gpu_models import A100, B200, GEFORCE_4090, H200, T4
 
 FLOORS = """

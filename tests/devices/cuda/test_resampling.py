@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support.layout_runs import by_definition, check_layouts, compute, packed, results_of, run_in_layouts, same, tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
@@ -162,6 +162,6 @@ SANITIZED = {
 @pytest.mark.parametrize("name", SANITIZED)
 def test_the_sanitizers_are_silent(name: str) -> None:
     require("g++")
-    seam = CpuSeam(sanitize="address,undefined")
-    check_layouts(SANITIZED[name], np.random.default_rng(5), sums="bytes" not in name, device=CudaDevice(seam))
-    seam.check_guards()
+    runtime = EmulatedRuntime(sanitize="address,undefined")
+    check_layouts(SANITIZED[name], np.random.default_rng(5), sums="bytes" not in name, device=CudaDevice(runtime))
+    runtime.check_guards()

@@ -61,7 +61,7 @@ def fill(device: dml.Device, value: Any, poison: int) -> None:
     if device.memory_kind == "cpu":
         ctypes.memset(view.pointer, poison, size)
     else:
-        device.seam.memset(view.pointer, poison, size, 0)  # type: ignore[attr-defined]
+        device.runtime.memset(view.pointer, poison, size, 0)  # type: ignore[attr-defined]
 
 
 def reserves(device: dml.Device, desc: OperatorDesc, arrays: Arrays) -> Iterator[np.ndarray[Any, Any]]:
@@ -80,7 +80,7 @@ def reserves(device: dml.Device, desc: OperatorDesc, arrays: Arrays) -> Iterator
         if device.memory_kind == "cpu":
             ctypes.memset(scratch.pointer, poison, scratch_size)
         else:
-            device.seam.memset(scratch.pointer, poison, scratch_size, 0)  # type: ignore[attr-defined]
+            device.runtime.memset(scratch.pointer, poison, scratch_size, 0)  # type: ignore[attr-defined]
         dispatch()
         yield np.array(device.to_host(outputs[reserve])).reshape(-1).view(np.uint8)
 
@@ -109,7 +109,7 @@ def test_of_a_layer(name: str, strategy: str | None) -> None:
         return
     device = cuda_on_cpu(strategy=strategy)
     check(device, desc, arrays)
-    device.seam.check_guards()  # type: ignore[attr-defined]
+    device.runtime.check_guards()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS])

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.launches import CooperativeLaunch
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.recurrent.persistent_grid import PersistentGridPlan
-from dmlpy.devices.cuda.seam import NotResidentError
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
+from dmlpy.devices.cuda.runtime.interface import NotResidentError
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.fake_cupy import FakeGpus
@@ -39,8 +39,8 @@ class Gru:
 
     def __init__(self, strategy: str | None = None) -> None:
         require("g++")
-        self.seam = CpuSeam(replace(H100, compute_capability=80, multiprocessors=3))
-        self.device = CudaDevice(self.seam, strategy=strategy)
+        self.runtime = EmulatedRuntime(replace(H100, compute_capability=80, multiprocessors=3))
+        self.device = CudaDevice(self.runtime, strategy=strategy)
         self.desc, arrays = resetting_gru(200, 2, 4, np.float32)
         self.op = dml.compile(self.desc, self.device)
         self.given = {name: self.device.from_host(array) for name, array in arrays.items()}
@@ -64,7 +64,7 @@ class Gru:
     def check(self, results: Arrays) -> None:
         for name, wanted in self.reference.items():
             assert_close(self.device.to_host(results[name]), wanted, np.float32, terms=400, what=name)
-        self.seam.check_guards()
+        self.runtime.check_guards()
 
 
 # without packed constants
@@ -73,10 +73,10 @@ class Gru:
 def test_a_call_takes_other_kernels_and_says_so() -> None:
     gru = Gru()
     properties = gru.op.binding_properties
-    gru.seam.left = GONE
+    gru.runtime.left = GONE
     for _ in range(2):
         gru.check(gru.op(**gru.given).as_dict())
-    assert gru.seam.counts["refused"] == 1, "it is not tried again"
+    assert gru.runtime.counts["refused"] == 1, "it is not tried again"
     assert "strategy per_step" in gru.op.plan
     assert f"    persistent_grid: {REFUSED}" in gru.op.plan
     assert gru.op.explain_plan().strategy == f"per_step (persistent_grid: {REFUSED})"
@@ -84,7 +84,7 @@ def test_a_call_takes_other_kernels_and_says_so() -> None:
 
 
 def test_where_it_is_known_when_it_is_compiled_the_report_says_so() -> None:
-    class Small(CpuSeam):
+    class Small(EmulatedRuntime):
         def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
             return 0
 
@@ -97,14 +97,14 @@ def test_where_it_is_known_when_it_is_compiled_the_report_says_so() -> None:
 def test_a_dispatch_takes_other_kernels_in_the_scratch_that_it_has(is_bound_before: bool) -> None:
     """The scratch that the operator asked for when it was compiled suffices for them."""
     gru = Gru()
-    scratch = gru.seam.allocate(0, gru.op.binding_properties.temporary_resource_size, 0)
+    scratch = gru.runtime.allocate(0, gru.op.binding_properties.temporary_resource_size, 0)
     temporary, outputs = dml.Buffer(scratch.pointer, scratch.size), gru.outputs()
     if is_bound_before:
         dispatch = gru.op.bind(gru.given, outputs, temporary)
         dispatch()
-        gru.seam.left = GONE
+        gru.runtime.left = GONE
     else:
-        gru.seam.left = GONE
+        gru.runtime.left = GONE
         dispatch = gru.op.bind(gru.given, outputs, temporary)
     dispatch()
     gru.check(outputs)
@@ -118,16 +118,16 @@ def test_a_capture_takes_other_kernels_once_they_are_loaded() -> None:
     gru = Gru()
     outputs = gru.outputs()
     dispatch = gru.op.bind(gru.given, outputs)
-    gru.seam.left = GONE
-    stream = gru.seam.begin_capture()
+    gru.runtime.left = GONE
+    stream = gru.runtime.begin_capture()
     with pytest.raises(DeviceError, match=f"^{REFUSED}; .* dispatch this once outside of a capture"):
         dispatch(stream)
-    gru.seam.end_capture(stream)
+    gru.runtime.end_capture(stream)
     dispatch()
     dispatch.rebind(**(outputs := gru.outputs()))
-    stream = gru.seam.begin_capture()
+    stream = gru.runtime.begin_capture()
     dispatch(stream)
-    gru.seam.launch_graph(gru.seam.end_capture(stream), 0)
+    gru.runtime.launch_graph(gru.runtime.end_capture(stream), 0)
     gru.check(outputs)
 
 
@@ -147,7 +147,7 @@ def test_memory_suffices_for_either() -> None:
 
 def test_threads_find_out_at_the_same_time() -> None:
     gru = Gru()
-    gru.seam.left = GONE
+    gru.runtime.left = GONE
     outputs = [gru.outputs() for _ in range(4)]
     dispatches = [gru.op.bind(gru.given, of_thread) for of_thread in outputs]
     threads = [threading.Thread(target=dispatch) for dispatch in dispatches]
@@ -161,10 +161,10 @@ def test_threads_find_out_at_the_same_time() -> None:
 
 def test_a_strategy_that_is_asked_for_is_refused() -> None:
     gru = Gru("persistent_grid")
-    gru.seam.left = GONE
+    gru.runtime.left = GONE
     with pytest.raises(DeviceError, match=f"^{REFUSED}"):
         gru.op(**gru.given)
-    gru.seam.left = 3
+    gru.runtime.left = 3
     gru.check(gru.op(**gru.given).as_dict())
 
 
@@ -175,7 +175,7 @@ def test_packed_constants_are_of_no_use_to_other_kernels() -> None:
     """What was packed before is read by none but the kernels that it is for, and what is packed from then on is for the others."""
     gru = Gru()
     old = gru.op.prepare(**gru.constants)
-    gru.seam.left = GONE
+    gru.runtime.left = GONE
     with pytest.raises(DeviceError, match=REMEDY):
         old(**gru.inputs)
     new = gru.op.prepare(**gru.constants)
@@ -185,17 +185,17 @@ def test_packed_constants_are_of_no_use_to_other_kernels() -> None:
     gru.check(outputs)
     with pytest.raises(DeviceError, match=REMEDY):
         old(**gru.inputs)
-    gru.seam.left = 3
+    gru.runtime.left = 3
     gru.check(old(**gru.inputs).as_dict())
     gru.check(new(**gru.inputs).as_dict())
 
 
 def test_memory_of_the_reported_size_takes_the_constants_of_other_kernels() -> None:
     gru = Gru()
-    memory = gru.seam.allocate(0, gru.op.binding_properties.persistent_resource_size, 0)
+    memory = gru.runtime.allocate(0, gru.op.binding_properties.persistent_resource_size, 0)
     persistent = dml.Buffer(memory.pointer, memory.size)
     gru.op.prepare(persistent=persistent, **gru.constants)
-    gru.seam.left = GONE
+    gru.runtime.left = GONE
     dispatch = gru.op.bind(gru.inputs, gru.outputs(), persistent=persistent)
     with pytest.raises(DeviceError, match=REMEDY):
         dispatch()
@@ -207,7 +207,7 @@ def test_memory_of_the_reported_size_takes_the_constants_of_other_kernels() -> N
 def test_constants_that_travelled_are_packed_for_other_kernels() -> None:
     gru = Gru()
     old = gru.op.prepare(portable=True, **gru.constants)
-    gru.seam.left = GONE
+    gru.runtime.left = GONE
     with pytest.raises(DeviceError, match=REMEDY):
         old(**gru.inputs)
     make, arguments = old.__reduce__()
@@ -238,7 +238,7 @@ def test_a_graph_takes_other_kernels(is_called_before: bool) -> None:
     graph = graph_of(gru, packs=False)
     if is_called_before:
         check_graph(gru, graph(**gru.given))
-    gru.seam.left = GONE
+    gru.runtime.left = GONE
     for _ in range(2):
         check_graph(gru, graph(**gru.given))
 
@@ -247,7 +247,7 @@ def test_a_graph_that_has_packed_constants_is_to_be_compiled_again() -> None:
     gru = Gru()
     old = graph_of(gru, packs=True)
     check_graph(gru, old(**gru.inputs))
-    gru.seam.left = GONE
+    gru.runtime.left = GONE
     for _ in range(2):
         with pytest.raises(DeviceError, match=REMEDY):
             old(**gru.inputs)
@@ -261,21 +261,21 @@ def test_a_graph_that_has_packed_constants_is_to_be_compiled_again() -> None:
 def test_a_network_and_its_gradient_take_other_kernels(before: str) -> None:
     """Whichever kernels wrote a reserve, those of a gradient can read it."""
     require("g++")
-    seam = CpuSeam(replace(H100, multiprocessors=6))
+    runtime = EmulatedRuntime(replace(H100, multiprocessors=6))
     if before == "bind":
-        seam.left = GONE
-    net = Replayed(CudaDevice(seam), stacked("lstm", 150, 2, 3, np.float32))
+        runtime.left = GONE
+    net = Replayed(CudaDevice(runtime), stacked("lstm", 150, 2, 3, np.float32))
     for dispatch in (net.forward, net.backward):
         assert "strategy persistent_grid" in dispatch.operator.plan
     if before == "the second run":
         net.run()
     if before != "backward":
-        seam.left = GONE
+        runtime.left = GONE
     net.forward()
-    seam.left = GONE
+    runtime.left = GONE
     net.backward()
     found = {name: np.frombuffer(data, np.float32) for name, data in net.results().items()}
-    expected = Replayed(CudaDevice(CpuSeam(replace(H100, multiprocessors=6))), stacked("lstm", 150, 2, 3, np.float32)).run()
+    expected = Replayed(CudaDevice(EmulatedRuntime(replace(H100, multiprocessors=6))), stacked("lstm", 150, 2, 3, np.float32)).run()
     for name, data in expected.items():
         assert_close(found[name], np.frombuffer(data, np.float32).astype(np.float64), np.float32, terms=600, what=name)
     assert "strategy per_step" in net.backward.operator.plan
@@ -285,7 +285,7 @@ def test_a_network_and_its_gradient_take_other_kernels(before: str) -> None:
 # graphs that are refused as a whole
 
 
-class RefusedAsAWhole(CpuSeam):
+class RefusedAsAWhole(EmulatedRuntime):
     """A launch that is captured is not looked at before its graph is made, or launched."""
 
     when_made = False
@@ -306,19 +306,19 @@ class RefusedAsAWhole(CpuSeam):
 def test_a_graph_that_is_refused_as_a_whole_is_made_again(when_made: bool) -> None:
     require("g++")
     net = stacked("lstm", 150, 2, 3, np.float32)
-    expected = Replayed(CudaDevice(CpuSeam(replace(H100, multiprocessors=6))), net).run()
-    seam = RefusedAsAWhole(replace(H100, multiprocessors=6))
-    seam.when_made, seam.left = when_made, GONE
-    found = Replayed(CudaDevice(seam), net)
+    expected = Replayed(CudaDevice(EmulatedRuntime(replace(H100, multiprocessors=6))), net).run()
+    runtime = RefusedAsAWhole(replace(H100, multiprocessors=6))
+    runtime.when_made, runtime.left = when_made, GONE
+    found = Replayed(CudaDevice(runtime), net)
     results = [found.run() for _ in range(2)]
     assert results[0] == results[1]
     for name, data in expected.items():
         wanted = np.frombuffer(data, np.float32).astype(np.float64)
         assert_close(np.frombuffer(results[0][name], np.float32), wanted, np.float32, terms=600, what=name)
-    before = seam.counts.copy()
+    before = runtime.counts.copy()
     found.run()
-    assert (seam.counts - before)["launch_graph"] == 2
-    assert (seam.counts - before)["launch"] == 0
+    assert (runtime.counts - before)["launch_graph"] == 2
+    assert (runtime.counts - before)["launch"] == 0
 
 
 # the driver's answers
@@ -327,17 +327,17 @@ def test_a_graph_that_is_refused_as_a_whole_is_made_again(when_made: bool) -> No
 ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int64)], align=True))
 
 
-def test_what_the_driver_refuses_is_reported(seam: CupySeam, gpus: FakeGpus) -> None:
-    function = seam.load(0, *seam.compile("source", ["kernel<float>"], 90)[0], 0)
+def test_what_the_driver_refuses_is_reported(runtime: CupyRuntime, gpus: FakeGpus) -> None:
+    function = runtime.load(0, *runtime.compile("source", ["kernel<float>"], 90)[0], 0)
     with pytest.raises(NotResidentError, match=r"^133 blocks have to run at the same time, and the device holds 132$"):
-        seam.bind_launch(function, (133, 1, 1), 256, 0, ARGUMENT, cooperative=True)
-    launch = seam.bind_launch(function, (66, 2, 1), 256, 0, ARGUMENT, cooperative=True)
-    with seam.use(0):
+        runtime.bind_launch(function, (133, 1, 1), 256, 0, ARGUMENT, cooperative=True)
+    launch = runtime.bind_launch(function, (66, 2, 1), 256, 0, ARGUMENT, cooperative=True)
+    with runtime.use(0):
         launch(0)
         gpus.left = 66
         with pytest.raises(NotResidentError, match=r"^132 blocks have to run at the same time, and the device holds fewer$"):
             launch(0)
-    graph = seam.capture(0, lambda stream: seam.memset(ARGUMENT.ctypes.data, 0, 4, stream))
+    graph = runtime.capture(0, lambda stream: runtime.memset(ARGUMENT.ctypes.data, 0, 4, stream))
     gpus.refuses_graphs = True
     with pytest.raises(NotResidentError, match="CooperativeLaunchTooLarge"):
-        seam.launch_graph(graph, 0)
+        runtime.launch_graph(graph, 0)

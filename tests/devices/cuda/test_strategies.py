@@ -19,8 +19,8 @@ from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
 from dmlpy.devices.cuda.recurrent.persistent_grid import PersistentGridPlan
 from dmlpy.devices.cuda.recurrent.plan import FORWARD, recurrent_plan
 from dmlpy.devices.cuda.recurrent.strategies import Choice, choose
-from dmlpy.devices.cuda.seam import Limits
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from dmlpy.devices.cuda.runtime.interface import Limits
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.forward_descs import forward_desc
 from tests.support.cuda.gpu_models import A100, B200, GEFORCE_4090, H200, T4
 from tests.support.cuda.gradient_cases import gradient_desc
@@ -147,7 +147,7 @@ def test_a_strategy_can_be_asked_for(strategy: str) -> None:
     assert choice.strategy == strategy
     assert f"strategy {strategy}: as asked for" in choice.reason
     kind = {"persistent_block": PersistentBlockPlan, "persistent_grid": PersistentGridPlan, "per_step": PerStepPlan}[strategy]
-    library = KernelLibrary(DryRunSeam(H200), 0)
+    library = KernelLibrary(DryRunRuntime(H200), 0)
     plan = recurrent_plan(forward_desc("LSTM", "FLOAT16", 48, 20), Target(library, strategy=strategy))
     assert type(plan) is kind
     assert all(f"    {name}: " in plan.describe() for name in ("persistent_block", "persistent_grid", "per_step"))
@@ -169,8 +169,8 @@ def test_a_strategy_can_be_asked_for(strategy: str) -> None:
 def test_a_strategy_that_cannot_is_refused(strategy: str, about: tuple[Any, ...], said: str) -> None:
     desc = forward_desc(*about)
     with pytest.raises(dml.DeviceError, match=f"strategy '{strategy}' cannot take DML_{about[0]}_OPERATOR_DESC: .*{said}"):
-        dml.compile(desc, CudaDevice(DryRunSeam(H200), strategy=strategy))
-    assert said in dml.compile(desc, CudaDevice(DryRunSeam(H200))).plan
+        dml.compile(desc, CudaDevice(DryRunRuntime(H200), strategy=strategy))
+    assert said in dml.compile(desc, CudaDevice(DryRunRuntime(H200))).plan
 
 
 def test_tf32_is_for_tensor_cores() -> None:
@@ -187,7 +187,7 @@ def test_tf32_is_for_tensor_cores() -> None:
 def test_blocks_that_cannot_run_together() -> None:
     """A loaded kernel may report fewer blocks than multiprocessors: then clusters and blocks alone are left, or other strategies."""
 
-    class NothingFits(DryRunSeam):
+    class NothingFits(DryRunRuntime):
         def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
             return 0
 
@@ -205,12 +205,12 @@ def test_blocks_that_cannot_run_together() -> None:
 
 
 def test_a_device_that_refuses_cooperative_launches() -> None:
-    device = CudaDevice(DryRunSeam(replace(H200, cooperative=False)))
+    device = CudaDevice(DryRunRuntime(replace(H200, cooperative=False)))
     text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
     assert "strategy per_step" in text
     assert "    persistent_grid: the device refuses cooperative launches" in text
     assert " blocks in clusters" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
-    older = CudaDevice(DryRunSeam(replace(A100, cooperative=False)))
+    older = CudaDevice(DryRunRuntime(replace(A100, cooperative=False)))
     assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), older).plan
 
 
@@ -239,5 +239,5 @@ def test_decisions_of_gradients(line: str) -> None:
     desc = gradient_desc(cell, data_type, int(batch), int(hidden), int(steps))
     choice = choose(BACKWARD, desc, DEVICES[device])
     assert choice.strategy == strategy, choice.reason
-    plan = gradient_plan(desc, Target(KernelLibrary(DryRunSeam(DEVICES[device]), 0)))
+    plan = gradient_plan(desc, Target(KernelLibrary(DryRunRuntime(DEVICES[device]), 0)))
     assert choice.reason in plan.describe()

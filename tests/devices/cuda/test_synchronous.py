@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.messages.hresult import HResult
 from tests.support.cuda.fake_captures import CUDARuntimeError
 from tests.support.cuda.fake_cupy import FakeGpus
@@ -26,10 +26,10 @@ HINT = r"DMLPY_SYNCHRONIZE=1 tells which operator"
 
 
 @pytest.fixture(params=["0", "1"])
-def gpu(request: pytest.FixtureRequest, seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
+def gpu(request: pytest.FixtureRequest, runtime: CupyRuntime, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
     """With and without the switch."""
     monkeypatch.setenv("DMLPY_SYNCHRONIZE", request.param)
-    return CudaDevice(seam)
+    return CudaDevice(runtime)
 
 
 SWITCHED_ON = pytest.mark.parametrize("gpu", ["1"], indirect=True)
@@ -151,8 +151,8 @@ def test_only_an_error_of_kernels_has_the_hint(gpu: CudaDevice, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("value", ["yes", "2", " 1"])
-def test_another_value_is_refused(value: str, seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_value_is_refused(value: str, runtime: CupyRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DMLPY_SYNCHRONIZE", value)
     with pytest.raises(dml.DeviceError, match=f"DMLPY_SYNCHRONIZE is '{value}', expected 0 or 1") as error:
-        CudaDevice(seam)
+        CudaDevice(runtime)
     assert error.value.hresult == HResult.E_INVALIDARG

@@ -11,13 +11,13 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.recurrent.model import Protocol
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.interface import Limits
 from dmlpy.devices.cuda.timeouts import SECONDS, Timeouts
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import Replayed
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.exchanging_layers import SIGNALS, Layer, exchanging_by
 from tests.support.cuda.network_checks import stacked
 from tests.support.tools import require
@@ -30,7 +30,7 @@ GRU = "DML_GRU_OPERATOR_DESC"
 LATE = "blocks of a kernel waited for others"
 
 
-class Absent(CpuSeam):
+class Absent(EmulatedRuntime):
     """In whatever runs while `is_absent`, block 1 of a group releases nothing, and others wait for a short time: an odd one marks it."""
 
     is_absent = False
@@ -54,26 +54,26 @@ class Lone:
         expected: the bytes of its results.
     """
 
-    def __init__(self, protocol: Protocol, monkeypatch: pytest.MonkeyPatch, seam: CpuSeam | None = None) -> None:
+    def __init__(self, protocol: Protocol, monkeypatch: pytest.MonkeyPatch, runtime: EmulatedRuntime | None = None) -> None:
         require("g++")
         exchanging_by(protocol, monkeypatch)
-        self.seam = seam or Absent(protocol)
-        self.device = CudaDevice(self.seam, strategy="persistent_grid")
+        self.runtime = runtime or Absent(protocol)
+        self.device = CudaDevice(self.runtime, strategy="persistent_grid")
         self.layer = Layer(self.device, 100, 2, 3, np.float32)
         self.expected = self.layer.run()
 
     def run(self, work: Callable[[], object] | None = None) -> None:
         """Work, such as a dispatch of the layer, while a block is absent."""
-        assert isinstance(self.seam, Absent)
-        self.seam.is_absent = True
+        assert isinstance(self.runtime, Absent)
+        self.runtime.is_absent = True
         try:
             (work or self.layer.dispatch)()
         finally:
-            self.seam.is_absent = False
+            self.runtime.is_absent = False
 
     def values(self) -> list[np.ndarray[Any, Any]]:
         """The results, as another library would read them."""
-        return [self.seam.to_host(array, 0) for array in self.layer.outputs.values()]
+        return [self.runtime.to_host(array, 0) for array in self.layer.outputs.values()]
 
 
 @PROTOCOLS
@@ -86,19 +86,19 @@ def test_a_block_that_never_comes_ends_the_launch(protocol: Protocol, monkeypatc
         lone.layer.results()
     lone.layer.results()  # it is reported once
     assert lone.layer.run() == lone.expected
-    lone.seam.check_guards()
+    lone.runtime.check_guards()
 
 
 @PROTOCOLS
 def test_a_replay_after_it_is_right(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     lone = Lone(protocol, monkeypatch)
-    stream = lone.seam.begin_capture()
+    stream = lone.runtime.begin_capture()
     lone.layer.dispatch(stream)
-    graph = lone.seam.end_capture(stream)
-    lone.run(lambda: lone.seam.launch_graph(graph, 0))
+    graph = lone.runtime.end_capture(stream)
+    lone.run(lambda: lone.runtime.launch_graph(graph, 0))
     with pytest.raises(DeviceError, match=f"^{GRU}: {LATE}"):
         lone.device.synchronize(0)
-    lone.seam.launch_graph(graph, 0)
+    lone.runtime.launch_graph(graph, 0)
     assert lone.layer.results() == lone.expected
 
 
@@ -120,10 +120,10 @@ def test_where_a_timeout_is_reported(how: str, monkeypatch: pytest.MonkeyPatch) 
     relu = dml.compile(dml.ActivationReluDesc(input_tensor=tensor, output_tensor=tensor), lone.device)
     other = relu.bind({"input_tensor": array}, {"output_tensor": lone.device.from_host(np.full(2, 9, np.float32))})
     lone.run()
-    before = lone.seam.counts["launch"]
+    before = lone.runtime.counts["launch"]
     with pytest.raises(DeviceError, match=f"^{GRU}: {LATE}"):
         TELLING[how](lone, other)
-    assert lone.seam.counts["launch"] == before
+    assert lone.runtime.counts["launch"] == before
     other()
     np.testing.assert_array_equal(lone.device.to_host(other._bound["output_tensor"].owner), [0, 1])
 
@@ -133,13 +133,13 @@ def test_gradients_of_it_are_nan(protocol: Protocol, monkeypatch: pytest.MonkeyP
     """Those of a network's layers, which are reported by their numbers."""
     require("g++")
     exchanging_by(protocol, monkeypatch)
-    seam = Absent(protocol, replace(FEW, multiprocessors=6))
-    device = CudaDevice(seam, strategy="persistent_grid")
+    runtime = Absent(protocol, replace(FEW, multiprocessors=6))
+    device = CudaDevice(runtime, strategy="persistent_grid")
     net = Replayed(device, stacked("lstm", 150, 2, 2, np.float32))
     expected = net.run()
-    seam.is_absent = True
+    runtime.is_absent = True
     net.backward()
-    seam.is_absent = False
+    runtime.is_absent = False
     with pytest.raises(
         DeviceError, match=rf"^layer \d of {net.backward.operator.name}(, layer \d of {net.backward.operator.name})*: {LATE}"
     ):
@@ -153,7 +153,7 @@ def test_time_in_which_a_device_stands_still_does_not_count(monkeypatch: pytest.
     """A clock that has moved on by seconds between some looks and the next, as under a debugger; and blocks that are late, but come."""
     fault = ("machine::clock_units()", 0, "machine::clock_units() * 65536u")
     monkeypatch.setenv("DMLPY_TIMEOUT_S", "10")
-    lone = Lone("data", monkeypatch, CpuSeam(FEW, fault=fault, delay_us=2000, seed=1))
+    lone = Lone("data", monkeypatch, EmulatedRuntime(FEW, fault=fault, delay_us=2000, seed=1))
     assert lone.layer.run() == lone.expected
     assert lone.expected == Lone("data", monkeypatch).expected
 
@@ -161,7 +161,7 @@ def test_time_in_which_a_device_stands_still_does_not_count(monkeypatch: pytest.
 # the reports
 
 
-class HostWords(DryRunSeam):
+class HostWords(DryRunRuntime):
     """Has host memory that kernels can write, or has none."""
 
     def __init__(self, has_some: bool = True) -> None:
@@ -210,7 +210,7 @@ def test_without_such_memory_kernels_trap() -> None:
 # the limit
 
 
-class Recording(DryRunSeam):
+class Recording(DryRunRuntime):
     """Records the limit of each launch whose blocks wait."""
 
     def __init__(self) -> None:
@@ -234,9 +234,9 @@ def test_the_environment_bounds_every_wait(monkeypatch: pytest.MonkeyPatch, text
     monkeypatch.delenv("DMLPY_TIMEOUT_S", raising=False)
     if text is not None:
         monkeypatch.setenv("DMLPY_TIMEOUT_S", text)
-    seam = Recording()
-    Replayed(CudaDevice(seam, strategy="persistent_grid"), stacked("lstm", 320, 2, 3, np.float16))
-    assert seam.limits_s == pytest.approx([seconds] * 4, rel=1e-3)  # two layers, each forward and backward
+    runtime = Recording()
+    Replayed(CudaDevice(runtime, strategy="persistent_grid"), stacked("lstm", 320, 2, 3, np.float16))
+    assert runtime.limits_s == pytest.approx([seconds] * 4, rel=1e-3)  # two layers, each forward and backward
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "0.001", "101", "many", "nan", "inf"])

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.layer import PersistentBlockPlan, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
 from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.layer_plans import ALL_ROWS, BFLOAT16_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, least_of, named
 from tests.support.cuda.training_layers import ADDED, OPTIONAL, OUTPUTS, TRAINING, build, check
@@ -49,40 +49,40 @@ def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], strat
     )
 
 
-def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+def check_row(runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     start = zlib.crc32(repr((cell, flags, str(dtype), "training")).encode())
     for seed in range(start, start + 12):
         run = random_run(np.random.default_rng(seed), cell, flags, strategy, dtype)
-        launch(run, STRATEGIES[strategy], seam, prepared=bool(seed % 2))
+        launch(run, STRATEGIES[strategy], runtime, prepared=bool(seed % 2))
         check(run, f"seed {seed}: ", least=least_of(dtype))
 
 
 @pytest.mark.each_value
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named((PLAIN_ROWS + LSTM_ROWS)[1::2] + BFLOAT16_ROWS))
-def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(cuda_seam, cell, flags, strategy, dtype)
+def test_random_descs(cuda_runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_runtime, cell, flags, strategy, dtype)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named(ALL_ROWS))
-def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(cuda_seam, cell, flags, strategy, dtype)
+def test_random_descs_in_full(cuda_runtime: CudaRuntime, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_runtime, cell, flags, strategy, dtype)
 
 
 @pytest.mark.parametrize("first", range(0, len(EVERY_ACTIVATION), 2), ids=lambda first: EVERY_ACTIVATION[first].type_name[24:].lower())
-def test_every_activation_saves_its_value_or_its_argument(cuda_seam: Seam, first: int) -> None:
+def test_every_activation_saves_its_value_or_its_argument(cuda_runtime: CudaRuntime, first: int) -> None:
     functions = tuple(EVERY_ACTIVATION[(first + direction) % len(EVERY_ACTIVATION)] for direction in range(2))
     run = build("RNN", np.random.default_rng(20), functions=functions, direction="BIDIRECTIONAL", lengths=[4, 0, 2])
-    launch(run, STRATEGIES["persistent_block 2"], cuda_seam)
+    launch(run, STRATEGIES["persistent_block 2"], cuda_runtime)
     check(run)
 
 
 @pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize("cell", TRAINING)
-def test_without_a_mask_the_outputs_are_the_layers_own(cuda_seam: Seam, cell: str, strategy: str) -> None:
+def test_without_a_mask_the_outputs_are_the_layers_own(cuda_runtime: CudaRuntime, cell: str, strategy: str) -> None:
     """Bit for bit."""
     run = build(cell, np.random.default_rng(21), b=5, h=7, direction="BIDIRECTIONAL", lengths=[4, 1, 0, 3, 2])
-    launch(run, STRATEGIES[strategy], cuda_seam)
+    launch(run, STRATEGIES[strategy], cuda_runtime)
     of_layer = CELLS[cell]
     members = {name: getattr(run.desc, name) for name in of_layer.model_fields}
     outputs = {
@@ -90,7 +90,7 @@ def test_without_a_mask_the_outputs_are_the_layers_own(cuda_seam: Seam, cell: st
     }
     del outputs["reserve_tensor"]
     plain = Run(of_layer(**members), run.inputs, outputs)
-    launch(plain, STRATEGIES[strategy], cuda_seam)
+    launch(plain, STRATEGIES[strategy], cuda_runtime)
     for name, placed in outputs.items():
         np.testing.assert_array_equal(placed.elements, run.outputs[name].elements)
 
@@ -105,10 +105,12 @@ def test_without_a_mask_the_outputs_are_the_layers_own(cuda_seam: Seam, cell: st
         ("LSTM", "per_step", 2),
     ],
 )
-def test_a_masked_step_repeats_the_output_and_carries_the_states(cuda_seam: Seam, cell: str, strategy: str, projected: int) -> None:
+def test_a_masked_step_repeats_the_output_and_carries_the_states(
+    cuda_runtime: CudaRuntime, cell: str, strategy: str, projected: int
+) -> None:
     mask = np.array([[0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]])  # [T, B]
     run = build(cell, np.random.default_rng(22), p=projected, direction="BIDIRECTIONAL", lengths=[4, 4, 3], mask=mask)
-    launch(run, STRATEGIES[strategy], cuda_seam)
+    launch(run, STRATEGIES[strategy], cuda_runtime)
     sequence, single = run.outputs["output_sequence_tensor"].elements, run.outputs["output_single_tensor"].elements
     forward, backward = sequence[:, 0], sequence[:, 1]
     for zero in (forward[:2, 0], backward[3:, 0], sequence[:, :, 2]):  # no step was taken yet
@@ -128,7 +130,7 @@ def test_a_masked_step_repeats_the_output_and_carries_the_states(cuda_seam: Seam
 
 @pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
 @pytest.mark.parametrize("cell", TRAINING)
-def test_input_of_steps_not_taken_is_never_seen(cuda_seam: Seam, cell: str, strategy: str) -> None:
+def test_input_of_steps_not_taken_is_never_seen(cuda_runtime: CudaRuntime, cell: str, strategy: str) -> None:
     mask = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 1]])
     lengths = [4, 3, 2]
     optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if strategy == "per_step" else []))
@@ -138,14 +140,14 @@ def test_input_of_steps_not_taken_is_never_seen(cuda_seam: Seam, cell: str, stra
             if time >= length or not mask[time, sample]:
                 run.inputs["input_tensor"].elements[0, time, sample] = np.nan
     with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
-        launch(run, STRATEGIES[strategy], cuda_seam)
+        launch(run, STRATEGIES[strategy], cuda_runtime)
     check(run)
 
 
 @pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
-def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(cuda_seam: Seam, strategy: str) -> None:
+def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(cuda_runtime: CudaRuntime, strategy: str) -> None:
     run = build("LSTM", np.random.default_rng(24), t=3, b=4, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
-    launch(run, STRATEGIES[strategy], cuda_seam)
+    launch(run, STRATEGIES[strategy], cuda_runtime)
     check(run)
 
 
@@ -165,7 +167,7 @@ def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(cuda_seam: Seam, s
 def test_what_persistent_block_leaves_to_per_step(cell: str, added: dict[str, Any], takes: bool) -> None:
     require("g++")
     run = build(cell, np.random.default_rng(25), **added)
-    library = KernelLibrary(CpuSeam(H100), 0)
+    library = KernelLibrary(EmulatedRuntime(H100), 0)
     plans: dict[str, type[RecurrentPlan]] = {"per_step": PerStepPlan} | ({"persistent_block": PersistentBlockPlan} if takes else {})
     for strategy, kind in plans.items():
         plan = recurrent_plan(run.desc, Target(library, strategy=strategy))
@@ -179,7 +181,7 @@ def test_what_persistent_block_leaves_to_per_step(cell: str, added: dict[str, An
 
 def test_a_plan_describes_what_training_adds() -> None:
     require("g++")
-    library = KernelLibrary(CpuSeam(H100), 0)
+    library = KernelLibrary(EmulatedRuntime(H100), 0)
     mask = np.ones((4, 3))
     lstm = build("LSTM", np.random.default_rng(26), p=2, mask=mask, optional=ADDED)
     text = recurrent_plan(lstm.desc, Target(library)).describe()
@@ -205,7 +207,7 @@ def test_a_plan_describes_what_training_adds() -> None:
 def test_the_reserve_takes_the_input_product_where_it_can() -> None:
     """The product is the larger part of the scratch: [T B, D G H] floats."""
     require("g++")
-    library = KernelLibrary(CpuSeam(H100), 0)
+    library = KernelLibrary(EmulatedRuntime(H100), 0)
     for flags, saves in (({"linear_before_reset": False}, True), ({"linear_before_reset": True}, False)):
         sizes: dict[str, Any] = {"t": 20, "b": 5, "h": 7, **flags}
         with_reserve, without = (
@@ -221,12 +223,12 @@ def test_the_reserve_takes_the_input_product_where_it_can() -> None:
 def test_launches_of_each_strategy() -> None:
     """As without training, and: a copy and a product for each gate with dropout; a product for each gate, or two for a projection."""
     require("g++")
-    cpu_seam = CpuSeam(H100)
+    emulated_runtime = EmulatedRuntime(H100)
 
     def counted(strategy: str, cell: str, **options: Any) -> tuple[int, int]:
-        before = cpu_seam.counts.copy()
-        launch(build(cell, np.random.default_rng(28), t=5, **{"optional": ()} | options), STRATEGIES[strategy], cpu_seam)
-        used = cpu_seam.counts - before
+        before = emulated_runtime.counts.copy()
+        launch(build(cell, np.random.default_rng(28), t=5, **{"optional": ()} | options), STRATEGIES[strategy], emulated_runtime)
+        used = emulated_runtime.counts - before
         return used["launch"], used["gemm"]
 
     assert counted("persistent_block 2", "LSTM") == (2 + 1, 1)
@@ -249,7 +251,7 @@ def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str,
         run = build(
             cell, np.random.default_rng(29), b=5, h=7, direction="BIDIRECTIONAL", mask=mask, lengths=[4, 1, 0, 3, 2], optional=optional
         )
-        launch(run, STRATEGIES[strategy], CpuSeam(H100, seed=seed), prepared=prepared)
+        launch(run, STRATEGIES[strategy], EmulatedRuntime(H100, seed=seed), prepared=prepared)
         found.append([np.array(placed.elements) for placed in run.outputs.values()])
     for others in found[1:]:
         for first, other in zip(found[0], others, strict=True):
@@ -260,19 +262,21 @@ def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str,
 def test_a_captured_dispatch_reads_its_tensors_anew(cell: str) -> None:
     """A graph of all of a training pass: nothing in it allocates, and a replay computes what a launch does."""
     require("g++")
-    cpu_seam = CpuSeam(H100)
+    emulated_runtime = EmulatedRuntime(H100)
     mask = np.random.default_rng(30).integers(0, 2, (4, 3))
     run = build(cell, np.random.default_rng(30), p=2 * (cell == "LSTM"), mask=mask, optional=(*OPTIONAL, *ADDED))
-    plan = recurrent_plan(run.desc, Target(KernelLibrary(cpu_seam, 0)))
-    arrays = {name: cpu_seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
-    temporary = cpu_seam.allocate(0, plan.temporary_size, 0)
-    graph = cpu_seam.capture(0, plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
+    plan = recurrent_plan(run.desc, Target(KernelLibrary(emulated_runtime, 0)))
+    arrays = {
+        name: emulated_runtime.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()
+    }
+    temporary = emulated_runtime.allocate(0, plan.temporary_size, 0)
+    graph = emulated_runtime.capture(0, plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
     for factor in (1.0, -0.5):
         run.inputs["input_tensor"].elements[...] *= np.float32(factor)
         arrays["input_tensor"].set(run.inputs["input_tensor"].elements)
-        cpu_seam.launch_graph(graph, 0)
+        emulated_runtime.launch_graph(graph, 0)
         outputs = dict(run.outputs)
         for name, placed in outputs.items():
-            placed.elements[...] = cpu_seam.to_host(arrays[name], 0)
+            placed.elements[...] = emulated_runtime.to_host(arrays[name], 0)
         check(Run(run.desc, run.inputs, outputs))
-    cpu_seam.check_guards()
+    emulated_runtime.check_guards()

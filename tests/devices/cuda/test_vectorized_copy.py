@@ -11,12 +11,12 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.indexing import nonzero
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target, plan_of
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.layout_runs import layouts, packed, random_values, results_of, run, same
 from tests.support.tools import require
 
@@ -59,7 +59,7 @@ def adam(dtype: str, sizes: Sequence[int] = (1, 2, 3, 8)) -> dml.OperatorDesc:
     return dml.AdamOptimizerDesc(**tensors, training_step_tensor=tensor("UINT32", (1, 1, 1, 1)), learning_rate=0.1).with_outputs()
 
 
-class Recorder(DryRunSeam):
+class Recorder(DryRunRuntime):
     """A device that takes note of the kernels that are launched and runs none."""
 
     def __init__(self) -> None:
@@ -94,12 +94,12 @@ CHOICES = [
 
 @pytest.mark.parametrize(("desc", "offset", "entry"), [case[1:] for case in CHOICES], ids=[case[0] for case in CHOICES])
 def test_words_are_the_widest_that_layouts_and_addresses_allow(desc: dml.OperatorDesc, offset: int, entry: str) -> None:
-    seam = Recorder()
-    plan = plan_of(desc, Target(KernelLibrary(seam, 0)))
+    runtime = Recorder()
+    plan = plan_of(desc, Target(KernelLibrary(runtime, 0)))
     assert plan is not None
     addresses = {name: 4096 * (number + 1) + offset for number, name in enumerate(desc.tensors())}
     plan.bind(addresses, 1 << 20, None)(0)
-    assert entry in seam.launched[-1]
+    assert entry in runtime.launched[-1]
     if offset == 0:
         assert entry in plan.describe()
 
@@ -139,7 +139,7 @@ def unstrided(desc: dml.OperatorDesc) -> dict[str, dml.TensorDesc]:
     ids=lambda own: own.short_name() if isinstance(own, dml.OperatorDesc) else "",
 )
 def test_the_floor_is_one_pass_over_what_has_to_move(desc: dml.OperatorDesc, least: int, again: dict[str, int]) -> None:
-    library = KernelLibrary(DryRunSeam(H100), 0)
+    library = KernelLibrary(DryRunRuntime(H100), 0)
     plan, gpu = plan_of(desc, Target(library)), GpuModel.of(library.limits)
     assert plan is not None
     cost = plan.cost()
@@ -192,10 +192,10 @@ def test_rows_may_be_more_than_2_to_the_31_elements_from_each_other(desc: Any, f
     inputs = {slot.place: views[slot.place] for slot in desc.input_slots() if slot.tensor is not None}
     for place, view in inputs.items():
         view[...] = rng.integers(0, 256 if place == "input_tensor" else 2, view.shape)
-    seam = CpuSeam()
-    plan = plan_of(desc, Target(KernelLibrary(seam, 0)))
+    runtime = EmulatedRuntime()
+    plan = plan_of(desc, Target(KernelLibrary(runtime, 0)))
     assert plan is not None
-    scratch = seam.allocate(0, max(plan.temporary_size, 1), 0)
+    scratch = runtime.allocate(0, max(plan.temporary_size, 1), 0)
     plan.bind({place: array.ctypes.data for place, array in arrays.items()}, scratch.pointer, None)(0)
     same(views["output_tensor"], dml.reference(desc, inputs).output_tensor, desc.short_name())
 
@@ -262,15 +262,15 @@ def test_the_sanitizers_are_silent(sanitize: str, name: str) -> None:
     require("g++")
     desc = SANITIZED[name]
     arrays = hostile(desc)
-    seam = CpuSeam(sanitize=sanitize)
+    runtime = EmulatedRuntime(sanitize=sanitize)
     for own in layouts(desc):
         expected = run(desc, arrays)
-        for place, found in run(own, arrays, CudaDevice(seam)).items():
+        for place, found in run(own, arrays, CudaDevice(runtime)).items():
             if isinstance(desc, dml.AdamOptimizerDesc):
                 np.testing.assert_allclose(found, expected[place], 1e-3)
             else:
                 same(found, expected[place], f"{name}, {place}")
-    seam.check_guards()
+    runtime.check_guards()
 
 
 BARRIER = "__syncthreads();"
@@ -286,6 +286,6 @@ def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
         output_count_tensor=packed(np.uint32, 1),
         output_coordinates_tensor=packed(np.uint32, 3000, 1),
     )
-    device = CudaDevice(CpuSeam(sanitize="thread", fault=(BARRIER, place)))
+    device = CudaDevice(EmulatedRuntime(sanitize="thread", fault=(BARRIER, place)))
     with pytest.raises(dml.DeviceError, match="data race"):
         run(desc, {"input_tensor": rng.integers(0, 2, 3000).astype(np.uint8)}, device)

@@ -10,7 +10,7 @@ import numpy as np
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.windows import WINDOW, Window, windows_value
 from tests.support.tools import require
@@ -61,14 +61,14 @@ __global__ void probe_positions(PositionsParameters<T> const parameters) {
 def run(entry: str, argument: np.ndarray[Any, Any], arrays: dict[str, np.ndarray[Any, Any]], result: str) -> np.ndarray[Any, Any]:
     """The array `result` after a launch of one thread of a probe over these arrays."""
     require("g++")
-    seam = CpuSeam()
-    [(image, symbol)] = seam.compile(sources.read("pooling/gradient.cu") + PROBES, [entry], 90)
-    memories = {name: seam.to_device(0, np.frombuffer(array.tobytes(), np.int64), 0) for name, array in arrays.items()}
+    runtime = EmulatedRuntime()
+    [(image, symbol)] = runtime.compile(sources.read("pooling/gradient.cu") + PROBES, [entry], 90)
+    memories = {name: runtime.to_device(0, np.frombuffer(array.tobytes(), np.int64), 0) for name, array in arrays.items()}
     for name, memory in memories.items():
         argument[name] = memory.pointer
-    seam.bind_launch(seam.load(0, image, symbol, 0), (1, 1, 1), 1, 0, argument)(0)
-    seam.check_guards()
-    return seam.to_host(memories[result], 0)
+    runtime.bind_launch(runtime.load(0, image, symbol, 0), (1, 1, 1), 1, 0, argument)(0)
+    runtime.check_guards()
+    return runtime.to_host(memories[result], 0)
 
 
 def test_entries_beyond_2_to_the_32() -> None:

@@ -30,8 +30,8 @@ from dmlpy.devices.cuda.emulation.compiler import (
     kernel_text,
     machine_object,
 )
-from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
+from dmlpy.devices.cuda.runtime.interface import Limits
 
 NUMBERS = ("accesses", "lanes", "wavefronts", "least_wavefronts", "sectors", "least_sectors", "rounds")
 COLUMNS = ("space", "kind", "bytes", *NUMBERS)
@@ -204,17 +204,17 @@ class TracedKernel(SharedKernel):
         return [self._line_names[place] for place in places]
 
 
-class CountingSeam(CpuSeam):
+class CountingRuntime(EmulatedRuntime):
     """Launches are counted.
 
     Attributes:
         launches: the counts of each launch that was traced, in order.
 
     Args:
-        limits: as of `CpuSeam`.
+        limits: as of `EmulatedRuntime`.
         traced: how the entries begin that are traced.
         blocks: how many blocks of each launch are traced, the first ones.
-        delay_us: as of `CpuSeam`.
+        delay_us: as of `EmulatedRuntime`.
     """
 
     def __init__(self, limits: Limits = H100, *, traced: tuple[str, ...] = ("",), blocks: int = 1, delay_us: int = 0) -> None:

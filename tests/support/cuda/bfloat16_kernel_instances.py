@@ -20,7 +20,7 @@ def bfloat16_instances() -> Iterator[Kernel]:
     library = RecordingLibrary(H100)
 
     def record(desc: dml.OperatorDesc, strategy: str | None = None) -> None:
-        device = CudaDevice(library.seam, strategy=strategy)
+        device = CudaDevice(library.runtime, strategy=strategy)
         device.library = library
         plan = device.plan(desc)
         assert plan is not None

@@ -20,7 +20,7 @@ def chain_instances() -> Iterator[Kernel]:
 def chain_kernels(graphs: Iterable[Graph]) -> Iterator[Kernel]:
     """The kernels of chains that the plans of some graphs name."""
     library = RecordingLibrary(H100)
-    device = CudaDevice(library.seam)
+    device = CudaDevice(library.runtime)
     device.library = library
     for graph in graphs:
         dml.compile(graph, device)

@@ -1,4 +1,4 @@
-"""A seam that counts its calls, and the training step of a network in two device graphs."""
+"""A runtime that counts its calls, and the training step of a network in two device graphs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.networks import Network, gradient_inputs, poisoned, upstream, values
 
 
-class CountingSeam(DryRunSeam):
-    """Counts what a `DryRunSeam` is asked to enqueue; `fails` lets the next launch fail."""
+class CountingRuntime(DryRunRuntime):
+    """Counts what a `DryRunRuntime` is asked to enqueue; `fails` lets the next launch fail."""
 
     fails = False
 

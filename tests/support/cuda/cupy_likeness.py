@@ -1,4 +1,4 @@
-"""Compares a CuPy with what the seam and the fake CuPy assume.
+"""Compares a CuPy with what the runtime and the fake CuPy assume.
 
 `python -m tests.support.cuda.cupy_likeness` does so for the first CuPy on the path.
 """
@@ -43,7 +43,7 @@ def _compare_part(real: Any, fake: Any) -> int:
 
 
 def _check_the_rest(cupy: Any) -> None:
-    """What else the seam uses."""
+    """What else the runtime uses."""
     stream = cupy.cuda.Stream.__new__(cupy.cuda.Stream)
     stream.ptr, stream.device_id, stream._foreign_stream_ref = 0x7000, 0, object()
     stream.__del__()  # a stream from outside is not destroyed with its wrapper: that would fail here, where no driver is
@@ -90,7 +90,7 @@ def _check_captures(cupy: Any) -> None:
         raise AssertionError("CuPy captures the legacy stream")
     assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)
     bound = {name for name in dir(runtime) + dir(cupy.cuda.driver) if "ExchangeStreamCaptureMode" in name or "serObject" in name}
-    assert not bound, "what `dmlpy.devices.cuda.captures` calls by itself is in CuPy now"
+    assert not bound, "what `dmlpy.devices.cuda.runtime.captures` calls by itself is in CuPy now"
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ import os
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.offline_device import limits_of
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.dry_run import DryRunRuntime
 
 VARIABLE = "DMLPY_TEST_GPU"
-SEAMS: dict[str, type[CpuSeam]] = {"cpu": CpuSeam, "null": DryRunSeam}
+RUNTIMES: dict[str, type[EmulatedRuntime]] = {"cpu": EmulatedRuntime, "null": DryRunRuntime}
 
 
 def chosen() -> str | None:
@@ -27,8 +27,8 @@ def chosen() -> str | None:
         ValueError: there is none of this name.
     """
     name = (os.environ.get(VARIABLE) or "").partition(" ")[0] or None
-    if name is not None and name not in SEAMS:
-        raise ValueError(f"{VARIABLE} is {name!r}, expected one of {', '.join(SEAMS)}")
+    if name is not None and name not in RUNTIMES:
+        raise ValueError(f"{VARIABLE} is {name!r}, expected one of {', '.join(RUNTIMES)}")
     return name
 
 
@@ -38,7 +38,7 @@ def install() -> CudaDevice | None:
     if name is None:
         return None
     gpu = os.environ[VARIABLE].partition(" ")[2]
-    device = CudaDevice(SEAMS[name](limits_of(gpu)) if gpu else SEAMS[name]())
+    device = CudaDevice(RUNTIMES[name](limits_of(gpu)) if gpu else RUNTIMES[name]())
 
     def kind(index: int) -> dml.Device | str:
         return device if index == 0 else "there is 1 emulated GPU"

@@ -1,4 +1,4 @@
-"""A fake of CuPy's low-level bindings that obeys CUDA's rules on host memory: what `CupySeam` asks of CuPy, without a GPU.
+"""A fake of CuPy's low-level bindings that obeys CUDA's rules on host memory: what `CupyRuntime` asks of CuPy, without a GPU.
 
 It knows contexts by thread, current devices and streams, CuPy's pool with its arenas by stream, deferred copies, capture, and the shared
 memory that a function may ask for. Whatever CUDA refuses raises as CuPy does. Functions have the names and parameters of CuPy's; a test

@@ -8,10 +8,10 @@ import numpy as np
 
 from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.emulation.seam import approximates
+from dmlpy.devices.cuda.emulation.runtime import approximates
 from dmlpy.devices.cuda.functors import ELEMENT_WISE, functor
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc
 from tests.support.activation_cases import CANCELLING, definition, label
 
@@ -73,17 +73,17 @@ __global__ void apply(ApplyParameters parameters) {
 )
 
 
-def apply(seam: Seam, desc: ActivationDesc, x: np.ndarray[Any, Any], *, derivative: bool = False) -> np.ndarray[Any, Any]:
+def apply(runtime: CudaRuntime, desc: ActivationDesc, x: np.ndarray[Any, Any], *, derivative: bool = False) -> np.ndarray[Any, Any]:
     """The functor's values at float32 `x`, or the derivatives that it computes from `x` as the saved value."""
-    ((image, symbol),) = seam.compile(SOURCE, [f"apply<{', '.join(NAMES)}>"], seam.limits(0).compute_capability)
-    given, found = seam.to_device(0, x, 0), seam.to_device(0, np.full_like(x, NAN), 0)
+    ((image, symbol),) = runtime.compile(SOURCE, [f"apply<{', '.join(NAMES)}>"], runtime.limits(0).compute_capability)
+    given, found = runtime.to_device(0, x, 0), runtime.to_device(0, np.full_like(x, NAN), 0)
     argument = np.zeros(1, APPLY)
     argument["x"], argument["y"], argument["count"] = view(given).pointer, view(found).pointer, x.size
     argument["functor"], argument["derivative"] = KINDS.index(type(desc)), derivative
     for index, name in enumerate(ELEMENT_WISE[type(desc)]):
         argument["attributes"][0, index] = getattr(desc, name)
-    seam.launch(seam.load(0, image, symbol, 0), (1, 1, 1), 1, 0, argument, 0)
-    result: np.ndarray[Any, Any] = seam.to_host(found, 0)
+    runtime.launch(runtime.load(0, image, symbol, 0), (1, 1, 1), 1, 0, argument, 0)
+    result: np.ndarray[Any, Any] = runtime.to_host(found, 0)
     return result
 
 
@@ -92,9 +92,9 @@ DOCUMENTED = {"Sigmoid": 8.0, "ScaledTanh": 5.0, "Softplus": 7.0, "ParametricSof
 units of a result just below a power of two. Sigmoid is a quotient with e^x in it, swish and GELU are products with that."""
 
 
-def check_accuracy(seam: Seam, desc: ActivationDesc) -> None:
+def check_accuracy(runtime: CudaRuntime, desc: ActivationDesc) -> None:
     """Within 4 units in the last place, times what the function itself makes of a last place of x: |x| for e^x, x^2 for erfc."""
-    limit = DOCUMENTED.get(label(desc), 4.0) if approximates(seam) else 4.0
+    limit = DOCUMENTED.get(label(desc), 4.0) if approximates(runtime) else 4.0
     rng = np.random.default_rng(1)
     small = rng.uniform(-1.0, 1.0, 2000) * 10.0 ** rng.uniform(-6, 0, 2000)
     x = np.concatenate([small, rng.uniform(-8.0, 8.0, 2000), np.linspace(-0.6, 0.6, 500)]).astype(np.float32)
@@ -105,6 +105,6 @@ def check_accuracy(seam: Seam, desc: ActivationDesc) -> None:
     if isinstance(desc, CANCELLING):
         unit = np.maximum(unit, np.spacing(np.float32(1.0)))
     sensitivity = np.abs(x) ** (2 if isinstance(desc, ActivationGeluDesc) else 1)
-    error = np.abs(apply(seam, desc, x) - expected) / unit / np.maximum(1.0, sensitivity / 2)
+    error = np.abs(apply(runtime, desc, x) - expected) / unit / np.maximum(1.0, sensitivity / 2)
     worst = int(np.argmax(error))
     assert error[worst] <= limit, f"{error[worst]:.2f} units in the last place at x = {x[worst]!r}"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.messages.problems import DeviceError
 
 pytestmark = pytest.mark.gpu
@@ -47,10 +47,10 @@ def test_kills_the_context() -> None:
     def answer(*arguments: Any, **named: Any) -> NoReturn:
         raise DeviceError("CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure")
 
-    seam = dml.device("cuda").seam  # type: ignore[attr-defined]
-    for name in vars(Seam):
-        if not name.startswith("_") and callable(getattr(seam, name, None)):
-            setattr(seam, name, answer)
+    runtime = dml.device("cuda").runtime  # type: ignore[attr-defined]
+    for name in vars(CudaRuntime):
+        if not name.startswith("_") and callable(getattr(runtime, name, None)):
+            setattr(runtime, name, answer)
     computed()
 
 

@@ -20,7 +20,7 @@ from dmlpy.devices.cuda.recurrent.gradient import (
 )
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, RecurrentGradDesc, RNNGradDesc
 from dmlpy.reference.activation import activate
@@ -160,19 +160,19 @@ class Case:
             names += [name for name in ("peephole", "projection") if f"{name}_tensor" in self.inputs]
         return names
 
-    def launch(self, make: MakePlan, seam: Seam) -> RecurrentGradientPlan:
-        """Runs a plan over copies of the case's memory on the seam's device, with scratch of exactly the size that it asks for."""
-        plan = make(self.desc, KernelLibrary(seam, 0))
+    def launch(self, make: MakePlan, runtime: CudaRuntime) -> RecurrentGradientPlan:
+        """Runs a plan over copies of the case's memory on the runtime's device, with scratch of exactly the size that it asks for."""
+        plan = make(self.desc, KernelLibrary(runtime, 0))
         every = self.inputs | self.outputs
-        copies = {name: seam.to_device(0, placed.memory, 0) for name, placed in every.items()}
+        copies = {name: runtime.to_device(0, placed.memory, 0) for name, placed in every.items()}
         starts = {name: view(copy).pointer for name, copy in copies.items()}
         pointers = {name: starts[name] + placed.pointer - placed.memory.ctypes.data for name, placed in every.items()}
-        temporary = seam.allocate(0, plan.temporary_size, 0)
-        seam.memset(temporary.pointer, 0xFF, plan.temporary_size, 0)
+        temporary = runtime.allocate(0, plan.temporary_size, 0)
+        runtime.memset(temporary.pointer, 0xFF, plan.temporary_size, 0)
         plan.bind(pointers, temporary.pointer, None)(0)
         for name, placed in every.items():
             before = placed.memory.copy()
-            placed.memory[...] = np.frombuffer(seam.read(starts[name], placed.memory.size, 0), np.uint8)
+            placed.memory[...] = np.frombuffer(runtime.read(starts[name], placed.memory.size, 0), np.uint8)
             assert name in self.outputs or (placed.memory == before).all(), f"{name} is an input and was written"
         return plan
 

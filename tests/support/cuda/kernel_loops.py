@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.kernel_cycles import TURN
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
 from dmlpy.devices.cuda.recurrent.model import MEMORY_LOAD
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.interface import Limits
 from dmlpy.devices.cuda.tile_products import TILE_THREADS
 from tests.support.cuda.nvrtc import compile_instance
 from tests.support.cuda.sass import Block, Code, Instruction, Loop, SassError, code_of, disassemble

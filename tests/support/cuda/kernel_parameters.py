@@ -1,4 +1,4 @@
-"""Arguments of small kernels, and arrays for them, on the emulated seam to CuPy."""
+"""Arguments of small kernels, and arrays for them, on the emulated runtime."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.emulation.memory import DeviceArray
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 
 Array = np.ndarray[Any, Any]
 
@@ -23,9 +23,9 @@ def parameters(count: int = 0, **arrays: DeviceArray) -> Array:
     return argument
 
 
-def device(seam: CpuSeam, values: Array) -> DeviceArray:
-    return seam.to_device(0, values, 0)
+def device(runtime: EmulatedRuntime, values: Array) -> DeviceArray:
+    return runtime.to_device(0, values, 0)
 
 
-def unset(seam: CpuSeam, size: int, data_type: Any = np.float32) -> DeviceArray:
-    return seam.empty(0, [size], [1], np.dtype(data_type), 0)
+def unset(runtime: EmulatedRuntime, size: int, data_type: Any = np.float32) -> DeviceArray:
+    return runtime.empty(0, [size], [1], np.dtype(data_type), 0)

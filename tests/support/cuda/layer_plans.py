@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.recurrent.layer import (
     block_shared_bytes,
 )
 from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
-from dmlpy.devices.cuda.seam import Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.exact import exact
@@ -46,31 +46,31 @@ def per_step(desc: RecurrentDesc, library: KernelLibrary) -> RecurrentPlan:
 STRATEGIES: dict[str, MakePlan] = {f"persistent_block {samples}": persistent_block(samples) for samples in SLICES} | {"per_step": per_step}
 
 
-def poisoned(seam: Seam, size: int) -> Any:
+def poisoned(runtime: CudaRuntime, size: int) -> Any:
     """Memory in which every float is a NaN."""
-    memory = seam.allocate(0, size, 0)
-    seam.memset(memory.pointer, 0xFF, size, 0)
+    memory = runtime.allocate(0, size, 0)
+    runtime.memset(memory.pointer, 0xFF, size, 0)
     return memory
 
 
-def launch(run: Run, make: MakePlan, seam: Seam, *, prepared: bool = False) -> RecurrentPlan:
-    """Runs a plan over copies of the run's memory on the seam's device, with scratch of exactly the size that it asks for."""
-    plan = make(run.desc, KernelLibrary(seam, 0))
+def launch(run: Run, make: MakePlan, runtime: CudaRuntime, *, prepared: bool = False) -> RecurrentPlan:
+    """Runs a plan over copies of the run's memory on the runtime's device, with scratch of exactly the size that it asks for."""
+    plan = make(run.desc, KernelLibrary(runtime, 0))
     placed_tensors = run.inputs | run.outputs
-    copies = {name: seam.to_device(0, placed.memory, 0) for name, placed in placed_tensors.items()}
+    copies = {name: runtime.to_device(0, placed.memory, 0) for name, placed in placed_tensors.items()}
     starts = {name: view(copy).pointer for name, copy in copies.items()}
     pointers = {name: starts[name] + placed.pointer - placed.memory.ctypes.data for name, placed in placed_tensors.items()}
     if prepared:
-        persistent = poisoned(seam, plan.persistent_size)
+        persistent = poisoned(runtime, plan.persistent_size)
         plan.pack({name: pointers.pop(name) for name in plan.constants}, persistent.pointer)(0)
-        temporary = poisoned(seam, plan.prepared_temporary_size)
+        temporary = poisoned(runtime, plan.prepared_temporary_size)
         plan.bind(pointers, temporary.pointer, persistent.pointer)(0)
     else:
-        temporary = poisoned(seam, plan.temporary_size)
+        temporary = poisoned(runtime, plan.temporary_size)
         plan.bind(pointers, temporary.pointer, None)(0)
     for name, placed in placed_tensors.items():
         before = placed.memory.copy()
-        placed.memory[...] = np.frombuffer(seam.read(starts[name], placed.memory.size, 0), np.uint8)
+        placed.memory[...] = np.frombuffer(runtime.read(starts[name], placed.memory.size, 0), np.uint8)
         assert name in run.outputs or (placed.memory == before).all(), f"{name} is an input and was written"
     return plan
 

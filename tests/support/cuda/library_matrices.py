@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dmlpy.devices.cuda.cupy_seam import compile_options
+from dmlpy.devices.cuda.runtime.cupy_runtime import compile_options
 from tests.support.tools import folder_of
 
 NEWEST = "newest"

@@ -18,8 +18,8 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from dmlpy.devices.cuda.offline_device import GPUS
 from dmlpy.devices.cuda.plans import STRATEGIES
-from dmlpy.devices.cuda.seam import Limits
-from tests.support.cuda.dry_run_seam import DryRunSeam
+from dmlpy.devices.cuda.runtime.interface import Limits
+from tests.support.cuda.dry_run import DryRunRuntime
 
 T4, A100, H100, B200, GEFORCE_5090 = (GPUS[name] for name in ("T4", "A100", "H100", "B200", "RTX5090"))
 DEVICES = (T4, A100, H100, B200, GEFORCE_5090)
@@ -34,7 +34,7 @@ class RecordingLibrary(KernelLibrary):
     """
 
     def __init__(self, limits: Limits) -> None:
-        super().__init__(DryRunSeam(limits), 0)
+        super().__init__(DryRunRuntime(limits), 0)
         self.kernels: dict[Kernel, None] = {}
 
     def functions(self, kernels: Iterable[Kernel]) -> list[Any]:
@@ -57,7 +57,7 @@ class Case:
     def kernels(self) -> Iterator[Kernel]:
         """That its plans name; none where the strategy cannot take it."""
         library = RecordingLibrary(self.limits)
-        device = CudaDevice(library.seam, strategy=self.strategy)
+        device = CudaDevice(library.runtime, strategy=self.strategy)
         device.library = library
         flags = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if self.tf32 else ExecutionFlags.NONE
         for desc in self.shape.descs(self.which, self.dtype):

@@ -1,4 +1,4 @@
-"""A seam that counts the programs that it compiles."""
+"""A runtime that counts the programs that it compiles."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.recurrent.common import copy_kernel
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.runtime.interface import Limits
 
 FLOAT, HALF = np.dtype(np.float32), np.dtype(np.float16)
 
@@ -17,7 +17,7 @@ FLOAT, HALF = np.dtype(np.float32), np.dtype(np.float16)
 COPY = copy_kernel(HALF, FLOAT)
 
 
-class CountingSeam(CpuSeam):
+class CountingRuntime(EmulatedRuntime):
     """Compiles to a text that names what was asked for, and notes it.
 
     Attributes:

@@ -6,7 +6,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.support.rnn_runs import inputs, on, rnn
 from tests.support.tolerance import assert_close, tolerance
 from tests.support.tools import require
@@ -19,7 +19,7 @@ NONE = dml.ExecutionFlags.NONE
 
 def check_results_in_tf32(strategy: str) -> None:
     require("g++")
-    device, desc = CudaDevice(CpuSeam(), strategy=strategy), rnn()
+    device, desc = CudaDevice(EmulatedRuntime(), strategy=strategy), rnn()
     arrays = inputs(desc)
     expected = dml.reference(desc, arrays).as_dict()
     given = on(device, arrays)

@@ -17,7 +17,7 @@ from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.kernel_cycles import Cycles
-    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.devices.cuda.runtime.interface import Limits
 
 FILE = "attention/forward.cu"
 TENSOR_CORES_FILE = "attention/tensor_cores.cu"

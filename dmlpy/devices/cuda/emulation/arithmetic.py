@@ -1,4 +1,4 @@
-"""Matrix products of the seam that the CPU plays, in the precision that a GPU's are allowed."""
+"""Matrix products of the emulated runtime, in the precision that a GPU's are allowed."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.synchronous import is_set
 from dmlpy.devices.device import shared
 from dmlpy.messages.hresult import HResult
@@ -37,10 +37,10 @@ class EmulatedDevice(CudaDevice):
     kernel that writes beside its memory raises DeviceError at the operator that launched it.
     """
 
-    seam: CpuSeam
+    runtime: EmulatedRuntime
 
-    def __init__(self, seam: CpuSeam) -> None:
-        super().__init__(seam)
+    def __init__(self, runtime: EmulatedRuntime) -> None:
+        super().__init__(runtime)
         self.name = NAME
 
     def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
@@ -49,7 +49,7 @@ class EmulatedDevice(CudaDevice):
         def dispatch(stream: int) -> None:
             run(stream)
             try:
-                self.seam.check_guards()
+                self.runtime.check_guards()
             except AssertionError as error:
                 raise DeviceError(f"{name} writes beside its memory: {error}") from error
 
@@ -73,4 +73,4 @@ def emulated_device(index: int) -> EmulatedDevice | str:
     if sanitize and sanitize not in SANITIZERS:
         expected = " or ".join(map(repr, SANITIZERS))
         raise DeviceError(f"{VARIABLE} is {sanitize!r}, expected {expected}", hresult=HResult.E_INVALIDARG)
-    return EmulatedDevice(CpuSeam(sanitize=sanitize, symbols=is_set(SYMBOLS)))
+    return EmulatedDevice(EmulatedRuntime(sanitize=sanitize, symbols=is_set(SYMBOLS)))

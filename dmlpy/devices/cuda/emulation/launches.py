@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dmlpy.devices.cuda.emulation.compiler import SharedKernel, cache_directory
-from dmlpy.devices.cuda.seam import NotResidentError
+from dmlpy.devices.cuda.runtime.interface import NotResidentError
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -31,7 +31,7 @@ class CpuFunction:
 
 
 class MultiprocessorCounts(Protocol):
-    """What a cooperative launch knows of its seam: the multiprocessors that are left, and the counts of calls by name."""
+    """What a cooperative launch knows of its runtime: the multiprocessors that are left, and the counts of calls by name."""
 
     left: int
     counts: Counter[str]
@@ -48,10 +48,10 @@ class CooperativeLaunch:
     def __call__(self) -> None:
         self.run()
 
-    def check(self, seam: MultiprocessorCounts) -> None:
+    def check(self, runtime: MultiprocessorCounts) -> None:
         """Raises NotResidentError where not enough multiprocessors are left. The driver does not report how many blocks would fit."""
-        if self.blocks > self.per_multiprocessor * seam.left:
-            seam.counts["refused"] += 1
+        if self.blocks > self.per_multiprocessor * runtime.left:
+            runtime.counts["refused"] += 1
             raise NotResidentError.of(self.blocks)
 
 

@@ -1,4 +1,4 @@
-"""Device memory of the seam that the CPU plays: allocations between guard words, filled with 0xFF, and arrays in them."""
+"""Device memory of the emulated runtime: allocations between guard words, filled with 0xFF, and arrays in them."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ class Graph:
 
 
 class CpuStreams:
-    """The part of the seam that orders work.
+    """The part of the runtime that orders work.
 
     Attributes:
-        counts: how often each of the seam's functions was called, by name.
+        counts: how often each of the runtime's functions was called, by name.
     """
 
     def __init__(self) -> None:

@@ -117,7 +117,7 @@ class ScatterPlan(PlanWithoutConstants):
         replace["winners"] = winners
         replace["axes"], replace["count"] = axes_value(copy.axes, 4), copy.count
         replace["tuples"] = axes_value([Axis(axis.size, axis.strides[1:]) for axis in tuples], 1)
-        clear = partial(self._library.seam.memset, winners, 0, self._scratch.size)
+        clear = partial(self._library.runtime.memset, winners, 0, self._scratch.size)
         return in_order(
             [
                 clear,

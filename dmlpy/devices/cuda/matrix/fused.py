@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dmlpy.devices.cuda.matrix.product import LibraryProduct, Operand, folded
 from dmlpy.devices.cuda.matrix.tiles import Matrices
 from dmlpy.devices.cuda.matrix_products import fused_gemm
-from dmlpy.devices.cuda.seam import Fusion
+from dmlpy.devices.cuda.runtime.interface import Fusion
 from dmlpy.operators.activation import ActivationReluDesc
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, gemm, headline, supported_flags, workspace
 from dmlpy.devices.cuda.recurrent.common import copy, copy_kernel, rounds_to_tf32, row_stride
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError

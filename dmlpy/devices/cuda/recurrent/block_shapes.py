@@ -15,7 +15,7 @@ from dmlpy.devices.cuda.recurrent.common import storage_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.devices.cuda.runtime.interface import Limits
     from dmlpy.devices.plan import Launch
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 

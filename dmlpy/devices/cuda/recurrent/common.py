@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cuda.gpu_model import Arithmetic
-    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.devices.cuda.runtime.interface import Limits
     from dmlpy.devices.plan import Launch
     from dmlpy.operators.activation import ActivationDesc
     from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc

@@ -141,7 +141,7 @@ class NetworkPlan(PlanWithoutConstants):
         work = self._prologue(memory)
         for layer, plan, layout in zip(self._stack.layers, self._plans, self._layouts, strict=True):
             of_layer = in_order(self._layer(layer, plan, memory | layout.typed_pointers(temporary + self._shared.size)))
-            work.append(in_range(self._library.seam, f"layer {layer.number}", of_layer))
+            work.append(in_range(self._library.runtime, f"layer {layer.number}", of_layer))
         return in_order(work)
 
     # work
@@ -158,14 +158,14 @@ class NetworkPlan(PlanWithoutConstants):
         if not isinstance(self._desc, CudnnRNNV3Desc):
             return work
         if "host_reserved" in memory:
-            (reserved, itemsize), seam = memory["host_reserved"], library.seam
-            work.append(lambda stream: seam.memset(reserved, 0, itemsize, stream))
+            (reserved, itemsize), runtime = memory["host_reserved"], library.runtime
+            work.append(lambda stream: runtime.memset(reserved, 0, itemsize, stream))
         if "reserve_space" in memory:
             header = np.zeros(1, WRITE_HEADER)
             header["header"], header["offset"], header["count"] = memory["reserve_space"][0], self._offset(memory), RESERVE_HEADER
             work.append(library.launch_elements(WRITE_HEADER_KERNEL, RESERVE_HEADER, header))
             gaps = self._stack.gaps(self._known["reserve_size"])
-            work += [partial(library.seam.memset, memory["reserve_space"][0] + begin, 0, end - begin) for begin, end in gaps]
+            work += [partial(library.runtime.memset, memory["reserve_space"][0] + begin, 0, end - begin) for begin, end in gaps]
         return work
 
     def _offset(self, memory: Memory) -> int:

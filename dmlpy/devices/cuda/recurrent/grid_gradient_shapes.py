@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dmlpy.devices.cuda.recurrent.model import Protocol
-    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.devices.cuda.runtime.interface import Limits
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 FMA_UNITS = (8, 16, 32, 64, 96, 128)

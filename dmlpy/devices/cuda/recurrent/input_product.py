@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
 from dmlpy.devices.cuda.recurrent.common import backward_directions, copy, copy_kernel, row_stride, scale, scale_kernel, storage_type
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -252,7 +252,7 @@ class RecurrentPlan(RecurrencePlan):
         reserve = self._reserve(tensors)
         if reserve is None or self._input.in_place or not _SELECTING & self._tensors.keys():
             return []
-        return [partial(self._library.seam.memset, reserve.saved, 0, reserve.hidden - reserve.saved)]
+        return [partial(self._library.runtime.memset, reserve.saved, 0, reserve.hidden - reserve.saved)]
 
     def _reserve(self, tensors: Pointers) -> ReserveAddresses | None:
         """The parts of the bound reserve, if one is described."""

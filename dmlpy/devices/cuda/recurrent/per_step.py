@@ -10,7 +10,7 @@ from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, strided
 from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, launch_states, scale, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import STEP, LayerMemory, RecurrentPlan, project_kernel, step_kernel
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.runtime.interface import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from dmlpy.devices.cuda.recurrent.grid_shapes import BEFORE_LAUNCH, Facts, GridS
 from dmlpy.devices.cuda.recurrent.layer import SEQUENCE, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Product
 from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
-from dmlpy.devices.cuda.seam import NotResidentError
+from dmlpy.devices.cuda.runtime.interface import NotResidentError
 from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.devices.plan import Launch, Pointers, in_order
 
@@ -118,7 +118,7 @@ class GridRecurrencePlan(ResidentPlan):
         shape, library = self._shape, self._library
         if not shape.cooperative:
             return
-        blocks = library.seam.occupancy(library.function(self._kernel), PRODUCT_THREADS, shape.shared_bytes)
+        blocks = library.runtime.occupancy(library.function(self._kernel), PRODUCT_THREADS, shape.shared_bytes)
         resident = blocks * library.limits.multiprocessors
         if shape.blocks > resident:
             raise NotResidentError.of(shape.blocks, resident)
@@ -135,7 +135,7 @@ class GridRecurrencePlan(ResidentPlan):
         launch = library.launch(self._kernel, grid, PRODUCT_THREADS, argument, shape.shared_bytes, cooperative=shape.cooperative)
         if not shape.cooperative:
             return [launch]
-        return [partial(library.seam.memset, exchanged, BEFORE_LAUNCH[shape.protocol], self._exchanged.size), launch]
+        return [partial(library.runtime.memset, exchanged, BEFORE_LAUNCH[shape.protocol], self._exchanged.size), launch]
 
 
 class PersistentGridPlan(GridRecurrencePlan, RecurrentPlan):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.devices.cuda.recurrent.base import RecurrencePlan
-from dmlpy.devices.cuda.seam import NotResidentError
+from dmlpy.devices.cuda.runtime.interface import NotResidentError
 from dmlpy.messages.problems import DeviceError
 from dmlpy.system import forks
 
@@ -83,7 +83,7 @@ class ResidentPlan(RecurrencePlan):
                 try:
                     resident(stream)
                 except NotResidentError as error:
-                    self._hand_over(error, is_prepared=is_prepared, is_captured=self._library.seam.is_capturing(stream))
+                    self._hand_over(error, is_prepared=is_prepared, is_captured=self._library.runtime.is_capturing(stream))
                 else:
                     return
             if instead is None:

@@ -29,7 +29,7 @@ from dmlpy.devices.cuda.recurrent.input_product import can_be_in_chunks
 from dmlpy.devices.cuda.recurrent.model import Estimate, Work, least_unit_groups, per_step_time, persistent_block_time, persistent_grid_time
 from dmlpy.devices.cuda.recurrent.products import Fma
 from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
-from dmlpy.devices.cuda.seam import NotResidentError
+from dmlpy.devices.cuda.runtime.interface import NotResidentError
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cuda.kernels import KernelLibrary
     from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
     from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
-    from dmlpy.devices.cuda.seam import Limits
+    from dmlpy.devices.cuda.runtime.interface import Limits
     from dmlpy.devices.plan import Layout
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 

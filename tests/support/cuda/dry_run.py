@@ -1,15 +1,15 @@
-"""The seam between dmlpy and CUDA over which nothing is executed."""
+"""The runtime between dmlpy and CUDA over which nothing is executed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from dmlpy.devices.cuda.emulation.seam import CpuSeam
-from dmlpy.devices.cuda.seam import FunctionAttributes
+from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
+from dmlpy.devices.cuda.runtime.interface import FunctionAttributes
 
 
-class DryRunSeam(CpuSeam):
+class DryRunRuntime(EmulatedRuntime):
     """Launches, products and graphs do nothing and need no compiler: what remains is the cost of Python."""
 
     name = "null"

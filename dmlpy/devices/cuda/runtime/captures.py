@@ -148,7 +148,7 @@ class GraphMemory:
     """Memory that captured work uses, held until the CUDA graph of it is destroyed. Threads may share it.
 
     A graph stores addresses only, and the caller that captures a call has no object that owns its scratch. So the memory is held here, and
-    a user object in the graph signals its end. While this object holds memory it stays alive, even if its seam is deleted.
+    a user object in the graph signals its end. While this object holds memory it stays alive, even if its runtime is deleted.
     """
 
     _holding: ClassVar[set[GraphMemory]] = set()

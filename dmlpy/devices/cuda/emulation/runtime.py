@@ -1,7 +1,7 @@
-"""The seam between dmlpy and CUDA, played by the CPU: whole CUDA plans run on a machine without a GPU.
+"""The runtime between dmlpy and CUDA, played by the CPU: whole CUDA plans run on a machine without a GPU.
 
 Kernels are compiled by g++ and executed for real, matrix products are NumPy's, device memory lies between guard words and starts filled
-with 0xFF. The seam is as strict as CUDA: what a driver refuses raises DeviceError here, and everything is counted in `counts`.
+with 0xFF. The runtime is as strict as CUDA: what a driver refuses raises DeviceError here, and everything is counted in `counts`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dmlpy.devices.cuda.emulation.compiler import (
 from dmlpy.devices.cuda.emulation.launches import CooperativeLaunch, CpuFunction, file_of, pointer_offsets
 from dmlpy.devices.cuda.emulation.memory import POISON, AddressMap, Allocation, CpuMemory, DeviceArray, host_view, packed_strides
 from dmlpy.devices.cuda.emulation.streams import CpuStreams
-from dmlpy.devices.cuda.seam import FunctionAttributes, Fusion, Limits, Matrix, Seam
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime, FunctionAttributes, Fusion, Limits, Matrix
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 from dmlpy.system import forks
@@ -55,17 +55,17 @@ def replace_occurrence(source: str, text: str, place: int, replacement: str = ""
     return text.join([*parts[:place], parts[place] + replacement + parts[place + 1], *parts[place + 2 :]])
 
 
-def approximates(seam: object) -> bool:
+def approximates(runtime: object) -> bool:
     """Whether float functions may be off by more than the C library's are: on a GPU, and on a CPU if requested."""
-    return seam.arithmetic != "exact" if isinstance(seam, CpuSeam) else seam is not None
+    return runtime.arithmetic != "exact" if isinstance(runtime, EmulatedRuntime) else runtime is not None
 
 
-class CpuSeam(CpuStreams):
-    """A `Seam` over the CPU.
+class EmulatedRuntime(CpuStreams):
+    """A `CudaRuntime` over the CPU.
 
     Attributes:
         arithmetic: as given.
-        counts: how often each of the seam's functions was called, by name.
+        counts: how often each of the runtime's functions was called, by name.
         ranges: what was pushed and popped for profilers, in order.
         stream: what `current_stream` answers.
         left: how many multiprocessors a launch is given, if that is fewer than the device has.
@@ -501,4 +501,4 @@ class CpuSeam(CpuStreams):
         self.ranges.append(("pop", ""))
 
 
-_is_a_seam: type[Seam] = CpuSeam
+_is_a_runtime: type[CudaRuntime] = EmulatedRuntime

@@ -12,7 +12,7 @@ from dmlpy.system import forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cuda.seam import Matrix
+    from dmlpy.devices.cuda.runtime.interface import Matrix
 
 # cublas_api.h and library_types.h
 OP_N, OP_T = 0, 1

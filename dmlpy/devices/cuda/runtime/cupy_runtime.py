@@ -1,4 +1,4 @@
-"""`CupySeam`: the CUDA seam by CuPy. CuPy is imported on first use.
+"""`CupyRuntime`: the CUDA runtime by CuPy. CuPy is imported on first use.
 
 Streams are passed as integers, so the runtime's and the driver's functions are called by CuPy's thin bindings. Kernels are CuPy functions
 over modules that dmlpy compiles: CuPy's compiler adds options (`-ftz=true`) that would change results, and its cache does not depend on
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.arrays import ArrayView
-from dmlpy.devices.cuda.availability import without_cupy, without_gpu
-from dmlpy.devices.cuda.captures import CaptureDriver
-from dmlpy.devices.cuda.cublas import Cublas
-from dmlpy.devices.cuda.cublas_lt import CublasLt
-from dmlpy.devices.cuda.cupy_errors import device_error, translated
-from dmlpy.devices.cuda.cupy_pool import CupyMemory, CupyPool, Use
-from dmlpy.devices.cuda.seam import FunctionAttributes, Fusion, Limits, Matrix, NotResidentError, Seam
-from dmlpy.devices.cuda.streams import Wait, arena
+from dmlpy.devices.cuda.runtime.availability import without_cupy, without_gpu
+from dmlpy.devices.cuda.runtime.captures import CaptureDriver
+from dmlpy.devices.cuda.runtime.cublas import Cublas
+from dmlpy.devices.cuda.runtime.cublas_lt import CublasLt
+from dmlpy.devices.cuda.runtime.cupy_errors import device_error, translated
+from dmlpy.devices.cuda.runtime.cupy_pool import CupyMemory, CupyPool, Use
+from dmlpy.devices.cuda.runtime.interface import CudaRuntime, FunctionAttributes, Fusion, Limits, Matrix, NotResidentError
+from dmlpy.devices.cuda.runtime.streams import Wait, arena
 from dmlpy.messages.problems import DeviceError
 from dmlpy.system import forks
 
@@ -75,8 +75,8 @@ class CupyFunction:
     max_threads: int
 
 
-class CupySeam:
-    """The CUDA seam over CuPy 14 or newer. Threads may share it; see `Seam` for the methods.
+class CupyRuntime:
+    """The CUDA runtime over CuPy 14 or newer. Threads may share it; see `CudaRuntime` for the methods.
 
     Calls that CUDA may reject while another thread captures a stream use the relaxed mode: allocating, loading, waiting.
     """
@@ -102,7 +102,7 @@ class CupySeam:
         return self._cupy.ndarray
 
     @functools.cached_property
-    def _runtime(self) -> Any:
+    def _cudart(self) -> Any:
         return self._cupy.cuda.runtime
 
     @functools.cached_property
@@ -122,41 +122,41 @@ class CupySeam:
 
     def device_count(self) -> int:
         try:
-            count = int(self._runtime.getDeviceCount())
+            count = int(self._cudart.getDeviceCount())
         except DeviceError:
             raise
         except Exception as error:
-            raise DeviceError(without_gpu(self._runtime, error)) from error
+            raise DeviceError(without_gpu(self._cudart, error)) from error
         return count
 
     @translated
     def limits(self, device: int) -> Limits:
-        runtime = self._runtime
-        properties = runtime.getDeviceProperties(device)
+        cudart = self._cudart
+        properties = cudart.getDeviceProperties(device)
         name = properties["name"]
-        memory_khz = runtime.deviceGetAttribute(runtime.cudaDevAttrMemoryClockRate, device)
+        memory_khz = cudart.deviceGetAttribute(cudart.cudaDevAttrMemoryClockRate, device)
         return Limits(
             name=name.decode() if isinstance(name, bytes) else str(name),
             compute_capability=10 * int(properties["major"]) + int(properties["minor"]),
-            multiprocessors=int(runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, device)),
-            shared_memory_per_block=int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device)),
+            multiprocessors=int(cudart.deviceGetAttribute(cudart.cudaDevAttrMultiProcessorCount, device)),
+            shared_memory_per_block=int(cudart.deviceGetAttribute(cudart.cudaDevAttrMaxSharedMemoryPerBlockOptin, device)),
             total_memory=int(properties["totalGlobalMem"]),
-            driver_version=int(runtime.driverGetVersion()),
-            runtime_version=int(runtime.runtimeGetVersion()),
-            clock_hz=1e3 * runtime.deviceGetAttribute(runtime.cudaDevAttrClockRate, device),
-            memory_rate=2e3 * memory_khz * runtime.deviceGetAttribute(runtime.cudaDevAttrGlobalMemoryBusWidth, device) / 8,
-            l2_bytes=int(runtime.deviceGetAttribute(runtime.cudaDevAttrL2CacheSize, device)),
-            cooperative=bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCooperativeLaunch, device)),
+            driver_version=int(cudart.driverGetVersion()),
+            runtime_version=int(cudart.runtimeGetVersion()),
+            clock_hz=1e3 * cudart.deviceGetAttribute(cudart.cudaDevAttrClockRate, device),
+            memory_rate=2e3 * memory_khz * cudart.deviceGetAttribute(cudart.cudaDevAttrGlobalMemoryBusWidth, device) / 8,
+            l2_bytes=int(cudart.deviceGetAttribute(cudart.cudaDevAttrL2CacheSize, device)),
+            cooperative=bool(cudart.deviceGetAttribute(cudart.cudaDevAttrCooperativeLaunch, device)),
         )
 
     @translated
     def free_memory(self, device: int) -> int:
         with self.use(device):
-            free, _ = self._runtime.memGetInfo()
+            free, _ = self._cudart.memGetInfo()
             return int(free) + int(self._cupy.get_default_memory_pool().free_bytes())
 
     def use(self, device: int) -> AbstractContextManager[None]:
-        return Use(self._runtime, device)
+        return Use(self._cudart, device)
 
     # kernels
 
@@ -250,7 +250,7 @@ class CupySeam:
     ) -> Callable[[int], None]:
         # The driver is called directly: CuPy's wrappers inspect every argument each time, and shrink a cooperative grid that is too large.
         if cooperative:
-            multiprocessors = self._runtime.deviceGetAttribute(self._runtime.cudaDevAttrMultiProcessorCount, function.device)
+            multiprocessors = self._cudart.deviceGetAttribute(self._cudart.cudaDevAttrMultiProcessorCount, function.device)
             resident = self.occupancy(function, threads, shared_bytes) * multiprocessors
             if grid[0] * grid[1] * grid[2] > resident:
                 raise NotResidentError.of(grid[0] * grid[1] * grid[2], resident)
@@ -287,7 +287,7 @@ class CupySeam:
         A plan with a product asks for it long before the product is bound or captured, so the handle is created here.
         """
         self._blas(device)
-        major = self._runtime.deviceGetAttribute(_COMPUTE_CAPABILITY_MAJOR, device)
+        major = self._cudart.deviceGetAttribute(_COMPUTE_CAPABILITY_MAJOR, device)
         return (32 if major >= 9 else 4) << 20
 
     def gemm(
@@ -340,13 +340,13 @@ class CupySeam:
 
     @translated
     def host_words(self, device: int, count: int) -> tuple[int, Any]:
-        runtime, size = self._runtime, count * ctypes.sizeof(ctypes.c_uint32)
-        needed = (runtime.cudaDevAttrCanMapHostMemory, runtime.cudaDevAttrUnifiedAddressing)
-        if not all(runtime.deviceGetAttribute(attribute, device) for attribute in needed):
+        cudart, size = self._cudart, count * ctypes.sizeof(ctypes.c_uint32)
+        needed = (cudart.cudaDevAttrCanMapHostMemory, cudart.cudaDevAttrUnifiedAddressing)
+        if not all(cudart.deviceGetAttribute(attribute, device) for attribute in needed):
             raise DeviceError("kernels of this device cannot write to host memory at its own address")
         with self.use(device), self._captures.relaxed():
             # Not from CuPy's pool, and never freed: a running kernel may still write there.
-            address = int(runtime.hostAlloc(size, runtime.hostAllocPortable | runtime.hostAllocMapped))
+            address = int(cudart.hostAlloc(size, cudart.hostAllocPortable | cudart.hostAllocMapped))
         ctypes.memset(address, 0, size)
         return address, (ctypes.c_uint32 * count).from_address(address)
 
@@ -356,11 +356,11 @@ class CupySeam:
 
     @translated
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
-        self._runtime.memcpyAsync(destination, source, size, self._runtime.memcpyDeviceToDevice, stream)
+        self._cudart.memcpyAsync(destination, source, size, self._cudart.memcpyDeviceToDevice, stream)
 
     @translated
     def memset(self, pointer: int, value: int, size: int, stream: int) -> None:
-        self._runtime.memsetAsync(pointer, value, size, stream)
+        self._cudart.memsetAsync(pointer, value, size, stream)
 
     @translated
     def empty(self, device: int, sizes: Sequence[int], strides: Sequence[int], data_type: np.dtype[Any], stream: int) -> Any:
@@ -383,8 +383,8 @@ class CupySeam:
         memory = self.pool.allocate(device, data.nbytes, stream)
         if data.nbytes:
             with self.use(device), self._captures.relaxed():
-                self._runtime.memcpyAsync(memory.pointer, data.ctypes.data, data.nbytes, self._runtime.memcpyHostToDevice, stream)
-                self._runtime.streamSynchronize(stream)  # the GPU reads pinned memory itself, so `data` must live until then
+                self._cudart.memcpyAsync(memory.pointer, data.ctypes.data, data.nbytes, self._cudart.memcpyHostToDevice, stream)
+                self._cudart.streamSynchronize(stream)  # the GPU reads pinned memory itself, so `data` must live until then
         return memory
 
     @translated
@@ -400,8 +400,8 @@ class CupySeam:
         self._refuse_capture(stream)
         data = np.empty(size, np.uint8)
         with self._captures.relaxed():
-            self._runtime.memcpyAsync(data.ctypes.data, pointer, size, self._runtime.memcpyDeviceToHost, stream)
-            self._runtime.streamSynchronize(stream)
+            self._cudart.memcpyAsync(data.ctypes.data, pointer, size, self._cudart.memcpyDeviceToHost, stream)
+            self._cudart.streamSynchronize(stream)
         return data.tobytes()
 
     def _refuse_capture(self, stream: int) -> None:
@@ -423,10 +423,10 @@ class CupySeam:
     @translated
     def place_of(self, device: int, pointer: int) -> str | None:
         with self.use(device):
-            found = self._runtime.pointerGetAttributes(pointer)
+            found = self._cudart.pointerGetAttributes(pointer)
             if found.type == _DEVICE:
                 return None if found.device == device else self._names[found.device]
-            if found.type == _UNREGISTERED and not self._runtime.deviceGetAttribute(_PAGEABLE_MEMORY_ACCESS, device):
+            if found.type == _UNREGISTERED and not self._cudart.deviceGetAttribute(_PAGEABLE_MEMORY_ACCESS, device):
                 return "cpu"
         return None
 
@@ -445,7 +445,7 @@ class CupySeam:
     @translated
     def synchronize(self, stream: int) -> None:
         with self._captures.relaxed():
-            self._runtime.streamSynchronize(stream)
+            self._cudart.streamSynchronize(stream)
 
     def is_capturing(self, stream: int) -> bool:
         return self.pool.is_capturing(stream)
@@ -461,7 +461,7 @@ class CupySeam:
     @translated
     def wait_event(self, stream: int, event: Any) -> None:
         """Makes a stream wait for an event."""
-        self._runtime.streamWaitEvent(stream, event.ptr)
+        self._cudart.streamWaitEvent(stream, event.ptr)
 
     @translated
     def capture(self, device: int, issue: Callable[[int], None]) -> Any:
@@ -478,12 +478,12 @@ class CupySeam:
 
     @translated
     def launch_graph(self, graph: Any, stream: int) -> None:
-        self._runtime.graphLaunch(graph.graphExec, stream)
+        self._cudart.graphLaunch(graph.graphExec, stream)
 
     @translated
     def record_event(self, stream: int) -> Any:
         event = self._cupy.cuda.Event()
-        self._runtime.eventRecord(event.ptr, stream)
+        self._cudart.eventRecord(event.ptr, stream)
         return event
 
     @translated
@@ -509,4 +509,4 @@ class CupySeam:
         self._ranges[1]()
 
 
-_is_a_seam: type[Seam] = CupySeam
+_is_a_runtime: type[CudaRuntime] = CupyRuntime

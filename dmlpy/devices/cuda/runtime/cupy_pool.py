@@ -6,9 +6,9 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cuda.captures import CaptureDriver, GraphMemory
-from dmlpy.devices.cuda.cupy_errors import device_error, lacks_memory, translated
-from dmlpy.devices.cuda.streams import LEGACY_STREAMS, arena, identity
+from dmlpy.devices.cuda.runtime.captures import CaptureDriver, GraphMemory
+from dmlpy.devices.cuda.runtime.cupy_errors import device_error, lacks_memory, translated
+from dmlpy.devices.cuda.runtime.streams import LEGACY_STREAMS, arena, identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,22 +21,22 @@ MOST_RETURNING = 16
 class Use:
     """Makes a device current for the thread, and restores the previous one afterwards."""
 
-    __slots__ = ("_before", "_device", "_runtime")
+    __slots__ = ("_before", "_cudart", "_device")
 
-    def __init__(self, runtime: Any, device: int) -> None:
-        self._runtime, self._device = runtime, device
+    def __init__(self, cudart: Any, device: int) -> None:
+        self._cudart, self._device = cudart, device
 
     def __enter__(self) -> None:
-        runtime = self._runtime
+        cudart = self._cudart
         try:
-            self._before = runtime.getDevice()
-            runtime.setDevice(self._device)  # even if it is current: in a new thread this binds the context that driver calls need
+            self._before = cudart.getDevice()
+            cudart.setDevice(self._device)  # even if it is current: in a new thread this binds the context that driver calls need
         except Exception as error:
             raise device_error("use", error) from error
 
     def __exit__(self, *error: object) -> None:
         if self._before != self._device:
-            self._runtime.setDevice(self._before)
+            self._cudart.setDevice(self._before)
 
 
 class _Stream:
@@ -108,7 +108,7 @@ class CupyPool:
     """
 
     def __init__(self, cupy: Any, captures: CaptureDriver) -> None:
-        self._cupy, self._runtime, self._captures = cupy, cupy.cuda.runtime, captures
+        self._cupy, self._cudart, self._captures = cupy, cupy.cuda.runtime, captures
         self.returning: deque[tuple[Any, tuple[Any, ...]]] = deque()
         self.graph_memory = GraphMemory(captures)
 
@@ -117,7 +117,7 @@ class CupyPool:
         if stream in LEGACY_STREAMS:
             return False
         try:
-            return bool(self._runtime.streamIsCapturing(stream))
+            return bool(self._cudart.streamIsCapturing(stream))
         except Exception as error:
             raise device_error("is_capturing", error) from error
 
@@ -131,7 +131,7 @@ class CupyPool:
     def allocate(self, device: int, size: int, stream: int) -> CupyMemory:
         """Memory for a stream; if that is being captured, until the CUDA graph is destroyed."""
         cuda, stream = self._cupy.cuda, arena(stream)
-        with Use(self._runtime, device), self._captures.relaxed():
+        with Use(self._cudart, device), self._captures.relaxed():
             if self.graph_memory or len(self.returning) > MOST_RETURNING:
                 self._take_back()
             if cuda.get_current_stream().ptr == stream:
@@ -191,8 +191,8 @@ class CupyPool:
 
     def record(self, device: int, stream: int, event: Any = None) -> Any:
         """Records an event, given or new, after all work that is now on the stream."""
-        with Use(self._runtime, device):
+        with Use(self._cudart, device):
             if event is None:
                 event = self._cupy.cuda.Event(disable_timing=True)
-            self._runtime.eventRecord(event.ptr, stream)
+            self._cudart.eventRecord(event.ptr, stream)
         return event

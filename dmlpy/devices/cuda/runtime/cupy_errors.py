@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from dmlpy.devices.cuda.seam import NotResidentError
+from dmlpy.devices.cuda.runtime.interface import NotResidentError
 from dmlpy.devices.cuda.synchronous import hint
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError

@@ -42,16 +42,16 @@ def without_cupy(error: Exception) -> str:
     return conflict() or f"{name} cannot be imported: {_cause(error)}"
 
 
-def without_gpu(runtime: Any, error: Exception) -> str:
+def without_gpu(cudart: Any, error: Exception) -> str:
     """Why CUDA does not start, or finds no GPU.
 
     Args:
-        runtime: `cupy.cuda.runtime`.
+        cudart: `cupy.cuda.runtime`.
         error: the error that it raises when asked for the number of GPUs.
     """
     status = getattr(error, "status", None)
     if status == _INSUFFICIENT_DRIVER:
-        return conflict() or _old_driver(int(runtime.driverGetVersion()), int(runtime.runtimeGetVersion()))
+        return conflict() or _old_driver(int(cudart.driverGetVersion()), int(cudart.runtimeGetVersion()))
     if status == _NO_DEVICE:
         return _no_device()
     return conflict() or f"CUDA does not start: {_cause(error)}"

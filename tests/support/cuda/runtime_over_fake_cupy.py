@@ -1,4 +1,4 @@
-"""`CupySeam` over the CuPy of `tests.support.cuda.fake_cupy`, and threads to call it from."""
+"""`CupyRuntime` over the CuPy of `tests.support.cuda.fake_cupy`, and threads to call it from."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from dmlpy.devices.cuda import cupy_seam
-from dmlpy.devices.cuda.captures import CaptureDriver, GraphEnd
-from dmlpy.devices.cuda.cupy_seam import CupySeam
-from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.cuda.runtime import cupy_runtime as cupy_runtime
+from dmlpy.devices.cuda.runtime.captures import CaptureDriver, GraphEnd
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
+from dmlpy.devices.cuda.runtime.interface import Matrix
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.fake_captures import GLOBAL, Capture
 from tests.support.cuda.fake_cupy import FakeGpus, fake_cupy
@@ -79,13 +79,13 @@ class FakeCaptures(CaptureDriver):
         return next(capture for capture in self.gpus.recordings.values() if capture.number == graph)
 
 
-def seam_over(gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, folder: Path) -> CupySeam:
-    """A seam whose CuPy runs on a gpus, and which stores its kernels in a folder."""
+def runtime_over(gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, folder: Path) -> CupyRuntime:
+    """A runtime whose CuPy runs on a gpus, and which stores its kernels in a folder."""
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(gpus))
-    monkeypatch.setattr(cupy_seam, "Cublas", type("Cublas", (FakeCublas,), {"gpus": gpus}))
-    monkeypatch.setattr(cupy_seam, "CaptureDriver", type("CaptureDriver", (FakeCaptures,), {"gpus": gpus}))
+    monkeypatch.setattr(cupy_runtime, "Cublas", type("Cublas", (FakeCublas,), {"gpus": gpus}))
+    monkeypatch.setattr(cupy_runtime, "CaptureDriver", type("CaptureDriver", (FakeCaptures,), {"gpus": gpus}))
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(folder))
-    return CupySeam()
+    return CupyRuntime()
 
 
 def in_a_fresh_thread(work: Callable[[], Any]) -> Any:

@@ -1,7 +1,7 @@
-"""The one seam between dmlpy and a CUDA implementation: everything that a CUDA plan needs from the machine.
+"""The interface between dmlpy and a CUDA implementation: everything that a CUDA plan needs from the machine.
 
-`cupy_seam.CupySeam` is the product's implementation. The tests replace it by one that executes the same kernels on the CPU, so a
-plan, including its Python code, runs end to end without a GPU. Addresses and streams are plain integers.
+`cupy_runtime.CupyRuntime` implements it with CuPy. The tests use `emulation.runtime.EmulatedRuntime`, which executes the same kernels on
+the CPU, so a plan, including its Python code, runs end to end without a GPU. Addresses and streams are plain integers.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Memory(Protocol):
         """
 
 
-class Seam(Protocol):
+class CudaRuntime(Protocol):
     """Every call acts on the device of the given ordinal. Failures of the machine are raised as `DeviceError`.
 
     Methods with a stream and no ordinal act on the device that `use` made current, and so do launches of functions, products and graphs:
@@ -278,7 +278,7 @@ class Seam(Protocol):
         """
 
     def capture(self, device: int, issue: Callable[[int], None]) -> Any:
-        """Runs `issue` on a capturing stream that the seam creates, and returns the instantiated graph.
+        """Runs `issue` on a capturing stream that the runtime creates, and returns the instantiated graph.
 
         Raises:
             NotResidentError: blocks of a launch in it do not all fit, which `issue` did not detect.

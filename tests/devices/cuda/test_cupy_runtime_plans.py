@@ -1,4 +1,4 @@
-"""Whole plans through `CupySeam`: what they ask of CUDA, over a CuPy that obeys its rules and needs no GPU."""
+"""Whole plans through `CupyRuntime`: what they ask of CUDA, over a CuPy that obeys its rules and needs no GPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda import cupy_pool
-from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.runtime import cupy_pool
+from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from tests.support.cuda.fake_captures import CUDARuntimeError
 from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
+from tests.support.cuda.runtime_over_fake_cupy import in_a_fresh_thread
 from tests.support.dispatch_cases import CASES
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
@@ -42,12 +42,12 @@ class Counted:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_dispatch_asks_cuda_for_nothing_but_launches(name: str, seam: CupySeam, gpus: FakeGpus) -> None:
+def test_a_dispatch_asks_cuda_for_nothing_but_launches(name: str, runtime: CupyRuntime, gpus: FakeGpus) -> None:
     """Limits, occupancies and addresses are found out when memory is bound."""
     calls: Counter[str] = Counter()
     cuda = sys.modules["cupy"].cuda
     cuda.runtime, cuda.driver = Counted(cuda.runtime, calls), Counted(cuda.driver, calls)
-    dispatch = CASES[name].bound(seam, "FLOAT32")
+    dispatch = CASES[name].bound(runtime, "FLOAT32")
     stream = cuda.Stream(non_blocking=True)
     calls.clear()
     assert cuda.get_current_stream().ptr == 0, "where its memory was allocated"
@@ -71,25 +71,25 @@ def test_a_dispatch_asks_cuda_for_nothing_but_launches(name: str, seam: CupySeam
     )
 
 
-def test_a_call_does_not_ask_for_the_free_memory(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_does_not_ask_for_the_free_memory(runtime: CupyRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much it needs: the allocator knows best."""
-    gpu = CudaDevice(seam)
+    gpu = CudaDevice(runtime)
     given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
-    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 80 << 20)
+    monkeypatch.setattr(CupyRuntime, "workspace_size", lambda runtime, device: 80 << 20)
     op = dml.compile(rnn(), gpu)
     assert op.binding_properties.temporary_resource_size > 80 << 20
     monkeypatch.delattr(type(sys.modules["cupy"].cuda.runtime), "memGetInfo")
     op(**given)
 
 
-def test_memory_that_only_the_allocator_knows_of_is_there(seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_only_the_allocator_knows_of_is_there(runtime: CupyRuntime, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch's, RMM's and stream-ordered allocators cache freed memory, which CUDA counts as used."""
-    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 80 << 20)
-    gpu = CudaDevice(seam)
+    monkeypatch.setattr(CupyRuntime, "workspace_size", lambda runtime, device: 80 << 20)
+    gpu = CudaDevice(runtime)
     given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
     op = dml.compile(rnn(), gpu)
     gpus.held_elsewhere = gpus.memory
-    assert seam.free_memory(0) == 0
+    assert runtime.free_memory(0) == 0
     op(**given)
     op.prepare(**{name: given[name] for name in op.prepared_inputs})
 
@@ -104,9 +104,9 @@ TorchOutOfMemoryError.__name__ = "OutOfMemoryError"
 @pytest.mark.parametrize("error", [None, TorchOutOfMemoryError], ids=["CuPy's", "PyTorch's"])
 @pytest.mark.parametrize("what", ["outputs", "scratch", "scratch of bind", "packed constants", "outputs of a graph", "scratch of a graph"])
 def test_missing_memory_is_reported_with_the_sizes(
-    what: str, error: type[Exception] | None, seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
+    what: str, error: type[Exception] | None, runtime: CupyRuntime, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpu = CudaDevice(seam)
+    gpu = CudaDevice(runtime)
     given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
     op = dml.compile(rnn(), gpu)
     graph, arrays = layer_and_relu(gpu)
@@ -133,8 +133,8 @@ def test_missing_memory_is_reported_with_the_sizes(
     assert told.value.hresult == dml.HResult.E_OUTOFMEMORY
 
 
-def test_a_failure_that_is_no_lack_of_memory_stays_what_it_is(seam: CupySeam, gpus: FakeGpus) -> None:
-    gpu = CudaDevice(seam)
+def test_a_failure_that_is_no_lack_of_memory_stays_what_it_is(runtime: CupyRuntime, gpus: FakeGpus) -> None:
+    gpu = CudaDevice(runtime)
     given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
     op = dml.compile(rnn(), gpu)
     gpus.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
@@ -145,13 +145,13 @@ def test_a_failure_that_is_no_lack_of_memory_stays_what_it_is(seam: CupySeam, gp
 
 @pytest.mark.parametrize("device", [0, 1])
 @pytest.mark.parametrize("strategy", ["persistent_block", "per_step"])
-def test_whole_plans_keep_cudas_rules(device: int, strategy: str, seam: CupySeam, gpus: FakeGpus) -> None:
+def test_whole_plans_keep_cudas_rules(device: int, strategy: str, runtime: CupyRuntime, gpus: FakeGpus) -> None:
     desc = rnn()
-    gpu = CudaDevice(seam, device, strategy=strategy)
+    gpu = CudaDevice(runtime, device, strategy=strategy)
     op = dml.compile(desc, gpu)
     given = {name: gpu.from_host(array) for name, array in inputs(desc).items()}
     stream = sys.modules["cupy"].cuda.Stream
-    with seam.use(device):
+    with runtime.use(device):
         other = stream(non_blocking=True)
     in_a_fresh_thread(lambda: op(**given, stream=other))
     assert {run[:2] for run in gpus.launches} == {(other.ptr, device)}
@@ -164,7 +164,7 @@ def test_whole_plans_keep_cudas_rules(device: int, strategy: str, seam: CupySeam
     in_a_fresh_thread(dispatch)
     once = len(gpus.launches)
     assert once >= 1
-    with seam.use(device):
+    with runtime.use(device):
         capturing = stream(non_blocking=True)
     capturing.begin_capture()
     in_a_fresh_thread(lambda: dispatch(capturing))
@@ -183,7 +183,7 @@ def call_prepared(gpu: CudaDevice, stream: int) -> None:
 
 
 def call_bound(gpu: CudaDevice, stream: int) -> None:
-    CASES["per_step, LSTM, prepared"].bound(gpu.seam, "FLOAT32")(stream)
+    CASES["per_step, LSTM, prepared"].bound(gpu.runtime, "FLOAT32")(stream)
 
 
 def layer_and_relu(gpu: CudaDevice) -> tuple[dml.CompiledGraph, dict[str, Any]]:
@@ -214,7 +214,7 @@ def call_bound_graph_with_constant(gpu: CudaDevice, stream: int) -> None:
     graph.bind({"x": gpu.empty(sizes, 0)}, {"y": gpu.empty(sizes, 0)})(stream)
 
 
-def test_a_called_graph_has_memory_of_the_stream_that_it_runs_on(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_called_graph_has_memory_of_the_stream_that_it_runs_on(runtime: CupyRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work on the current stream may still use what the pool would give for that one."""
     streams: list[int] = []
     allocate = CudaDevice._allocate
@@ -223,7 +223,7 @@ def test_a_called_graph_has_memory_of_the_stream_that_it_runs_on(seam: CupySeam,
         streams.append(stream)
         return allocate(device, size, stream)
 
-    graph, arrays = layer_and_relu(CudaDevice(seam))
+    graph, arrays = layer_and_relu(CudaDevice(runtime))
     monkeypatch.setattr(CudaDevice, "_allocate", noted)
     stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
     graph(**arrays, stream=stream)
@@ -240,7 +240,7 @@ def test_a_called_graph_has_memory_of_the_stream_that_it_runs_on(seam: CupySeam,
     ],
 )
 def test_what_is_dropped_while_it_runs_keeps_its_memory(
-    run: Callable[[CudaDevice, int], None], blocks: int, seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
+    run: Callable[[CudaDevice, int], None], blocks: int, runtime: CupyRuntime, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work in another stream than the one that `blocks` blocks of memory were allocated for."""
     given: list[tuple[int, int]] = []
@@ -259,12 +259,12 @@ def test_what_is_dropped_while_it_runs_keeps_its_memory(
     gpus.busy.add(stream.ptr)
     for method in ("_allocate", "upload"):
         monkeypatch.setattr(CudaDevice, method, noting(getattr(CudaDevice, method)))
-    run(CudaDevice(seam), stream.ptr)
+    run(CudaDevice(runtime), stream.ptr)
     gc.collect()
     assert len(given) == blocks
 
     def given_again() -> int:
-        held = [seam.allocate(0, size, 0) for _, size in given for _ in range(3)]
+        held = [runtime.allocate(0, size, 0) for _, size in given for _ in range(3)]
         return len({memory.pointer for memory in held} & {pointer for pointer, _ in given})
 
     assert given_again() == 0

@@ -9,13 +9,13 @@ import ctypes
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cuda.cublas import COMPUTE_32F, COMPUTE_32F_FAST_TF32, OP_N, OP_T, REAL_TYPES, load_library
+from dmlpy.devices.cuda.runtime.cublas import COMPUTE_32F, COMPUTE_32F_FAST_TF32, OP_N, OP_T, REAL_TYPES, load_library
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cuda.seam import Fusion, Matrix
+    from dmlpy.devices.cuda.runtime.interface import Fusion, Matrix
 
 # cublasLt.h
 _TRANS_A, _TRANS_B, _EPILOGUE, _BIAS_POINTER = 3, 4, 7, 8  # cublasLtMatmulDescAttributes_t

@@ -33,7 +33,7 @@ def identity(stream: int) -> int:
 
 
 class Events(Protocol):
-    """The part of a seam that `Wait` uses."""
+    """The part of a runtime that `Wait` uses."""
 
     def use(self, device: int) -> AbstractContextManager[None]: ...
     def is_capturing(self, stream: int) -> bool: ...
@@ -46,21 +46,21 @@ class Events(Protocol):
 
 
 class Wait:
-    """Makes streams wait for the work that is on the stream `producer` when this is made: see `Seam.wait_for`."""
+    """Makes streams wait for the work that is on the stream `producer` when this is made: see `CudaRuntime.wait_for`."""
 
-    def __init__(self, seam: Events, device: int, producer: int) -> None:
-        self._seam, self._device, self._producer = seam, device, identity(producer)
-        with seam.use(device):
-            self._is_captured = seam.is_capturing(producer)
+    def __init__(self, runtime: Events, device: int, producer: int) -> None:
+        self._runtime, self._device, self._producer = runtime, device, identity(producer)
+        with runtime.use(device):
+            self._is_captured = runtime.is_capturing(producer)
             try:
-                self._event = seam.record(device, producer)
+                self._event = runtime.record(device, producer)
             except Exception as error:
                 if getattr(error, "status", None) != _INVALID_HANDLE:
                     raise
                 # Another GPU's stream fills memory that all GPUs can use. The host can wait for it with any current device, but for a
                 # capture no wait is possible.
                 if not self._is_captured:
-                    seam.synchronize(producer)
+                    runtime.synchronize(producer)
                 self._event = None
 
     def __call__(self, stream: int) -> bool:
@@ -68,8 +68,8 @@ class Wait:
             return True
         if self._event is None:
             return not self._is_captured
-        with self._seam.use(self._device):
-            if self._seam.is_capturing(stream) != self._is_captured:
+        with self._runtime.use(self._device):
+            if self._runtime.is_capturing(stream) != self._is_captured:
                 return False
-            self._seam.wait_event(stream, self._event)
+            self._runtime.wait_event(stream, self._event)
         return True
