@@ -24,7 +24,7 @@ from dmlpy.devices.plan import log_launch
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gpu_models import H200
 from tests.support.folders import ROOT
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 from tests.support.tools import require
 
 X = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 1, 4])

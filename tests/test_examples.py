@@ -15,7 +15,7 @@ import dmlpy as dml
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.conftest import cuda_on_cpu
 from tests.support.folders import DATA, EXAMPLES
-from tests.support.pages import comparable
+from tests.support.generators.pages import comparable
 from tests.support.pairwise import first_few
 from tests.support.scripts import example, losses_of, run, shows_lines
 from tests.support.tools import require

@@ -36,7 +36,7 @@ from dmlpy.graphs.serialized import load_serialized
 from dmlpy.keras.models import Sequential, load_model
 from dmlpy.keras.simple import Dense
 from dmlpy.system import files
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 RNG = np.random.default_rng(3)
 LIMIT = 5000

@@ -16,7 +16,7 @@ import dmlpy as dml
 from dmlpy import eager, nn, onnx, x
 from dmlpy.keras import Sequential
 from dmlpy.keras.simple import Dense
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 ONES = np.ones((2, 3), np.float32)
 STEPS, WEIGHTS, RECURRENCE = (np.ones(sizes, np.float32) for sizes in ((2, 2, 3), (4, 3), (4, 4)))

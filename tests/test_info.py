@@ -17,9 +17,9 @@ from dmlpy.cli import main
 from dmlpy.devices.cuda.device import CudaDevice, cuda_device
 from dmlpy.devices.cuda.runtime import availability
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.support.cuda.fake_captures import CUDARuntimeError
-from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.runtime_over_fake_cupy import runtime_over
+from tests.support.cuda.fakes.captures import CUDARuntimeError
+from tests.support.cuda.fakes.cupy_bindings import FakeGpus
+from tests.support.cuda.fakes.runtime_over_fake_cupy import runtime_over
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 BOTH = "dmlpy[cuda13] (driver 580 or newer) or dmlpy[cuda12] (driver 525 or newer)"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import dmlpy
-from tests.support.imports import imports
-from tests.support.layers import LAYERS
+from tests.support.structure.imports import imports
+from tests.support.structure.layers import LAYERS
 
 ROOT = Path(dmlpy.__file__).parent
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

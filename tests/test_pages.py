@@ -12,9 +12,9 @@ import pytest
 import typer.testing
 
 from dmlpy.cli.main import app
-from tests.support import page_tables, pages
 from tests.support.folders import EXAMPLES, ROOT
-from tests.support.pages import PAGES, comparable, name_of
+from tests.support.generators import page_tables, pages
+from tests.support.generators.pages import PAGES, comparable, name_of
 from tests.support.tables import table
 from tests.support.tools import require
 
@@ -28,7 +28,7 @@ def with_code(language: str) -> list[Path]:
 
 @pytest.mark.parametrize("page", sorted({*with_code("python"), *with_code("console")}), ids=name_of)
 def test_code_prints_what_the_page_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where only the output has changed, and rightly: `python -m tests.support.pages PAGE`."""
+    """Where only the output has changed, and rightly: `python -m tests.support.generators.pages PAGE`."""
     if tool := pages.NEEDED.get(name_of(page)):
         require(tool)
     monkeypatch.chdir(tmp_path)
@@ -54,7 +54,7 @@ def test_code_for_gpus_runs(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_tables_are_the_codes(page: Path) -> None:
-    """Where this fails: `python -m tests.support.pages PAGE`."""
+    """Where this fails: `python -m tests.support.generators.pages PAGE`."""
     text = page.read_text("utf-8")
     assert pages.with_tables(text) == text
 

@@ -20,8 +20,9 @@ from _pytest.assertion.rewrite import AssertionRewritingHook
 
 import dmlpy
 from tests.fuzzing import mutants
-from tests.support import exact, pages
 from tests.support.folders import ROOT, TESTS
+from tests.support.generators import pages
+from tests.support.operators import exact
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 TEST_EXTRA: list[str] = PYPROJECT["project"]["optional-dependencies"]["test"]

@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import keras, onnx
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 
 def builder() -> dml.GraphBuilder:

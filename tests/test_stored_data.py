@@ -15,8 +15,8 @@ from dmlpy.bench import predictions
 from dmlpy.bench.records import Record
 from dmlpy.messages.json_text import WIDTH, lay_out
 from dmlpy.x import stubs
-from tests.support import relation_layout, stored_data
 from tests.support.folders import DATA, ROOT
+from tests.support.generators import relation_layout, stored_data
 from tests.support.tables import table
 
 RECORDS = sorted({*(ROOT / "dmlpy" / "bench" / "records").glob("*.json"), DATA / "bench_record.json"} - {predictions.PREDICTIONS})
@@ -30,7 +30,7 @@ def name(path: Path) -> str:
 
 @table("path", stored_data.stored_files(), ids=name)
 def test_every_stored_file_is_laid_out(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == stored_data.lay_out_file(path), "run: python -m tests.support.stored_data"
+    assert path.read_text(encoding="utf-8") == stored_data.lay_out_file(path), "run: python -m tests.support.generators.stored_data"
 
 
 def test_no_file_of_stored_data_is_left_out() -> None:

@@ -29,9 +29,9 @@ from dmlpy.bench.worker import Session, encode, serve
 from dmlpy.devices.device import show_bytes
 from dmlpy.messages.problems import DmlError
 from tests.conftest import cuda_on_cpu
-from tests.support import bench_peers
-from tests.support.bench_peers import peer
-from tests.support.bench_shapes import SMALL, stack
+from tests.support.bench import peers as bench_peers
+from tests.support.bench.peers import peer
+from tests.support.bench.shapes import SMALL, stack
 from tests.support.folders import ROOT
 
 # --- the worker -----------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_a_worker_answers_every_request(tmp_path: Path) -> None:
 def test_a_worker_reports_why_it_cannot(capfd: pytest.CaptureFixture[str]) -> None:
     found = {}
     for kind in (bench_peers.Missing, bench_peers.Unable, bench_peers.Raising):
-        start = ("start", {"target": f"tests.support.bench_peers:{kind.__name__}", "device": "numpy", "threads": 1})
+        start = ("start", {"target": f"tests.support.bench.peers:{kind.__name__}", "device": "numpy", "threads": 1})
         found[kind.__name__] = answers(start, ("open", {"case": Case(SMALL, "FLOAT32", "forward")}))
     assert found["Missing"][0] == {"not installed": "No module named 'missing': pip install missing"}
     assert found["Unable"][1] == {"value": {"eager": {"absent": "layers are not known here"}}}

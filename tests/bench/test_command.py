@@ -27,7 +27,7 @@ from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import LayerShape
 from dmlpy.bench.work import Case
 from dmlpy.cli.main import app
-from tests.support.bench_shapes import SMALLEST, stack
+from tests.support.bench.shapes import SMALLEST, stack
 from tests.support.folders import ROOT
 
 

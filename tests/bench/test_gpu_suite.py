@@ -32,13 +32,13 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import H100
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.conftest import cuda_on_cpu
-from tests.support import gpu_suite
+from tests.support.bench import gpu_suite
+from tests.support.bench.gpu_suite import case_of, cases
 from tests.support.cuda import emulated_gpu
 from tests.support.cuda.dry_run import DryRunRuntime
-from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.runtime_over_fake_cupy import runtime_over
+from tests.support.cuda.fakes.cupy_bindings import FakeGpus
+from tests.support.cuda.fakes.runtime_over_fake_cupy import runtime_over
 from tests.support.folders import ROOT
-from tests.support.gpu_suite import case_of, cases
 from tests.support.tables import table
 from tests.support.tools import require
 
@@ -113,7 +113,7 @@ def test_dmlpy_computes_a_row(name: str, dtype: Any, small: None) -> None:
 @pytest.mark.parametrize(("name", "dtype"), PAIRS)
 def test_pytorch_computes_a_row(name: str, dtype: Any, small: None) -> None:
     require("torch")
-    from tests.support.fake_torch_cuda import TorchOverFake
+    from tests.support.bench.fake_torch_cuda import TorchOverFake
 
     library, work = TorchOverFake("cuda:0", 1), work_of(name, dtype)
     backends = ["flash", "cudnn", "efficient", "math"] if name.startswith("MULTIHEAD") and dtype == "FLOAT16" else []
@@ -137,7 +137,7 @@ def test_pytorch_computes_a_row(name: str, dtype: Any, small: None) -> None:
 @pytest.mark.slow  # as above; to ask for a backend imports PyTorch's compiler
 def test_the_modes_of_a_row_share_their_inputs(small: None) -> None:
     require("torch")
-    from tests.support.fake_torch_cuda import TorchOverFake
+    from tests.support.bench.fake_torch_cuda import TorchOverFake
 
     library, work = TorchOverFake("cuda:0", 1), work_of("MULTIHEAD_ATTENTION:D64", "FLOAT16")
     given = {id(library.build(work, mode)._given) for mode in ("graph", "graph math")}  # type: ignore[attr-defined]
@@ -343,7 +343,7 @@ from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.cli.main import app
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.support import gpu_suite
+from tests.support.bench import gpu_suite
 from tests.support.cuda.dry_run import DryRunRuntime
 
 gpu_suite.shrink()

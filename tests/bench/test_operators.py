@@ -27,8 +27,8 @@ from dmlpy.devices.processors import processors
 from dmlpy.inspection.operator_records import CASES, RECORDS
 from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc
 from tests.conftest import cuda_on_cpu
-from tests.support import bench_peers
-from tests.support.bench_peers import peer
+from tests.support.bench import peers as bench_peers
+from tests.support.bench.peers import peer
 from tests.support.folders import ROOT
 from tests.support.tables import table
 from tests.support.tools import require

@@ -19,8 +19,8 @@ from dmlpy.bench.shapes import BatchNorm, LayerShape, Pass, Recurrent
 from dmlpy.bench.work import Case, RecurrentWork, relative_error
 from dmlpy.cli.main import app
 from dmlpy.messages.problems import DmlError
-from tests.support import bench_peers
-from tests.support.bench_peers import peer
+from tests.support.bench import peers as bench_peers
+from tests.support.bench.peers import peer
 from tests.support.folders import ROOT
 
 LSTM = Recurrent(title="test", suite="cpu", layers=(LayerShape("LSTM", 4, 6), LayerShape("LSTM", 6, 5)), batch=4, steps=5)

@@ -14,7 +14,7 @@ from dmlpy.bench.libraries.dmlpy import Dmlpy
 from dmlpy.bench.shapes import BatchNorm, LayerShape, Recurrent, Shape
 from dmlpy.bench.work import TOLERANCES, Case, RecurrentWork, SampledWork, relative_error
 from tests.conftest import cuda_on_cpu
-from tests.support.bench_shapes import stack
+from tests.support.bench.shapes import stack
 from tests.support.tools import require
 
 MIXED = (LayerShape("LSTM", 5, 8, "BIDIRECTIONAL"), LayerShape("LSTM", 16, 6, projection=3), LayerShape("LSTM", 3, 4, "BACKWARD"))

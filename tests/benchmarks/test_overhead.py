@@ -20,7 +20,7 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.dispatch import MAX_CACHED_LAUNCHES, BoundWork
 from tests.support.cuda.dry_run import DryRunRuntime
-from tests.support.dispatch_cases import CASES
+from tests.support.operators.dispatch_cases import CASES
 
 STEPS, BATCH, FEATURES, HIDDEN = 100, 16, 64, 128
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import dmlpy
+from tests.support.dxdispatch.models import put, rnn_model, write
 from tests.support.folders import EXAMPLES, MODELS
-from tests.support.models import put, rnn_model, write
 
 
 def test_check_of_valid_files() -> None:

@@ -11,7 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.cli.main import UNWRITTEN
 from tests.support.commands import dmlpy
-from tests.support.models import rnn_model, write
+from tests.support.dxdispatch.models import rnn_model, write
 
 
 def test_help_and_version() -> None:

@@ -12,8 +12,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.cli.main import REFUSED_OPTIONS
 from tests.support.commands import dmlpy, on_numpy
+from tests.support.dxdispatch.models import RNN_LINE, put, resource_model, rnn_model, write
 from tests.support.folders import MODELS
-from tests.support.models import RNN_LINE, put, resource_model, rnn_model, write
 
 
 def test_run_prints_the_device_the_dispatch_and_the_values(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dmlpy.conformance.operator_numbers import OPERATOR_NUMBERS
 from dmlpy.conformance.questions import operator_classes, questions
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.inspection.samples import sample
-from tests.support import facts_reader as facts
+from tests.support.descs import facts_reader as facts
 from tests.support.directml import mock
 from tests.support.tools import require
 

@@ -21,8 +21,8 @@ distributed = pytest.importorskip("distributed")
 if not sys.platform.startswith("linux"):
     pytest.skip("workers are killed and bounded as Linux does it", allow_module_level=True)
 from dmlpy.dask import map_blocks  # noqa: E402  (after Dask)
-from tests.support import cluster_faults  # noqa: E402
-from tests.support.chunked import INPUTS, STEPS, Array, lstm, values  # noqa: E402
+from tests.support.dask import cluster_faults  # noqa: E402
+from tests.support.dask.chunked import INPUTS, STEPS, Array, lstm, values  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"

@@ -19,7 +19,7 @@ da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
 from dmlpy.dask import jobs, map_blocks  # noqa: E402  (after Dask)
 from dmlpy.dask.chunking import all_chunks  # noqa: E402
-from tests.support.chunked import (  # noqa: E402
+from tests.support.dask.chunked import (  # noqa: E402
     CONSTANTS,
     INPUTS,
     STEPS,

@@ -12,7 +12,7 @@ from tests.support.tensors import tensor
 
 pytest.importorskip("dask")
 from dmlpy.dask.resizing import resize, resize_tensor
-from tests.support.chunked import INPUTS, STEPS, UNITS, lstm, network
+from tests.support.dask.chunked import INPUTS, STEPS, UNITS, lstm, network
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support import stored_data
+from tests.support.generators import stored_data
 
 FOLDER = Path(__file__).parent / "operators"
 LIMIT = 1e-6

@@ -18,7 +18,7 @@ from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.nodes.microsoft_requirements import TABLE
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.support import stored_data
+from tests.support.generators import stored_data
 
 
 def operators() -> set[str]:

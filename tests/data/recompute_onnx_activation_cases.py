@@ -21,7 +21,7 @@ import onnx
 import onnxruntime
 from recompute import FOLDER, LIMIT, Arrays  # type: ignore[import-not-found, unused-ignore]
 
-from tests.support import stored_data
+from tests.support.generators import stored_data
 
 LARGEST = float(np.finfo(np.float32).max)
 SPECIAL = [

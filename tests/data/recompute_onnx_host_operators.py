@@ -28,8 +28,8 @@ from dmlpy.messages.problems import DmlError
 from dmlpy.onnx.lowering import host_evaluation
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.support import stored_data
-from tests.support.onnx_node_cases import array_of, difference, node_cases
+from tests.support.generators import stored_data
+from tests.support.onnx.node_cases import array_of, difference, node_cases
 
 IGNORES = {
     "GRU": "clip, activations, sequence_lens",

@@ -15,7 +15,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import ReserveDesc
-from tests.support.own_descs import GATES, OWN, ROLES
+from tests.support.descs.own_descs import GATES, OWN, ROLES
 
 quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 Members = dict[str, Any]

@@ -12,7 +12,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT
 from dmlpy.inspection.explain import explain
-from tests.support.own_descs import (
+from tests.support.descs.own_descs import (
     BATCH,
     HIDDEN,
     INPUTS,

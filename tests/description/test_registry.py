@@ -16,7 +16,7 @@ from dmlpy import operators
 from dmlpy.description.registry import ALIASES, OPERATORS, operator_class
 from dmlpy.devices.device import shared
 from dmlpy.devices.numpy.device import NumpyDevice
-from tests.support import facts_reader as facts
+from tests.support.descs import facts_reader as facts
 
 
 def test_every_operator_is_an_attribute_of_the_operators_and_of_dmlpy() -> None:

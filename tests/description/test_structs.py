@@ -20,10 +20,10 @@ from dmlpy.graphs.nodes import ConstantNode, InputEdge, OperatorNode
 from dmlpy.inspection.samples import sample
 from dmlpy.messages.naming import c_member, c_path, nearest
 from tests.fuzzing.hostile import Raises, RaisingMapping, RaisingText
-from tests.support import facts_reader as facts
-from tests.support.rnn_desc import rnn
+from tests.support.descs import facts_reader as facts
+from tests.support.descs.rnn_desc import rnn
+from tests.support.descs.wrong_descs import STRUCTS, in_python, valid
 from tests.support.tables import table
-from tests.support.wrong_descs import STRUCTS, in_python, valid
 
 
 @pytest.mark.parametrize("operator", STRUCTS)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
-from tests.support import facts_reader as facts
-from tests.support import relation_descs as descs
-from tests.support.mutant_problems import problems_of
-from tests.support.relation_descs import Members, slot_of
+from tests.support.descs import facts_reader as facts
+from tests.support.descs import relation_descs as descs
+from tests.support.descs.mutant_problems import problems_of
+from tests.support.descs.relation_descs import Members, slot_of
 
 
 def show(problems: list[dml.Problem]) -> str:

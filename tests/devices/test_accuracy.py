@@ -15,7 +15,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from tests.conftest import cuda_on_cpu
-from tests.support.accuracy import (
+from tests.support.operators.accuracy import (
     FUNCTIONS,
     HALVES,
     HALVES_OF_POLYNOMIALS,

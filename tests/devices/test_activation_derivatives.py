@@ -12,10 +12,10 @@ from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.reference.activation_derivatives import derivative
-from tests.support.activation_cases import ALL, INF, NAN, Array, M, exact_gelu, gelu_points, keeps_value, label
 from tests.support.cuda.functors import NAMES, SOURCE, apply
-from tests.support.derivative_cases import KINKS, LIMITS, assert_within, closed_form, kinks, random_arguments, random_desc
-from tests.support.scalar_activations import activate as activate_number
+from tests.support.operators.activation_cases import ALL, INF, NAN, Array, M, exact_gelu, gelu_points, keeps_value, label
+from tests.support.operators.derivative_cases import KINKS, LIMITS, assert_within, closed_form, kinks, random_arguments, random_desc
+from tests.support.operators.scalar_activations import activate as activate_number
 
 PLACES = np.array([0.0, -0.0, INF, -INF, NAN, M, -M])
 

@@ -15,8 +15,8 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.numpy.activation import elements
 from dmlpy.devices.numpy.activation.elements import ElementsPlan
-from tests.support.activation_cases import label
-from tests.support.activation_runs import (
+from tests.support.operators.activation_cases import label
+from tests.support.operators.activation_runs import (
     ACTIVATIONS,
     DTYPES,
     EACH,
@@ -34,7 +34,7 @@ from tests.support.activation_runs import (
     random_values,
     run,
 )
-from tests.support.recurrent_runs import GUARD, Placed
+from tests.support.recurrent.layer_runs import GUARD, Placed
 from tests.support.tables import table
 from tests.support.tolerance import assert_close
 from tests.support.tools import require

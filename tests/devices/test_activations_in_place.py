@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.activation_cases import label
-from tests.support.activation_runs import DTYPES, EACH, LAYOUTS, SIZES, Array, inputs, laid_out, output_of, random_values, run
-from tests.support.recurrent_runs import GUARD, Placed
+from tests.support.operators.activation_cases import label
+from tests.support.operators.activation_runs import DTYPES, EACH, LAYOUTS, SIZES, Array, inputs, laid_out, output_of, random_values, run
+from tests.support.recurrent.layer_runs import GUARD, Placed
 from tests.support.tables import table
 
 

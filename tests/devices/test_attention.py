@@ -11,10 +11,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from tests.support import relation_descs as descs
-from tests.support.attention_cases import OPERATORS, arrays, plain
-from tests.support.layout_runs import Array, by_definition, layouts, run
-from tests.support.onnx_reference import onnx_outputs
+from tests.support.descs import relation_descs as descs
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.attention_cases import OPERATORS, arrays, plain
+from tests.support.operators.layout_runs import Array, by_definition, layouts, run
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require

@@ -14,9 +14,9 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.numpy.plans import plan_of
-from tests.support.batch_normalization_cases import CASES, check_tensorflow
 from tests.support.folders import STORED_CASES
-from tests.support.normalization_cases import (
+from tests.support.operators.batch_normalization_cases import CASES, check_tensorflow
+from tests.support.operators.normalization_cases import (
     FUSED,
     IMAGE_SIZED,
     INPUTS,

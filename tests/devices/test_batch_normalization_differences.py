@@ -11,8 +11,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.reference.normalization.batch import statistics
-from tests.support.exact import exact
-from tests.support.normalization_cases import FUSED, INPUTS, MODES, Array, Arrays, data_format, described, random_values, run
+from tests.support.operators.exact import exact
+from tests.support.operators.normalization_cases import FUSED, INPUTS, MODES, Array, Arrays, data_format, described, random_values, run
 from tests.support.pairwise import first_few
 
 Evaluate = Callable[[Any, Arrays], dict[str, Array]]

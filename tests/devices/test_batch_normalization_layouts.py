@@ -10,10 +10,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.batch_normalization_runs import LAYOUTS, assert_same, lay, results, run_placed, strides_of
 from tests.support.cuda.dry_run import DryRunRuntime
-from tests.support.exact import exact
-from tests.support.normalization_cases import FUSED, IMAGE_SIZED, INPUTS, MODES, Array, case, check, described, entries, poisons
+from tests.support.operators.batch_normalization_runs import LAYOUTS, assert_same, lay, results, run_placed, strides_of
+from tests.support.operators.exact import exact
+from tests.support.operators.normalization_cases import FUSED, IMAGE_SIZED, INPUTS, MODES, Array, case, check, described, entries, poisons
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
 MODE = pytest.mark.parametrize("mode", MODES)

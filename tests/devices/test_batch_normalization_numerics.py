@@ -10,10 +10,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.reference.normalization.batch import statistics
-from tests.support.batch_normalization_runs import LAYOUTS as MEMORY_LAYOUTS
-from tests.support.batch_normalization_runs import results
-from tests.support.exact import exact
-from tests.support.normalization_cases import INPUTS, MODES, Array, Arrays, case, check, described, random_values, run
+from tests.support.operators.batch_normalization_runs import LAYOUTS as MEMORY_LAYOUTS
+from tests.support.operators.batch_normalization_runs import results
+from tests.support.operators.exact import exact
+from tests.support.operators.normalization_cases import INPUTS, MODES, Array, Arrays, case, check, described, random_values, run
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])
 MODE = pytest.mark.parametrize("mode", MODES)

@@ -20,7 +20,9 @@ from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.runtime.interface import Limits
 from dmlpy.validation.checking import lowest_level
 from tests.conftest import cuda_on_cpu
-from tests.support.bfloat16_cases import (
+from tests.support.cuda.dry_run import DryRunRuntime
+from tests.support.cuda.plan_kernels import A100, T4
+from tests.support.operators.bfloat16_cases import (
     BFLOAT16,
     CELLS,
     ON_COPIES,
@@ -33,10 +35,8 @@ from tests.support.bfloat16_cases import (
     tensor,
     training,
 )
-from tests.support.cuda.dry_run import DryRunRuntime
-from tests.support.cuda.plan_kernels import A100, T4
-from tests.support.layout_runs import repeated, results_of, run
-from tests.support.networks import gradient_inputs, network, upstream
+from tests.support.operators.layout_runs import repeated, results_of, run
+from tests.support.recurrent.networks import gradient_inputs, network, upstream
 from tests.support.tolerance import assert_close, tolerance
 
 NEEDS_RESERVE = {"CUDNN_RNN_BACKPROP_V3", "GRU_GRAD", "LSTM_GRAD", "RNN_GRAD"}

@@ -13,7 +13,8 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc, gru_block_cell_weight_gradients
-from tests.support.block_cell_runs import (
+from tests.support.folders import STORED_CASES
+from tests.support.recurrent.block_cell_runs import (
     OUTPUTS,
     Array,
     Arrays,
@@ -26,8 +27,7 @@ from tests.support.block_cell_runs import (
     random_inputs,
     run,
 )
-from tests.support.folders import STORED_CASES
-from tests.support.recurrent_runs import GUARD, Layout, Placed, place
+from tests.support.recurrent.layer_runs import GUARD, Layout, Placed, place
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -12,7 +12,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from tests.support.layout_runs import (
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.layout_runs import (
     Array,
     by_definition,
     check_layouts,
@@ -23,7 +24,6 @@ from tests.support.layout_runs import (
     same,
     tensor,
 )
-from tests.support.onnx_reference import onnx_outputs
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import SOME_OR_ALL, Array, defined, failures_in_layouts, run_in_layouts, tensor
-from tests.support.onnx_reference import onnx_outputs
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.layout_runs import SOME_OR_ALL, Array, defined, failures_in_layouts, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 
 # input, filter, strides, dilations, start padding, end padding, groups

@@ -21,8 +21,9 @@ from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.recurrent.stack import stack_of
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.dry_run import DryRunRuntime
-from tests.support.cudnn_runs import check_torch
-from tests.support.networks import (
+from tests.support.recurrent.cudnn_runs import check_torch
+from tests.support.recurrent.layer_runs import place
+from tests.support.recurrent.networks import (
     MODES,
     Arrays,
     Mode,
@@ -42,7 +43,6 @@ from tests.support.networks import (
     upstream,
     values,
 )
-from tests.support.recurrent_runs import place
 from tests.support.tools import require
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from tests.support.networks import MODES, Arrays, Network, gradient_inputs, network, upstream
 from tests.support.pairwise import first_few
+from tests.support.recurrent.networks import MODES, Arrays, Network, gradient_inputs, network, upstream
 
 STEP = 1e-6
 

@@ -13,7 +13,7 @@ import dmlpy as dml
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.operators.recurrent.stack import stack_of
 from dmlpy.reference.philox import dropout_multipliers, round_keys
-from tests.support.networks import (
+from tests.support.recurrent.networks import (
     MODES,
     Mode,
     Network,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.networks import MODES, Mode, described, gradient_inputs, network, poisoned, run, upstream
+from tests.support.recurrent.networks import MODES, Mode, described, gradient_inputs, network, poisoned, run, upstream
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -11,7 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from tests.support.layout_runs import Array, layouts, results_of, run, same
+from tests.support.operators.layout_runs import Array, layouts, results_of, run, same
 from tests.support.tools import require
 
 SIZES = [(1,), (7,), (5, 16), (3, 1, 40), (2, 3, 2, 1, 3, 2, 1, 2), (70_003,)]

@@ -8,8 +8,8 @@ import re
 import subprocess
 import sys
 
-from tests.support.entered_files import STEPS
 from tests.support.folders import ROOT
+from tests.support.structure.entered_files import STEPS
 from tests.support.tools import missing
 
 LISTED = ("numpy", "cpu", "cuda")
@@ -38,7 +38,7 @@ def test_an_rnn_passes_through_few_files_which_the_readme_lists() -> None:
         names += ["cpu", "cpu"]  # the first one may compile
     if missing("g++") is None:
         names.append("cuda")
-    command = [sys.executable, "-m", "tests.support.entered_files", *names]
+    command = [sys.executable, "-m", "tests.support.structure.entered_files", *names]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     entered = dict(zip(names, json.loads(done.stdout), strict=True))
     for name in LISTED:

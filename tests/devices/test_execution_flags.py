@@ -18,9 +18,9 @@ from dmlpy.dxdispatch import RunOptions, load
 from dmlpy.dxdispatch.runner import _ModelRun
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.tf32 import ALLOW, DISABLE, NONE, VOLATILE, check_results_in_tf32
-from tests.support.dispatch_cases import CASES, Case, relu
-from tests.support.models import put, rnn_model, write
-from tests.support.rnn_runs import inputs, rnn
+from tests.support.dxdispatch.models import put, rnn_model, write
+from tests.support.operators.dispatch_cases import CASES, Case, relu
+from tests.support.recurrent.small_rnn import inputs, rnn
 from tests.support.tensors import tensor
 
 # names

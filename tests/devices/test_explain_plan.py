@@ -11,12 +11,12 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.support.branching_graphs import branches
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gpu_models import H200
 from tests.support.cuda.gradient_cases import gradient_desc
-from tests.support.networks import network
-from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
+from tests.support.graphs.branching import branches
+from tests.support.recurrent.layer_runs import CELLS, USUAL, sizes_of
+from tests.support.recurrent.networks import network
 
 CLOCK = 1980.0
 """Cycles in a microsecond."""

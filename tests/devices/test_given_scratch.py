@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices import Memory
-from tests.support.rnn_runs import Array, codes, inputs, on, poisoned, rnn
+from tests.support.recurrent.small_rnn import Array, codes, inputs, on, poisoned, rnn
 from tests.support.tables import table
 
 CONSTANTS = ("weight_tensor", "recurrence_tensor")

@@ -21,9 +21,9 @@ import dmlpy as dml
 from dmlpy.operators import activation as activations
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.reference.recurrent.layer import Trace
-from tests.support.exact import exact, traced
-from tests.support.recurrent_runs import EVERY_ACTIVATION, OPTIONAL, USUAL
-from tests.support.training_runs import H_DROPOUT, HOLES, OUTPUTS, RESERVE, X_DROPOUT, build
+from tests.support.operators.exact import exact, traced
+from tests.support.recurrent.layer_runs import EVERY_ACTIVATION, OPTIONAL, USUAL
+from tests.support.recurrent.training_runs import H_DROPOUT, HOLES, OUTPUTS, RESERVE, X_DROPOUT, build
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import run
+from tests.support.operators.layout_runs import run
 
 INTEGERS = {
     "UINT8": ([0, 127, 128, 255], [-64.0, -0.5, 0.0, 63.5]),

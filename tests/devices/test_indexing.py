@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import (
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.layout_runs import (
     SOME_OR_ALL,
     Array,
     compute,
@@ -22,7 +23,6 @@ from tests.support.layout_runs import (
     same,
     tensor,
 )
-from tests.support.onnx_reference import onnx_outputs
 
 INDEX_TYPES = (np.int32, np.int64, np.uint32, np.uint64)
 TYPES = (np.float16, np.float32, np.float64, np.int8, np.uint16, np.int64, np.uint64)

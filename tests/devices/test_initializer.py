@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.network_shapes import lstm_stack
+from tests.support.graphs.network_shapes import lstm_stack
 from tests.support.tensors import tensor
 
 RNG = np.random.default_rng(4)

@@ -11,7 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from tests.support.layout_runs import results_of, run
+from tests.support.operators.layout_runs import results_of, run
 from tests.support.pairwise import first_few
 from tests.support.tables import table
 from tests.support.tools import require

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import SOME_OR_ALL, Array, failures_in_layouts, run, run_in_layouts
-from tests.support.onnx_reference import onnx_outputs
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.layout_runs import SOME_OR_ALL, Array, failures_in_layouts, run, run_in_layouts
+from tests.support.operators.quantized_products import BYTES, described, each, quantized, random, scales
 from tests.support.pairwise import PAIRS_OR_ALL, chosen
-from tests.support.quantized_products import BYTES, described, each, quantized, random, scales
 from tests.support.tolerance import assert_close
 
 OPERATORS = ("MATRIX_MULTIPLY_INTEGER", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT", "QUANTIZED_LINEAR_MATRIX_MULTIPLY")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import SOME_OR_ALL, Array, defined, failures_in_layouts, is_emulated, run, run_in_layouts, tensor
+from tests.support.operators.layout_runs import SOME_OR_ALL, Array, defined, failures_in_layouts, is_emulated, run, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 
 BATCHES = ((), (3,), (2, 3), (1, 1))

@@ -11,10 +11,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from tests.support import relation_descs as descs
-from tests.support.layout_runs import Array, compute, layouts, repeated, run
-from tests.support.onnx_reference import onnx_outputs
-from tests.support.scalar_activations import activate as activate_number
+from tests.support.descs import relation_descs as descs
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.layout_runs import Array, compute, layouts, repeated, run
+from tests.support.operators.scalar_activations import activate as activate_number
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require

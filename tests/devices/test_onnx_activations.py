@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from tests.support.folders import STORED_CASES
-from tests.support.onnx_runtime_activations import CASES, DIFFERENCES, check_onnx_runtime, close, described, load
+from tests.support.operators.onnx_runtime_activations import CASES, DIFFERENCES, check_onnx_runtime, close, described, load
 from tests.support.tables import table
 
 

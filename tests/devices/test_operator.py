@@ -14,7 +14,7 @@ from dmlpy.devices import DEVICE_KINDS
 from dmlpy.devices.numpy import array_functions
 from dmlpy.devices.numpy import device as numpy_device
 from tests.support.devices import DeviceOfNothing
-from tests.support.rnn_runs import Array, B, H, I, T, codes, inputs, on, poisoned, rnn
+from tests.support.recurrent.small_rnn import Array, B, H, I, T, codes, inputs, on, poisoned, rnn
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 

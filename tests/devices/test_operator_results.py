@@ -10,8 +10,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.inspection import catalog
-from tests.support.operator_results import RESULTS, Result
-from tests.support.stored_results import compare, compute
+from tests.support.operators.operator_results import RESULTS, Result
+from tests.support.operators.stored_results import compare, compute
 from tests.support.tables import table
 
 ON_CUDA = [result for result in RESULTS if CudaDevice.runs(result.kind)]

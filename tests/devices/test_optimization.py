@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.adam_cases import OUTPUTS, adam, inputs
-from tests.support.layout_runs import Array, defined, failures_in_layouts, results_of
-from tests.support.onnx_reference import onnx_outputs
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.adam_cases import OUTPUTS, adam, inputs
+from tests.support.operators.layout_runs import Array, defined, failures_in_layouts, results_of
 from tests.support.tolerance import assert_close
 
 

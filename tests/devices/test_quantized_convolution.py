@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import SOME_OR_ALL, Array, defined, failures_in_layouts, run_in_layouts, tensor
-from tests.support.onnx_reference import onnx_outputs
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.layout_runs import SOME_OR_ALL, Array, defined, failures_in_layouts, run_in_layouts, tensor
+from tests.support.operators.quantized_products import BYTES, described, each, quantized, random, scales
 from tests.support.pairwise import PAIRS_OR_ALL, chosen
-from tests.support.quantized_products import BYTES, described, each, quantized, random, scales
 
 # input, filter, strides, dilations, start padding, end padding, groups
 CONVOLUTIONS: list[tuple[Any, ...]] = [

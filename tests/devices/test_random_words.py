@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 import dmlpy as dml
-from tests.support.end_values import FLOATS, INTEGERS, ends
-from tests.support.layout_runs import Array, compute, failures_in_layouts, packed, results_of, same, tensor
-from tests.support.philox_answers import KNOWN
+from tests.support.operators.end_values import FLOATS, INTEGERS, ends
+from tests.support.operators.layout_runs import Array, compute, failures_in_layouts, packed, results_of, same, tensor
+from tests.support.operators.philox_answers import KNOWN
 
 WORD = 0xFFFFFFFF
 

@@ -15,8 +15,18 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.reduction.top_k import steps
-from tests.support.layout_runs import Array, compute, defined, failures_in_layouts, layouts, results_of, run, run_in_layouts, tensor
-from tests.support.onnx_reference import onnx_outputs
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.layout_runs import (
+    Array,
+    compute,
+    defined,
+    failures_in_layouts,
+    layouts,
+    results_of,
+    run,
+    run_in_layouts,
+    tensor,
+)
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -15,8 +15,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from tests.support import relation_descs
-from tests.support.layout_runs import Array, by_definition, check_layouts, packed, random_values, run, run_in_layouts, tensor
+from tests.support.descs import relation_descs
+from tests.support.operators.layout_runs import Array, by_definition, check_layouts, packed, random_values, run, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from tests.support.layout_runs import Array, check_layouts, compute, packed, run_in_layouts, tensor
+from tests.support.operators.layout_runs import Array, check_layouts, compute, packed, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import Array, layouts, run
-from tests.support.onnx_reference import onnx_outputs
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.layout_runs import Array, layouts, run
 from tests.support.tolerance import assert_close
 
 # Input sizes, output sizes, scales, input offsets, output offsets.

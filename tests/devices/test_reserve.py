@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.own_descs import HIDDEN, training
+from tests.support.descs.own_descs import HIDDEN, training
 from tests.support.tensors import tensor
 
 

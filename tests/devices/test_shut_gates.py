@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support import training_runs
-from tests.support.block_cell_runs import described, random_inputs
-from tests.support.block_cell_runs import run as run_cell
-from tests.support.exact import exact
-from tests.support.gradient_runs import UPSTREAM
+from tests.support.operators.exact import exact
 from tests.support.pairwise import first_few
-from tests.support.recurrent_runs import Run, build
-from tests.support.shut_gates import ARGUMENTS, CASES, WITHOUT_PEEPHOLES, results, saturate
+from tests.support.recurrent import training_runs
+from tests.support.recurrent.block_cell_runs import described, random_inputs
+from tests.support.recurrent.block_cell_runs import run as run_cell
+from tests.support.recurrent.gradient_runs import UPSTREAM
+from tests.support.recurrent.layer_runs import Run, build
+from tests.support.recurrent.shut_gates import ARGUMENTS, CASES, WITHOUT_PEEPHOLES, results, saturate
 from tests.support.tolerance import assert_each_close
 
 EACH_CASE = pytest.mark.parametrize("case", CASES)

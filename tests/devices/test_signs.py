@@ -11,7 +11,7 @@ from onnx import helper
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.description.arrays import view
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 torch: Any = pytest.importorskip("torch")
 

@@ -14,10 +14,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.plans import STRATEGIES
 from tests.conftest import cuda_on_cpu
-from tests.support.exact import exact
-from tests.support.recurrent_runs import OPTIONAL
+from tests.support.operators.exact import exact
+from tests.support.recurrent.layer_runs import OPTIONAL
+from tests.support.recurrent.training_runs import H_DROPOUT, MASK, RESERVE, X_DROPOUT, build
 from tests.support.tolerance import assert_close
-from tests.support.training_runs import H_DROPOUT, MASK, RESERVE, X_DROPOUT, build
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]

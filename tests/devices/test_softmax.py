@@ -18,9 +18,9 @@ from dmlpy.devices.numpy.activation import groups as groups_on_host
 from dmlpy.devices.numpy.activation.groups import slices
 from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.activation import RowActivationDesc
-from tests.support.facts_reader import operators
-from tests.support.recurrent_runs import GUARD, Layout, Placed, place
-from tests.support.softmax_runs import OVER_AXES, ROWS, Array, GroupsDesc, check_accuracy, check_each, described, expected, run
+from tests.support.descs.facts_reader import operators
+from tests.support.operators.softmax_runs import OVER_AXES, ROWS, Array, GroupsDesc, check_accuracy, check_each, described, expected, run
+from tests.support.recurrent.layer_runs import GUARD, Layout, Placed, place
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

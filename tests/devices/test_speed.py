@@ -16,10 +16,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
-from tests.support import facts_reader as facts
-from tests.support import relation_descs
 from tests.support.cuda.dry_run import DryRunRuntime
-from tests.support.dispatch_cases import CASES
+from tests.support.descs import facts_reader as facts
+from tests.support.descs import relation_descs
+from tests.support.operators.dispatch_cases import CASES
 
 IMPORT = "import time, numpy, pydantic; start = time.process_time(); import dmlpy; print(time.process_time() - start)"
 

@@ -13,7 +13,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.devices import staged_calls
 from dmlpy.devices.operator import CompiledOperator
 from dmlpy.inspection.samples import sample
-from tests.support.random_inputs import random_inputs
+from tests.support.operators.random_inputs import random_inputs
 from tests.support.tables import table
 
 Array = np.ndarray[Any, Any]

@@ -9,7 +9,7 @@ import pytest
 
 import dmlpy as dml
 from tests.fuzzing.hostile import Raises, RaisingMapping
-from tests.support.rnn_runs import Array, B, H, I, T, codes, inputs, on, poisoned, rnn
+from tests.support.recurrent.small_rnn import Array, B, H, I, T, codes, inputs, on, poisoned, rnn
 from tests.support.tensors import tensor
 
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support import pictures, recording
+from tests.support.generators import pictures, recording
 from tests.support.tools import require
 
 QUICK = ("layout.svg", "memory.svg", "enlarged.png")
@@ -15,7 +15,7 @@ QUICK = ("layout.svg", "memory.svg", "enlarged.png")
 
 @pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in pictures.PICTURES])
 def test_a_picture_is_current(name: str) -> None:
-    """Where this fails: `python -m tests.support.pictures`."""
+    """Where this fails: `python -m tests.support.generators.pictures`."""
     if name == "graph.svg":
         require("dot")
     assert not pictures.stale(name)

@@ -19,9 +19,9 @@ from dmlpy.dxdispatch.report import Finding
 from dmlpy.graphs import read_serialized
 from dmlpy.messages.problems import MAX_PROBLEMS, MAX_REPORTED
 from dmlpy.validation.checking import parse_level
-from tests.support.flatbuffer_writer import Constant, Dump, operator
-from tests.support.flatbuffer_writer import write as serialized
-from tests.support.models import Data, put, rnn_model, write
+from tests.support.dxdispatch.models import Data, put, rnn_model, write
+from tests.support.graphs.flatbuffer_writer import Constant, Dump, operator
+from tests.support.graphs.flatbuffer_writer import write as serialized
 
 TENSOR: Data = {"DataType": "FLOAT32", "Sizes": [2, 3]}
 DESC: Data = {"Type": "GEMM", "ATensor": TENSOR, "BTensor": {"DataType": "FLOAT32", "Sizes": [3, 4]}}

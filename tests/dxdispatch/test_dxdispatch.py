@@ -17,8 +17,8 @@ from dmlpy.dxdispatch.commands import Dispatch
 from dmlpy.dxdispatch.desc_check import check_desc
 from dmlpy.dxdispatch.runner import stray_bytes
 from dmlpy.dxdispatch.timing import Timings, split
+from tests.support.dxdispatch.models import RNN_LINE, Data, lines_of, problems_of, put, resource_model, rnn_model, write
 from tests.support.folders import EXAMPLES
-from tests.support.models import RNN_LINE, Data, lines_of, problems_of, put, resource_model, rnn_model, write
 
 # --- dispatchables, bindings, commands -----------------------------------------------------------------------------------
 

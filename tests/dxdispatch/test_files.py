@@ -13,7 +13,7 @@ import pytest
 
 from dmlpy.dxdispatch import Folders, ModelError, load
 from dmlpy.dxdispatch import text as model_text
-from tests.support.models import Data, lines_of, printed, problems_of, put, resource_model, rnn_model, write
+from tests.support.dxdispatch.models import Data, lines_of, printed, problems_of, put, resource_model, rnn_model, write
 
 # --- the text ---------------------------------------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ import typer.testing
 from dmlpy.cli.main import app
 from dmlpy.dxdispatch import check_file
 from dmlpy.dxdispatch.formats import Format, as_github, as_sarif
-from tests.support.models import put, rnn_model
-from tests.support.sarif import SARIF
+from tests.support.dxdispatch.models import put, rnn_model
+from tests.support.dxdispatch.sarif import SARIF
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,9 +18,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.dxdispatch import Folders, ModelError, RunError, RunOptions, load, run
 from dmlpy.dxdispatch.checker import Report, check_file
-from tests.support import flatbuffer_writer, graph_cases
-from tests.support.fuzzed_models import at, bases, descs_and_graphs, places
-from tests.support.models import put, rnn_model, write
+from tests.support.dxdispatch.fuzzed_models import at, bases, descs_and_graphs, places
+from tests.support.dxdispatch.models import put, rnn_model, write
+from tests.support.graphs import cases as graph_cases
+from tests.support.graphs import flatbuffer_writer
 from tests.support.pairwise import first_few
 
 MEMORY = 64 * 2**20

@@ -17,7 +17,7 @@ from dmlpy.dxdispatch.checker import check_file
 from dmlpy.dxdispatch.files import SOURCE
 from dmlpy.dxdispatch.npy import read_array, read_header
 from dmlpy.system.files import write_bytes
-from tests.support.models import Data, put, resource_model, rnn_model, write
+from tests.support.dxdispatch.models import Data, put, resource_model, rnn_model, write
 
 
 def npy(header: str | bytes, data: bytes = bytes(64), version: tuple[int, int] = (1, 0), length: int | None = None) -> bytes:

@@ -16,8 +16,8 @@ import dmlpy as dml
 from dmlpy.cli.main import app
 from dmlpy.dxdispatch import Folders, ModelError, RunError, check_file, load, onnx_dispatchables, run
 from dmlpy.dxdispatch.onnx_dispatchables import OnnxOptions
-from tests.support.models import Data, lines_of, problems_of, put, write
-from tests.support.onnx_models import model
+from tests.support.dxdispatch.models import Data, lines_of, problems_of, put, write
+from tests.support.onnx.models import model
 
 _JOIN: Data = {
     "resources": {

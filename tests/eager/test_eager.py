@@ -18,8 +18,8 @@ from dmlpy.devices import Device
 from dmlpy.eager import calls, runs
 from dmlpy.inspection.samples import sample
 from dmlpy.x.signatures import function_name
-from tests.support.expression_calls import arguments_of
-from tests.support.random_inputs import random_inputs
+from tests.support.descs.expression_calls import arguments_of
+from tests.support.operators.random_inputs import random_inputs
 
 FAMILIES = sorted({kind.family() for kind in OPERATORS.values()})
 F32 = np.float32

@@ -22,7 +22,7 @@ from dmlpy.graphs import Graph, InputEdge, OperatorNode, OutputEdge
 from dmlpy.inspection.explain import explain
 from dmlpy.messages.problems import and_more
 from dmlpy.validation.checking import lowest_level
-from tests.support.sarif import SARIF
+from tests.support.dxdispatch.sarif import SARIF
 from tests.support.shipping.rows import f32, i32, i64, tensor, u32
 from tests.support.tables import table
 from tests.support.tools import require

@@ -20,7 +20,7 @@ from dmlpy.evidence.descs import evidence_descs
 from dmlpy.evidence.facts import FACT_CLASSES, PAGES, Fact, facts
 from dmlpy.evidence.sources import sources
 from dmlpy.graphs import ConstantNode, Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from tests.support import make_evidence_descs
+from tests.support.generators import evidence_descs as make_evidence_descs
 from tests.support.shipping import SHIPPED
 from tests.support.shipping.attention import recurrent
 from tests.support.shipping.fact_descs import SHOWN

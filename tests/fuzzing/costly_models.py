@@ -14,7 +14,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from onnx.helper import make_function, make_node, make_opsetid, make_sparse_tensor, make_tensor, make_tensor_value_info
 
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 Maker = Callable[[Path], "ModelProto | bytes"]
 BIG = 8 * 10**6

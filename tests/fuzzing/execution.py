@@ -35,7 +35,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
 from tests.fuzzing.pages import Guarded
-from tests.support.own_descs import OWN, own_desc
+from tests.support.descs.own_descs import OWN, own_desc
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import missing
@@ -80,7 +80,7 @@ def emulated_devices() -> dict[str, Any]:
         return {}
     from dmlpy.devices.cuda.device import CudaDevice
     from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-    from tests.support.dispatch_cases import CASES
+    from tests.support.operators.dispatch_cases import CASES
 
     runtime = EmulatedRuntime()
     runtime._memory.check_range = lambda pointer, size: None  # type: ignore[method-assign]  # the fuzzer owns the memory, and its pages check

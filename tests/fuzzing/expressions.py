@@ -24,7 +24,7 @@ from dmlpy.inspection.samples import sample
 from dmlpy.x.signatures import function_name
 from tests.fuzzing import graphs, hostile
 from tests.fuzzing.tally import FuzzRun, run
-from tests.support.expression_calls import call_of
+from tests.support.descs.expression_calls import call_of
 
 OF_SIGNATURES = re.compile(r"(missing|takes|unexpected).* argument|values for argument")
 """Python's message for calls that do not fit a function's signature."""

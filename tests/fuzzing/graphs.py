@@ -22,8 +22,8 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
 from tests.fuzzing import hostile
 from tests.fuzzing.tally import FuzzRun, run
-from tests.support import graph_cases
-from tests.support.random_graphs import random_graph
+from tests.support.graphs import cases as graph_cases
+from tests.support.graphs.random_graphs import random_graph
 
 MAX_TEXT = 10**6
 MAX_RUN_BYTES = 2**20

@@ -146,7 +146,8 @@ def _weights(size: int) -> bytes:
 
 
 def _dump(size: int) -> bytes:
-    from tests.support import flatbuffer_writer, graph_cases
+    from tests.support.graphs import cases as graph_cases
+    from tests.support.graphs import flatbuffer_writer
 
     nodes = min(max(10, size // 620 // 10 * 10), 5900)
     return bytes(flatbuffer_writer.write(flatbuffer_writer.dump_of(graph_cases.large_network(nodes))))

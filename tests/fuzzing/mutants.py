@@ -45,7 +45,7 @@ def warm_up() -> None:
     import dmlpy.keras.onnx_importer
     from dmlpy import onnx
     from dmlpy.messages.tables import Table
-    from tests.support import onnx_mutants
+    from tests.support.onnx import mutants as onnx_mutants
 
     assert len(dmlpy.description.registry.OPERATORS) > 100  # which imports all of them
     Table("", ("",), (("",),)).to_text()
@@ -80,7 +80,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 def changed(data: Any, chance: random.Random) -> Any:
     """JSON data with some values changed, removed, doubled or renamed."""
-    from tests.support.fuzzed_models import at, places
+    from tests.support.dxdispatch.fuzzed_models import at, places
 
     data = copy.deepcopy(data)
     for _ in range(chance.choice([0, 1, 1, 1, 2, 5])):
@@ -171,7 +171,7 @@ def _jpg(chance: random.Random) -> bytes:
 
 @cache
 def _json_bases() -> list[dict[str, Any]]:
-    from tests.support import fuzzed_models as fuzz
+    from tests.support.dxdispatch import fuzzed_models as fuzz
 
     return fuzz.bases() * 10 + fuzz.descs_and_graphs()
 
@@ -183,7 +183,8 @@ def _json(chance: random.Random) -> bytes:
 
 @cache
 def _dumps() -> list[bytes]:
-    from tests.support import flatbuffer_writer, graph_cases
+    from tests.support.graphs import cases as graph_cases
+    from tests.support.graphs import flatbuffer_writer
 
     return [bytes(flatbuffer_writer.write(flatbuffer_writer.dump_of(graph_cases.random_network(seed)))) for seed in range(20)]
 
@@ -248,7 +249,7 @@ def _nodes() -> list[bytes]:
 
 
 def _model(chance: random.Random) -> bytes:
-    from tests.support import onnx_mutants  # needs the package onnx
+    from tests.support.onnx import mutants as onnx_mutants  # needs the package onnx
 
     return onnx_mutants.mutant(chance)
 

@@ -18,7 +18,7 @@ from dmlpy.bench.operators.shape import select
 from dmlpy.bench.references import References
 from dmlpy.bench.work import Case
 from tests.gpu_check.calls import LONG_CASES
-from tests.support import gpu_suite
+from tests.support.bench import gpu_suite
 from tests.support.cuda import emulated_gpu
 
 PEER_NAMES = ("torch",)

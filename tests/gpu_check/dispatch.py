@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dmlpy.bench import priorities
 from dmlpy.bench.operators.libraries import DmlpyOperators
-from tests.support import gpu_suite
+from tests.support.bench import gpu_suite
 from tests.support.cuda import emulated_gpu
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.graphs import GraphBuilder, check_graph
-from tests.support.graph_cases import CHANNELS, IMAGE, NORM, RELU, SUM, large_network, network
-from tests.support.graph_rules import RULES, TO_A, TO_RELU, all_of, edges, operator
+from tests.support.graphs.cases import CHANNELS, IMAGE, NORM, RELU, SUM, large_network, network
+from tests.support.graphs.rules import RULES, TO_A, TO_RELU, all_of, edges, operator
 
 
 def test_the_network_is_valid() -> None:

@@ -13,12 +13,12 @@ import dmlpy as dml
 from dmlpy.graphs import Graph, GraphBuilder, load_serialized, read_serialized
 from dmlpy.graphs.flatbuffer import MAX_BYTES
 from dmlpy.graphs.serialized import MAX_NODES
-from tests.support import flatbuffer_writer as writer
-from tests.support.flatbuffer_writer import Attribute, Constant, Dump
-from tests.support.graph_cases import IMAGE, network
-from tests.support.graph_rules import RULES
-from tests.support.serialized_graphs import DAMAGED, WRONG, elu, find_union, relu
-from tests.support.unreadable_graphs import UNREADABLE
+from tests.support.graphs import flatbuffer_writer as writer
+from tests.support.graphs.cases import IMAGE, network
+from tests.support.graphs.flatbuffer_writer import Attribute, Constant, Dump
+from tests.support.graphs.rules import RULES
+from tests.support.graphs.serialized import DAMAGED, WRONG, elu, find_union, relu
+from tests.support.graphs.unreadable import UNREADABLE
 
 SOURCE = Path(dml.__file__).with_name("graphs")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.branching_graphs import branches
+from tests.support.graphs.branching import branches
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 

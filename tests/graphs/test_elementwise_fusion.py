@@ -16,12 +16,12 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.graphs import elementwise_fusion
 from dmlpy.graphs import Graph, GraphBuilder
-from tests.support.chain_graphs import TYPICAL, chain_around, chain_graph, element_wise
-from tests.support.cuda.chain_kernel_instances import chain_kernels
-from tests.support.cuda.nvrtc import compile_instance
+from tests.support.cuda.binaries.nvrtc import compile_instance
+from tests.support.cuda.instances.chains import chain_kernels
 from tests.support.cuda.plan_kernels import H100, RecordingLibrary
-from tests.support.graph_runs import on_device, on_host
-from tests.support.layout_runs import random_values, repeated
+from tests.support.graphs.chains import TYPICAL, chain_around, chain_graph, element_wise
+from tests.support.graphs.runs import on_device, on_host
+from tests.support.operators.layout_runs import random_values, repeated
 from tests.support.pairwise import first_few
 from tests.support.tensors import tensor
 

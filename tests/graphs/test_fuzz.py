@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import dmlpy as dml
 from dmlpy.graphs import Graph, read_serialized
-from tests.support import flatbuffer_writer as writer
-from tests.support.flatbuffer_writer import Dump
-from tests.support.graph_cases import network, random_network
-from tests.support.serialized_graphs import of
+from tests.support.graphs import flatbuffer_writer as writer
+from tests.support.graphs.cases import network, random_network
+from tests.support.graphs.flatbuffer_writer import Dump
+from tests.support.graphs.serialized import of
 
 SECONDS = 5.0
 """More than any file of these sizes takes."""

@@ -16,11 +16,11 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.enums import GraphEdgeType, GraphNodeType
 from dmlpy.graphs import ConstantNode, Graph, GraphBuilder, InputEdge, IntermediateEdge, OperatorNode, OutputEdge, Value
-from tests.support import facts_reader
-from tests.support.graph_cases import IMAGE, NORM, large_network, network, random_network
+from tests.support.descs import facts_reader
+from tests.support.graphs.cases import IMAGE, NORM, large_network, network, random_network
+from tests.support.graphs.unreadable import RELU, SHORT, UNREADABLE, edge
 from tests.support.tables import table
 from tests.support.tools import require
-from tests.support.unreadable_graphs import RELU, SHORT, UNREADABLE, edge
 
 
 def problems_of(data: Any) -> list[tuple[str, str]]:

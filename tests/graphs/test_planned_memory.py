@@ -18,8 +18,8 @@ from dmlpy import x
 from dmlpy.devices.graphs import buffers, memory_planner
 from dmlpy.devices.graphs.memory_planner import ALIGNMENT, Item, MemoryPlan, plan_memory
 from dmlpy.devices.graphs.views import moved_strides
-from tests.support.growth import curvature
-from tests.support.network_shapes import NETWORKS
+from tests.support.graphs.network_shapes import NETWORKS
+from tests.support.structure.growth import curvature
 from tests.support.tables import table
 from tests.support.tensors import tensor
 

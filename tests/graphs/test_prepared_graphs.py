@@ -15,7 +15,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.dispatch import MAX_CACHED_LAUNCHES
-from tests.support.network_shapes import lstm_stack
+from tests.support.graphs.network_shapes import lstm_stack
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 

@@ -16,7 +16,7 @@ from dmlpy.devices.graphs import calls
 from dmlpy.devices.numpy import array_functions
 from dmlpy.graphs import Graph
 from dmlpy.messages.problems import BindError, DeviceError
-from tests.support.python_calls import python_calls
+from tests.support.structure.python_calls import python_calls
 from tests.support.tensors import tensor
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -10,8 +10,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.graphs.scheduler import MOST_TASKS, Task, TaskGraph
-from tests.support.network_shapes import NETWORKS
-from tests.support.random_graphs import random_graph
+from tests.support.graphs.network_shapes import NETWORKS
+from tests.support.graphs.random_graphs import random_graph
 from tests.support.tensors import tensor
 
 

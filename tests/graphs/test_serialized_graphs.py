@@ -13,11 +13,11 @@ import pytest
 import dmlpy as dml
 from dmlpy.graphs import ConstantNode, Graph, GraphBuilder, OperatorNode, load_serialized, read_serialized
 from dmlpy.graphs.flatbuffer import Buffer
-from tests.support import facts_reader, relation_descs
-from tests.support import flatbuffer_writer as writer
-from tests.support.flatbuffer_writer import Attribute, Constant, Dump, Operator
-from tests.support.graph_cases import random_network
-from tests.support.serialized_graphs import DAMAGED, NESTED, TENSOR, WRONG, elu, find_union, of, relu
+from tests.support.descs import facts_reader, relation_descs
+from tests.support.graphs import flatbuffer_writer as writer
+from tests.support.graphs.cases import random_network
+from tests.support.graphs.flatbuffer_writer import Attribute, Constant, Dump, Operator
+from tests.support.graphs.serialized import DAMAGED, NESTED, TENSOR, WRONG, elu, find_union, of, relu
 
 
 def read(dump: Dump) -> Graph:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.graph_cases import random_network
-from tests.support.graph_runs import given
+from tests.support.graphs.cases import random_network
+from tests.support.graphs.runs import given
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.graph_runs import given, node_by_node, on_device, on_host, same_elements
-from tests.support.random_graphs import random_graph
+from tests.support.graphs.random_graphs import random_graph
+from tests.support.graphs.runs import given, node_by_node, on_device, on_host, same_elements
 from tests.support.tables import table
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close

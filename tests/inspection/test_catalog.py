@@ -20,20 +20,15 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.operator import CompiledOperator
 from dmlpy.inspection import catalog
 from dmlpy.messages.json_text import WIDTH
-from tests.support import (
-    batch_normalization_cases,
-    block_cell_runs,
-    cudnn_runs,
-    facts_reader,
-    keras_gradients,
-    keras_layer_runs,
-    keras_model_losses,
-    onnx_runtime_activations,
-    page_examples,
-    stored_results,
-)
+from tests.support.descs import documented_examples as page_examples
+from tests.support.descs import facts_reader
 from tests.support.folders import ROOT, STORED_CASES, TESTS
-from tests.support.operator_results import RESULTS, SYSTEMS
+from tests.support.keras import gradients as keras_gradients
+from tests.support.keras import layer_runs as keras_layer_runs
+from tests.support.keras import model_losses as keras_model_losses
+from tests.support.operators import batch_normalization_cases, onnx_runtime_activations, stored_results
+from tests.support.operators.operator_results import RESULTS, SYSTEMS
+from tests.support.recurrent import block_cell_runs, cudnn_runs
 
 INDEX = [entry["case"] for entry in json.loads((STORED_CASES / "index.json").read_text())]
 

@@ -13,7 +13,7 @@ from dmlpy.dxdispatch import load
 from dmlpy.dxdispatch import text as model_text
 from dmlpy.messages.json_nesting import NestingError, decoded, nesting
 from dmlpy.messages.json_positions import Position, Positions
-from tests.support.models import rnn_model, write
+from tests.support.dxdispatch.models import rnn_model, write
 
 Location = tuple[str | int, ...]
 GAPS = ["", "", "", " ", "\n", "\t\r\n  ", "/* a { comment */", "// an [ open one\n", '/* "quoted" */ ']

@@ -9,12 +9,13 @@ import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import example, sample, source
-from tests.support import make_samples, stored_data
+from tests.support.generators import samples as make_samples
+from tests.support.generators import stored_data
 
 
 def test_the_file_is_fresh() -> None:
     text = stored_data.text(make_samples.FILE, make_samples.samples())
-    assert make_samples.FILE.read_text(encoding="utf-8") == text, "run: python -m tests.support.make_samples"
+    assert make_samples.FILE.read_text(encoding="utf-8") == text, "run: python -m tests.support.generators.samples"
 
 
 @pytest.mark.parametrize("family", sorted({kind.family() for kind in OPERATORS.values()}))

@@ -19,14 +19,14 @@ import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection import schemas
 from dmlpy.messages.naming import c_member
-from tests.support import facts_reader as facts
-from tests.support import relation_descs
+from tests.support.descs import facts_reader as facts
+from tests.support.descs import relation_descs
+from tests.support.descs.mutants import mutants
+from tests.support.descs.own_descs import own_desc
+from tests.support.descs.wrong_descs import STRUCTS
 from tests.support.folders import ROOT
-from tests.support.mutants import mutants
-from tests.support.own_descs import own_desc
 from tests.support.pairwise import first_few
 from tests.support.tables import table
-from tests.support.wrong_descs import STRUCTS
 
 FOLDER = ROOT / "schemas"
 

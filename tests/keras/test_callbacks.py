@@ -28,8 +28,8 @@ from dmlpy.keras import (
     load_model,
 )
 from dmlpy.keras.callbacks import Callback
-from tests.support.keras_model_losses import compiled
-from tests.support.keras_numbers import draw
+from tests.support.keras.model_losses import compiled
+from tests.support.keras.numbers import draw
 
 X, Y = draw(10, 4), draw(10, 1, seed=1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dmlpy as dml
-from tests.support.keras_gradients import ENTRIES, check_keras
+from tests.support.keras.gradients import ENTRIES, check_keras
 
 
 @pytest.mark.parametrize("case", ENTRIES)

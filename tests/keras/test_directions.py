@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dmlpy.keras import GRU, Bidirectional
-from tests.support.keras_cases import Array, built, run, trained
+from tests.support.keras.cases import Array, built, run, trained
 
 BATCH, STEPS, INPUT, UNITS = 3, 5, 4, 6
 

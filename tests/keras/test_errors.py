@@ -30,7 +30,7 @@ from dmlpy.keras import (
     from_torch,
     load_model,
 )
-from tests.support.problem_codes import SOURCE, codes_in
+from tests.support.structure.problem_codes import SOURCE, codes_in
 
 FOLDER = SOURCE / "keras"
 

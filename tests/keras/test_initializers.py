@@ -14,7 +14,7 @@ import dmlpy as dml
 from dmlpy.keras import GRU, LSTM, SimpleRNN
 from dmlpy.keras.activations import ACTIVATIONS, activation
 from dmlpy.keras.initializers import INITIALIZERS, initial, initializer, orthogonal
-from tests.support.keras_cases import built
+from tests.support.keras.cases import built
 
 
 def drawn(name: Any, *shape: int, seed: int = 0) -> Any:

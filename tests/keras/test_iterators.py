@@ -10,8 +10,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.keras import GRU, Dense, Sequential
-from tests.support.keras_model_losses import compiled
-from tests.support.keras_numbers import draw
+from tests.support.keras.model_losses import compiled
+from tests.support.keras.numbers import draw
 from tests.support.tools import missing
 
 X, Y = draw(10, 4), draw(10, 1, seed=1)

@@ -38,7 +38,7 @@ from dmlpy.keras import (
 )
 from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Weight
-from tests.support.keras_numbers import differences, draw
+from tests.support.keras.numbers import differences, draw
 from tests.support.tolerance import assert_close
 
 X, Y = draw(12, 5, 3), (draw(12, 2, seed=1) > 0).astype(np.float32)

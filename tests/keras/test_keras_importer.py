@@ -13,7 +13,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.keras import Bidirectional, Sequential, from_keras, load_model
-from tests.support.keras_cases import Array, case, keras_layer, like_keras
+from tests.support.keras.cases import Array, case, keras_layer, like_keras
 from tests.support.tolerance import assert_close
 
 RNG = np.random.default_rng(8)

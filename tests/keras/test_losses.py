@@ -14,7 +14,7 @@ from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Weight
 from dmlpy.keras.losses import LOSSES, Crossentropy, loss, score_weights
 from dmlpy.keras.optimizers import SGD, Adam, Optimizer, optimizer
-from tests.support.keras_numbers import differences, draw
+from tests.support.keras.numbers import differences, draw
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]

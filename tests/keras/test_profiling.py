@@ -7,7 +7,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.keras import GRU, Dense, Sequential
-from tests.support.keras_numbers import draw
+from tests.support.keras.numbers import draw
 
 X = draw(4, 5, 3)
 

@@ -17,9 +17,9 @@ import dmlpy as dml
 from dmlpy.keras import BackupAndRestore, Dense, Sequential, TerminateOnNaN
 from dmlpy.keras.saving import read_arrays, write_arrays
 from tests.support.folders import ROOT
-from tests.support.keras_model_losses import compiled
-from tests.support.keras_numbers import draw
-from tests.support.keras_runs import BATCHES, EPOCHS, Shuffled, backed_up, model, samples
+from tests.support.keras.model_losses import compiled
+from tests.support.keras.numbers import draw
+from tests.support.keras.runs import BATCHES, EPOCHS, Shuffled, backed_up, model, samples
 
 
 def bits(made: Sequential) -> list[bytes]:
@@ -43,7 +43,7 @@ def test_a_killed_run_continues_bit_for_bit(name: str, killed: int, save_freq: s
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     whole.mkdir()
     resumed.mkdir()
-    command = [sys.executable, "-m", "tests.support.keras_runs", name, str(resumed), str(killed), str(save_freq)]
+    command = [sys.executable, "-m", "tests.support.keras.runs", name, str(resumed), str(killed), str(save_freq)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     left = list((resumed / "backup").glob("latest.safetensors"))

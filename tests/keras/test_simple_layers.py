@@ -14,7 +14,7 @@ from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.regularizers import Regularizer, l1, l1l2, l2
 from dmlpy.keras.simple import Dense, Embedding, Masking, sum_by_symbol
-from tests.support.keras_numbers import Array, differences, draw
+from tests.support.keras.numbers import Array, differences, draw
 from tests.support.tolerance import assert_close
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {

@@ -9,7 +9,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.keras import GRU, LSTM, Bidirectional, Recurrent, Sequential, SimpleRNN, from_keras
-from tests.support.keras_cases import DEVICES, Array, built, case, keras_layer, names, trained
+from tests.support.keras.cases import DEVICES, Array, built, case, keras_layer, names, trained
 from tests.support.tolerance import assert_close
 
 RNG = np.random.default_rng(8)

@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.keras import GRU, LSTM, Bidirectional, Dense, Embedding, Layer, Sequential, TimeDistributed, from_keras, load_model
-from tests.support.keras_cases import DEVICES, Array, built, case, keras_layer, run, trained
+from tests.support.keras.cases import DEVICES, Array, built, case, keras_layer, run, trained
 from tests.support.tolerance import assert_close
 
 RNG = np.random.default_rng(12)

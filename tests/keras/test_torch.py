@@ -10,7 +10,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.keras import GRU, LSTM, Bidirectional, SimpleRNN, from_torch
 from dmlpy.keras.backend import Backend
-from tests.support.keras_cases import Array, trained
+from tests.support.keras.cases import Array, trained
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

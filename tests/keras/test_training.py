@@ -19,8 +19,8 @@ from dmlpy.keras.optimizers import SGD, Adam
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer, l2
 from dmlpy.keras.simple import Dense, Embedding, Masking
-from tests.support.keras_model_losses import CASES, Array, check_loss_and_gradients, compiled, model
-from tests.support.keras_numbers import draw
+from tests.support.keras.model_losses import CASES, Array, check_loss_and_gradients, compiled, model
+from tests.support.keras.numbers import draw
 
 BACKEND = Backend("numpy", 0)
 

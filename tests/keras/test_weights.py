@@ -12,7 +12,7 @@ import dmlpy as dml
 from dmlpy.keras import GRU, LSTM, Bidirectional, SimpleRNN, TimeDistributed, from_keras
 from dmlpy.keras.activations import of_rows
 from dmlpy.keras.backend import Backend
-from tests.support.keras_cases import DEVICES, built, case, keras_layer, names, run, trained
+from tests.support.keras.cases import DEVICES, built, case, keras_layer, names, run, trained
 from tests.support.tables import table
 from tests.support.tolerance import assert_close
 

@@ -15,9 +15,9 @@ from dmlpy import nn
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
 from dmlpy.nn import arrays as nn_arrays
 from tests.conftest import cuda_on_cpu
-from tests.support.bfloat16_cases import BFLOAT16
-from tests.support.fake_cupy import FakeCuPy
-from tests.support.recurrent_runs import USUAL
+from tests.support.cuda.fakes.cupy_over_numpy import FakeCuPy
+from tests.support.operators.bfloat16_cases import BFLOAT16
+from tests.support.recurrent.layer_runs import USUAL
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

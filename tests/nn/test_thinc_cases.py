@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dmlpy import nn
-from tests.support.thinc_cases import ThincCase, load
+from tests.support.recurrent.thinc_cases import ThincCase, load
 
 Array = np.ndarray[Any, Any]
 CASES = load()

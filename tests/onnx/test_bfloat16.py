@@ -11,9 +11,9 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx, x
-from tests.support.bfloat16_cases import BFLOAT16, USUAL, Array, tensor
-from tests.support.onnx_exports import checked, graph_of
-from tests.support.onnx_models import model
+from tests.support.onnx.exports import checked, graph_of
+from tests.support.onnx.models import model
+from tests.support.operators.bfloat16_cases import BFLOAT16, USUAL, Array, tensor
 from tests.support.tables import table
 from tests.support.tolerance import assert_close
 

@@ -15,9 +15,9 @@ from onnx.helper import make_node
 from onnx.helper import np_dtype_to_tensor_dtype as onnx_type
 
 from dmlpy import onnx
-from tests.support.onnx_hidden_sizes import as_initializers, behind_compress
-from tests.support.onnx_models import model
-from tests.support.onnx_stored_nodes import StoredNode, stored_nodes
+from tests.support.onnx.hidden_sizes import as_initializers, behind_compress
+from tests.support.onnx.models import model
+from tests.support.onnx.stored_nodes import StoredNode, stored_nodes
 from tests.support.tolerance import assert_close
 
 CASES = stored_nodes("onnx_choices")

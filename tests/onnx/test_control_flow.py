@@ -13,7 +13,7 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
-from tests.support.onnx_models import Array, model
+from tests.support.onnx.models import Array, model
 
 X = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
 

@@ -17,9 +17,9 @@ from dmlpy import onnx
 from dmlpy.onnx.lowering import host_evaluation
 from dmlpy.onnx.lowering.model_lowering import SingleNodeLowering
 from dmlpy.onnx.runtime import compiled_program, deferred_nodes
-from tests.support.onnx_hidden_sizes import WAYS, array_type, hidden, is_hidable
-from tests.support.onnx_models import model
-from tests.support.onnx_node_cases import node_cases, spread, stored
+from tests.support.onnx.hidden_sizes import WAYS, array_type, hidden, is_hidable
+from tests.support.onnx.models import model
+from tests.support.onnx.node_cases import node_cases, spread, stored
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]

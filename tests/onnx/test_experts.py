@@ -12,7 +12,7 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
-from tests.support.onnx_models import Array, model
+from tests.support.onnx.models import Array, model
 
 RNG = np.random.default_rng(11)
 

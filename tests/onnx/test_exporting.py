@@ -16,15 +16,15 @@ from dmlpy.graphs import Graph, GraphBuilder
 from dmlpy.inspection.samples import sample
 from dmlpy.onnx.exporting.rules import UNSAID, rules
 from tests.support.folders import EXPORTED_MODELS as EXPORTED
-from tests.support.graph_cases import network, random_network
-from tests.support.onnx_export_cases import CASES
-from tests.support.onnx_exports import assert_same, bound_inputs, by_onnx_runtime, by_reference, checked, graph_of, laid_out
-from tests.support.onnx_random_graphs import random_exportable_graph
-from tests.support.operator_results import RESULTS, SYSTEMS
-from tests.support.operator_types import of_all_types
+from tests.support.graphs.cases import network, random_network
+from tests.support.graphs.random_graphs import random_graph
+from tests.support.onnx.export_cases import CASES
+from tests.support.onnx.exports import assert_same, bound_inputs, by_onnx_runtime, by_reference, checked, graph_of, laid_out
+from tests.support.onnx.random_graphs import random_exportable_graph
+from tests.support.operators.operator_results import RESULTS, SYSTEMS
+from tests.support.operators.operator_types import of_all_types
+from tests.support.operators.random_inputs import random_inputs
 from tests.support.pairwise import first_few
-from tests.support.random_graphs import random_graph
-from tests.support.random_inputs import random_inputs
 from tests.support.tables import table
 from tests.support.tensors import tensor
 

@@ -18,7 +18,7 @@ from dmlpy import onnx
 from dmlpy.onnx.loading import load, schemas
 from dmlpy.onnx.lowering import shape_inference
 from dmlpy.validation import checking
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 PROGRAM = """
 import gc, json, sys

@@ -10,8 +10,8 @@ import pytest
 from onnx.helper import make_node
 
 from dmlpy import onnx
-from tests.support.growth import curvature
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
+from tests.support.structure.growth import curvature
 
 if TYPE_CHECKING:
     from collections.abc import Callable

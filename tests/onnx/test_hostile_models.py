@@ -24,8 +24,8 @@ from onnx.helper import (
 
 import dmlpy as dml
 from dmlpy import onnx
-from tests.support.onnx_models import model
-from tests.support.onnx_mutants import mutant
+from tests.support.onnx.models import model
+from tests.support.onnx.mutants import mutant
 from tests.support.tolerance import assert_close
 
 

@@ -18,7 +18,7 @@ from dmlpy.onnx.lowering import functions, node_lowering
 from dmlpy.onnx.lowering.model_lowering import Lowering
 from dmlpy.onnx.nodes import inference_guard
 from dmlpy.onnx.nodes.error_policy import ErrorPolicy
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 Array = np.ndarray[Any, Any]
 FREE = frozenset(

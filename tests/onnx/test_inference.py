@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onnx.helper import make_node
 
 from dmlpy import onnx
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 ROWS: list[tuple[str, int, list[tuple[int, ...]], dict[str, Any], tuple[int, ...]]] = [
     *((operator, 12, [(3, 4), (4,)], {}, (3, 4)) for operator in ("GreaterOrEqual", "LessOrEqual")),

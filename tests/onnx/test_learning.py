@@ -11,7 +11,7 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
-from tests.support.onnx_models import Array, model
+from tests.support.onnx.models import Array, model
 
 NAN = float("nan")
 TEXTS = np.array([["a", "b"], ["c", "a"]], object)

@@ -19,8 +19,8 @@ from dmlpy.onnx.lowering import host_evaluation, model_lowering
 from dmlpy.onnx.lowering.model_lowering import Lowering
 from dmlpy.onnx.nodes.costs import cost_of
 from dmlpy.onnx.nodes.node import Node
-from tests.support.onnx_models import model
-from tests.support.onnx_mutants import bases
+from tests.support.onnx.models import model
+from tests.support.onnx.mutants import bases
 
 ONES = np.ones((20, 30), np.float32)
 

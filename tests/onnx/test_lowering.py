@@ -13,8 +13,8 @@ from onnx.helper import make_node, make_tensor
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx.lowering.host_evaluation import HostProgram
-from tests.support.onnx_models import model
-from tests.support.onnx_reference import element_type
+from tests.support.onnx.models import model
+from tests.support.onnx.reference import element_type
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]

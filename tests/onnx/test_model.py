@@ -9,7 +9,7 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 WEIGHTS = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dmlpy.onnx.lowering.rules import lowered_operators
-from tests.support.onnx_node_cases import difference, node_cases, outcome, outcomes, spread, stored, table
+from tests.support.onnx.node_cases import difference, node_cases, outcome, outcomes, spread, stored, table
 
 PARTS = 4
 WITHOUT_CASE = {

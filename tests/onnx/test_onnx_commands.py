@@ -15,8 +15,8 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy.cli.main import app
-from tests.support.flatbuffer_writer import dump_of, write
-from tests.support.onnx_models import model
+from tests.support.graphs.flatbuffer_writer import dump_of, write
+from tests.support.onnx.models import model
 
 
 def dmlpy(*arguments: Any) -> tuple[int, str, str]:

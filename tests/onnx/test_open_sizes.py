@@ -23,8 +23,8 @@ from dmlpy.onnx.runtime.bound_runs import BoundRuns
 from dmlpy.onnx.runtime.compiled_program import CompiledProgram
 from dmlpy.onnx.runtime.graph_runs import GraphRun
 from tests.support.devices import DeviceOfNothing
-from tests.support.onnx_models import model
-from tests.support.onnx_open_sizes import MODELS, OpenModel, chosen_rows, decoder, images, normal, recurrent
+from tests.support.onnx.models import model
+from tests.support.onnx.open_sizes import MODELS, OpenModel, chosen_rows, decoder, images, normal, recurrent
 from tests.support.scripts import run
 from tests.support.tables import table
 from tests.support.tolerance import assert_close

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dmlpy import onnx
-from tests.support.imports import imports
+from tests.support.structure.imports import imports
 
 ROOT = Path(onnx.__file__).parent
 ALLOWED: dict[str, set[str]] = {

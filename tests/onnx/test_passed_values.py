@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_node
 
 from dmlpy import onnx
-from tests.support.onnx_models import Array
+from tests.support.onnx.models import Array
 
 INTS, FLOATS, BOOLS = TensorProto.INT32, TensorProto.FLOAT, TensorProto.BOOL
 NODES = [

@@ -12,7 +12,7 @@ from onnx.helper import make_tensor_value_info as value_info
 
 import dmlpy as dml
 from dmlpy import onnx
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 
 def tensor(name: str, element: int, *sizes: int) -> Any:

@@ -28,8 +28,8 @@ from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.lowering.symbolic_inference import _FORMULAS
 from dmlpy.validation import checking
 from dmlpy.validation.checking import LATEST
-from tests.support.onnx_models import model
-from tests.support.onnx_open_sizes import decoder, normal
+from tests.support.onnx.models import model
+from tests.support.onnx.open_sizes import decoder, normal
 from tests.support.tolerance import assert_close
 
 RNG = np.random.default_rng(31)

@@ -11,7 +11,7 @@ from onnx import NodeProto, TensorProto
 from onnx.helper import make_node
 
 from dmlpy import onnx
-from tests.support.onnx_models import Array, model
+from tests.support.onnx.models import Array, model
 
 RNG = np.random.default_rng(11)
 SCALES = {"a": np.float32(0.03), "b": np.float32(0.05), "y": np.float32(0.4)}

@@ -17,8 +17,8 @@ from dmlpy.messages.problems import BindError
 from dmlpy.onnx.runtime import loop_iterations
 from dmlpy.onnx.runtime.bound_runs import BoundRuns
 from dmlpy.onnx.runtime.loop_iterations import LoopIterations
-from tests.support.onnx_models import model
-from tests.support.python_calls import python_calls
+from tests.support.onnx.models import model
+from tests.support.structure.python_calls import python_calls
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(4)

@@ -10,7 +10,7 @@ import pytest
 from onnx.helper import make_node
 
 from dmlpy.onnx.lowering.host_evaluation import HostProgram
-from tests.support.onnx_models import Array
+from tests.support.onnx.models import Array
 
 
 def run(operator: str, inputs: list[Array | None], **attributes: Any) -> Array:

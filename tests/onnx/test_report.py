@@ -22,7 +22,7 @@ import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx.reporting import provider
 from tests.support.folders import EXAMPLES
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 IMAGE = {"x": [1, 1, 2, 2]}
 

@@ -32,10 +32,10 @@ from dmlpy.devices.cuda.emulation.memory import DlpackArray
 from dmlpy.devices.graphs.compiled import PreparedGraph
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.onnx import backend
-from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.runtime_over_fake_cupy import runtime_over
+from tests.support.cuda.fakes.cupy_bindings import FakeGpus
+from tests.support.cuda.fakes.runtime_over_fake_cupy import runtime_over
 from tests.support.devices import DeviceOfNothing
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]

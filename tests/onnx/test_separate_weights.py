@@ -18,7 +18,7 @@ from dmlpy.devices.graphs.packing import BorrowingMemory
 from dmlpy.onnx.loading import separate_weights
 from dmlpy.onnx.loading.load import LoadedModel, load_model
 from dmlpy.onnx.runtime.graph_runs import GraphRun
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 COUNT = 6_000
 TYPES = {

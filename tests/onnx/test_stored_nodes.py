@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.support.onnx_stored_nodes import NODES, StoredNode
+from tests.support.onnx.stored_nodes import NODES, StoredNode
 from tests.support.tables import table
 from tests.support.tolerance import assert_close
 

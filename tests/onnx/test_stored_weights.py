@@ -18,7 +18,7 @@ import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx.loading import separate_weights, stored_weights
 from dmlpy.onnx.loading.stored_weights import StoredWeight, WeightFile
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
 
 pytestmark = pytest.mark.skipif(not stored_weights.CAN_READ_AGAIN, reason="this system does not read at a place of an open file")
 WIDTH = 128

@@ -11,7 +11,7 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
-from tests.support.onnx_models import Array, model
+from tests.support.onnx.models import Array, model
 
 COMPARISONS: list[Any] = [np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal]
 FEATURES, TARGETS, DEPTH, TREES = 3, 2, 3, 4

@@ -11,8 +11,8 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
-from tests.support.onnx_hidden_sizes import WAYS, array_type
-from tests.support.onnx_models import model
+from tests.support.onnx.hidden_sizes import WAYS, array_type
+from tests.support.onnx.models import model
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(7)

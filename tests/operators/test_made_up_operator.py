@@ -25,7 +25,7 @@ import dmlpy as dml
 from dmlpy.description.registry import operator_class
 from dmlpy.inspection import catalog, schemas
 from dmlpy.cli.main import main as command
-from tests.support.made_up import PairDistanceDesc
+from tests.support.operators.example_operator import PairDistanceDesc
 
 def tensor(*sizes):
     return dml.TensorDesc(data_type="FLOAT32", sizes=sizes)

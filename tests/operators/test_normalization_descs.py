@@ -14,8 +14,8 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.explain import explain
 from dmlpy.operators.activation import ActivationDesc
-from tests.support import facts_reader as facts
-from tests.support.normalization_cases import FUSED, IMAGE_SIZED, MODES, case
+from tests.support.descs import facts_reader as facts
+from tests.support.operators.normalization_cases import FUSED, IMAGE_SIZED, MODES, case
 from tests.support.tables import table
 from tests.support.tensors import tensor
 

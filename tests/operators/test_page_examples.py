@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from tests.support import facts_reader as facts
-from tests.support.page_examples import UNSAID, Example, examples
+from tests.support.descs import facts_reader as facts
+from tests.support.descs.documented_examples import UNSAID, Example, examples
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]

@@ -14,7 +14,7 @@ import dmlpy as dml
 from dmlpy.pydirectml import __main__ as program
 from dmlpy.pydirectml import device as devices
 from tests.support.folders import EXAMPLES
-from tests.support.graph_reference import graph_reference
+from tests.support.graphs.reference import graph_reference
 from tests.support.scripts import run
 from tests.support.tolerance import assert_close
 

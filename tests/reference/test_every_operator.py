@@ -12,7 +12,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.inspection.samples import sample
 from dmlpy.reference.registry import why_undefined
-from tests.support.random_inputs import random_inputs
+from tests.support.operators.random_inputs import random_inputs
 from tests.support.tables import table
 from tests.support.tolerance import assert_close
 

@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.reference import reduction, special
-from tests.support.layout_runs import packed, same, tensor
+from tests.support.operators.layout_runs import packed, same, tensor
 
 Array = np.ndarray[Any, Any]
 TYPES: tuple[Any, ...] = (np.float16, np.float32, np.int8, np.uint8, np.int32, np.int64, np.uint64)

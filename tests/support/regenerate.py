@@ -52,13 +52,13 @@ class Generator:
 
 GENERATORS = (
     Generator("public names and functions", "dmlpy.x.stubs", ("dmlpy/**/__init__.pyi", "dmlpy/x/functions/*.py")),
-    Generator("samples", "tests.support.make_samples", ("dmlpy/inspection/samples.json",)),
-    Generator("descs of evidence", "tests.support.make_evidence_descs", ("dmlpy/evidence/descs.json",)),
+    Generator("samples", "tests.support.generators.samples", ("dmlpy/inspection/samples.json",)),
+    Generator("descs of evidence", "tests.support.generators.evidence_descs", ("dmlpy/evidence/descs.json",)),
     Generator("schemas", "dmlpy", ("schemas/**/*.json",), ("schemas",)),
     Generator("predictions", "dmlpy.bench.predictions", ("dmlpy/bench/records/predictions.json",), dated=True),
     Generator("figures of records", "dmlpy.bench.readme", ("dmlpy/bench/**/*.md", "dmlpy/bench/records/*.svg")),
-    Generator("pictures of the gallery", "tests.support.pictures", ("dmlpy/docs/pictures/*",)),
-    Generator("tables and outputs of pages", "tests.support.pages", ("README.md", ".github/*.md", "dmlpy/**/*.md")),
+    Generator("pictures of the gallery", "tests.support.generators.pictures", ("dmlpy/docs/pictures/*",)),
+    Generator("tables and outputs of pages", "tests.support.generators.pages", ("README.md", ".github/*.md", "dmlpy/**/*.md")),
 )
 """The schemas and samples are of the public classes; pages show all of the others."""
 

@@ -41,7 +41,7 @@ def missing(tool: str) -> str | None:
     if package == "cupy":
         return None
     if tool == "nvdisasm":
-        from tests.support.cuda import sass
+        from tests.support.cuda.binaries import sass
 
         return None if sass.nvdisasm() else "nvdisasm is missing: the package nvidia-cuda-nvdisasm is not installed"
     if tool == "dask":
@@ -68,7 +68,7 @@ def missing(tool: str) -> str | None:
 
 def _missing_nvrtc(version: str) -> str | None:
     """Why a version of NVRTC is missing; the newest if none is named."""
-    from tests.support.cuda import nvrtc
+    from tests.support.cuda.binaries import nvrtc
 
     version = version or nvrtc.NEWEST
     if nvrtc.library_of(version) is None:

@@ -13,8 +13,8 @@ import pytest
 
 import dmlpy as dml
 from tests.conftest import cuda_on_cpu
-from tests.support.fake_cupy import FakeCuPy
-from tests.support.thinc_cases import ThincCase, load
+from tests.support.cuda.fakes.cupy_over_numpy import FakeCuPy
+from tests.support.recurrent.thinc_cases import ThincCase, load
 from tests.support.tools import require
 
 require("thinc")

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 import dmlpy as dml
 from dmlpy import eager, onnx
 from dmlpy.description import dlpack
-from tests.support.bfloat16_cases import BFLOAT16
-from tests.support.onnx_models import model
+from tests.support.onnx.models import model
+from tests.support.operators.bfloat16_cases import BFLOAT16
 from tests.support.tolerance import assert_close
 
 torch: Any = pytest.importorskip("torch")

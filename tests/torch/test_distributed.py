@@ -17,7 +17,7 @@ require("torch")
 
 import torch  # noqa: E402
 
-from tests.support.torch_ranks import RANKS, WORLD  # noqa: E402
+from tests.support.torch.ranks import RANKS, WORLD  # noqa: E402
 
 
 @cache
@@ -26,7 +26,7 @@ def failures() -> dict[str, str]:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "tests.support.torch_ranks"]
+        command = [sys.executable, "-m", "tests.support.torch.ranks"]
         ranks = [subprocess.Popen([*command, str(rank), folder], cwd=ROOT, stderr=subprocess.PIPE, text=True) for rank in range(WORLD)]
         try:
             for rank in ranks:

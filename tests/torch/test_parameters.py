@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
-from tests.support.pointers import Spy
 from tests.support.tools import require
+from tests.support.torch.pointers import Spy
 
 require("torch")
 

@@ -12,8 +12,8 @@ import pytest
 import dmlpy as dml
 from dmlpy import nn
 from dmlpy.nn import idle_pool
-from tests.support.pointers import Spy
 from tests.support.tools import require
+from tests.support.torch.pointers import Spy
 
 require("torch")
 

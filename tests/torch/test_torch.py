@@ -11,9 +11,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.operators.recurrent.params import ParamsLayout
-from tests.support.pointers import Spy
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
+from tests.support.torch.pointers import Spy
 
 require("torch")
 

@@ -13,8 +13,8 @@ require("torch")
 
 import torch  # noqa: E402
 
-from tests.support.torch_ranks import RANKS  # noqa: E402
-from tests.support.torch_wrappers import TRIED  # noqa: E402
+from tests.support.torch.ranks import RANKS  # noqa: E402
+from tests.support.torch.wrappers import TRIED  # noqa: E402
 
 pytestmark = [
     # torch.compile looks at every tensor's gradient and makes an instance of every autograd.Function; torch.jit is on its way out.

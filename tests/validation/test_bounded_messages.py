@@ -16,7 +16,7 @@ from dmlpy.dxdispatch.checker import check_file
 from dmlpy.messages.naming import listed, nearest
 from dmlpy.messages.problems import MAX_PROBLEMS, MAX_REPORTED, Problem, lay_out, truncate
 from dmlpy.messages.tables import MAX_ROWS, Table
-from tests.support.models import Data, rnn_model, write
+from tests.support.dxdispatch.models import Data, rnn_model, write
 from tests.support.pairwise import first_few
 
 MAX_TEXT = 100_000

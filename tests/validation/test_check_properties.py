@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from tests.support import facts_reader as facts
-from tests.support.random_descs import LEVELS, Members, build, garbage_activations, garbage_descs, valid_members
+from tests.support.descs import facts_reader as facts
+from tests.support.descs.random_descs import LEVELS, Members, build, garbage_activations, garbage_descs, valid_members
 
 quick = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

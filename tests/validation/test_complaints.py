@@ -30,7 +30,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.graphs import Graph, GraphBuilder, OperatorNode
 from dmlpy.messages.problems import lay_out
-from tests.support.complaints import GATES, gru, in_order
+from tests.support.descs.messages import GATES, gru, in_order
 from tests.support.tensors import tensor
 
 Wrong = dml.OperatorDesc | Graph

@@ -10,8 +10,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.dxdispatch.checker import check_file
-from tests.support.complaints import gru, in_order
-from tests.support.models import put, rnn_model, write
+from tests.support.descs.messages import gru, in_order
+from tests.support.dxdispatch.models import put, rnn_model, write
 from tests.support.tensors import tensor
 
 

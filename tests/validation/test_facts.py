@@ -21,8 +21,8 @@ from dmlpy.description.structs import Struct
 from dmlpy.description.value_structs import ScaleBias, Size2D
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import c_member
-from tests.support import facts_reader as facts
-from tests.support import relation_descs as descs
+from tests.support.descs import facts_reader as facts
+from tests.support.descs import relation_descs as descs
 
 
 def of_prefix(prefix: str) -> type[DmlEnum] | None:
@@ -117,7 +117,7 @@ def fact_support(fact: dict[str, Any]) -> dict[Row, Support]:
 def shape_differences(kind: type[OperatorDesc], fact: dict[str, Any]) -> Iterator[str]:
     """Where a class's patterns disagree with the facts' symbols; a symbol may have another name, the same one wherever it is meant.
 
-    Formulas are left to the descs of `tests/support/mutants.py`, and so are the ones of a run, which stand for leading dimensions.
+    Formulas are left to the descs of `tests/support/descs/mutants.py`, and so are the ones of a run, which stand for leading dimensions.
     """
     meant: dict[str, Any] = {}
     for field in kind.tensor_fields():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
-from tests.support import facts_reader as facts
+from tests.support.descs import facts_reader as facts
 
 LEVELS = list(dml.FeatureLevel)
 

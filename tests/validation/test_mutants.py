@@ -15,10 +15,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
-from tests.support import facts_reader as facts
-from tests.support import relation_descs as descs
-from tests.support.mutant_problems import problems_of
-from tests.support.mutants import Mutant, mutants
+from tests.support.descs import facts_reader as facts
+from tests.support.descs import relation_descs as descs
+from tests.support.descs.mutant_problems import problems_of
+from tests.support.descs.mutants import Mutant, mutants
 
 LEAST = 20
 TOLERATED_SHARE = 0.01

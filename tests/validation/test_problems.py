@@ -15,15 +15,15 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.messages.naming import Count, plural
 from dmlpy.messages.problems import DmlError, Problem, and_more, lay_out
 from dmlpy.operators.recurrent.params import ParamsLayout
-from tests.support.definitions import reference_of_undefined
+from tests.support.descs.definitions import reference_of_undefined
+from tests.support.descs.own_descs import batch_norm as own_batch_norm
+from tests.support.descs.own_descs import network, training
+from tests.support.descs.rnn_desc import rnn
+from tests.support.descs.wrong_descs import in_python, valid
 from tests.support.devices import DeviceOfNothing
-from tests.support.own_descs import batch_norm as own_batch_norm
-from tests.support.own_descs import network, training
-from tests.support.problem_codes import SOURCE, codes_in
-from tests.support.rnn_desc import rnn
+from tests.support.structure.problem_codes import SOURCE, codes_in
 from tests.support.tables import table
 from tests.support.tensors import tensor
-from tests.support.wrong_descs import in_python, valid
 
 BAD_RNN = """\
 DML_RNN_OPERATOR_DESC: 5 problems

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from tests.support import facts_reader as facts
-from tests.support import relation_descs as descs
-from tests.support.relation_descs import slot_of
+from tests.support.descs import facts_reader as facts
+from tests.support.descs import relation_descs as descs
+from tests.support.descs.relation_descs import slot_of
 
 KEYS = {
     "constraints", "types_together", "sizes_together", "ranks_together", "axes", "per_dimension", "leading_ones", "valid", "wrong",

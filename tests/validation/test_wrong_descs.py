@@ -7,7 +7,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from dmlpy.messages.naming import c_path
-from tests.support.wrong_descs import MAKERS, STRUCTS, Wrong, exempt_axes, in_python, valid, wrong_descs
+from tests.support.descs.wrong_descs import MAKERS, STRUCTS, Wrong, exempt_axes, in_python, valid, wrong_descs
 
 
 def problems_from_json(wrong: Wrong) -> list[dml.Problem]:

@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy import x
 from dmlpy.validation import checking
-from tests.support.growth import calls
+from tests.support.structure.growth import calls
 from tests.support.tensors import tensor
 
 

@@ -15,9 +15,9 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
 from dmlpy.x import generation
 from dmlpy.x.signatures import function_name, tuple_name
-from tests.support.expression_calls import call_of, inputs_of
-from tests.support.operator_types import of_all_types
-from tests.support.random_inputs import random_inputs
+from tests.support.descs.expression_calls import call_of, inputs_of
+from tests.support.operators.operator_types import of_all_types
+from tests.support.operators.random_inputs import random_inputs
 from tests.support.tables import table
 
 KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.is_extension}

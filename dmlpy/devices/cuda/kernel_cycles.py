@@ -1,9 +1,9 @@
 """The cycles of a turn of the loops in which convolutions and attention spend their time, read from machine code, and what launches take.
 
 `kernel_cycles.json` has them for each architecture and number of blocks that a multiprocessor holds at the same time. `python -m
-tests.support.make_kernel_cycles` writes it: it compiles the kernels, and a model of a scheduler executes the machine code of the loop, with
-its mix of instructions, the distances between loads and their uses, and the bytes that are moved. Nothing is measured: the figures rank
-variants of a kernel, and are a lower bound of the time.
+tests.support.generators.kernel_cycles` writes it: it compiles the kernels, and a model of a scheduler executes the machine code of the
+loop, with its mix of instructions, the distances between loads and their uses, and the bytes that are moved. Nothing is measured: the
+figures rank variants of a kernel, and are a lower bound of the time.
 """
 
 from __future__ import annotations

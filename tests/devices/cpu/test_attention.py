@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support import relation_descs as descs
-from tests.support.attention_cases import OPERATORS, arrays, plain
-from tests.support.layout_runs import Array, layouts, run
+from tests.support.descs import relation_descs as descs
+from tests.support.operators.attention_cases import OPERATORS, arrays, plain
+from tests.support.operators.layout_runs import Array, layouts, run
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 

@@ -24,7 +24,7 @@ from dmlpy.devices.cpu.matrix import plan as products
 from dmlpy.devices.cpu.reduction import plan as reductions
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, ThreadPool
 from dmlpy.devices.plan import in_order
-from tests.support.concurrent_launch import CONCURRENT_LAUNCH, call_parameters
+from tests.support.cpu.concurrent_launch import CONCURRENT_LAUNCH, call_parameters
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

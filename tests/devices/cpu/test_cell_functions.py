@@ -15,8 +15,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.operators.activation import ActivationDesc
-from tests.support.activation_cases import label
-from tests.support.derivative_cases import KINKS, LIMITS, assert_within, closed_form, random_arguments, random_desc
+from tests.support.operators.activation_cases import label
+from tests.support.operators.derivative_cases import KINKS, LIMITS, assert_within, closed_form, random_arguments, random_desc
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
@@ -25,7 +25,7 @@ from dmlpy.devices.cpu.llvm import machine_code
 from dmlpy.devices.cpu.recurrent.gradient_kernels import build_gradient_step
 from dmlpy.devices.cpu.recurrent.kernels import build_step
 from dmlpy.devices.cpu.recurrent.parameters import COMPILED, LayerParameters, constants_of, copied
-from tests.support.small_kernels import FUNCTION, SLOPES
+from tests.support.cpu.small_kernels import FUNCTION, SLOPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 OTHERS = [kind for kind in ATTRIBUTES if kind not in COMPILED]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.block_cell_runs import OUTPUTS, Array, Arrays, check, described, poisons, random_inputs
+from tests.support.recurrent.block_cell_runs import OUTPUTS, Array, Arrays, check, described, poisons, random_inputs
 
 pytest.importorskip("llvmlite")
 

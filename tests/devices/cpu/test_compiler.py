@@ -16,12 +16,12 @@ from dmlpy.devices.cpu.compiler.expressions import KernelError
 from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.compiler.translation import Translation
 from dmlpy.devices.cpu.jit import Kernel
-from tests.support import compiled_functions as functions
+from tests.support.cpu import compiled_functions as functions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MODULE = "tests.support.compiled_functions"
+MODULE = "tests.support.cpu.compiled_functions"
 WRITER = Kernel(f"{MODULE}:build_writer", 3)
 
 

@@ -17,7 +17,7 @@ from dmlpy.devices.cpu.elementwise import integer_plan
 from dmlpy.devices.cpu.elementwise.integer_plan import _ONLY_SMALL, _TO_32_BITS, COMPARISONS, ChoicePlan, ContiguousPlan, Function
 from dmlpy.devices.cpu.elementwise.integer_plan import FUNCTIONS as EVERY_FUNCTION
 from dmlpy.devices.cpu.plans import compiled_plan
-from tests.support.layout_runs import run
+from tests.support.operators.layout_runs import run
 
 FUNCTIONS = {resolve_name(name): row for name, row in EVERY_FUNCTION.items() if row[0] not in _ONLY_SMALL}
 SIZES = (3, 1367)

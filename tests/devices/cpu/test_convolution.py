@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.convolution_cases import CLIP, LAYOUTS, RELU, SCALED, SOFTPLUS, channels_last, laid_out
-from tests.support.layout_runs import Array, by_definition, run, tensor
+from tests.support.cpu.convolution_cases import CLIP, LAYOUTS, RELU, SCALED, SOFTPLUS, channels_last, laid_out
+from tests.support.operators.layout_runs import Array, by_definition, run, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.convolution import plan as convolution_plan
-from tests.support.compiled_plans import run_on
+from tests.support.cpu.compiled_plans import run_on
 
 # input, filter, strides, dilations, start padding, groups, fused function
 CASES: dict[str, tuple[Any, ...]] = {

@@ -11,8 +11,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import compiler
-from tests.support.convolution_cases import CLIP, LAYOUTS, RELU, SCALED, SOFTPLUS, channels_last, laid_out
-from tests.support.layout_runs import Array, by_definition, run, tensor
+from tests.support.cpu.convolution_cases import CLIP, LAYOUTS, RELU, SCALED, SOFTPLUS, channels_last, laid_out
+from tests.support.operators.layout_runs import Array, by_definition, run, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
@@ -22,7 +22,7 @@ from dmlpy.devices.cpu.convolution import tiling as convolution_tiling
 from dmlpy.devices.cpu.isa import Isa, host_isa
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.graphs.fused_convolution_descs import NormalizedConvolutionDesc
-from tests.support.compiled_plans import run_on
+from tests.support.cpu.compiled_plans import run_on
 
 POSITIONS, CHANNELS = "vectorized over positions", "vectorized over output channels"
 

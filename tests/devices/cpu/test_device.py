@@ -17,8 +17,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cpu import plans
-from tests.support.exact import exact
-from tests.support.recurrent_runs import build
+from tests.support.operators.exact import exact
+from tests.support.recurrent.layer_runs import build
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.recurrent_runs import GUARD, scratch
-from tests.support.training_runs import (
+from tests.support.recurrent.layer_runs import GUARD, scratch
+from tests.support.recurrent.training_runs import (
     DIRECTIONS,
     H_DROPOUT,
     HOLES,
@@ -29,7 +29,7 @@ from dmlpy.devices.cpu.recurrent import gradient_plan
 from dmlpy.devices.cpu.recurrent import plan as layer
 from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from tests.support.compiled_recurrence import CPU, backward, share_among
+from tests.support.cpu.compiled_recurrence import CPU, backward, share_among
 
 EVERY_LAYER: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
 BOTH = (X_DROPOUT, H_DROPOUT)

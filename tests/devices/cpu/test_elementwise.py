@@ -12,7 +12,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.graphs import GraphBuilder
 from dmlpy.inspection.samples import sample
-from tests.support.layout_runs import failures_in_layouts
+from tests.support.operators.layout_runs import failures_in_layouts
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
@@ -21,7 +21,7 @@ from dmlpy.devices.cpu import jit, thread_pool
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cpu.elementwise import plan as elementwise_plan
 from dmlpy.devices.cpu.elementwise.program import FUNCTIONS, OPERATORS, OPERATORS_BY_RANGE
-from tests.support.compiled_plans import run_on
+from tests.support.cpu.compiled_plans import run_on
 
 COUNT = 5003
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4e38, -3.4e38, 88.9, -103.5, 0.5, -0.5, 1.5, 2.5)

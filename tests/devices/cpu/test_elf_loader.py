@@ -16,7 +16,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 
 from dmlpy.devices.cpu import elf_loader, isa, jit
 from dmlpy.devices.cpu.llvm import SYMBOL, imported, machine_code, max_isa, within_max_isa
-from tests.support.small_kernels import build_scaling
+from tests.support.cpu.small_kernels import build_scaling
 
 needs_linux = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="only Linux on x86-64 loads code without LLVM"

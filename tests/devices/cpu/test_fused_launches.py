@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.training_runs import build
+from tests.support.recurrent.training_runs import build
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import launches as module
 from dmlpy.devices.cpu.launches import Task, Work, fuse_launches
 from dmlpy.devices.cpu.thread_pool import ThreadPool
-from tests.support.compiled_recurrence import backward, share_among
+from tests.support.cpu.compiled_recurrence import backward, share_among
 
 TIME_LOOP, ANY, PYTHON = True, False, None
 """A task that runs on its number of threads exactly, one that shares launches of more, and a call between them."""

@@ -13,7 +13,7 @@ pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.reduction import plan as reduction_plan
-from tests.support.compiled_plans import run_on
+from tests.support.cpu.compiled_plans import run_on
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0], np.float32)
 

@@ -22,7 +22,7 @@ from dmlpy.devices.cpu.llvm import MAX_ISA, max_isa, within_max_isa
 from dmlpy.devices.cpu.quantized import products
 from dmlpy.devices.cpu.quantized.products import Dot, byte_isa_of
 from dmlpy.devices.cpu.reduction.softmax_kernels import build_softmax
-from tests.support.small_kernels import HALVES, STORE
+from tests.support.cpu.small_kernels import HALVES, STORE
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 FEATURES = (

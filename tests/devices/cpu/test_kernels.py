@@ -28,7 +28,7 @@ import dmlpy as dml
 from dmlpy.devices.cpu import jit, llvm
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.image_store import ImageStore
-from tests.support.small_kernels import STORE, SUM
+from tests.support.cpu.small_kernels import STORE, SUM
 
 ROOT = Path(__file__).parents[3]
 
@@ -205,7 +205,7 @@ def test_llvmlite_that_cannot_be_imported_is_reported(compilations: list[Any], m
 INTERRUPTED = """
 import signal
 import numpy as np
-from tests.support.small_kernels import STORE
+from tests.support.cpu.small_kernels import STORE
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 place, delay, interrupts = np.zeros(1, np.int64), 0.001, 0
 while True:
@@ -295,7 +295,7 @@ def test_a_fork_waits_for_a_compilation_and_its_child_compiles(compilations: lis
 ANOTHER_PROCESS = """
 import json, sys
 import numpy as np
-from tests.support.small_kernels import STORE
+from tests.support.cpu.small_kernels import STORE
 place = np.zeros(1, np.int64)
 STORE(3)(place.ctypes.data, 4)
 print(json.dumps([int(place[0]), "dmlpy.devices.cpu.compiler.translation" in sys.modules, "llvmlite.binding" in sys.modules]))
@@ -317,7 +317,7 @@ def test_processes_may_compile_at_once_and_a_later_one_needs_no_compiler(tmp_pat
 
 def test_a_kernel_that_calls_a_missing_function_is_refused(compilations: list[Any], tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="a kernel calls dmlpy_has_no_such_function, which this process does not have"):
-        Kernel("tests.support.small_kernels:calls_nothing", 1)()
+        Kernel("tests.support.cpu.small_kernels:calls_nothing", 1)()
     assert images(tmp_path) == []
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import Array, tensor
+from tests.support.operators.layout_runs import Array, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
@@ -16,7 +16,7 @@ pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.matrix import plan as product_plan
 from dmlpy.devices.cpu.plans import compiled_plan
-from tests.support.compiled_plans import run_on
+from tests.support.cpu.compiled_plans import run_on
 
 RELU, GELU, SOFTMAX = dml.ActivationReluDesc(), dml.ActivationGeluDesc(), dml.ActivationSoftmaxDesc()
 

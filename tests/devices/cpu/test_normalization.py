@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.batch_normalization_runs import results
-from tests.support.normalization_cases import MODES, case, check
+from tests.support.operators.batch_normalization_runs import results
+from tests.support.operators.normalization_cases import MODES, case, check
 
 pytest.importorskip("llvmlite")
 

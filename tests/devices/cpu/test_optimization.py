@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.adam_cases import OUTPUTS, adam, inputs
-from tests.support.layout_runs import layouts, run
+from tests.support.operators.adam_cases import OUTPUTS, adam, inputs
+from tests.support.operators.layout_runs import layouts, run
 
 pytest.importorskip("llvmlite")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import Array, tensor
+from tests.support.operators.layout_runs import Array, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")

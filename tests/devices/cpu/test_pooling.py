@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import Array, by_definition, layouts, packed, run, run_in_layouts, tensor
+from tests.support.operators.layout_runs import Array, by_definition, layouts, packed, run, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
@@ -17,7 +17,7 @@ from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.pooling import plan as pooling_plan
 from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
 from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
-from tests.support.compiled_plans import run_on
+from tests.support.cpu.compiled_plans import run_on
 
 # sizes, window, strides, start padding, end padding, dilations
 CASES: dict[str, tuple[Any, ...]] = {

@@ -14,7 +14,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.tensors import packed_strides
-from tests.support.layout_runs import Array, run, run_in_layouts, tensor
+from tests.support.operators.layout_runs import Array, run, run_in_layouts, tensor
 
 pytest.importorskip("llvmlite")
 
@@ -25,7 +25,7 @@ from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.quantized import convolution, linear, matrix, plane_tiling, tiling
 from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, byte_isa_of, host_byte_isa
 from dmlpy.devices.cpu.quantized.tiling import ByteGeometry
-from tests.support.compiled_plans import run_on
+from tests.support.cpu.compiled_plans import run_on
 
 BYTES = ("uint8", "int8")
 OTHERS = [
@@ -36,7 +36,7 @@ OTHERS = [
     ByteIsa(4, 16, Dot.VPMADDWD),
     ByteIsa(4, 32, Dot.PORTABLE),
 ]
-DOT = Kernel("tests.support.byte_dot:build_dot", 4)
+DOT = Kernel("tests.support.cpu.byte_dot:build_dot", 4)
 
 
 def supported(isa: ByteIsa) -> bool:

@@ -15,10 +15,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.arrays import array_at
 from dmlpy.operators.activation import ActivationReluDesc
-from tests.support import onnx_cases
-from tests.support.exact import exact
+from tests.support.operators.exact import exact
 from tests.support.pairwise import first_few
-from tests.support.recurrent_runs import FLAGS, GUARD, LENGTHS, USUAL, Run, build, check_threads_share, place, random_run, scratch
+from tests.support.recurrent import onnx_cases
+from tests.support.recurrent.layer_runs import FLAGS, GUARD, LENGTHS, USUAL, Run, build, check_threads_share, place, random_run, scratch
 from tests.support.tables import table
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")

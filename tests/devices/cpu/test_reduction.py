@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import run
+from tests.support.operators.layout_runs import run
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
 
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.reduction import plan as plans
-from tests.support.compiled_plans import run_on
+from tests.support.cpu.compiled_plans import run_on
 
 # sizes, the axes of a group, and the strides of input and output in elements; None packs
 SOFTMAX: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.block_cell_runs import described, random_inputs
+from tests.support.recurrent.block_cell_runs import described, random_inputs
 from tests.support.tensors import tensor
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")

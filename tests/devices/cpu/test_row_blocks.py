@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import Array, by_definition, run, tensor
+from tests.support.operators.layout_runs import Array, by_definition, run, tensor
 from tests.support.tolerance import assert_close
 
 pytest.importorskip("llvmlite")
@@ -21,7 +21,7 @@ from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.pooling import plan as pooling_plan
 from dmlpy.devices.graphs.fused_convolution_descs import NormalizedConvolutionDesc
-from tests.support.compiled_plans import run_on
+from tests.support.cpu.compiled_plans import run_on
 
 # sizes of the input and the window, strides, start padding, end padding
 WINDOWS: dict[str, tuple[Any, ...]] = {

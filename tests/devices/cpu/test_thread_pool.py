@@ -16,7 +16,7 @@ from tests.support.pairwise import first_few
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu.thread_pool import ThreadPool
-from tests.support.stage_work import COMPUTING, WRITING, Work, body, sync
+from tests.support.cpu.stage_work import COMPUTING, WRITING, Work, body, sync
 
 HELD_S = 0.3
 MOST_S = 0.1

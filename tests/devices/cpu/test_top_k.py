@@ -15,7 +15,7 @@ pytest.importorskip("llvmlite")
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.reduction import top_k_plan
 from dmlpy.devices.cpu.reduction.top_k_plan import TopKPlan
-from tests.support.layout_runs import Array, run
+from tests.support.operators.layout_runs import Array, run
 
 TYPES = ("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32")
 # sizes, axis and k: rows shorter and longer than vectors, and of many; along each dimension; all elements, and one

@@ -12,13 +12,13 @@ import dmlpy as dml
 from dmlpy.devices.cpu.recurrent.parameters import COMPILED
 from dmlpy.devices.cpu.thread_pool import ThreadPool
 from dmlpy.operators.activation import ActivationGeluDesc, ActivationScaledTanhDesc, ActivationSoftsignDesc
-from tests.support.cudnn_runs import check_torch
-from tests.support.gradient_runs import CELLS, UPSTREAM
-from tests.support.networks import torch_case, torch_cases
+from tests.support.cpu.stalled_worker import HELD_S, MOST_S, StalledWorker
 from tests.support.pairwise import first_few
-from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, USUAL, scratch
-from tests.support.stalled_worker import HELD_S, MOST_S, StalledWorker
-from tests.support.training_runs import (
+from tests.support.recurrent.cudnn_runs import check_torch
+from tests.support.recurrent.gradient_runs import CELLS, UPSTREAM
+from tests.support.recurrent.layer_runs import EVERY_ACTIVATION, FLAGS, USUAL, scratch
+from tests.support.recurrent.networks import torch_case, torch_cases
+from tests.support.recurrent.training_runs import (
     DIRECTIONS,
     HOLES,
     LAYOUTS,
@@ -39,7 +39,7 @@ from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
 from dmlpy.devices.cpu.recurrent.packing import ActiveRows
 from dmlpy.devices.cpu.recurrent.parameters import ReserveRows
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from tests.support.compiled_recurrence import CPU, backward, share_among
+from tests.support.cpu.compiled_recurrence import CPU, backward, share_among
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

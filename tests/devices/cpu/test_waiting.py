@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.exact import exact
-from tests.support.recurrent_runs import build
-from tests.support.stalled_worker import HELD_S, MOST_S, StalledWorker
+from tests.support.cpu.stalled_worker import HELD_S, MOST_S, StalledWorker
+from tests.support.operators.exact import exact
+from tests.support.recurrent.layer_runs import build
 
 pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
 
@@ -20,7 +20,7 @@ from dmlpy.devices.cpu import launches
 from dmlpy.devices.cpu.recurrent import schedule
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
 from dmlpy.devices.cpu.thread_pool import ThreadPool
-from tests.support.concurrent_launch import CONCURRENT_LAUNCH, call_parameters
+from tests.support.cpu.concurrent_launch import CONCURRENT_LAUNCH, call_parameters
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import pytest
 
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.devices.cuda.runtime.interface import CudaRuntime
-from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.runtime_over_fake_cupy import runtime_over
+from tests.support.cuda.fakes.cupy_bindings import FakeGpus
+from tests.support.cuda.fakes.runtime_over_fake_cupy import runtime_over
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.support.cuda.access_counts import CountingRuntime, Counts, LineCounts
+from tests.support.cuda.binaries.access_counts import CountingRuntime, Counts, LineCounts
 from tests.support.cuda.kernel_parameters import device, parameters, unset
 from tests.support.folders import TESTS
 from tests.support.tools import require

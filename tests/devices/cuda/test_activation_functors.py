@@ -8,8 +8,8 @@ import pytest
 from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.operators.activation import ActivationDesc
-from tests.support.activation_cases import ALL, ALONE, LIMITS, LIMITS_ALONE, label
 from tests.support.cuda.functors import INF, KINDS, NAN, apply, check_accuracy
+from tests.support.operators.activation_cases import ALL, ALONE, LIMITS, LIMITS_ALONE, label
 
 LARGEST = float(np.finfo(np.float32).max)
 

@@ -15,10 +15,10 @@ from dmlpy.devices.cuda.attention import division
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
-from tests.support import relation_descs as descs
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gpu_models import H200, T4
-from tests.support.layout_runs import Array, by_definition, layouts, run, same
+from tests.support.descs import relation_descs as descs
+from tests.support.operators.layout_runs import Array, by_definition, layouts, run, same
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require

@@ -14,9 +14,9 @@ from dmlpy.devices.cuda.runtime import cupy_pool
 from dmlpy.devices.cuda.runtime.captures import RELAXED
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.devices.cuda.runtime.interface import Matrix
-from tests.support.cuda.fake_captures import GLOBAL, THREAD_LOCAL
-from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.runtime_over_fake_cupy import in_a_fresh_thread
+from tests.support.cuda.fakes.captures import GLOBAL, THREAD_LOCAL
+from tests.support.cuda.fakes.cupy_bindings import FakeGpus
+from tests.support.cuda.fakes.runtime_over_fake_cupy import in_a_fresh_thread
 
 SIZE = 4096
 pytestmark = pytest.mark.usefixtures("small_workspaces")

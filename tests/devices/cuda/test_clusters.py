@@ -218,7 +218,7 @@ LARGEST: list[tuple[str, str, bool, int, dict[str, Any]]] = [
 def test_registers_hold_what_they_are_given(cell: str, data_type: str, tf32: bool, batch: int, flags: dict[str, Any]) -> None:
     """No local memory, in training, which saves most: where a thread has fewest pairs of unit and sample, and most."""
     require("nvrtc")
-    from tests.support.cuda.nvrtc import compile_instance
+    from tests.support.cuda.binaries.nvrtc import compile_instance
 
     desc = described(cell, data_type, 256, batch, trains=True, **flags)
     functors = activations_type(desc.activations_of(0))

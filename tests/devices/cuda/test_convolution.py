@@ -15,10 +15,10 @@ from dmlpy.devices.cuda.convolution.geometry import Geometry
 from dmlpy.devices.cuda.convolution.tiles import MOST_TERMS_OF_PLAIN_TOTALS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from tests.support import layout_runs
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gpu_models import H200
-from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, random_values, results_of, run, same
+from tests.support.operators import layout_runs
+from tests.support.operators.layout_runs import Array, by_definition, check_layouts, compute, packed, random_values, results_of, run, same
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.runtime.cublas_lt import CublasLt, HeuristicResult
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.devices.cuda.runtime.interface import Fusion
 from tests.support.cuda.library_matrices import Array, matrix, operand
-from tests.support.layout_runs import by_definition, repeated, run
+from tests.support.operators.layout_runs import by_definition, repeated, run
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

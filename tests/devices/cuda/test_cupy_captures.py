@@ -18,10 +18,10 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.runtime.captures import RELAXED
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.devices.graphs import GraphDispatch
-from tests.support.cuda.fake_captures import GLOBAL, PER_THREAD, THREAD_LOCAL
-from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.onnx_models import model
-from tests.support.rnn_runs import inputs, rnn
+from tests.support.cuda.fakes.captures import GLOBAL, PER_THREAD, THREAD_LOCAL
+from tests.support.cuda.fakes.cupy_bindings import FakeGpus
+from tests.support.onnx.models import model
+from tests.support.recurrent.small_rnn import inputs, rnn
 from tests.support.tensors import tensor
 
 SIZE = 4096

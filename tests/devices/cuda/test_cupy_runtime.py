@@ -20,12 +20,12 @@ from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.devices.cuda.runtime.interface import Matrix
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.cupy_likeness import compare
-from tests.support.cuda.fake_captures import CUDARuntimeError
-from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.runtime_over_fake_cupy import in_a_fresh_thread
-from tests.support.dispatch_cases import CASES
+from tests.support.cuda.fakes.captures import CUDARuntimeError
+from tests.support.cuda.fakes.cupy_bindings import FakeGpus
+from tests.support.cuda.fakes.cupy_likeness import compare
+from tests.support.cuda.fakes.runtime_over_fake_cupy import in_a_fresh_thread
 from tests.support.folders import ROOT
+from tests.support.operators.dispatch_cases import CASES
 from tests.support.tools import folder_of, require
 
 ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int32)], align=True))
@@ -52,7 +52,7 @@ def test_the_fake_cupy_is_like_the_oldest_cupy() -> None:
     """In a separate process: there can be one CuPy only."""
     require(f"cupy {OLDEST_CUPY}")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder_of("cupy", OLDEST_CUPY)), str(ROOT)])}
-    command = [sys.executable, "-m", "tests.support.cuda.cupy_likeness"]
+    command = [sys.executable, "-m", "tests.support.cuda.fakes.cupy_likeness"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     version, count = done.stdout.split()

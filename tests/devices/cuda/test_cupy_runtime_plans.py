@@ -15,11 +15,11 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.runtime import cupy_pool
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
-from tests.support.cuda.fake_captures import CUDARuntimeError
-from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.cuda.runtime_over_fake_cupy import in_a_fresh_thread
-from tests.support.dispatch_cases import CASES
-from tests.support.rnn_runs import inputs, rnn
+from tests.support.cuda.fakes.captures import CUDARuntimeError
+from tests.support.cuda.fakes.cupy_bindings import FakeGpus
+from tests.support.cuda.fakes.runtime_over_fake_cupy import in_a_fresh_thread
+from tests.support.operators.dispatch_cases import CASES
+from tests.support.recurrent.small_rnn import inputs, rnn
 from tests.support.tensors import tensor
 
 

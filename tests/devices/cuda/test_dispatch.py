@@ -17,8 +17,8 @@ from dmlpy.devices.device import Memory
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import CountingRuntime, Replayed
 from tests.support.cuda.dry_run import DryRunRuntime
-from tests.support.dispatch_cases import CASES
-from tests.support.networks import network
+from tests.support.operators.dispatch_cases import CASES
+from tests.support.recurrent.networks import network
 from tests.support.tools import require
 
 EVERY_CASE = pytest.mark.parametrize("name", CASES)

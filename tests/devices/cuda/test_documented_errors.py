@@ -24,8 +24,6 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.compiler import ARITHMETICS
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.inspection.samples import sample
-from tests.support import activation_runs, layout_runs, normalization_cases, softmax_runs
-from tests.support.activation_cases import ALL, ALONE
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.functors import check_accuracy as check_functor
 from tests.support.cuda.grid_rows import FEW, FLOAT, Row
@@ -33,6 +31,8 @@ from tests.support.cuda.layer_plans import launch
 from tests.support.cuda.network_checks import check_network, check_resetting_gru, stacked
 from tests.support.cuda.tf32 import check_results_in_tf32 as check_tf32
 from tests.support.folders import ROOT, TESTS
+from tests.support.operators import activation_runs, layout_runs, normalization_cases, softmax_runs
+from tests.support.operators.activation_cases import ALL, ALONE
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

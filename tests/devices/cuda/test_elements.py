@@ -24,8 +24,8 @@ from dmlpy.devices.cuda.functors import Functor
 from dmlpy.devices.cuda.movement.copies import COPY, FILE
 from dmlpy.inspection.samples import sample
 from tests.conftest import CUDA_DEVICES, cuda_on_cpu
-from tests.support.cuda.element_kernel_instances import engine_operators
-from tests.support.layout_runs import (
+from tests.support.cuda.instances.elementwise import engine_operators
+from tests.support.operators.layout_runs import (
     by_definition,
     check_layouts,
     failures_in_layouts,
@@ -35,7 +35,7 @@ from tests.support.layout_runs import (
     run,
     same,
 )
-from tests.support.operator_types import of_all_types
+from tests.support.operators.operator_types import of_all_types
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -26,8 +26,7 @@ from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
 from dmlpy.devices.cuda.recurrent import grid_shapes
 from dmlpy.devices.cuda.recurrent.layer import persistent_block_kernel
-from tests.support.cuda.kernel_instances import instances
-from tests.support.cuda.kernel_loops import (
+from tests.support.cuda.binaries.kernel_loops import (
     COPIED_PIECES,
     COPIED_SINGLY,
     COPIED_SINGLY_LOOP,
@@ -43,11 +42,12 @@ from tests.support.cuda.kernel_loops import (
     TILES_OF_FLOATS,
     times_of_floats,
 )
-from tests.support.cuda.machine_code import code
+from tests.support.cuda.binaries.machine_code import code
+from tests.support.cuda.binaries.sass import Block, Loop
+from tests.support.cuda.binaries.sass_paths import UsualWays, Way
+from tests.support.cuda.binaries.statements import Statement
+from tests.support.cuda.instances.kernels import instances
 from tests.support.cuda.plan_kernels import H100, Case
-from tests.support.cuda.sass import Block, Loop
-from tests.support.cuda.sass_paths import UsualWays, Way
-from tests.support.cuda.statements import Statement
 from tests.support.tools import require
 
 require("nvrtc")

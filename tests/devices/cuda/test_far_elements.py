@@ -17,7 +17,7 @@ from dmlpy.devices.cuda.runtime.interface import Limits
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.far_memory import STEP, far_array, run_far
-from tests.support.layout_runs import by_definition
+from tests.support.operators.layout_runs import by_definition
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -12,7 +12,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda.each_strategy import EACH_STRATEGY
-from tests.support.rnn_runs import I, bind, inputs, on, rnn
+from tests.support.recurrent.small_rnn import I, bind, inputs, on, rnn
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 

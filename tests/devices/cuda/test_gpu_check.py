@@ -25,8 +25,8 @@ from dmlpy.bench.records import Record
 from tests.gpu_check import bench, calls, plugin
 from tests.gpu_check.__main__ import parsed
 from tests.support.cuda import emulated_gpu, gpu_faults
+from tests.support.cuda.gpu_check_runs import LIMIT_S, check_folder, named_for, outcomes, reports, wait_until
 from tests.support.folders import ROOT
-from tests.support.gpu_check_runs import LIMIT_S, check_folder, named_for, outcomes, reports, wait_until
 from tests.support.tools import require
 
 

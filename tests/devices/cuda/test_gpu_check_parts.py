@@ -33,12 +33,12 @@ from dmlpy.devices.device import DEVICE_KINDS
 from tests.gpu_check import bench, calls, dispatch, info, packages, programs, steps
 from tests.gpu_check.calls import Asked, Call
 from tests.gpu_check.programs import Ending, Program, Runner
-from tests.support import gpu_suite
+from tests.support.bench import gpu_suite
 from tests.support.cuda import emulated_gpu
 from tests.support.cuda.counting import CountingRuntime
 from tests.support.cuda.dry_run import DryRunRuntime
+from tests.support.cuda.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_until
 from tests.support.folders import ROOT
-from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_until
 from tests.support.tools import require
 
 # time
@@ -314,7 +314,9 @@ def test_measuring_needs_no_other_packages() -> None:
     """Than those that a call says; for the calls that run tests the dry runs show it."""
     text = "import tests.support.cuda.only_needed, tests.gpu_check.bench, tests.gpu_check.steps, tests.gpu_check.info;"
     text += "import dmlpy.bench.worker as worker;"
-    text += "worker.Session().start('tests.support.gpu_suite:OverStandIn', 'cuda:0', 1); from dmlpy.bench import machine; machine.host(1)"
+    text += (
+        "worker.Session().start('tests.support.bench.gpu_suite:OverStandIn', 'cuda:0', 1); from dmlpy.bench import machine; machine.host(1)"
+    )
     variables = os.environ | {emulated_gpu.VARIABLE: "null", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

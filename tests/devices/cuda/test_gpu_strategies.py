@@ -18,11 +18,11 @@ from dmlpy.devices.cuda.recurrent.model import Protocol
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.exchanging_layers import SIGNALS, Layer, exchanging_by
-from tests.support.cuda.kernel_instances import instances
+from tests.support.cuda.instances.kernels import instances
 from tests.support.cuda.late_blocks import DELAY, STORES, delays, with_delays
 from tests.support.cuda.network_checks import check_network, check_resetting_gru, resetting_gru, stacked
-from tests.support.networks import Mode, Network
 from tests.support.pairwise import first_few
+from tests.support.recurrent.networks import Mode, Network
 from tests.support.tools import require
 
 ON_GPU = pytest.mark.gpu
@@ -184,7 +184,7 @@ def test_a_block_that_never_comes_leaves_the_context_alive(strategy: str, protoc
 @pytest.mark.parametrize("protocol", first_few(list(SIGNALS), 1))
 def test_a_kernel_whose_block_never_comes_compiles(protocol: Protocol) -> None:
     require("nvrtc")
-    from tests.support.cuda.nvrtc import compile_instance
+    from tests.support.cuda.binaries.nvrtc import compile_instance
 
     kernel = next(kernel for kernel in instances() if kernel.entry.startswith("persistent_grid<") and f"::{protocol}" in kernel.entry)
     text = with_an_absent_block(sources.read(kernel.file), protocol)
@@ -216,7 +216,7 @@ def soaked(protocol: Protocol, dtype: Any) -> tuple[dml.OperatorDesc, Network]:
 def test_kernels_with_delays_compile(strategy: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that the soak takes on a large GPU."""
     require("nvrtc")
-    from tests.support.cuda.nvrtc import compile_instance
+    from tests.support.cuda.binaries.nvrtc import compile_instance
 
     exchanging_by(protocol, monkeypatch)
     layer, net = soaked(protocol, dtype)

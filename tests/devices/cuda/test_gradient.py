@@ -29,10 +29,10 @@ from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
-from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gradient_cases import BARRIER, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Array, Case, gradient_desc, per_step
-from tests.support.recurrent_runs import EVERY_ACTIVATION, options_of, place, random_order
+from tests.support.operators.bfloat16_cases import BFLOAT16
+from tests.support.recurrent.layer_runs import EVERY_ACTIVATION, options_of, place, random_order
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

@@ -19,9 +19,9 @@ from dmlpy.devices.cuda.kernels import KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.gradient_kernels import UNPACK, gradient_kernel
 from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, narrowed, put_scale, scale_of, scaled
 from dmlpy.devices.cuda.runtime.interface import CudaRuntime, Matrix
-from tests.support.bfloat16_cases import BFLOAT16
-from tests.support.block_cell_runs import check, described, random_inputs, run
 from tests.support.cuda.gradient_cases import BARRIER, PLAIN, STRATEGIES, Case
+from tests.support.operators.bfloat16_cases import BFLOAT16
+from tests.support.recurrent.block_cell_runs import check, described, random_inputs, run
 from tests.support.tables import table
 from tests.support.tools import require
 

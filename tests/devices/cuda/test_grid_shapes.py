@@ -202,7 +202,7 @@ def test_registers_hold_what_they_are_given(
 ) -> None:
     """No local memory, and a block of its threads can be launched; the failure's text is the table of all."""
     require("nvrtc")
-    from tests.support.cuda.nvrtc import compile_instance
+    from tests.support.cuda.binaries.nvrtc import compile_instance
 
     rows, right = [], True
     desc = described(cell, data_type, hidden, batch, trains=True, **flags)

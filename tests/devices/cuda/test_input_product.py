@@ -22,8 +22,8 @@ from tests.support.cuda import layer_plans, training_layers
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.grid_rows import CLIPPED
 from tests.support.cuda.layer_plans import LAYOUTS, launch, per_step
-from tests.support.exact import exact
-from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Run, build, sizes_of
+from tests.support.operators.exact import exact
+from tests.support.recurrent.layer_runs import CELLS, OPTIONAL, USUAL, Run, build, sizes_of
 from tests.support.tools import require
 
 T, B = 7, 3

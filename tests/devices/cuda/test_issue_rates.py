@@ -21,12 +21,12 @@ from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.offline_device import GPUS
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.pooling.planes import Reduction, planes_kernel
-from tests.support.cuda.kernel_loops import AXES, GROUPS, POSITIONS, ROUNDS, VECTORS
-from tests.support.cuda.machine_code import code
+from tests.support.cuda.binaries.kernel_loops import AXES, GROUPS, POSITIONS, ROUNDS, VECTORS
+from tests.support.cuda.binaries.machine_code import code
+from tests.support.cuda.binaries.sass import Loop
+from tests.support.cuda.binaries.sass_paths import UsualWays
+from tests.support.cuda.binaries.statements import Statement
 from tests.support.cuda.plan_kernels import H100, RecordingLibrary
-from tests.support.cuda.sass import Loop
-from tests.support.cuda.sass_paths import UsualWays
-from tests.support.cuda.statements import Statement
 from tests.support.tools import require
 
 require("nvrtc")

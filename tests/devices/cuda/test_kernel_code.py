@@ -12,8 +12,8 @@ from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent import gradient_kernels, layer
 from dmlpy.devices.cuda.recurrent.gradient_kernels import gradient_kernel
 from dmlpy.devices.cuda.recurrent.layer import project_kernel, step_kernel
-from tests.support.cuda.nvrtc import compile_ptx
-from tests.support.cuda.ptx import body, count, load_chain
+from tests.support.cuda.binaries.nvrtc import compile_ptx
+from tests.support.cuda.binaries.ptx import body, count, load_chain
 from tests.support.tools import require
 
 require("nvrtc")

@@ -10,9 +10,9 @@ import pytest
 from dmlpy.devices.cuda.attention.division import Division, Work
 from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.kernel_cycles import NEXT_TAP, TURN, cycles_of, launch_us, unsure
-from tests.support import make_kernel_cycles
+from tests.support.cuda.binaries.kernel_loops import kernel_loops
 from tests.support.cuda.gpu_models import A100, B200, H200, T4
-from tests.support.cuda.kernel_loops import kernel_loops
+from tests.support.generators import kernel_cycles as make_kernel_cycles
 from tests.support.tools import require
 
 GPU = replace(GpuModel.of(H200), multiprocessors=10, clock_hz=1e6)  # a cycle is a microsecond

@@ -12,7 +12,7 @@ from dmlpy.devices.cuda.element_engine import elements_kernel
 from dmlpy.devices.cuda.emulation.compiler import dtype_layout, struct_layouts
 from dmlpy.devices.cuda.functors import ELEMENT_WISE, Applied, Chained, Functor, functor
 from dmlpy.devices.graphs.elementwise_fusion import MAX_GROUPED, MAX_INPUTS
-from tests.support.cuda.kernel_instances import instances
+from tests.support.cuda.instances.kernels import instances
 from tests.support.tools import require
 
 FILES = sorted({kernel.file for kernel in instances()})

@@ -21,7 +21,18 @@ from tests.conftest import cuda_on_cpu
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.far_memory import STEP, run_far
 from tests.support.cuda.gpu_models import A100, H200, T4
-from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, repeated, run, run_in_layouts, same, tensor
+from tests.support.operators.layout_runs import (
+    Array,
+    by_definition,
+    check_layouts,
+    compute,
+    packed,
+    repeated,
+    run,
+    run_in_layouts,
+    same,
+    tensor,
+)
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

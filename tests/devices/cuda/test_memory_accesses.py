@@ -29,10 +29,10 @@ from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 from dmlpy.operators.matrix import GEMMDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.support.cuda.access_counts import CountingRuntime, Counts
+from tests.support.cuda.binaries.access_counts import CountingRuntime, Counts
 from tests.support.cuda.gradient_cases import gradient_desc
 from tests.support.cuda.normalized_images import INFERENCE, TRAINING, TRAINING_GRAD, described, images
-from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
+from tests.support.recurrent.layer_runs import CELLS, USUAL, sizes_of
 from tests.support.tools import require
 
 SLACK = 1.1

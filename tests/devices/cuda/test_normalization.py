@@ -19,10 +19,10 @@ from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.runtime.interface import Limits
-from tests.support.batch_normalization_runs import assert_same, results
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.normalized_images import INFERENCE, INFERENCE_GRAD, TRAINING, TRAINING_GRAD, described, images
-from tests.support.normalization_cases import INPUTS, MODES, Array, case, check, poisons, run
+from tests.support.operators.batch_normalization_runs import assert_same, results
+from tests.support.operators.normalization_cases import INPUTS, MODES, Array, case, check, poisons, run
 from tests.support.tools import require
 
 DATA_TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["FLOAT32", "FLOAT16"])

@@ -19,9 +19,18 @@ from dmlpy.devices.cuda.functors import ELEMENT_WISE, functor
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.block_shapes import MOST_PERSISTENT_BLOCK_THREADS
 from dmlpy.devices.processors import processors
+from tests.support.cuda.binaries.nvrtc import (
+    NEWEST,
+    PROMISED,
+    VERSIONS,
+    NvrtcError,
+    compile_instance,
+    compile_instances,
+    compile_ptx,
+    nvrtc,
+)
 from tests.support.cuda.gpu_kernels import kernels_of_gpu_tests
-from tests.support.cuda.kernel_instances import instances
-from tests.support.cuda.nvrtc import NEWEST, PROMISED, VERSIONS, NvrtcError, compile_instance, compile_instances, compile_ptx, nvrtc
+from tests.support.cuda.instances.kernels import instances
 from tests.support.cuda.plan_kernels import DEVICES, cases, kernels_of
 from tests.support.pairwise import cover
 from tests.support.tools import missing, require

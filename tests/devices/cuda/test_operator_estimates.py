@@ -6,8 +6,8 @@ import pytest
 
 from dmlpy.bench.operators import suite
 from dmlpy.devices.cuda.offline_device import GPUS
-from tests.support.cuda import scheduler_model
-from tests.support.operator_estimates import estimate, estimates
+from tests.support.cuda.binaries import scheduler_model
+from tests.support.operators.estimates import estimate, estimates
 from tests.support.tools import require
 
 require("nvrtc")

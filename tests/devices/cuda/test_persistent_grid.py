@@ -11,13 +11,13 @@ import pytest
 from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.runtime.interface import CudaRuntime
-from tests.support.bfloat16_cases import BFLOAT16
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.grid_rows import CLIPPED, FEW, FLOAT, HALF, RESETS_FIRST, RESETS_LAST, Row
 from tests.support.cuda.layer_plans import launch
+from tests.support.operators.bfloat16_cases import BFLOAT16
 from tests.support.pairwise import first_few
-from tests.support.recurrent_runs import Run, activations_by_direction
+from tests.support.recurrent.layer_runs import Run, activations_by_direction
 from tests.support.tools import require
 
 REST = {"most_registers": 0}  # all of R in shared memory

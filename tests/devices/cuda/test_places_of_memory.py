@@ -13,8 +13,8 @@ import dmlpy as dml
 from dmlpy.devices import Memory
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
-from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, REGISTERED, UNREGISTERED, FakeGpus, MemoryPointer
-from tests.support.rnn_runs import inputs, rnn
+from tests.support.cuda.fakes.cupy_bindings import MANAGED, ON_DEVICE, REGISTERED, UNREGISTERED, FakeGpus, MemoryPointer
+from tests.support.recurrent.small_rnn import inputs, rnn
 from tests.support.tensors import tensor
 
 SIZES = (2, 3, 4)

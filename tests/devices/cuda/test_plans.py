@@ -26,7 +26,6 @@ from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.messages.problems import DeviceError
 from dmlpy.operators import activation as activations
 from dmlpy.operators.recurrent.layer import RNNDesc
-from tests.support import onnx_cases
 from tests.support.cuda.layer_plans import (
     ALL_ROWS,
     LAYOUTS,
@@ -40,8 +39,9 @@ from tests.support.cuda.layer_plans import (
     per_step,
     poisoned,
 )
-from tests.support.exact import exact
-from tests.support.recurrent_runs import (
+from tests.support.operators.exact import exact
+from tests.support.recurrent import onnx_cases
+from tests.support.recurrent.layer_runs import (
     CELLS,
     OPTIONAL,
     USUAL,

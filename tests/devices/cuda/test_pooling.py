@@ -12,7 +12,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.plans import Target, plan_of
 from tests.support.cuda.plan_kernels import H100, RecordingLibrary
-from tests.support.layout_runs import check_layouts, compute, packed, results_of, run_in_layouts, same
+from tests.support.operators.layout_runs import check_layouts, compute, packed, results_of, run_in_layouts, same
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

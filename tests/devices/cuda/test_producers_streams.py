@@ -12,9 +12,9 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
-from tests.support.cuda.fake_cupy import MANAGED, FakeGpus, MemoryPointer, one_handle
-from tests.support.cuda.runtime_over_fake_cupy import in_a_fresh_thread
-from tests.support.rnn_runs import inputs, rnn
+from tests.support.cuda.fakes.cupy_bindings import MANAGED, FakeGpus, MemoryPointer, one_handle
+from tests.support.cuda.fakes.runtime_over_fake_cupy import in_a_fresh_thread
+from tests.support.recurrent.small_rnn import inputs, rnn
 from tests.support.tensors import tensor
 
 SIZES = (2, 3, 4)

@@ -11,7 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from tests.support.layout_runs import by_definition, check_layouts, compute, packed, results_of, run_in_layouts, same, tensor
+from tests.support.operators.layout_runs import by_definition, check_layouts, compute, packed, results_of, run_in_layouts, same, tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 

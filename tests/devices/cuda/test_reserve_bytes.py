@@ -14,7 +14,7 @@ import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.training_layers import build as build_training
-from tests.support.networks import MODES, network
+from tests.support.recurrent.networks import MODES, network
 
 POISONS = (0x3C, 0xFF)  # halves and floats that are numbers, and NaN
 LENGTHS = [3, 0, 2]

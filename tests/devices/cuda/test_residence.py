@@ -20,7 +20,7 @@ from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.devices.cuda.runtime.interface import NotResidentError
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import Replayed
-from tests.support.cuda.fake_cupy import FakeGpus
+from tests.support.cuda.fakes.cupy_bindings import FakeGpus
 from tests.support.cuda.network_checks import resetting_gru, stacked
 from tests.support.pairwise import first_few
 from tests.support.tolerance import assert_close

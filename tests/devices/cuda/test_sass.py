@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.cuda.nvrtc import NEWEST, PROMISED, compile_instance
-from tests.support.cuda.sass import Block, Code, Instruction, Loop, SassError, code_of, disassemble
-from tests.support.cuda.sass_paths import UsualWays
-from tests.support.cuda.statements import Statement, StatementError
+from tests.support.cuda.binaries.nvrtc import NEWEST, PROMISED, compile_instance
+from tests.support.cuda.binaries.sass import Block, Code, Instruction, Loop, SassError, code_of, disassemble
+from tests.support.cuda.binaries.sass_paths import UsualWays
+from tests.support.cuda.binaries.statements import Statement, StatementError
 from tests.support.pairwise import first_few
 from tests.support.tools import require
 

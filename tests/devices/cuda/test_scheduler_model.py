@@ -6,9 +6,9 @@ import pytest
 
 from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.recurrent.model import BARRIER
+from tests.support.cuda.binaries.sass import Instruction
+from tests.support.cuda.binaries.scheduler_model import Scheduler, bytes_of, flops_of, turn_of
 from tests.support.cuda.gpu_models import H200, T4
-from tests.support.cuda.sass import Instruction
-from tests.support.cuda.scheduler_model import Scheduler, bytes_of, flops_of, turn_of
 
 LOAD_CYCLES = 400
 HOPPER, TURING = (Scheduler(GpuModel.of(limits), limits.compute_capability, LOAD_CYCLES) for limits in (H200, T4))

@@ -24,7 +24,7 @@ from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.forward_descs import forward_desc
 from tests.support.cuda.gpu_models import A100, B200, GEFORCE_4090, H200, T4
 from tests.support.cuda.gradient_cases import gradient_desc
-from tests.support.recurrent_runs import CELLS
+from tests.support.recurrent.layer_runs import CELLS
 from tests.support.tables import table
 
 DEVICES = {"H200": H200, "B200": B200, "A100": A100, "4090": GEFORCE_4090, "T4": T4}

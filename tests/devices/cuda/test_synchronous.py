@@ -12,9 +12,9 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.messages.hresult import HResult
-from tests.support.cuda.fake_captures import CUDARuntimeError
-from tests.support.cuda.fake_cupy import FakeGpus
-from tests.support.rnn_runs import inputs, rnn
+from tests.support.cuda.fakes.captures import CUDARuntimeError
+from tests.support.cuda.fakes.cupy_bindings import FakeGpus
+from tests.support.recurrent.small_rnn import inputs, rnn
 from tests.support.tensors import tensor
 
 SIZES = (2, 3, 4)

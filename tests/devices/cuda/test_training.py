@@ -18,7 +18,7 @@ from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.layer_plans import ALL_ROWS, BFLOAT16_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, least_of, named
 from tests.support.cuda.training_layers import ADDED, OPTIONAL, OUTPUTS, TRAINING, build, check
-from tests.support.recurrent_runs import CELLS, EVERY_ACTIVATION, Run, options_of, place, random_order
+from tests.support.recurrent.layer_runs import CELLS, EVERY_ACTIVATION, Run, options_of, place, random_order
 from tests.support.tools import require
 
 # runs

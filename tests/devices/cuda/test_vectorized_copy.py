@@ -17,7 +17,7 @@ from dmlpy.devices.cuda.indexing import nonzero
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target, plan_of
 from tests.support.cuda.dry_run import DryRunRuntime
-from tests.support.layout_runs import layouts, packed, random_values, results_of, run, same
+from tests.support.operators.layout_runs import layouts, packed, random_values, results_of, run, same
 from tests.support.tools import require
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.reference.activation import activate
-from tests.support.activation_cases import (
+from tests.support.operators.activation_cases import (
     ALL,
     ALONE,
     CANCELLING,

@@ -10,7 +10,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.numpy.convolution import common
 from dmlpy.devices.numpy.convolution.plans import convolution_plan
-from tests.support.layout_runs import Array, run_in_layouts, tensor
+from tests.support.operators.layout_runs import Array, run_in_layouts, tensor
 from tests.support.tolerance import assert_close
 
 RELU, SOFTPLUS = dml.ActivationReluDesc(), dml.ActivationSoftplusDesc(steepness=1.5)

@@ -12,8 +12,8 @@ from dmlpy.devices.numpy.recurrent import products
 from dmlpy.devices.numpy.recurrent.division import Division, division_of, undivided
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.operators.recurrent.layer import RecurrentGeometry
-from tests.support.exact import exact
-from tests.support.recurrent_runs import FLAGS, build
+from tests.support.operators.exact import exact
+from tests.support.recurrent.layer_runs import FLAGS, build
 from tests.support.tables import table
 
 Array = np.ndarray[Any, np.dtype[Any]]

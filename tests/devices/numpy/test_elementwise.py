@@ -13,10 +13,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.registry import operator_class
 from dmlpy.reference.special import erf
-from tests.support import facts_reader as facts
-from tests.support import relation_descs as descs
-from tests.support.layout_runs import Array, defined, repeated, run
-from tests.support.scalar_activations import activate as activate_number
+from tests.support.descs import facts_reader as facts
+from tests.support.descs import relation_descs as descs
+from tests.support.operators.layout_runs import Array, defined, repeated, run
+from tests.support.operators.scalar_activations import activate as activate_number
 from tests.support.tolerance import assert_close
 
 Number = Any

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from tests.support.end_values import FLOATS, INTEGERS, ends
-from tests.support.layout_runs import compute, failures_in_layouts, packed, same
+from tests.support.operators.end_values import FLOATS, INTEGERS, ends
+from tests.support.operators.layout_runs import compute, failures_in_layouts, packed, same
 
 FILLS = ("FILL_VALUE_CONSTANT", "FILL_VALUE_SEQUENCE")
 

@@ -14,11 +14,11 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.numpy.recurrent.definition import DefinitionPlan
 from dmlpy.reference.recurrent.layer import unpacked_reserve
-from tests.support.gradient_runs import CELLS, DROPOUTS, UPSTREAM, backward
 from tests.support.pairwise import first_few
-from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, USUAL, Run, scratch
+from tests.support.recurrent.gradient_runs import CELLS, DROPOUTS, UPSTREAM, backward
+from tests.support.recurrent.layer_runs import EVERY_ACTIVATION, FLAGS, USUAL, Run, scratch
+from tests.support.recurrent.training_runs import DIRECTIONS, HOLES, LAYOUTS, MASK, RESERVE, VARIANTS, build, of_cell, random_run
 from tests.support.tolerance import assert_close
-from tests.support.training_runs import DIRECTIONS, HOLES, LAYOUTS, MASK, RESERVE, VARIANTS, build, of_cell, random_run
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -11,10 +11,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.reference.quantized import linear
-from tests.support import facts_reader as facts
-from tests.support import relation_descs as descs
-from tests.support.layout_runs import Array, defined, repeated, run, tensor
-from tests.support.onnx_reference import onnx_outputs
+from tests.support.descs import facts_reader as facts
+from tests.support.descs import relation_descs as descs
+from tests.support.onnx.reference import onnx_outputs
+from tests.support.operators.layout_runs import Array, defined, repeated, run, tensor
 from tests.support.tolerance import assert_close
 
 OPERATORS = [name for name in facts.operators() if name.removeprefix("DML_OPERATOR_") in defined("quantized.linear")]

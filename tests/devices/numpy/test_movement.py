@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.layout_runs import compute, defined, failures_in_layouts, packed, same, tensor
-from tests.support.movement_cases import MARGINS_AND_REVERSALS, TYPES, numbers
-from tests.support.onnx_reference import element_type, onnx_outputs
+from tests.support.onnx.reference import element_type, onnx_outputs
+from tests.support.operators.layout_runs import compute, defined, failures_in_layouts, packed, same, tensor
+from tests.support.operators.movement_cases import MARGINS_AND_REVERSALS, TYPES, numbers
 from tests.support.tables import table
 
 

@@ -17,7 +17,7 @@ from dmlpy.devices.numpy.normalization import blocks, common
 from dmlpy.devices.numpy.normalization.blocks import Blocking
 from dmlpy.devices.numpy.normalization.forward import ForwardPlan
 from dmlpy.devices.numpy.normalization.gradient import GradientPlan
-from tests.support.recurrent_runs import GUARD, scratch
+from tests.support.recurrent.layer_runs import GUARD, scratch
 from tests.support.tables import table
 from tests.support.tolerance import assert_close
 

@@ -10,11 +10,11 @@ import pytest
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.operators.activation import ActivationDesc
-from tests.support import onnx_cases
-from tests.support.exact import exact
 from tests.support.folders import STORED_CASES
+from tests.support.operators.exact import exact
 from tests.support.pairwise import first_few
-from tests.support.recurrent_runs import (
+from tests.support.recurrent import onnx_cases
+from tests.support.recurrent.layer_runs import (
     CELLS,
     EVERY_ACTIVATION,
     FLAGS,

@@ -13,8 +13,8 @@ import dmlpy as dml
 from dmlpy.devices.numpy.recurrent.definition import DefinitionPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.operators.activation import ActivationDesc
-from tests.support.exact import traced
-from tests.support.recurrent_runs import (
+from tests.support.operators.exact import traced
+from tests.support.recurrent.layer_runs import (
     EVERY_ACTIVATION,
     FLAGS,
     GUARD,
@@ -23,8 +23,7 @@ from tests.support.recurrent_runs import (
     Run,
     scratch,
 )
-from tests.support.tolerance import assert_close
-from tests.support.training_runs import (
+from tests.support.recurrent.training_runs import (
     DIRECTIONS,
     H_DROPOUT,
     HOLES,
@@ -43,6 +42,7 @@ from tests.support.training_runs import (
     check_reserve,
     saved_gates,
 )
+from tests.support.tolerance import assert_close
 
 
 def poison(run: Run) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import dmlpy as dml
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.dry_run import DryRunRuntime
-from tests.support.networks import Network, gradient_inputs, poisoned, upstream, values
+from tests.support.recurrent.networks import Network, gradient_inputs, poisoned, upstream, values
 
 
 class CountingRuntime(DryRunRuntime):

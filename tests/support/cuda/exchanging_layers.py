@@ -13,7 +13,7 @@ from dmlpy.devices.cuda.recurrent import gradient_plan, plan
 from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from tests.support.cuda.network_checks import resetting_gru
-from tests.support.networks import poisoned
+from tests.support.recurrent.networks import poisoned
 
 SIGNALS: dict[Protocol, str] = {
     "flags": "machine::store_release(flags_ + own_, epoch_);",

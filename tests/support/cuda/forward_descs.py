@@ -6,10 +6,10 @@ from typing import Any
 
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.support import recurrent_runs
 from tests.support.cuda import training_layers as training
-from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
-from tests.support.training_runs import training_sizes
+from tests.support.recurrent import layer_runs as recurrent_runs
+from tests.support.recurrent.layer_runs import CELLS, USUAL, sizes_of
+from tests.support.recurrent.training_runs import training_sizes
 
 
 def forward_desc(cell: str, data_type: str, hidden: int, batch: int, steps: int = 100, directions: int = 1) -> RecurrentDesc:

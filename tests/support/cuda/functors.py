@@ -13,7 +13,7 @@ from dmlpy.devices.cuda.functors import ELEMENT_WISE, functor
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc
-from tests.support.activation_cases import CANCELLING, definition, label
+from tests.support.operators.activation_cases import CANCELLING, definition, label
 
 INF, NAN = float("inf"), float("nan")
 

@@ -26,11 +26,11 @@ from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, Recurr
 from dmlpy.reference.activation import activate
 from dmlpy.reference.recurrent.layer import Trace, packed_reserve
 from dmlpy.validation.checking import check as check_desc
-from tests.support.activation_cases import keeps_value
-from tests.support.exact import exact, traced
-from tests.support.recurrent_runs import GUARD, USUAL, Layout, Placed, place
+from tests.support.operators.activation_cases import keeps_value
+from tests.support.operators.exact import exact, traced
+from tests.support.recurrent.layer_runs import GUARD, USUAL, Layout, Placed, place
+from tests.support.recurrent.training_runs import training_sizes
 from tests.support.tolerance import assert_close
-from tests.support.training_runs import training_sizes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -11,10 +11,10 @@ from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
 from dmlpy.devices.cuda.recurrent.persistent_grid import PersistentGridPlan
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.support import recurrent_runs as plain
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.layer_plans import MakePlan
-from tests.support.recurrent_runs import Run
+from tests.support.recurrent import layer_runs as plain
+from tests.support.recurrent.layer_runs import Run
 
 HALF, FLOAT = np.float16, np.float32
 

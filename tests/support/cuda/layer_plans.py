@@ -21,9 +21,9 @@ from dmlpy.devices.cuda.recurrent.layer import (
 from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
 from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.support.bfloat16_cases import BFLOAT16
-from tests.support.exact import exact
-from tests.support.recurrent_runs import Layout, Run
+from tests.support.operators.bfloat16_cases import BFLOAT16
+from tests.support.operators.exact import exact
+from tests.support.recurrent.layer_runs import Layout, Run
 from tests.support.tolerance import CANCELED_HALF_SUM
 
 MakePlan = Callable[[RecurrentDesc, KernelLibrary], RecurrentPlan]

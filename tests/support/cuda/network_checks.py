@@ -8,7 +8,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.networks import Mode, Network, check, gradients, network, reference, upstream
+from tests.support.recurrent.networks import Mode, Network, check, gradients, network, reference, upstream
 from tests.support.tolerance import assert_close
 
 

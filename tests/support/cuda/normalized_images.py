@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import dmlpy as dml
-from tests.support.normalization_cases import INPUTS, MODES
+from tests.support.operators.normalization_cases import INPUTS, MODES
 
 TRAINING, INFERENCE = "BATCH_NORMALIZATION_TRAINING", "BATCH_NORMALIZATION"
 

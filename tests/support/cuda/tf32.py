@@ -7,7 +7,7 @@ import numpy as np
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from tests.support.rnn_runs import inputs, on, rnn
+from tests.support.recurrent.small_rnn import inputs, on, rnn
 from tests.support.tolerance import assert_close, tolerance
 from tests.support.tools import require
 

@@ -11,11 +11,11 @@ from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 from dmlpy.reference.activation import activate
-from tests.support.activation_cases import keeps_value
-from tests.support.exact import traced
-from tests.support.recurrent_runs import CELLS, USUAL, Layout, Placed, Run, place
+from tests.support.operators.activation_cases import keeps_value
+from tests.support.operators.exact import traced
+from tests.support.recurrent.layer_runs import CELLS, USUAL, Layout, Placed, Run, place
+from tests.support.recurrent.training_runs import training_sizes
 from tests.support.tolerance import assert_close
-from tests.support.training_runs import training_sizes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

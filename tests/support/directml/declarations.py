@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support import facts_reader as facts
+from tests.support.descs import facts_reader as facts
 
 C_TYPES = {
     "TENSOR_DESC": "const DML_TENSOR_DESC*",

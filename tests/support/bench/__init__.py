@@ -1,0 +1,1 @@
+"""Peers, shapes and GPUs for tests of the benchmark."""

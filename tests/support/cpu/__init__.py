@@ -1,0 +1,1 @@
+"""Kernels, plans and thread pools for tests of the device `cpu`."""

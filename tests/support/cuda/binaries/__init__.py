@@ -1,0 +1,1 @@
+"""What NVRTC makes of the kernels, and what a GPU does with it: PTX, machine code, cycles, accesses."""

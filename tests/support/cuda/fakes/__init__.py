@@ -1,0 +1,1 @@
+"""CuPy and CUDA's runtime library played by the CPU."""

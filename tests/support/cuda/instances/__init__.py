@@ -1,0 +1,1 @@
+"""The instances of kernels that plans can name."""

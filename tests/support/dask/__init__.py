@@ -1,0 +1,1 @@
+"""Chunked arrays and clusters for tests of `dmlpy.dask`."""

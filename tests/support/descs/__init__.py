@@ -1,0 +1,1 @@
+"""Descs, valid and wrong ones, and the facts that say which they are."""

@@ -1,0 +1,1 @@
+"""Models of DxDispatch for tests."""

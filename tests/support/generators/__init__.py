@@ -1,0 +1,1 @@
+"""Commands that write generated files; `python -m tests.support.regenerate` runs all of them."""

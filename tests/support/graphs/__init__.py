@@ -1,0 +1,1 @@
+"""Graphs for tests: right, wrong and random ones, their runs and their files."""

@@ -1,0 +1,1 @@
+"""Layers, models and runs for tests of `dmlpy.keras`."""

@@ -1,0 +1,1 @@
+"""ONNX models for tests, ONNX's own cases, and other programs' results."""

@@ -1,0 +1,1 @@
+"""Inputs, runs and references of single operators."""

@@ -1,0 +1,1 @@
+"""What dmlpy's own files import, name and enter."""

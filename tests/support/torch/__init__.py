@@ -1,0 +1,1 @@
+"""Modules, processes and memory for tests of `dmlpy.torch`."""
