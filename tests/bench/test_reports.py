@@ -15,7 +15,7 @@ from dmlpy.bench import picture, predictions, readme, shapes, tables
 from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import SHAPES, LayerShape, Recurrent
 from dmlpy.devices.cuda.emulation.runtime import H100
-from dmlpy.devices.cuda.gpu_model import Arithmetic, GpuModel
+from dmlpy.devices.cuda.performance.gpu_model import Arithmetic, GpuModel
 from dmlpy.devices.cuda.recurrent import model
 from dmlpy.inspection.operator_records import CASES
 from tests.support.folders import DATA

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlpy.devices.cuda.common.functors import ATTRIBUTES
 from dmlpy.devices.cuda.emulation.runtime import approximates
-from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.reference.activation_derivatives import derivative

@@ -12,10 +12,10 @@ import numpy as np
 from dmlpy.description import arrays
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.bfloat16 import bfloat16_plan
-from dmlpy.devices.cuda.autotuning import Autotuner
-from dmlpy.devices.cuda.chain import element_step, is_element_wise
+from dmlpy.devices.cuda.common.matrix_products import BFLOAT16_CAPABILITY, TF32_CAPABILITY
+from dmlpy.devices.cuda.elementwise.chain import element_step, is_element_wise
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
-from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY, TF32_CAPABILITY
+from dmlpy.devices.cuda.performance.autotuning import Autotuner
 from dmlpy.devices.cuda.plans import Target, check_strategy, plan, plan_of
 from dmlpy.devices.cuda.runtime.interface import NotResidentError
 from dmlpy.devices.cuda.runtime.streams import identity

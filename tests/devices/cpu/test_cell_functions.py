@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda.functors import ATTRIBUTES
+from dmlpy.devices.cuda.common.functors import ATTRIBUTES
 from dmlpy.operators.activation import ActivationDesc
 from tests.support.operators.activation_cases import label
 from tests.support.operators.derivative_cases import KINKS, LIMITS, assert_within, closed_form, random_arguments, random_desc

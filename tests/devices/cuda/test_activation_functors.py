@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlpy.devices.cuda.functors import ATTRIBUTES
+from dmlpy.devices.cuda.common.functors import ATTRIBUTES
 from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.operators.activation import ActivationDesc
 from tests.support.cuda.functors import INF, KINDS, NAN, apply, check_accuracy

@@ -12,10 +12,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.attention import division
-from dmlpy.devices.cuda.autotuning import GAIN, VARIABLE, TunablePlan
 from dmlpy.devices.cuda.convolution import plan, tiles
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
+from dmlpy.devices.cuda.performance.autotuning import GAIN, VARIABLE, TunablePlan
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.messages.hresult import HResult
 from tests.support.cuda.dry_run import DryRunRuntime

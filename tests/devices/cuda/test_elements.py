@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import dmlpy as dml
 from dmlpy.description.arrays import array_at
 from dmlpy.devices.axes import Axis
-from dmlpy.devices.cuda import element_engine, element_tiles
-from dmlpy.devices.cuda.axes import axes_value
+from dmlpy.devices.cuda.common import element_engine, element_tiles
+from dmlpy.devices.cuda.common.axes import axes_value
+from dmlpy.devices.cuda.common.element_engine import Elementwise, View, numbers
+from dmlpy.devices.cuda.common.functors import Functor
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.element_engine import Elementwise, View, numbers
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
-from dmlpy.devices.cuda.functors import Functor
 from dmlpy.devices.cuda.movement.copies import COPY, FILE
 from dmlpy.inspection.samples import sample
 from tests.conftest import CUDA_DEVICES, cuda_on_cpu

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cuda.common.division import NUMBERS
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.division import NUMBERS
 from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.runtime.interface import Limits

@@ -16,9 +16,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.activation.groups import groups_kernel
-from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.offline_device import GPUS
+from dmlpy.devices.cuda.performance.gpu_model import GpuModel
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.pooling.planes import Reduction, planes_kernel
 from tests.support.cuda.binaries.kernel_loops import AXES, GROUPS, POSITIONS, ROUNDS, VECTORS

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda.attention.division import Division, Work
-from dmlpy.devices.cuda.gpu_model import GpuModel
-from dmlpy.devices.cuda.kernel_cycles import NEXT_TAP, TURN, cycles_of, launch_us, unsure
+from dmlpy.devices.cuda.performance.gpu_model import GpuModel
+from dmlpy.devices.cuda.performance.kernel_cycles import NEXT_TAP, TURN, cycles_of, launch_us, unsure
 from tests.support.cuda.binaries.kernel_loops import kernel_loops
 from tests.support.cuda.gpu_models import A100, B200, H200, T4
 from tests.support.generators import kernel_cycles as make_kernel_cycles

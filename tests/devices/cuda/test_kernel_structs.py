@@ -7,10 +7,10 @@ import re
 import pytest
 
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.axes import MOST_AXES
-from dmlpy.devices.cuda.element_engine import elements_kernel
+from dmlpy.devices.cuda.common.axes import MOST_AXES
+from dmlpy.devices.cuda.common.element_engine import elements_kernel
+from dmlpy.devices.cuda.common.functors import ELEMENT_WISE, Applied, Chained, Functor, functor
 from dmlpy.devices.cuda.emulation.compiler import dtype_layout, struct_layouts
-from dmlpy.devices.cuda.functors import ELEMENT_WISE, Applied, Chained, Functor, functor
 from dmlpy.devices.graphs.elementwise_fusion import MAX_GROUPED, MAX_INPUTS
 from tests.support.cuda.instances.kernels import instances
 from tests.support.tools import require

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cuda.common.tile_products import Order
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.matrix import product as matrix_product
 from dmlpy.devices.cuda.matrix import tiles
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.runtime.interface import Limits
-from dmlpy.devices.cuda.tile_products import Order
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.far_memory import STEP, run_far

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.cuda import element_tiles
+from dmlpy.devices.cuda.common import element_tiles
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.recurrent.gradient_plan import gradient_plan

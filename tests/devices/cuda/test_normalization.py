@@ -10,10 +10,11 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.axes import Axis
-from dmlpy.devices.cuda import division, sources
-from dmlpy.devices.cuda.axes import VECTOR_BYTES
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.common import division
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES
+from dmlpy.devices.cuda.common.division import MOST_THREADS, NUMBERS, Division
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.division import MOST_THREADS, NUMBERS, Division
 from dmlpy.devices.cuda.emulation.runtime import H100, T4, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan

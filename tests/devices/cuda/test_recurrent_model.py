@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dmlpy.devices.cuda.gpu_model import Arithmetic, GpuModel
+from dmlpy.devices.cuda.performance.gpu_model import Arithmetic, GpuModel
 from dmlpy.devices.cuda.recurrent.model import (
     DATA_TRIPS,
     FLAG_TRIPS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmlpy.devices.cuda.gpu_model import GpuModel
+from dmlpy.devices.cuda.performance.gpu_model import GpuModel
 from dmlpy.devices.cuda.recurrent.model import BARRIER
 from tests.support.cuda.binaries.sass import Instruction
 from tests.support.cuda.binaries.scheduler_model import Scheduler, bytes_of, flops_of, turn_of

@@ -12,9 +12,9 @@ import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
-from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.indexing import nonzero
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.performance.gpu_model import GpuModel
 from dmlpy.devices.cuda.plans import Target, plan_of
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.operators.layout_runs import layouts, packed, random_values, results_of, run, same

@@ -9,10 +9,10 @@ import numpy as np
 
 from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cuda import sources
-from dmlpy.devices.cuda.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.windows import WINDOW, Window, windows_value
 from dmlpy.devices.cuda.emulation.runtime import EmulatedRuntime
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.windows import WINDOW, Window, windows_value
 from tests.support.tools import require
 
 PROBES = """

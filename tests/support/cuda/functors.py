@@ -8,8 +8,8 @@ import numpy as np
 
 from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.common.functors import ELEMENT_WISE, functor
 from dmlpy.devices.cuda.emulation.runtime import approximates
-from dmlpy.devices.cuda.functors import ELEMENT_WISE, functor
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.runtime.interface import CudaRuntime
 from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc

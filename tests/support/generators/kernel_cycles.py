@@ -1,5 +1,5 @@
-"""Writes the cycles of kernels' loops to dmlpy/devices/cuda/kernel_cycles.json: `python -m tests.support.generators.kernel_cycles
-[--check]`.
+"""Writes the cycles of kernels' loops to dmlpy/devices/cuda/performance/kernel_cycles.json: `python -m
+tests.support.generators.kernel_cycles [--check]`.
 
 Each kernel is compiled for each architecture by NVRTC, and a model of a scheduler executes its machine code. This takes ten minutes, and
 needs NVRTC and nvdisasm, and no GPU. With `--check` nothing is written: the exit status is 0 if figures are within `TOLERANCE` of those
@@ -13,8 +13,8 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from dmlpy.devices.cuda.kernel_cycles import FILE
 from dmlpy.devices.cuda.offline_device import limits_of
+from dmlpy.devices.cuda.performance.kernel_cycles import FILE
 from dmlpy.messages.json_text import lay_out
 from tests.support.cuda.binaries.kernel_loops import SHARED_BYTES, KernelLoop, kernel_loops
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import dmlpy as dml
 from dmlpy import x
-from dmlpy.devices.cuda.chain import element_step
+from dmlpy.devices.cuda.elementwise.chain import element_step
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.graphs import Graph, GraphBuilder
 from tests.support.cuda.instances.elementwise import engine_operators

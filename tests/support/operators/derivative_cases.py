@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.functors import ATTRIBUTES
+from dmlpy.devices.cuda.common.functors import ATTRIBUTES
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from tests.support.operators.activation_cases import INF, NAN, Array, label

@@ -18,10 +18,10 @@ from dmlpy.bench.operators import suite
 from dmlpy.bench.shapes import DataType
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.gpu_model import GpuModel
-from dmlpy.devices.cuda.kernel_cycles import TURN, launch_us
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from dmlpy.devices.cuda.offline_device import limits_of
+from dmlpy.devices.cuda.performance.gpu_model import GpuModel
+from dmlpy.devices.cuda.performance.kernel_cycles import TURN, launch_us
 from dmlpy.devices.cuda.runtime.interface import Limits
 from tests.support.cuda.binaries.kernel_loops import AXES, GROUPS, POSITIONS, ROUNDS, VECTORS, KernelLoop, kernel_loops
 from tests.support.cuda.binaries.statements import Statement

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.description.bfloat16_numbers import is_float
-from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View
-from dmlpy.devices.cuda.functors import Functor, activation_members, functor
+from dmlpy.devices.cuda.common.element_engine import ElementsPlan, Elementwise, View
+from dmlpy.devices.cuda.common.functors import Functor, activation_members, functor
 from dmlpy.operators.activation import ActivationDesc, ActivationShrinkDesc
 
 if TYPE_CHECKING:

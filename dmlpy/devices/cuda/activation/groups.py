@@ -12,9 +12,9 @@ import numpy as np
 
 from dmlpy.devices.axes import Axis, element_count, merged, numbers_in_group, vector_width
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, L2_SHARE, GpuModel
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type, struct
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, L2_SHARE, GpuModel
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
-from dmlpy.devices.cuda.kernel_cycles import cycles_of, launch_us, unsure
+from dmlpy.devices.cuda.common.matrix_products import BFLOAT16_CAPABILITY
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, scalar_type, struct
-from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
+from dmlpy.devices.cuda.performance.kernel_cycles import cycles_of, launch_us, unsure
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cuda.kernel_cycles import Cycles
+    from dmlpy.devices.cuda.performance.kernel_cycles import Cycles
     from dmlpy.devices.cuda.runtime.interface import Limits
 
 FILE = "attention/forward.cu"

@@ -24,12 +24,12 @@ from dmlpy.devices.cuda.attention.division import (
     combine_kernel,
     keep_kernel,
 )
-from dmlpy.devices.cuda.autotuning import TunablePlan
-from dmlpy.devices.cuda.element_engine import Elementwise, View
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
+from dmlpy.devices.cuda.common.element_engine import Elementwise, View
+from dmlpy.devices.cuda.common.tile_products import WIDE_BYTES, multiplication
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary
 from dmlpy.devices.cuda.movement.copies import COPY
-from dmlpy.devices.cuda.tile_products import WIDE_BYTES, multiplication
+from dmlpy.devices.cuda.performance.autotuning import TunablePlan
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError

@@ -10,19 +10,19 @@ import numpy as np
 from dmlpy.description.enums import ConvolutionMode
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import merged
-from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.element_engine import Elementwise, View
-from dmlpy.devices.cuda.element_types import word_type
-from dmlpy.devices.cuda.functors import Functor
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.element_engine import Elementwise, View
+from dmlpy.devices.cuda.common.element_types import word_type
+from dmlpy.devices.cuda.common.functors import Functor
+from dmlpy.devices.cuda.common.tile_products import WIDE_BYTES
+from dmlpy.devices.cuda.common.windows import WINDOW, counts_along, windows_of, windows_value
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.movement.copies import COPY, FILE
-from dmlpy.devices.cuda.tile_products import WIDE_BYTES
-from dmlpy.devices.cuda.windows import WINDOW, counts_along, windows_of, windows_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.devices.cuda.windows import Window
+    from dmlpy.devices.cuda.common.windows import Window
     from dmlpy.operators.convolution import ConvolvingDesc
 
 SPATIAL = 3

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.autotuning import TunablePlan
+from dmlpy.devices.cuda.common.epilogue import epilogue
+from dmlpy.devices.cuda.common.matrix_products import supported_flags
+from dmlpy.devices.cuda.common.tile_products import TILE_THREADS, multiplication
 from dmlpy.devices.cuda.convolution.geometry import EACH, REDUCTION, TILES, Geometry
 from dmlpy.devices.cuda.convolution.tiles import BFLOAT16S, FLOATS, HALVES, TF32, Tile, copies_us, ranked_tiles
-from dmlpy.devices.cuda.epilogue import epilogue
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.matrix_products import supported_flags
-from dmlpy.devices.cuda.tile_products import TILE_THREADS, multiplication
+from dmlpy.devices.cuda.performance.autotuning import TunablePlan
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, Layout, Pointers, in_order
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import FusableDesc
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.common.element_engine import Elementwise
     from dmlpy.devices.cuda.convolution.geometry import Strides
-    from dmlpy.devices.cuda.element_engine import Elementwise
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.devices.plan import Plan
     from dmlpy.operators.convolution import ConvolutionDesc, ConvolvingDesc

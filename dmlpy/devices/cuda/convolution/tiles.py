@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US
-from dmlpy.devices.cuda.kernel_cycles import NEXT_TAP, TURN, cycles_of, launch_us, unsure
-from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY, TF32_CAPABILITY
-from dmlpy.devices.cuda.tile_products import TILE_THREADS, WIDE_BYTES
+from dmlpy.devices.cuda.common.matrix_products import BFLOAT16_CAPABILITY, TF32_CAPABILITY
+from dmlpy.devices.cuda.common.tile_products import TILE_THREADS, WIDE_BYTES
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US
+from dmlpy.devices.cuda.performance.kernel_cycles import NEXT_TAP, TURN, cycles_of, launch_us, unsure
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.convolution.geometry import Geometry
-    from dmlpy.devices.cuda.gpu_model import Factors, GpuModel
+    from dmlpy.devices.cuda.performance.gpu_model import Factors, GpuModel
 
 LINE_BYTES = 64
 """Of a line of a piece."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import IsInfinityMode, RoundingMode
-from dmlpy.devices.cuda.element_engine import computed_type
-from dmlpy.devices.cuda.element_types import ELEMENT_TYPES
-from dmlpy.devices.cuda.functors import Functor, activation_members, functor
+from dmlpy.devices.cuda.common.element_engine import computed_type
+from dmlpy.devices.cuda.common.element_types import ELEMENT_TYPES
+from dmlpy.devices.cuda.common.functors import Functor, activation_members, functor
 from dmlpy.operators.elementwise.arithmetic import ElementWiseAdd1Desc, ElementWiseConstantPowDesc, ElementWisePowDesc
 from dmlpy.operators.elementwise.logic import (
     ElementWiseBitAndDesc,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View
+from dmlpy.devices.cuda.common.element_engine import ElementsPlan, Elementwise, View
 from dmlpy.devices.cuda.elementwise.functors import functor_of, takes_raw_bits
 from dmlpy.devices.cuda.plans import Target
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View, absent, computed_type, indices, numbers
-from dmlpy.devices.cuda.element_types import ELEMENT_TYPES
-from dmlpy.devices.cuda.functors import Functor
+from dmlpy.devices.cuda.common.element_engine import ElementsPlan, Elementwise, View, absent, computed_type, indices, numbers
+from dmlpy.devices.cuda.common.element_types import ELEMENT_TYPES
+from dmlpy.devices.cuda.common.functors import Functor
 from dmlpy.devices.cuda.movement.copies import FILE, fill
 from dmlpy.reference.conversion import of_float, of_scalar
 

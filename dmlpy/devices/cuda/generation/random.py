@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.devices.axes import Axis, merged, numbers_in_group
-from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.common.vectorized_copy import movement_cost
 from dmlpy.devices.cuda.kernels import Kernel, struct
-from dmlpy.devices.cuda.vectorized_copy import movement_cost
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.devices.cuda.axes import MOST_AXES, axes_type, axes_value
+from dmlpy.devices.cuda.common.axes import MOST_AXES, axes_type, axes_value
+from dmlpy.devices.cuda.common.indices import INDICES, indices_value
+from dmlpy.devices.cuda.common.vectorized_copy import CopyAxes, VectorizedCopyPlan
 from dmlpy.devices.cuda.indexing.gather_indices import GatherIndices, blocks, elements, slices
-from dmlpy.devices.cuda.indices import INDICES, indices_value
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.vectorized_copy import CopyAxes, VectorizedCopyPlan
 from dmlpy.operators.indexing import GatherDesc, GatherElementsDesc, GatherND1Desc, GatherNDDesc, OneHotDesc
 
 if TYPE_CHECKING:

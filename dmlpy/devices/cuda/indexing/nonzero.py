@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.devices.axes import Axis
-from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.element_types import WORD_TYPES
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.element_types import WORD_TYPES
+from dmlpy.devices.cuda.common.vectorized_copy import movement_cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, struct
-from dmlpy.devices.cuda.vectorized_copy import movement_cost
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import numpy as np
 
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, element_count, merged, numbers_in_group
-from dmlpy.devices.cuda.axes import MOST_AXES, axes_type, axes_value
+from dmlpy.devices.cuda.common.axes import MOST_AXES, axes_type, axes_value
+from dmlpy.devices.cuda.common.indices import INDICES, indices_value
+from dmlpy.devices.cuda.common.vectorized_copy import CopyAxes, movement_cost, word_kernel
 from dmlpy.devices.cuda.indexing.gather_indices import blocks, elements
-from dmlpy.devices.cuda.indices import INDICES, indices_value
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, struct
-from dmlpy.devices.cuda.vectorized_copy import CopyAxes, movement_cost, word_kernel
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.indexing import ScatterDesc, ScatterNDDesc
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dmlpy.devices.cuda.common.matrix_products import fused_gemm
 from dmlpy.devices.cuda.matrix.product import LibraryProduct, Operand, folded
 from dmlpy.devices.cuda.matrix.tiles import Matrices
-from dmlpy.devices.cuda.matrix_products import fused_gemm
 from dmlpy.devices.cuda.runtime.interface import Fusion
 from dmlpy.operators.activation import ActivationReluDesc
 

@@ -8,21 +8,21 @@ from dmlpy.description.enums import MatrixTransform
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.activation.groups import GroupsPlan
-from dmlpy.devices.cuda.element_engine import Elementwise, View, absent
-from dmlpy.devices.cuda.epilogue import epilogue
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
+from dmlpy.devices.cuda.common.element_engine import Elementwise, View, absent
+from dmlpy.devices.cuda.common.epilogue import epilogue
+from dmlpy.devices.cuda.common.matrix_products import FLOAT, headline, supported_flags, workspace
 from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.matrix.fused import VARIABLE, FusedProduct
 from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, LibraryProduct, Operand, OwnProduct, folded, split_terms
 from dmlpy.devices.cuda.matrix.tiles import Matrices
-from dmlpy.devices.cuda.matrix_products import FLOAT, headline, supported_flags, workspace
 from dmlpy.devices.cuda.movement.copies import COPY
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.synchronous import is_set
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cuda.gpu_model import Arithmetic
+    from dmlpy.devices.cuda.performance.gpu_model import Arithmetic
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.matrix import GEMMDesc
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.common.matrix_products import BFLOAT16_CAPABILITY, FLOAT, MOST_ROWS, gemm
+from dmlpy.devices.cuda.common.tile_products import TILE_THREADS, Order, multiplication
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.matrix.tiles import STAGE_TERMS, TILES, Matrices, ProductSizes
-from dmlpy.devices.cuda.matrix_products import BFLOAT16_CAPABILITY, FLOAT, MOST_ROWS, gemm
 from dmlpy.devices.cuda.runtime.interface import Matrix
-from dmlpy.devices.cuda.tile_products import TILE_THREADS, Order, multiplication
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dmlpy.devices.cuda.functors import Functor
+    from dmlpy.devices.cuda.common.functors import Functor
     from dmlpy.devices.cuda.runtime.interface import Limits
     from dmlpy.devices.plan import Launch
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dmlpy.devices.cuda.common.tile_products import TILE_SIDE
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.tile_products import TILE_SIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.axes import element_count, merged
-from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.element_types import word_type
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.element_types import word_type
+from dmlpy.devices.cuda.common.steps import Step, StepsPlan
+from dmlpy.devices.cuda.common.windows import WINDOW, counts_along, windows_of, windows_value
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
-from dmlpy.devices.cuda.steps import Step, StepsPlan
-from dmlpy.devices.cuda.windows import WINDOW, counts_along, windows_of, windows_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.devices.cuda.common.windows import Window
     from dmlpy.devices.cuda.plans import Target
-    from dmlpy.devices.cuda.windows import Window
     from dmlpy.operators.movement.blocks import FoldDesc, UnfoldDesc
 
 _FILE = "movement/blocks.cu"

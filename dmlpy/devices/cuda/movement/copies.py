@@ -10,9 +10,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DepthSpaceOrder
-from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View, computed_type
-from dmlpy.devices.cuda.element_types import ELEMENT_TYPES
-from dmlpy.devices.cuda.functors import Functor
+from dmlpy.devices.cuda.common.element_engine import ElementsPlan, Elementwise, View, computed_type
+from dmlpy.devices.cuda.common.element_types import ELEMENT_TYPES
+from dmlpy.devices.cuda.common.functors import Functor
 from dmlpy.operators.movement.blocks import DepthToSpace1Desc, DepthToSpaceDesc, SpaceToDepth1Desc, SpaceToDepthDesc
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 
 from dmlpy.description.enums import PaddingMode
 from dmlpy.devices.axes import Axis
-from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.common.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.common.vectorized_copy import CopyAxes, VectorizedCopyPlan
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.vectorized_copy import CopyAxes, VectorizedCopyPlan
 from dmlpy.operators.movement.slicing import AnyPaddingDesc, Padding1Desc, PaddingDesc
 from dmlpy.reference.conversion import of_float, of_scalar
 

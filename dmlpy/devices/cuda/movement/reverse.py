@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.indices import INDICES, indices_value
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.indices import INDICES, indices_value
+from dmlpy.devices.cuda.common.vectorized_copy import CopyAxes, VectorizedCopyPlan
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.vectorized_copy import CopyAxes, VectorizedCopyPlan
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.kernels import KernelLibrary, Struct

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.functors import attribute_values, functor
+from dmlpy.devices.cuda.common.functors import attribute_values, functor
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan, parameters_type
 from dmlpy.operators.activation import ActivationIdentityDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cuda.division import Division
+    from dmlpy.devices.cuda.common.division import Division
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.normalization.batch import NormalizationDesc
     from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc

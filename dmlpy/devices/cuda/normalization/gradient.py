@@ -10,7 +10,7 @@ from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_typ
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan, parameters_type
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cuda.division import Division
+    from dmlpy.devices.cuda.common.division import Division
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.normalization.batch import NormalizationGradDesc
     from dmlpy.operators.normalization.fused_batch import FusedBatchNormGradV3Desc

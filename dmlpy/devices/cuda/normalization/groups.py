@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.division import SPLITS, thread_groups_type
-from dmlpy.devices.cuda.functors import attribute_values, functor
+from dmlpy.devices.cuda.common.division import SPLITS, thread_groups_type
+from dmlpy.devices.cuda.common.functors import attribute_values, functor
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type, struct
 from dmlpy.devices.cuda.normalization.common import ThreadGroupsPlan
 from dmlpy.operators.activation import ActivationDesc, ActivationIdentityDesc
@@ -21,7 +21,7 @@ from dmlpy.operators.normalization.mean_variance import (
 )
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cuda.division import Division
+    from dmlpy.devices.cuda.common.division import Division
     from dmlpy.devices.cuda.plans import Target
 
 GroupNormalizationDesc = (

@@ -9,9 +9,9 @@ import numpy as np
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import element_count, merged
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, Struct, scalar_type, struct
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.normalization.local_response import LocalResponseNormalizationGradDesc

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
-from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.common.vectorized_copy import movement_cost
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
-from dmlpy.devices.cuda.vectorized_copy import movement_cost
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 
 if TYPE_CHECKING:

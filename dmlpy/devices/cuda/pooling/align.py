@@ -9,9 +9,9 @@ import numpy as np
 from dmlpy.description.enums import InterpolationMode, ReduceFunction
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import merged
-from dmlpy.devices.cuda.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.steps import NO_SCRATCH, Step, StepsPlan
 from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, Struct, scalar_type, struct
-from dmlpy.devices.cuda.steps import NO_SCRATCH, Step, StepsPlan
 from dmlpy.devices.plan import Layout
 from dmlpy.operators.pooling.roi import ForwardRegionsDesc, PlacedRegionsDesc, ROIAlignGradDesc
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.tensors import packed_strides
-from dmlpy.devices.cuda.element_types import element_type
+from dmlpy.devices.cuda.common.element_types import element_type
+from dmlpy.devices.cuda.common.steps import Step, StepsPlan
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
 from dmlpy.devices.cuda.pooling.planes import planes_step
 from dmlpy.devices.cuda.pooling.sliding import sliding_type, sliding_value
-from dmlpy.devices.cuda.steps import Step, StepsPlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,13 +12,13 @@ import numpy as np
 
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import merged
-from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.element_types import element_type
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.element_types import element_type
+from dmlpy.devices.cuda.common.steps import Step, StepsPlan
+from dmlpy.devices.cuda.common.windows import WINDOW, counts_along, windows_value
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, scalar_type, struct
 from dmlpy.devices.cuda.pooling.forward import largest_step
 from dmlpy.devices.cuda.pooling.sliding import SPATIAL, pooling_windows
-from dmlpy.devices.cuda.steps import Step, StepsPlan
-from dmlpy.devices.cuda.windows import WINDOW, counts_along, windows_value
 from dmlpy.devices.plan import Layout
 
 if TYPE_CHECKING:

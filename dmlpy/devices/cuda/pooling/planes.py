@@ -10,16 +10,16 @@ import numpy as np
 from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, merged
-from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.element_types import element_type
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.element_types import element_type
+from dmlpy.devices.cuda.common.steps import Step
 from dmlpy.devices.cuda.kernels import Kernel, struct
 from dmlpy.devices.cuda.pooling.sliding import pooling_windows
-from dmlpy.devices.cuda.steps import Step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.devices.cuda.windows import Window
+    from dmlpy.devices.cuda.common.windows import Window
     from dmlpy.operators.pooling.windows import PoolingDesc
 
 Reduction = Literal["MaximumOf", "IndexedOf", "AverageOf"]

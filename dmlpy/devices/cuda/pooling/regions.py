@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.axes import merged
-from dmlpy.devices.cuda.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.steps import Step, StepsPlan
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
-from dmlpy.devices.cuda.steps import Step, StepsPlan
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.plans import Target

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.axes import merged
-from dmlpy.devices.cuda.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.windows import WINDOW, counts_along, windows_of, windows_value
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.windows import WINDOW, counts_along, windows_of, windows_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cuda.windows import Window
+    from dmlpy.devices.cuda.common.windows import Window
     from dmlpy.operators.pooling.windows import PoolingDesc
 
 SPATIAL = 3

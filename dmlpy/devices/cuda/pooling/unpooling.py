@@ -8,10 +8,10 @@ import numpy as np
 
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, merged
-from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.element_types import element_type, word_type
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.element_types import element_type, word_type
+from dmlpy.devices.cuda.common.steps import Step, StepsPlan
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, struct
-from dmlpy.devices.cuda.steps import Step, StepsPlan
 from dmlpy.devices.plan import Layout
 
 if TYPE_CHECKING:

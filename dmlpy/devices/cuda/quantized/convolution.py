@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.common.element_types import element_type
+from dmlpy.devices.cuda.common.tile_products import MOST_BYTE_TERMS
 from dmlpy.devices.cuda.convolution.plan import Arithmetic, ConvolutionPlan, channel_stride
 from dmlpy.devices.cuda.convolution.tiles import byte_tile
-from dmlpy.devices.cuda.element_types import element_type
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.tile_products import MOST_BYTE_TERMS
 from dmlpy.operators.quantized.products import ConvolutionIntegerDesc, QuantizedLinearConvolutionDesc
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from dmlpy.description.tensors import packed_strides
-from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View, absent
-from dmlpy.devices.cuda.element_types import element_type
-from dmlpy.devices.cuda.functors import Functor
+from dmlpy.devices.cuda.common.element_engine import ElementsPlan, Elementwise, View, absent
+from dmlpy.devices.cuda.common.element_types import element_type
+from dmlpy.devices.cuda.common.functors import Functor
+from dmlpy.devices.cuda.common.steps import NO_SCRATCH
 from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.movement.copies import COPY
-from dmlpy.devices.cuda.steps import NO_SCRATCH
 from dmlpy.devices.plan import Layout
 from dmlpy.operators.quantized.linear import (
     DequantizeDesc,

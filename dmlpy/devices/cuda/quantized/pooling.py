@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.element_types import element_type
+from dmlpy.devices.cuda.common.element_types import element_type
+from dmlpy.devices.cuda.common.steps import Step, StepsPlan
 from dmlpy.devices.cuda.kernels import Kernel, struct
 from dmlpy.devices.cuda.pooling.sliding import sliding_type, sliding_value
-from dmlpy.devices.cuda.steps import Step, StepsPlan
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.plans import Target

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
+from dmlpy.devices.cuda.common.tile_products import MOST_BYTE_TERMS, TILE_THREADS, multiplication
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, struct
 from dmlpy.devices.cuda.matrix.product import Operand
 from dmlpy.devices.cuda.matrix.tiles import TILES, Matrices, ProductSizes
-from dmlpy.devices.cuda.tile_products import MOST_BYTE_TERMS, TILE_THREADS, multiplication
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.quantized.products import (
     MatrixMultiplyIntegerDesc,

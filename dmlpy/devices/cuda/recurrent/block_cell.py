@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
+from dmlpy.devices.cuda.common.matrix_products import FLOAT, MOST_ROWS, gemm, headline, supported_flags, workspace
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, gemm, headline, supported_flags, workspace
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.recurrent.common import copy, copy_kernel, rounds_to_tf32, row_stride
 from dmlpy.devices.cuda.runtime.interface import Matrix
 from dmlpy.devices.flops import flops_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.gpu_model import Arithmetic
+    from dmlpy.devices.cuda.performance.gpu_model import Arithmetic
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
 

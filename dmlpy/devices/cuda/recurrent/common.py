@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
+from dmlpy.devices.cuda.common.functors import ATTRIBUTES, functor
+from dmlpy.devices.cuda.common.matrix_products import FLOAT, MOST_ROWS, TF32_CAPABILITY
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, TF32_CAPABILITY
 from dmlpy.devices.cuda.recurrent.model import Work
 from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.gpu_model import Arithmetic
+    from dmlpy.devices.cuda.performance.gpu_model import Arithmetic
     from dmlpy.devices.cuda.runtime.interface import Limits
     from dmlpy.devices.plan import Launch
     from dmlpy.operators.activation import ActivationDesc

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.common.matrix_products import headline, supported_flags
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, in_range, scalar_type, strided, struct
-from dmlpy.devices.cuda.matrix_products import headline, supported_flags
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS
 from dmlpy.devices.cuda.recurrent.gradient_plan import gradient_plan

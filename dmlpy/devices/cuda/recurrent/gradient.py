@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
+from dmlpy.devices.cuda.common.matrix_products import FLOAT, gemm
 from dmlpy.devices.cuda.recurrent.base import BlockRecurrencePlan
 from dmlpy.devices.cuda.recurrent.block_shapes import pack_recurrence, pack_vector4_kernel, recurrence_bytes
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, backward_directions, launch_states

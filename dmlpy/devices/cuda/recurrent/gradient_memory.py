@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.devices.cuda.common.matrix_products import FLOAT, supported_flags, workspace
 from dmlpy.devices.cuda.kernels import ALIGNMENT, KernelLibrary, Struct, strided
-from dmlpy.devices.cuda.matrix_products import FLOAT, supported_flags, workspace
 from dmlpy.devices.cuda.recurrent.base import RecurrencePlan
 from dmlpy.devices.cuda.recurrent.common import (
     activations_type,

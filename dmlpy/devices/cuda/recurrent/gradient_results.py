@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.gpu_model import Arithmetic, GpuModel
+from dmlpy.devices.cuda.common.matrix_products import FLOAT, gemm, headline
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, strided
-from dmlpy.devices.cuda.matrix_products import FLOAT, gemm, headline
+from dmlpy.devices.cuda.performance.gpu_model import Arithmetic, GpuModel
 from dmlpy.devices.cuda.recurrent.common import backward_directions, copy, copy_kernel, work_of
 from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     CLEAR_SKIPPED,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.devices.cuda.common.matrix_products import FLOAT
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, KernelLibrary, Struct
-from dmlpy.devices.cuda.matrix_products import FLOAT
 from dmlpy.devices.cuda.recurrent.gradient_kernels import LARGEST, NARROW, find_largest_kernel, narrow_kernel
 from dmlpy.devices.cuda.runtime.interface import Matrix
 

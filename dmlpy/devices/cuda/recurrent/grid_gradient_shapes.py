@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.common.matrix_products import FLOAT
 from dmlpy.devices.cuda.kernels import ALIGNMENT
-from dmlpy.devices.cuda.matrix_products import FLOAT
 from dmlpy.devices.cuda.recurrent.gradient_tables import HALF
 from dmlpy.devices.cuda.recurrent.grid_shapes import GIVEN_UP_BYTES, ROW_WARPS, Facts, GridShape, in_protocol, in_protocols, stays_in_l2
 from dmlpy.devices.cuda.recurrent.products import (

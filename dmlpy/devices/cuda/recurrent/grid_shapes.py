@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.gpu_model import L2_SHARE, GpuModel
+from dmlpy.devices.cuda.common.matrix_products import FLOAT
 from dmlpy.devices.cuda.kernels import ALIGNMENT
-from dmlpy.devices.cuda.matrix_products import FLOAT
+from dmlpy.devices.cuda.performance.gpu_model import L2_SHARE, GpuModel
 from dmlpy.devices.cuda.recurrent.common import storage_type
 from dmlpy.devices.cuda.recurrent.model import clusters_at_a_time
 from dmlpy.devices.cuda.recurrent.products import (

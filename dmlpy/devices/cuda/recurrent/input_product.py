@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dmlpy.devices.cuda.gpu_model import GpuModel
-from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
+from dmlpy.devices.cuda.common.matrix_products import FLOAT, gemm
+from dmlpy.devices.cuda.performance.gpu_model import GpuModel
 from dmlpy.devices.cuda.recurrent.common import backward_directions, copy, copy_kernel, row_stride, scale, scale_kernel, storage_type
 from dmlpy.devices.cuda.runtime.interface import Matrix
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.gpu_model import GpuModel
+from dmlpy.devices.cuda.common.matrix_products import FLOAT, headline, supported_flags, workspace
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.matrix_products import FLOAT, headline, supported_flags, workspace
+from dmlpy.devices.cuda.performance.gpu_model import GpuModel
 from dmlpy.devices.cuda.recurrent.base import BlockRecurrencePlan, RecurrencePlan
 from dmlpy.devices.cuda.recurrent.block_shapes import pack_recurrence, recurrence_bytes
 from dmlpy.devices.cuda.recurrent.common import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, L2_SHARE, LAUNCH_US, Arithmetic, GpuModel
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, L2_SHARE, LAUNCH_US, Arithmetic, GpuModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.common.matrix_products import FLOAT, gemm
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, strided
-from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, launch_states, scale, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import STEP, LayerMemory, RecurrentPlan, project_kernel, step_kernel
 from dmlpy.devices.cuda.runtime.interface import Matrix

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from dmlpy.devices.cuda.common.matrix_products import FLOAT
 from dmlpy.devices.cuda.kernels import scalar_type
-from dmlpy.devices.cuda.matrix_products import FLOAT
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dmlpy.debugging import FALLBACKS, log_once
-from dmlpy.devices.cuda.gpu_model import GpuModel
+from dmlpy.devices.cuda.performance.gpu_model import GpuModel
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.recurrent.block_shapes import BlockShape, block_shapes
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, rounds_to_tf32, storage_type, work_of

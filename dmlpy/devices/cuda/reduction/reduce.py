@@ -9,10 +9,10 @@ import numpy as np
 from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.devices.axes import Axis, merged, numbers_in_group, repeated, vector_width
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type
-from dmlpy.devices.cuda.division import SPLITS, Division, of_tensors, thread_groups_type
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES, axes_type
+from dmlpy.devices.cuda.common.division import SPLITS, Division, of_tensors, thread_groups_type
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, struct
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.reduction.functions import SETTINGS, Reduction
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 

@@ -10,10 +10,10 @@ from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.enums import AxisDirection
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
-from dmlpy.devices.cuda.division import FEW_THREADS, LANES, NUMBERS, TEAM_SIZE, power_of_two
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.common.division import FEW_THREADS, LANES, NUMBERS, TEAM_SIZE, power_of_two
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, struct
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.reduction.functions import Reduction
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError

@@ -11,10 +11,10 @@ from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.enums import AxisDirection
 from dmlpy.devices.axes import element_count, merged
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.division import power_of_two
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.division import power_of_two
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.reduction import TopK1Desc

@@ -8,11 +8,11 @@ import numpy as np
 
 from dmlpy.description.enums import InterpolationMode
 from dmlpy.devices.axes import merged
-from dmlpy.devices.cuda.axes import axes_type, axes_value
-from dmlpy.devices.cuda.element_types import element_type, word_type
+from dmlpy.devices.cuda.common.axes import axes_type, axes_value
+from dmlpy.devices.cuda.common.element_types import element_type, word_type
+from dmlpy.devices.cuda.common.steps import Step, StepsPlan
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
 from dmlpy.devices.cuda.resampling.tables import AXIS, MOST_AXES, Tables, axes_of
-from dmlpy.devices.cuda.steps import Step, StepsPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

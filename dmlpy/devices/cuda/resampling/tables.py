@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import AxisDirection, InterpolationMode
+from dmlpy.devices.cuda.common.steps import Step
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, struct
-from dmlpy.devices.cuda.steps import Step
 from dmlpy.devices.plan import Layout
 from dmlpy.operators.resampling import Resample3Desc, RoundingDirectionDesc, Upsample2DDesc
 

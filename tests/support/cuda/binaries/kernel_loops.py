@@ -11,16 +11,16 @@ import numpy as np
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.attention.division import SIZES, cycles_name, parts_kernel
 from dmlpy.devices.cuda.attention.division import Block as AttentionBlock
+from dmlpy.devices.cuda.common.tile_products import TILE_THREADS
 from dmlpy.devices.cuda.convolution.plan import float_arithmetic, tiles_kernel
 from dmlpy.devices.cuda.convolution.tiles import LINE_BYTES
-from dmlpy.devices.cuda.gpu_model import GpuModel
-from dmlpy.devices.cuda.kernel_cycles import NEXT_TAP as NEXT_TAP_WAY
-from dmlpy.devices.cuda.kernel_cycles import TURN
 from dmlpy.devices.cuda.kernels import Kernel
+from dmlpy.devices.cuda.performance.gpu_model import GpuModel
+from dmlpy.devices.cuda.performance.kernel_cycles import NEXT_TAP as NEXT_TAP_WAY
+from dmlpy.devices.cuda.performance.kernel_cycles import TURN
 from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
 from dmlpy.devices.cuda.recurrent.model import MEMORY_LOAD
 from dmlpy.devices.cuda.runtime.interface import Limits
-from dmlpy.devices.cuda.tile_products import TILE_THREADS
 from tests.support.cuda.binaries.nvrtc import compile_instance
 from tests.support.cuda.binaries.sass import Block, Code, Instruction, Loop, SassError, code_of, disassemble
 from tests.support.cuda.binaries.sass_paths import UsualWays

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dmlpy.devices.cuda.gpu_model import GpuModel
+from dmlpy.devices.cuda.performance.gpu_model import GpuModel
 from dmlpy.devices.cuda.recurrent.model import BARRIER, SHARED_LOAD
 from tests.support.cuda.binaries.sass import Instruction
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import dmlpy as dml
+from dmlpy.devices.cuda.common.functors import Chained
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.functors import Chained
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.graphs import Graph
 from tests.support.cuda.plan_kernels import H100, RecordingLibrary

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dmlpy.description.descs import FusableDesc
+from dmlpy.devices.cuda.common.functors import ATTRIBUTES
 from dmlpy.devices.cuda.convolution.plan import each_kernel, float_arithmetic, tiles_kernel
-from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc

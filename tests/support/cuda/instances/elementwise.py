@@ -7,8 +7,8 @@ from functools import cache
 
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
+from dmlpy.devices.cuda.common.element_engine import ElementsPlan
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.element_engine import ElementsPlan
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.inspection.samples import sample

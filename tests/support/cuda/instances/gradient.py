@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.functors import ATTRIBUTES
+from dmlpy.devices.cuda.common.functors import ATTRIBUTES
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.gradient import SLICES
 from dmlpy.devices.cuda.recurrent.gradient_kernels import (

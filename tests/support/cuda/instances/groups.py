@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.activation.groups import FUNCTIONS, groups_kernel
-from dmlpy.devices.cuda.axes import VECTOR_BYTES
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES
 from dmlpy.devices.cuda.kernels import Kernel
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
+from dmlpy.devices.cuda.common.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.block_shapes import pack_vector4_kernel
 from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.element_engine import elements_kernel
-from dmlpy.devices.cuda.epilogue import epilogue
-from dmlpy.devices.cuda.functors import ATTRIBUTES
+from dmlpy.devices.cuda.common.element_engine import elements_kernel
+from dmlpy.devices.cuda.common.epilogue import epilogue
+from dmlpy.devices.cuda.common.functors import ATTRIBUTES
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type
 from dmlpy.devices.cuda.matrix.plan import EPILOGUE_FILE
 from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, product_kernel

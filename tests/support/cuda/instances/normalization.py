@@ -7,8 +7,8 @@ from itertools import cycle, product
 
 import numpy as np
 
-from dmlpy.devices.cuda.axes import VECTOR_BYTES
-from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES
+from dmlpy.devices.cuda.common.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.normalization.forward import forward_kernel
 from dmlpy.devices.cuda.normalization.gradient import gradient_kernel

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from dmlpy.devices.cuda.axes import VECTOR_BYTES
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.quantized.dynamic import dynamic_kernel
 

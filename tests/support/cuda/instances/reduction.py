@@ -7,7 +7,7 @@ from itertools import cycle, product
 
 import numpy as np
 
-from dmlpy.devices.cuda.axes import VECTOR_BYTES
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.reduction.functions import FUNCTIONS, Reduction
 from dmlpy.devices.cuda.reduction.reduce import MOST_WIDTH, reduce_kernel

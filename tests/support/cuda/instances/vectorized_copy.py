@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dmlpy.devices.cuda.element_types import WORD_TYPES
+from dmlpy.devices.cuda.common.element_types import WORD_TYPES
 from dmlpy.devices.cuda.generation.random import random_kernel
 from dmlpy.devices.cuda.indexing.gather import GatherPlan, OneHotPlan
 from dmlpy.devices.cuda.indexing.nonzero import KERNELS, nonzero_kernel

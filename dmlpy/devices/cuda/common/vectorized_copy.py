@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.axes import VECTOR_BYTES
-from dmlpy.devices.cuda.element_types import WORD_TYPES
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES
+from dmlpy.devices.cuda.common.element_types import WORD_TYPES
 from dmlpy.devices.cuda.kernels import Kernel
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.plan import PlanWithoutConstants
 
 if TYPE_CHECKING:

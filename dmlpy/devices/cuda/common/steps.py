@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import ALIGNMENT
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cuda.functors import Functor, activation_members, functor
+from dmlpy.devices.cuda.common.functors import Functor, activation_members, functor
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.axes import MOST_AXES
+from dmlpy.devices.cuda.common.axes import MOST_AXES
 from dmlpy.devices.cuda.kernels import struct
 
 if TYPE_CHECKING:

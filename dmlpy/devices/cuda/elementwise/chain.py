@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View
-from dmlpy.devices.cuda.functors import Applied, Chained, Functor
+from dmlpy.devices.cuda.common.element_engine import ElementsPlan, Elementwise, View
+from dmlpy.devices.cuda.common.functors import Applied, Chained, Functor
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 from dmlpy.operators.activation import ActivationDesc, AxesActivationDesc, RowActivationDesc

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.devices.axes import Axis, element_count
-from dmlpy.devices.cuda.axes import DIVISOR, axes_type, axes_value, divisor
-from dmlpy.devices.cuda.element_types import ELEMENT_TYPES
+from dmlpy.devices.cuda.common.axes import DIVISOR, axes_type, axes_value, divisor
+from dmlpy.devices.cuda.common.element_types import ELEMENT_TYPES
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cuda.functors import AnyFunctor
+    from dmlpy.devices.cuda.common.functors import AnyFunctor
     from dmlpy.devices.plan import Launch
 
 TILE_SIDE = 32

@@ -15,19 +15,19 @@ import numpy as np
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
-from dmlpy.devices.cuda.element_tiles import TILE_SIDE, Crossing
-from dmlpy.devices.cuda.element_types import ELEMENT_TYPES, INT4_TYPES, element_type, word_type
-from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
+from dmlpy.devices.cuda.common.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.common.element_tiles import TILE_SIDE, Crossing
+from dmlpy.devices.cuda.common.element_types import ELEMENT_TYPES, INT4_TYPES, element_type, word_type
+from dmlpy.devices.cuda.common.steps import NO_SCRATCH
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, struct
-from dmlpy.devices.cuda.steps import NO_SCRATCH
+from dmlpy.devices.cuda.performance.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.functors import AnyFunctor
+    from dmlpy.devices.cuda.common.functors import AnyFunctor
     from dmlpy.devices.plan import Layout
 
 _MOST_NUMBERS = 2**32

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dmlpy.devices.cuda.gpu_model import GpuModel
+    from dmlpy.devices.cuda.performance.gpu_model import GpuModel
 
 FILE = Path(__file__).with_suffix(".json")
 TURN, NEXT_TAP = "turn", "next tap"

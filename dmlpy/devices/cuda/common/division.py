@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.axes import Axis, element_count
-from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.common.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.messages.problems import DeviceError
 
