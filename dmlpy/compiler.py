@@ -21,7 +21,7 @@ from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import CompileError, DescError, Problem, only_errors
 from dmlpy.system import forks
 from dmlpy.validation.checking import LATEST, Checkable, Level, check, no_desc, parse_level
-from dmlpy.validation.doubts import why_uncomputed
+from dmlpy.validation.undocumented import why_uncomputed
 
 if TYPE_CHECKING:
     import threading

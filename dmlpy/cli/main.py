@@ -269,9 +269,7 @@ def check(
         bool,
         flag("--lenient", help="Allow graph edges between data types, and unused inputs (always on for dumps)."),
     ] = False,
-    fail_on_doubt: Annotated[
-        bool, flag("--fail-on-doubt", help="The exit status is 1 for doubtful parts, too: what sources disagree about.")
-    ] = False,
+    fail_on_undocumented: Annotated[bool, flag("--fail-on-undocumented", help="The exit status is 1 for undocumented types, too.")] = False,
     input_path: InputOption = None,
     output_format: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif (code scanning); github (workflow annotations).")
@@ -280,7 +278,7 @@ def check(
 ) -> None:
     """Check files and list all problems. The exit status is 0 if there are none, 1 if there are any, 2 if a file cannot be read.
 
-    What sources disagree about is listed as doubtful and does not change the exit status.
+    A type that Microsoft's page does not list and a released program uses is listed as undocumented. It does not change the exit status.
     """
     from dmlpy.dxdispatch import onnx_models
     from dmlpy.dxdispatch.checker import check_file
@@ -311,10 +309,10 @@ def check(
                         show(finding.table)
                 typer.echo(report.text())
         if chosen is Format.SARIF:
-            typer.echo(as_sarif(reports, doubts_fail=fail_on_doubt))
+            typer.echo(as_sarif(reports, undocumented_fails=fail_on_undocumented))
         elif chosen is not Format.TEXT and (written := FORMATS[chosen](reports)):
             typer.echo(written)
-        if status := exit_status(reports, doubts_fail=fail_on_doubt):
+        if status := exit_status(reports, undocumented_fails=fail_on_undocumented):
             raise typer.Exit(status)
 
 

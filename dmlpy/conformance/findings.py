@@ -12,7 +12,7 @@ import numpy as np
 from dmlpy.comparison import TOLERANCES, largest_difference
 from dmlpy.conformance.values import from_bytes
 from dmlpy.inspection.directml_records import Binding, Difference, Kind, OperatorRecord
-from dmlpy.messages.problems import only_doubts, only_errors
+from dmlpy.messages.problems import only_errors, only_undocumented
 from dmlpy.reference.evaluation import reference
 
 if TYPE_CHECKING:
@@ -51,17 +51,17 @@ class Findings:
         """Adds an answer of DirectML to a desc, in which dmlpy finds these problems."""
         self.asked += 1
         accepted = not answer["call"]
-        errors, doubts = only_errors(problems), only_doubts(problems)
+        errors, undocumented = only_errors(problems), only_undocumented(problems)
         if errors and not accepted:
             self.confirmed[errors[0].code] += 1
-        elif errors or (doubts and accepted):
-            first = (errors or doubts)[0]
-            kind = Kind.ACCEPTED if errors else Kind.DOUBTFUL_ACCEPTED
+        elif errors or (undocumented and accepted):
+            first = (errors or undocumented)[0]
+            kind = Kind.ACCEPTED if errors else Kind.UNDOCUMENTED_ACCEPTED
             self._add(kind, first.code, desc, (str(first), *answer["messages"]))
         elif accepted:
             self.both_accept += 1
         else:
-            kind = Kind.DOUBTFUL_REFUSED if doubts else Kind.REFUSED
+            kind = Kind.UNDOCUMENTED_REFUSED if undocumented else Kind.REFUSED
             self._add(kind, f"{answer['call']}: {answer['hresult']}", desc, answer["messages"])
 
     def ended(self, desc: OperatorDesc, reason: str, *, run: bool = False) -> None:

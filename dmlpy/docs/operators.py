@@ -186,13 +186,13 @@ def _evidence(found: Explanation) -> str:
             for fact in found.evidence
         ]
         parts += ["## What released programs show", table(("levels", "fact", "Microsoft's page", "source"), rows)]
-    if found.doubts:
-        text = "`check` reports these types as doubtful, not as errors: a released program gives them to the operator."
-        doubts = [
-            (escape(doubt.span()), escape(f"{doubt.field}: {doubt.listed()}"), escape(f"{doubt.sentence()}."), escape(doubt.reason))
-            for doubt in found.doubts
+    if found.undocumented:
+        text = "`check` reports these types as undocumented, not as errors: a released program gives them to the operator."
+        undocumented = [
+            (escape(entry.span()), escape(f"{entry.field}: {entry.listed()}"), escape(f"{entry.sentence()}."), escape(entry.reason))
+            for entry in found.undocumented
         ]
-        parts += ["## Doubtful types", text, table(("levels", "types", "sources", "reason"), doubts)]
+        parts += ["## Undocumented types", text, table(("levels", "types", "sources", "reason"), undocumented)]
     return "\n\n".join(parts)
 
 

@@ -13,7 +13,7 @@ from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding, i
 from dmlpy.graphs import Graph
 from dmlpy.messages.json_positions import parts
 from dmlpy.messages.naming import plural, printable
-from dmlpy.messages.problems import DescError, Problem, only_doubts, only_errors
+from dmlpy.messages.problems import DescError, Problem, only_errors, only_undocumented
 from dmlpy.validation.checking import LATEST, lowest_level
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class Report:
             return printable(str(ModelError(self.path, self.findings)), "\n\t")
         level = self.lowest_feature_level
         since = "" if level is None else f"; needs feature level {level} (DirectML {level.directml_version})"
-        doubts = sum(len(finding.problems) for finding in self.warnings if finding.severity == "doubtful")
-        return printable(f"{self.path}: no problems{', ' + plural(doubts, 'doubt') if doubts else ''}{since}")
+        undocumented = sum(len(finding.problems) for finding in self.warnings if finding.severity == "undocumented")
+        return printable(f"{self.path}: no problems{', ' + plural(undocumented, 'undocumented type') if undocumented else ''}{since}")
 
     def to_dict(self) -> dict[str, Any]:
         """The findings as a dict for JSON."""
@@ -133,22 +133,22 @@ def _check_json(document: text.Document, level: FeatureLevel, strict: bool, leni
         except DescError as error:
             report = _report(path, "graph", level, [graph_finding(Place(), error.problems)], None)
         located = [finding.located(document.positions) for finding in report.findings]
-        doubtful = tuple(finding.located(document.positions) for finding in report.warnings)
-        return replace(report, findings=(*findings, *located), warnings=doubtful)
+        undocumented = tuple(finding.located(document.positions) for finding in report.warnings)
+        return replace(report, findings=(*findings, *located), warnings=undocumented)
     examined = check_desc(document.data, level, strict=strict)
     if examined.problems:
         findings.append(examined.finding("").located(document.positions))
     least = None if examined.desc is None or examined.problems else lowest_level(examined.desc)
-    doubts = tuple(finding.located(document.positions) for finding in examined.doubtful(""))
-    return replace(_report(path, "desc", level, findings, least), warnings=doubts)
+    undocumented = tuple(finding.located(document.positions) for finding in examined.undocumented_findings(""))
+    return replace(_report(path, "desc", level, findings, least), warnings=undocumented)
 
 
 def _check_graph(path: Path, kind: Kind, graph: Graph, level: FeatureLevel, strict: bool, lenient: bool) -> Report:
     found = graph.check(level, strict=strict, lenient=lenient)
-    problems, doubts = only_errors(found), only_doubts(found)
+    problems, undocumented = only_errors(found), only_undocumented(found)
     findings = [graph_finding(Place(), problems, graph)] if problems else []
     report = _report(path, kind, level, findings, None if problems else graph.lowest_level())
-    return replace(report, warnings=(graph_finding(Place(), doubts, graph),)) if doubts else report
+    return replace(report, warnings=(graph_finding(Place(), undocumented, graph),)) if undocumented else report
 
 
 def _report(path: Path, kind: Kind | None, level: FeatureLevel, findings: Iterable[Finding], lowest: FeatureLevel | None) -> Report:

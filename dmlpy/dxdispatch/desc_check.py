@@ -18,7 +18,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.messages.naming import c_member, c_path, nearest
-from dmlpy.messages.problems import DescError, Problem, only_doubts, only_errors
+from dmlpy.messages.problems import DescError, Problem, only_errors, only_undocumented
 from dmlpy.validation.checking import LATEST, check
 
 if TYPE_CHECKING:
@@ -34,22 +34,22 @@ class DescCheck:
         desc: the desc; None if it cannot be built.
         problems: everything that is wrong with it, in the order of the struct's members.
         table: the members that were read, with the broken ones marked.
-        doubts: what sources disagree about, in the same order.
+        undocumented: types that the page does not list and a released program uses, in the same order.
     """
 
     kind: type[OperatorDesc] | None
     desc: OperatorDesc | None
     problems: tuple[Problem, ...]
     table: Table | None
-    doubts: tuple[Problem, ...] = ()
+    undocumented: tuple[Problem, ...] = ()
 
     def finding(self, place: str) -> Finding:
         """The problems as part of a file's report."""
         return Finding(place, self.problems, self.kind.c_name if self.kind else None, self.table)
 
-    def doubtful(self, place: str) -> list[Finding]:
-        """The doubts as part of a file's report, if there are any."""
-        return [Finding(place, self.doubts, self.kind.c_name, severity="doubtful")] if self.doubts and self.kind else []
+    def undocumented_findings(self, place: str) -> list[Finding]:
+        """The undocumented types as part of a file's report, if there are any."""
+        return [Finding(place, self.undocumented, self.kind.c_name, severity="undocumented")] if self.undocumented and self.kind else []
 
 
 def check_desc(data: Mapping[str, Any], feature_level: FeatureLevel = LATEST, *, strict: bool = False) -> DescCheck:
@@ -72,7 +72,7 @@ def check_desc(data: Mapping[str, Any], feature_level: FeatureLevel = LATEST, *,
         return _check_in_parts(kind, members, error.problems, feature_level, strict)
     found = check(desc, feature_level, strict=strict)
     problems = tuple(only_errors(found))
-    return DescCheck(type(desc), desc, problems, _table(desc, problems), tuple(only_doubts(found)))
+    return DescCheck(type(desc), desc, problems, _table(desc, problems), tuple(only_undocumented(found)))
 
 
 def _check_in_parts(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-LEVELS: Mapping[Severity, str] = {"error": "error", "warning": "warning", "doubtful": "warning"}
-"""The levels of SARIF and of GitHub's annotations, which have no doubts."""
+LEVELS: Mapping[Severity, str] = {"error": "error", "warning": "warning", "undocumented": "warning"}
+"""The levels of SARIF and of GitHub's annotations, which have no `undocumented`."""
 
 
 class Format(StrEnum):
@@ -35,17 +35,17 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
-def exit_status(reports: Sequence[Report], *, doubts_fail: bool = False) -> int:
-    """The exit status: 0 if no file has problems, 2 if a file cannot be read, 1 otherwise. Warnings and doubts are not problems.
+def exit_status(reports: Sequence[Report], *, undocumented_fails: bool = False) -> int:
+    """The exit status: 0 if no file has problems, 2 if a file cannot be read, 1 otherwise. Undocumented types are no problems.
 
     Args:
         reports: the files' reports.
-        doubts_fail: whether the status is 1 for doubtful parts, too.
+        undocumented_fails: whether the status is 1 for undocumented parts, too.
     """
     if not all(report.readable for report in reports):
         return 2
-    doubtful = doubts_fail and any(finding.severity == "doubtful" for report in reports for finding in report.warnings)
-    return 1 if doubtful or any(report.problem_count for report in reports) else 0
+    undocumented = undocumented_fails and any(finding.severity == "undocumented" for report in reports for finding in report.warnings)
+    return 1 if undocumented or any(report.problem_count for report in reports) else 0
 
 
 def as_json(reports: Sequence[Report]) -> str:
@@ -54,14 +54,14 @@ def as_json(reports: Sequence[Report]) -> str:
     return json.dumps({"files": [report.to_dict() for report in reports], "problems": count}, indent=2)
 
 
-def as_sarif(reports: Sequence[Report], *, doubts_fail: bool = False) -> str:
-    """A SARIF 2.1.0 log of one run for code scanning services: a result for each problem, warning and doubt.
+def as_sarif(reports: Sequence[Report], *, undocumented_fails: bool = False) -> str:
+    """A SARIF 2.1.0 log of one run for code scanning services: a result for each problem, warning and undocumented type.
 
     A rule is a problem's code. Columns count characters. Paths below the current directory are relative to it (`%SRCROOT%`).
 
     Args:
         reports: the files' reports.
-        doubts_fail: as for `exit_status`.
+        undocumented_fails: as for `exit_status`.
     """
     told = [(report, *item) for report in reports for item in _list_problems(report)]
     codes = sorted({problem.code for _, _, problem, _, _ in told})
@@ -82,10 +82,10 @@ def as_sarif(reports: Sequence[Report], *, doubts_fail: bool = False) -> str:
                 "message": {"text": text},
                 "locations": [location],
             }
-            | ({"properties": {"severity": severity}} if severity == "doubtful" else {})
+            | ({"properties": {"severity": severity}} if severity == "undocumented" else {})
         )
     driver = {"name": "dmlpy", "version": version("dmlpy"), "rules": [{"id": code} for code in codes]}
-    status = exit_status(reports, doubts_fail=doubts_fail)
+    status = exit_status(reports, undocumented_fails=undocumented_fails)
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": status < 2, "exitCode": status}],

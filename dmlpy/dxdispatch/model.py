@@ -31,7 +31,7 @@ from dmlpy.dxdispatch.problem_collector import MAX_ENTRIES, ProblemCollector
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.messages.json_positions import parts as parts_of
-from dmlpy.messages.problems import DescError, Problem, only_doubts, only_errors, truncate
+from dmlpy.messages.problems import DescError, Problem, only_errors, only_undocumented, truncate
 from dmlpy.validation.checking import LATEST
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class _Loader(ProblemCollector):
         examined = check_desc({"Type": kind, "Desc": members} if kind is not None else {"Desc": members}, self.level, strict=True)
         if examined.problems:
             self.findings.append(replace(examined.finding(place.words), location=place.location))
-        self.warnings += [replace(item, location=place.location) for item in examined.doubtful(place.words)]
+        self.warnings += [replace(item, location=place.location) for item in examined.undocumented_findings(place.words)]
         if nested is not None:
             known = {*beside, "desc", "Desc"}
             surplus = (key for key in data if key not in known and not key.startswith(("$", "_")))
@@ -304,8 +304,8 @@ class _Loader(ProblemCollector):
         if problems := only_errors(found):
             self.findings.append(graph_finding(named, problems, loaded.graph))
             return None
-        if doubts := only_doubts(found):
-            self.warnings.append(graph_finding(named, doubts, loaded.graph))
+        if undocumented := only_undocumented(found):
+            self.warnings.append(graph_finding(named, undocumented, loaded.graph))
         bare = GraphDispatchable(name, {}, flags, loaded)
         owned, wrong = resolve(bare, entry.bindings, resources, self.did_you_mean, initialisation=True)
         self.report(place.below("bindings"), wrong)

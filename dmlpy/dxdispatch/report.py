@@ -60,7 +60,8 @@ class Finding:
         members: names that the problems' texts spell in Python; empty if they are those of the struct.
         location: keys and indices from the root of the file's JSON to where the problems' paths begin.
         positions: the position of each problem in the file's text; empty if unknown.
-        severity: `warning` if the part is ignored, `doubtful` if sources disagree about it: the file can still be used.
+        severity: `warning` if the part is ignored, `undocumented` if Microsoft's page does not list its type and a released program uses
+            it: the file can still be used.
     """
 
     place: str
@@ -106,8 +107,8 @@ class Finding:
         for index, problem in enumerate(self._spelled(self.problems)):
             place = f"{self.place}: " if self.place else ""
             remedy = f"; {problem.remedy}" if problem.remedy else ""
-            doubt = f". {problem.why[-1]}" if self.severity == "doubtful" else ""
-            found.append(f"{self._position(path, index)}{place}{problem.sentence()}{doubt}{remedy}")
+            reason = f". {problem.why[-1]}" if self.severity == "undocumented" else ""
+            found.append(f"{self._position(path, index)}{place}{problem.sentence()}{reason}{remedy}")
         return found
 
     def spelled(self) -> Iterator[tuple[Problem, Position | None]]:

@@ -33,7 +33,7 @@ class Source:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The tables of a data file. The reader is imported here: most processes meet no doubtful type, and read none."""
+    """The tables of a data file. The reader is imported here: most processes see no undocumented type, and read none."""
     import tomllib
 
     return tomllib.loads(path.read_text("utf-8"))

@@ -29,16 +29,16 @@ class Kind(StrEnum):
 
     ACCEPTED = "DirectML accepts what dmlpy refuses"
     REFUSED = "DirectML refuses what dmlpy accepts"
-    DOUBTFUL_ACCEPTED = "DirectML accepts what dmlpy calls doubtful"
-    DOUBTFUL_REFUSED = "DirectML refuses what dmlpy calls doubtful"
+    UNDOCUMENTED_ACCEPTED = "DirectML accepts what dmlpy calls undocumented"
+    UNDOCUMENTED_REFUSED = "DirectML refuses what dmlpy calls undocumented"
     RESULT = "DirectML computes another result"
     FAILED = "DirectML accepts the desc, and running it fails"
     ENDED = "the process ended, or gave no answer in time"
 
     @property
     def is_disagreement(self) -> bool:
-        """Whether dmlpy is wrong if DirectML is right: what dmlpy calls doubtful may be answered either way."""
-        return self not in (Kind.DOUBTFUL_ACCEPTED, Kind.DOUBTFUL_REFUSED)
+        """Whether dmlpy is wrong if DirectML is right: what dmlpy calls undocumented may be answered either way."""
+        return self not in (Kind.UNDOCUMENTED_ACCEPTED, Kind.UNDOCUMENTED_REFUSED)
 
 
 class _Model(BaseModel):

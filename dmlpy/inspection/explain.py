@@ -13,8 +13,8 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.foreign_names import operator_remedy
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.support import SupportRow, row_at
-from dmlpy.evidence.doubts import doubtful_types
 from dmlpy.evidence.facts import facts_about
+from dmlpy.evidence.undocumented import undocumented_types
 from dmlpy.inspection.operator_records import RECORDS
 from dmlpy.inspection.samples import example
 from dmlpy.messages.problems import DescError, Problem
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.description.member_docs import MemberInfo
-    from dmlpy.evidence.doubts import TypeEntry
     from dmlpy.evidence.facts import Fact
+    from dmlpy.evidence.undocumented import TypeEntry
     from dmlpy.inspection.operator_records import UlpBound
 
 _FAMILY_PREFIX = re.compile("^(ACTIVATION_|ELEMENT_WISE_)")
@@ -49,7 +49,7 @@ class Explanation:
         example: Python code that describes the operator, and runs it where the NumPy device does.
         bounds: the largest errors of its results in FLOAT32; empty if they are exact, or no bound in units of the last place holds.
         evidence: facts about the operator that released programs show.
-        doubts: the types that Microsoft's page does not list and a released program gives the operator.
+        undocumented: the types that Microsoft's page does not list and a released program gives the operator.
     """
 
     kind: type[OperatorDesc]
@@ -63,7 +63,7 @@ class Explanation:
     example: str
     bounds: tuple[UlpBound, ...] = ()
     evidence: tuple[Fact, ...] = ()
-    doubts: tuple[TypeEntry, ...] = ()
+    undocumented: tuple[TypeEntry, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON can hold it; tables are lists of objects, by their headings."""
@@ -170,9 +170,11 @@ class Explanation:
         return lines
 
     def shown(self) -> list[str]:
-        """Sentences on what released programs show of the operator beyond Microsoft's page, then on the types that are doubtful."""
-        doubts = [f"{doubt.span()}: {doubt.field} of {doubt.listed()} is doubtful. {doubt.sentence()}." for doubt in self.doubts]
-        return [*(fact.line() for fact in self.evidence), *doubts]
+        """Sentences on what released programs show of the operator beyond Microsoft's page, then on the types that are undocumented."""
+        undocumented = [
+            f"{entry.span()}: {entry.field} of {entry.listed()} is undocumented. {entry.sentence()}." for entry in self.undocumented
+        ]
+        return [*(fact.line() for fact in self.evidence), *undocumented]
 
 
 def explain(operator: str | OperatorDesc | type[OperatorDesc], feature_level: FeatureLevel | str = LATEST) -> Explanation:
@@ -196,10 +198,10 @@ def explain(operator: str | OperatorDesc | type[OperatorDesc], feature_level: Fe
     sizes, rules = dict(kind.derived_sizes()), dict(kind.rules())
     name = kind.short_name()
     evidence = () if kind.is_extension else facts_about(name)
-    doubts = () if kind.is_extension else doubtful_types(name)
+    undocumented = () if kind.is_extension else undocumented_types(name)
     bounds = RECORDS[name].bounds if name in RECORDS else ()
     summary, members = kind.description(), kind.members()
-    return Explanation(kind, level, summary, kind.formula, members, sizes, rules, rows, example(kind), bounds, evidence, doubts)
+    return Explanation(kind, level, summary, kind.formula, members, sizes, rules, rows, example(kind), bounds, evidence, undocumented)
 
 
 def find(name: str) -> type[OperatorDesc]:

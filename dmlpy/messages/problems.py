@@ -23,8 +23,9 @@ MAX_REPORTED = 100
 _MAX_TEXT = 2000
 """The most characters of each text of a problem: names and numbers may come from untrusted files."""
 
-Severity = Literal["error", "warning", "doubtful"]
-"""How a finding counts. `warning`: a part of a file is ignored. `doubtful`: sources disagree about it, and it refuses nothing."""
+Severity = Literal["error", "warning", "undocumented"]
+"""How a finding counts. `warning`: a part of a file is ignored. `undocumented`: Microsoft's page does not list a type that a released
+program uses; it refuses nothing."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Problem:
         expected: the value that the rule allows.
         why: the reasons for the expectation, one statement each.
         remedy: the remedy, where one is certain.
-        severity: `doubtful` where sources disagree about what DirectML accepts: such a problem refuses nothing.
+        severity: `undocumented` where a released program gives DirectML a type that Microsoft's page does not list: it refuses nothing.
     """
 
     code: str
@@ -72,7 +73,7 @@ class Problem:
         return replace(self, path=f"{prefix}{separator}{self.path}")
 
     def headline(self) -> str:
-        """One line: place, found, expected, code; `doubtful:` in front of a problem that refuses nothing."""
+        """One line: place, found, expected, code; `undocumented:` in front of a problem that refuses nothing."""
         severity = "" if self.severity == "error" else f"{self.severity}: "
         return printable(f"{severity}{self.sentence()}, expected {self.expected}  [{self.code}]")
 
@@ -118,13 +119,13 @@ class Problem:
 
 
 def only_errors(problems: Iterable[Problem]) -> list[Problem]:
-    """The problems that refuse a desc: all but the doubtful ones."""
+    """The problems that refuse a desc: all but the undocumented ones."""
     return [problem for problem in problems if problem.severity == "error"]
 
 
-def only_doubts(problems: Iterable[Problem]) -> list[Problem]:
+def only_undocumented(problems: Iterable[Problem]) -> list[Problem]:
     """The problems that refuse nothing, as sources disagree."""
-    return [problem for problem in problems if problem.severity == "doubtful"]
+    return [problem for problem in problems if problem.severity == "undocumented"]
 
 
 def truncate(problems: Iterable[Problem], most: int = MAX_REPORTED) -> Iterator[Problem]:

@@ -22,8 +22,8 @@ from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, CompileError, DescError, Problem, only_errors
 from dmlpy.reference.registry import Array, definition, why_undefined
 from dmlpy.validation.checking import check, no_desc
-from dmlpy.validation.doubts import why_uncomputed
 from dmlpy.validation.tensor_arguments import TensorArguments
+from dmlpy.validation.undocumented import why_uncomputed
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -21,7 +21,7 @@ from dmlpy.description.support import SupportRow, TypeSet, level_for, row_at
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.messages.naming import Count, listed, plural
 from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, truncate
-from dmlpy.validation.doubts import doubtful_type, find_doubt
+from dmlpy.validation.undocumented import find_undocumented, undocumented_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
@@ -78,8 +78,8 @@ def no_desc(value: Any, expected: str, place: str = "desc") -> Problem:
 def check(desc: OperatorDesc | Checkable, feature_level: Level = LATEST, *, strict: bool = False) -> list[Problem]:
     """Finds all problems of a desc or a graph; the result is empty if it is valid.
 
-    Problems whose `severity` is `doubtful` do not make a desc invalid: Microsoft's page does not list a type that a released program passes
-    to DirectML. `compile` accepts such descs.
+    Problems whose `severity` is `undocumented` do not make a desc invalid: Microsoft's page does not list a type that a released program
+    passes to DirectML. `compile` accepts such descs.
 
     Args:
         desc: any operator's desc, or a graph. Problems in it are returned, not raised.
@@ -366,15 +366,15 @@ def _type_problems(desc: OperatorDesc, row: SupportRow, level: FeatureLevel, *, 
         allowed = taken(limited)
         held = [(place, tensor) for place, types, tensor in tensors if types == variable]
         candidates = [tensor.data_type for _, tensor in held if tensor.data_type in allowed]
-        doubt = None
-        if not candidates and held and (doubt := find_doubt(desc, variable, [tensor for _, tensor in held], level)) is not None:
-            candidates = [tensor.data_type for _, tensor in held if str(tensor.data_type) in doubt.types]
+        entry = None
+        if not candidates and held and (entry := find_undocumented(desc, variable, [tensor for _, tensor in held], level)) is not None:
+            candidates = [tensor.data_type for _, tensor in held if str(tensor.data_type) in entry.types]
         # The sort is stable, so a tie goes to the earliest field.
         winner = next(iter(Counter(candidates).most_common(1)), (None,))[0]
         places = [place for place, tensor in held if tensor.data_type is winner]
         for place, tensor in held:
-            if doubt is not None and tensor.data_type is winner:
-                yield doubtful_type(place, tensor, allowed, doubt, level)
+            if entry is not None and tensor.data_type is winner:
+                yield undocumented_type(place, tensor, allowed, entry, level)
             if tensor.data_type is winner or tensor.data_type is DataType.UNKNOWN:
                 continue
             if winner is None:
@@ -382,7 +382,7 @@ def _type_problems(desc: OperatorDesc, row: SupportRow, level: FeatureLevel, *, 
                 continue
             more = f" and {len(places) - 3} more" if len(places) > 3 else ""
             why = (f"tensors of type {variable} must share a data type: {winner} is used by {', '.join(places[:3])}{more}",)
-            if tensor.data_type in allowed or doubt is not None:
+            if tensor.data_type in allowed or entry is not None:
                 yield Problem("type.equal", f"{place}.data_type", str(tensor.data_type), str(winner), why)
             else:
                 yield _type_problem(desc, place, variable, tensor, frozenset({winner}), level, why)

@@ -122,7 +122,7 @@ def test_differences(behave: Behave, option: str, kind: Kind, rule: str) -> None
     assert rule in command.differences_table(record).to_text()
 
 
-ERROR, DOUBT = Problem("size.equal", "a", "1", "2"), Problem("type.support", "a", "INT8", "FLOAT32", severity="doubtful")
+ERROR, UNDOCUMENTED = Problem("size.equal", "a", "1", "2"), Problem("type.support", "a", "INT8", "FLOAT32", severity="undocumented")
 
 
 @pytest.mark.parametrize(
@@ -130,27 +130,27 @@ ERROR, DOUBT = Problem("size.equal", "a", "1", "2"), Problem("type.support", "a"
     [
         ([], "", "both accept"),
         ([], "CreateOperator", Kind.REFUSED),
-        ([DOUBT], "", Kind.DOUBTFUL_ACCEPTED),
-        ([DOUBT], "CreateOperator", Kind.DOUBTFUL_REFUSED),
+        ([UNDOCUMENTED], "", Kind.UNDOCUMENTED_ACCEPTED),
+        ([UNDOCUMENTED], "CreateOperator", Kind.UNDOCUMENTED_REFUSED),
         ([ERROR], "", Kind.ACCEPTED),
         ([ERROR], "CreateOperator", "both refuse"),
-        ([DOUBT, ERROR], "", Kind.ACCEPTED),
-        ([DOUBT, ERROR], "CreateOperator", "both refuse"),
+        ([UNDOCUMENTED, ERROR], "", Kind.ACCEPTED),
+        ([UNDOCUMENTED, ERROR], "CreateOperator", "both refuse"),
     ],
 )
 def test_an_answer_is_compared_with_the_check(problems: list[Problem], call: str, expected: str) -> None:
-    """Doubts refuse nothing, so each answer about a desc that has no errors is listed."""
+    """Undocumented types refuse nothing, so each answer about a desc that has no errors is listed."""
     findings = Findings()
     findings.answered(sample(dml.ReduceDesc), problems, {"call": call, "hresult": "0x80070057", "messages": ()})
     record = findings.record()
     counted = {"both accept": record.both_accept, "both refuse": record.both_refuse}
     assert counted == {name: int(name == expected) for name in counted}
     found = [(difference.kind, difference.rule) for difference in record.differences]
-    refused = {Kind.REFUSED: f"{call}: 0x80070057", Kind.DOUBTFUL_REFUSED: f"{call}: 0x80070057"}
-    rules = refused | {Kind.ACCEPTED: "size.equal", Kind.DOUBTFUL_ACCEPTED: "type.support"}
+    refused = {Kind.REFUSED: f"{call}: 0x80070057", Kind.UNDOCUMENTED_REFUSED: f"{call}: 0x80070057"}
+    rules = refused | {Kind.ACCEPTED: "size.equal", Kind.UNDOCUMENTED_ACCEPTED: "type.support"}
     assert found == ([] if expected in counted else [(expected, rules[Kind(expected)])])
     assert record.confirmed == ({"size.equal": 1} if expected == "both refuse" else {})
-    assert [kind.is_disagreement for kind, _ in found] == ([] if expected in counted else ["doubtful" not in expected])
+    assert [kind.is_disagreement for kind, _ in found] == ([] if expected in counted else ["undocumented" not in expected])
 
 
 def test_messages_of_the_debug_layer_are_kept(behave: Behave) -> None:
@@ -471,7 +471,7 @@ def test_the_list_of_operators_shows_what_directml_says(behave: Behave) -> None:
 def test_every_operator_agrees_with_itself(behave: Behave, name: str) -> None:
     record = compare(name)
     found = record.operators[name]
-    assert {difference.kind for difference in found.differences} <= {Kind.DOUBTFUL_ACCEPTED}
+    assert {difference.kind for difference in found.differences} <= {Kind.UNDOCUMENTED_ACCEPTED}
     assert command.is_clean(record)
     assert found.asked > 50
     assert found.runs_agree == found.runs > 0

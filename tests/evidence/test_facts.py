@@ -21,11 +21,11 @@ from dmlpy.evidence.facts import FACT_CLASSES, PAGES, Fact, facts
 from dmlpy.evidence.sources import sources
 from dmlpy.graphs import ConstantNode, Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from tests.support.generators import evidence_descs as make_evidence_descs
-from tests.support.shipping import SHIPPED
-from tests.support.shipping.attention import recurrent
-from tests.support.shipping.fact_descs import SHOWN
-from tests.support.shipping.fact_values import VALUED, Valued
-from tests.support.shipping.rows import f16, f32, i64, u4, u8, u16, u32, u64
+from tests.support.released import RELEASED_DESCS
+from tests.support.released.attention import recurrent
+from tests.support.released.fact_descs import SHOWN
+from tests.support.released.fact_values import VALUED, Valued
+from tests.support.released.rows import f16, f32, i64, u4, u8, u16, u32, u64
 from tests.support.tables import table
 
 KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.is_extension}
@@ -64,10 +64,10 @@ def test_every_source_is_named_and_used() -> None:
     assert [key for key, source in sources().items() if bool(source.commit) != bool(source.date) or not source.name] == []
 
 
-@pytest.mark.parametrize("source", sorted({row.source for row in SHIPPED}))
+@pytest.mark.parametrize("source", sorted({row.source for row in RELEASED_DESCS}))
 def test_descs_of_released_programs_are_accepted(source: str) -> None:
     wrong = []
-    for row in (row for row in SHIPPED if row.source == source):
+    for row in (row for row in RELEASED_DESCS if row.source == source):
         problems = dml.check(row.complete, row.level)
         found = {problem.severity for problem in problems} or {"accepted"}
         if found != {row.verdict}:
@@ -76,15 +76,15 @@ def test_descs_of_released_programs_are_accepted(source: str) -> None:
 
 
 def test_descs_of_released_programs_are_many_and_different() -> None:
-    assert len({(row.desc, row.level) for row in SHIPPED}) == len(SHIPPED) >= 253
-    assert len({type(row.desc) for row in SHIPPED}) >= 165
+    assert len({(row.desc, row.level) for row in RELEASED_DESCS}) == len(RELEASED_DESCS) >= 253
+    assert len({type(row.desc) for row in RELEASED_DESCS}) >= 165
 
 
 def test_directml_is_asked_about_these_descs() -> None:
     """`dmlpy conformance` needs them where there are no tests: in a wheel, on Windows."""
     assert make_evidence_descs.main(["--check"]) == 0
-    assert len(evidence_descs()) == len(SHIPPED) + len(SHOWN) - 2  # the length of one array contradicts that of another one
-    for row in SHIPPED[::40]:
+    assert len(evidence_descs()) == len(RELEASED_DESCS) + len(SHOWN) - 2  # the length of one array contradicts that of another one
+    for row in RELEASED_DESCS[::40]:
         assert row.complete in questions(type(row.desc))
         assert row.verdict != "accepted" or row.complete in runs(type(row.desc), FeatureLevel.FL_6_4)
 

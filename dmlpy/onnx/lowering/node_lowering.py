@@ -60,7 +60,7 @@ def lower_node(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDes
         except DescError as error:
             raise NotLowered(error.problems) from None
     operators = list(_collect_operators((expression for _, expression in results if expression is not None), first))
-    # A doubtful operator counts as missing: the node's results are certain without it.
+    # An undocumented operator counts as missing: the node's results are certain without it.
     found = ((problem, type(desc).short_name()) for desc in operators for problem in check(desc, cap_of(node.level)))
     wrong = [with_remedy(problem).under(name) for problem, name in found]
     if wrong:

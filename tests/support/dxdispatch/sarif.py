@@ -22,7 +22,7 @@ RESULT = _object(
     level={"enum": ["none", "note", "warning", "error"]},
     message=_object("text", text=TEXT),
     locations={"type": "array", "items": LOCATION, "minItems": 1, "maxItems": 1},
-    properties=_object("severity", severity={"const": "doubtful"}),
+    properties=_object("severity", severity={"const": "undocumented"}),
 )
 RULES = {"type": "array", "items": _object("id", id=TEXT), "uniqueItems": True}
 RUN = _object(

@@ -15,16 +15,16 @@ from dmlpy.conformance.layout import operator_struct
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.messages.problems import DescError
 from tests.support.generators import stored_data
-from tests.support.shipping import SHIPPED
-from tests.support.shipping.fact_descs import SHOWN
+from tests.support.released import RELEASED_DESCS
+from tests.support.released.fact_descs import SHOWN
 
 FILE = Path(dmlpy.__file__).parent / "evidence" / "descs.json"
 
 
 def described() -> list[dict[str, Any]]:
     """Each desc with the program and its case, or the fact, and the feature level."""
-    shipped = [{"source": row.source, "what": row.what, "level": row.level, "desc": row.complete.to_dict()} for row in SHIPPED]
-    return [*shipped, *({"fact": row.fact, "level": row.level, "desc": row.desc.to_dict()} for row in SHOWN if _fits_struct(row.desc))]
+    released = [{"source": row.source, "what": row.what, "level": row.level, "desc": row.complete.to_dict()} for row in RELEASED_DESCS]
+    return [*released, *({"fact": row.fact, "level": row.level, "desc": row.desc.to_dict()} for row in SHOWN if _fits_struct(row.desc))]
 
 
 def _fits_struct(desc: OperatorDesc) -> bool:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from dmlpy import debugging
-from dmlpy.evidence.doubts import type_entries
 from dmlpy.evidence.facts import FACT_CLASSES, facts
+from dmlpy.evidence.undocumented import type_entries
 from dmlpy.inspection import catalog
 from tests.support.folders import DATA, TESTS
 from tests.support.operators import accuracy
@@ -74,7 +74,7 @@ def facts_in_question() -> str:
     return _open_facts("question")
 
 
-def doubtful_types() -> str:
+def undocumented_types() -> str:
     """The types of programs' tables that Microsoft's pages do not list, with the decisions."""
     rows = [
         (
@@ -145,7 +145,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "facts": fact_counts,
     "facts-that-differ": facts_that_differ,
     "facts-in-question": facts_in_question,
-    "doubtful-types": doubtful_types,
+    "undocumented-types": undocumented_types,
     "dask-scaling": dask_scaling,
     "onnx-node-tests": onnx_node_tests,
     "thinc-layers": thinc_layers,

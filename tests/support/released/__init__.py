@@ -1,8 +1,8 @@
 """Descs that released programs build, in our own words and with small sizes, each with the level at which the program uses it."""
 
-from tests.support.shipping import activation, attention, convolution, elementwise, indexing, movement, normalization, quantized, reduction
+from tests.support.released import activation, attention, convolution, elementwise, indexing, movement, normalization, quantized, reduction
 
-SHIPPED = [
+RELEASED_DESCS = [
     *elementwise.ROWS,
     *activation.ROWS,
     *reduction.ROWS,

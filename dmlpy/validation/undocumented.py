@@ -1,4 +1,4 @@
-"""Element types that Microsoft's page refuses and released programs give DirectML: `check` reports them as doubtful, not as errors."""
+"""Element types that released programs give DirectML and Microsoft's page does not list: undocumented, but no errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description import support
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.evidence.doubts import TypeEntry, doubtful_types
+from dmlpy.evidence.undocumented import TypeEntry, undocumented_types
 from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
 
 
-def find_doubt(desc: OperatorDesc, variable: str, tensors: Iterable[TensorDesc], level: FeatureLevel) -> TypeEntry | None:
+def find_undocumented(desc: OperatorDesc, variable: str, tensors: Iterable[TensorDesc], level: FeatureLevel) -> TypeEntry | None:
     """The entry on a type that no row of the operator lists and a program uses; the first tensor with such a type decides.
 
     Args:
@@ -30,14 +30,14 @@ def find_doubt(desc: OperatorDesc, variable: str, tensors: Iterable[TensorDesc],
     return next((entry for tensor in tensors for entry in entries if str(tensor.data_type) in entry.types), None)
 
 
-def doubtful_type(place: str, tensor: TensorDesc, allowed: TypeSet, doubt: TypeEntry, level: FeatureLevel) -> Problem:
+def undocumented_type(place: str, tensor: TensorDesc, allowed: TypeSet, entry: TypeEntry, level: FeatureLevel) -> Problem:
     """The problem of a tensor with such a type: what the page lists, and what the program does."""
-    why = (f"feature level {level}", doubt.sentence())
-    return Problem("type.support", f"{place}.data_type", str(tensor.data_type), support.show(allowed), why, severity="doubtful")
+    why = (f"feature level {level}", entry.sentence())
+    return Problem("type.support", f"{place}.data_type", str(tensor.data_type), support.show(allowed), why, severity="undocumented")
 
 
 def why_uncomputed(desc: OperatorDesc, *, on_cuda: bool = False) -> str | None:
-    """The reason why a checked desc with a doubtful type is not computed, or None: most are."""
+    """The reason why a checked desc with an undocumented type is not computed, or None: most are."""
     for entry in _applying(desc):
         reason = entry.uncomputed or (entry.uncomputed_on_cuda if on_cuda else "")
         tensor = getattr(desc, entry.field)
@@ -47,8 +47,8 @@ def why_uncomputed(desc: OperatorDesc, *, on_cuda: bool = False) -> str | None:
 
 
 def _applying(desc: OperatorDesc) -> list[TypeEntry]:
-    """The doubtful entries of the operator that are about a desc with these attributes."""
-    entries = doubtful_types(desc.short_name())
+    """The undocumented entries of the operator that are about a desc with these attributes."""
+    entries = undocumented_types(desc.short_name())
     return [entry for entry in entries if all(str(getattr(desc, name)) in values for name, values in entry.when.items())]
 
 

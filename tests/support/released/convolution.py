@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import dmlpy as dml
-from tests.support.shipping.rows import (
+from tests.support.released.rows import (
     CHROMIUM,
     DIRECTML,
     ONNX_RUNTIME,
     TENSORFLOW,
     WEBNN_NATIVE,
-    Shipped,
+    ReleasedDesc,
     f16,
     f32,
     i8,
@@ -43,7 +43,7 @@ def _convolution(**members: Any) -> Any:
 
 
 _CONVOLUTIONS = [
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "depthwise with a bias and a fused relu",
@@ -56,13 +56,13 @@ _CONVOLUTIONS = [
             fused_activation=dml.ActivationReluDesc(),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "channels last by strides",
         _convolution(input_tensor=_nhwc(1, 4, 5, 5), filter_tensor=_nhwc(2, 4, 3, 3), output_tensor=_nhwc(1, 2, 3, 3)),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "convTranspose2d whose output has padding that the member does not name",
@@ -74,13 +74,13 @@ _CONVOLUTIONS = [
             strides=[3, 2],
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "one spatial dimension as a height of 1",
         _convolution(input_tensor=f32(1, 1, 1, 7), filter_tensor=f32(1, 1, 1, 1), output_tensor=f32(1, 1, 1, 7)),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "Conv3D_1",
@@ -95,7 +95,7 @@ _CONVOLUTIONS = [
             output_padding=[0] * 3,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "ConvTranspose with dilations",
@@ -107,7 +107,7 @@ _CONVOLUTIONS = [
             dilations=[2, 2],
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         TENSORFLOW,
         "5_0",
         "Conv2DBackpropFilter, which swaps batch and channels by strides",
@@ -117,7 +117,7 @@ _CONVOLUTIONS = [
             output_tensor=f32(3, 4, 3, 3, strides=[9, 27, 3, 1]),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         DIRECTML,
         "1_0",
         "the sample yolov4, with padding at one end",
@@ -130,7 +130,7 @@ _CONVOLUTIONS = [
             end_padding=[1, 1],
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "ConvInteger with padding",
@@ -146,7 +146,7 @@ _CONVOLUTIONS = [
             group_count=1,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "QLinearConv2DTest",
@@ -169,7 +169,7 @@ _CONVOLUTIONS = [
     ),
 ]
 _PRODUCTS = [
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "2 dimensions with a broadcast C, alpha and beta",
@@ -177,7 +177,7 @@ _PRODUCTS = [
             a_tensor=f32(2, 3), b_tensor=f32(3, 4), c_tensor=f32(2, 4, strides=[0, 1]), output_tensor=f32(2, 4), alpha=0.5, beta=0.25
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "matmul with a broadcast B",
@@ -185,7 +185,7 @@ _PRODUCTS = [
             a_tensor=f32(2, 3, 4, 5), b_tensor=f32(2, 3, 5, 6, strides=[0, 0, 6, 1]), output_tensor=f32(2, 3, 4, 6), alpha=1.0, beta=0.0
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "FusedMatMulActivation with Softmax",
@@ -196,13 +196,13 @@ _PRODUCTS = [
             fused_activation=dml.ActivationSoftmax1Desc(axes=[3]),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "FusedMatMul with transposed batches",
         dml.GEMMDesc(a_tensor=f32(3, 2, 4, strides=[4, 12, 1]), b_tensor=f32(3, 4, 5), output_tensor=f32(3, 2, 5)),
     ),
-    Shipped(
+    ReleasedDesc(
         TENSORFLOW,
         "5_0",
         "MatMul with both factors transposed",
@@ -214,7 +214,7 @@ _PRODUCTS = [
             trans_b="TRANSPOSE",
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "MatMulInteger with zero points",
@@ -226,7 +226,7 @@ _PRODUCTS = [
             output_tensor=i32(1, 1, 4, 2),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "QLinearMatMul",
@@ -242,7 +242,7 @@ _PRODUCTS = [
             output_tensor=u8(1, 1, 2, 3),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "MatMulIntegerToFloat with a scale for each column and a bias",
@@ -259,13 +259,13 @@ _PRODUCTS = [
     ),
 ]
 _POOLINGS = [
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "averagePool2d with channels last",
         dml.AveragePoolingDesc(input_tensor=_nhwc(1, 2, 4, 4), output_tensor=_nhwc(1, 2, 2, 2), **_WINDOW, include_padding=False),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "AveragePool-19 with dilations",
@@ -277,7 +277,7 @@ _POOLINGS = [
             include_padding=True,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "l2Pool2d over everything",
@@ -291,7 +291,7 @@ _POOLINGS = [
             p=2,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "LpPool-18 with dilations",
@@ -299,16 +299,16 @@ _POOLINGS = [
             input_tensor=f32(1, 1, 4, 4), output_tensor=f32(1, 1, 2, 2), **(_WINDOW | {"strides": [1, 1]}), dilations=[2, 2], p=2
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "maxPool2d rounded up by the output's sizes",
         dml.MaxPoolingDesc(input_tensor=f32(1, 1, 5, 5), output_tensor=f32(1, 1, 3, 3), **(_WINDOW | {"end_padding": [1, 1]})),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM, "4_0", "maxPool2d of UINT8", dml.MaxPoolingDesc(input_tensor=u8(1, 1, 4, 4), output_tensor=u8(1, 1, 2, 2), **_WINDOW)
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "dilations without indices",
@@ -316,7 +316,7 @@ _POOLINGS = [
             input_tensor=f32(1, 1, 4, 4), output_tensor=f32(1, 1, 2, 2), **(_WINDOW | {"strides": [1, 1]}), dilations=[2, 2]
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "indices of UINT64 in 3 spatial dimensions",
@@ -331,19 +331,19 @@ _POOLINGS = [
             dilations=[1] * 3,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         WEBNN_NATIVE,
         "3_0",
         "indices of UINT32",
         dml.MaxPooling1Desc(input_tensor=f32(1, 1, 4, 4), output_tensor=f32(1, 1, 2, 2), output_indices_tensor=u32(1, 1, 2, 2), **_WINDOW),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "MaxUnPool2D",
         dml.MaxUnpoolingDesc(input_tensor=f32(1, 1, 2, 2), indices_tensor=u64(1, 1, 2, 2), output_tensor=f32(1, 1, 4, 4)),
     ),
-    Shipped(
+    ReleasedDesc(
         TENSORFLOW,
         "5_0",
         "MaxPoolGrad",
@@ -355,7 +355,7 @@ _POOLINGS = [
             dilations=[1, 1],
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         TENSORFLOW,
         "5_0",
         "AvgPoolGrad",
@@ -363,7 +363,7 @@ _POOLINGS = [
             input_gradient_tensor=f32(1, 1, 2, 2), output_gradient_tensor=f32(1, 1, 4, 4), **_WINDOW, include_padding=False
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "QLinearAveragePool",
@@ -379,7 +379,7 @@ _POOLINGS = [
             include_padding=False,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "MaxRoiPool",
@@ -391,7 +391,7 @@ _POOLINGS = [
             pooled_size={"width": 2, "height": 2},
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "RoiAlign-16 with half pixels",
@@ -411,7 +411,7 @@ _POOLINGS = [
     ),
 ]
 _RESIZINGS = [
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "nearest by 2 and 3",
@@ -419,13 +419,13 @@ _RESIZINGS = [
             input_tensor=f32(1, 1, 2, 2), output_tensor=f32(1, 1, 4, 6), interpolation_mode="NEAREST_NEIGHBOR", scales=[1, 1, 2, 3]
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "5_1",
         "2 dimensions",
         dml.ResampleDesc(input_tensor=f32(2, 2), output_tensor=f32(4, 6), interpolation_mode="LINEAR", scales=[2, 3]),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "6_2",
         "UINT8",
@@ -433,13 +433,13 @@ _RESIZINGS = [
             input_tensor=u8(1, 1, 2, 2), output_tensor=u8(1, 1, 4, 4), interpolation_mode="NEAREST_NEIGHBOR", scales=[1, 1, 2, 2]
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         TENSORFLOW,
         "5_0",
         "ResizeBilinear with half pixels",
         dml.Resample1Desc(input_tensor=f32(1, 1, 2, 2), output_tensor=f32(1, 1, 4, 4), **_HALF, scales=[1, 1, 2, 2]),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "pytorch_half_pixel with the largest float as scale",
@@ -447,19 +447,19 @@ _RESIZINGS = [
             input_tensor=f32(1, 1, 4, 1), output_tensor=f32(1, 1, 3, 1), **_HALF, scales=[1, 1, 0.75, FLOAT_MAX], antialiased=False
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "Resize-18 with antialiasing",
         dml.Resample3Desc(input_tensor=f32(1, 1, 4, 4), output_tensor=f32(1, 1, 2, 2), **_HALF, scales=[1, 1, 0.6, 0.6], antialiased=True),
     ),
-    Shipped(
+    ReleasedDesc(
         TENSORFLOW,
         "5_0",
         "ResizeGrad",
         dml.ResampleGradDesc(input_gradient_tensor=f32(1, 1, 4, 4), output_gradient_tensor=f32(1, 1, 2, 2), **_HALF, scales=[1, 1, 2, 2]),
     ),
-    Shipped(
+    ReleasedDesc(
         DIRECTML,
         "1_0",
         "the sample yolov4",

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import dmlpy as dml
-from tests.support.shipping.rows import CHROMIUM, ONNX_RUNTIME, WEBNN_NATIVE, Shipped, f32, i32, i64, u32, u64
+from tests.support.released.rows import CHROMIUM, ONNX_RUNTIME, WEBNN_NATIVE, ReleasedDesc, f32, i32, i64, u32, u64
 
 ROWS = [
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "gather along axis 1",
         dml.GatherDesc(input_tensor=f32(2, 4), indices_tensor=u32(1, 3), output_tensor=f32(2, 3), axis=1, index_dimensions=1),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_1",
         "gather of INT64 by a scalar",
         dml.GatherDesc(input_tensor=i64(3), indices_tensor=i64(1), output_tensor=i64(1), axis=0, index_dimensions=0),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "2 dimensions of indices into 2 of data",
         dml.GatherDesc(input_tensor=f32(1, 3, 4), indices_tensor=i64(1, 2, 2), output_tensor=f32(2, 2, 4), axis=1, index_dimensions=2),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "gatherElements",
         dml.GatherElementsDesc(input_tensor=f32(2, 3), indices_tensor=i32(2, 2), output_tensor=f32(2, 2), axis=1),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "gatherND",
@@ -43,7 +43,7 @@ ROWS = [
             batch_dimension_count=0,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "GatherND with batch_dims 1",
@@ -56,7 +56,7 @@ ROWS = [
             batch_dimension_count=1,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         WEBNN_NATIVE,
         "3_0",
         "gatherND",
@@ -68,19 +68,19 @@ ROWS = [
             indices_dimension_count=2,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "scatterElements",
         dml.ScatterDesc(input_tensor=f32(3, 3), indices_tensor=i32(2, 3), updates_tensor=f32(2, 3), output_tensor=f32(3, 3), axis=0),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_1",
         "scatterElements of INT64",
         dml.ScatterDesc(input_tensor=i64(3, 3), indices_tensor=i64(2, 3), updates_tensor=i64(2, 3), output_tensor=i64(3, 3), axis=0),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "scatterND of one dimension",
@@ -93,19 +93,19 @@ ROWS = [
             indices_dimension_count=2,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "OneHot of INT64",
         dml.OneHotDesc(indices_tensor=i64(2, 3, 1), values_tensor=i64(1, 1, 2), output_tensor=i64(2, 3, 10), axis=2),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "NonZero with coordinates in places of 64 bits",
         dml.NonzeroCoordinatesDesc(input_tensor=f32(2, 2), output_count_tensor=u32(1), output_coordinates_tensor=u32(4, 2, strides=[4, 2])),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "ReverseSequence with time first",

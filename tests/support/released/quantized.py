@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dmlpy as dml
-from tests.support.shipping.rows import CHROMIUM, ONNX_RUNTIME, Shipped, f16, f32, i4, u4, u8
+from tests.support.released.rows import CHROMIUM, ONNX_RUNTIME, ReleasedDesc, f16, f32, i4, u4, u8
 
 ROWS = [
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "6_3",
         "quantizeLinear to INT4 in blocks",
@@ -17,7 +17,7 @@ ROWS = [
             output_tensor=i4(4, 8),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "6_3",
         "dequantizeLinear of UINT4 in blocks",
@@ -28,7 +28,7 @@ ROWS = [
             output_tensor=f32(4, 8),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "MatMulNBits without zero points",
@@ -39,7 +39,7 @@ ROWS = [
             output_tensor=f16(1, 1, 4, 32),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "MatMulNBits whose rows of zero points are rounded up to bytes",
@@ -50,7 +50,7 @@ ROWS = [
             output_tensor=f16(1, 1, 4, 48),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "DequantizeLinear-21 with a filled and broadcast zero point",
@@ -61,7 +61,7 @@ ROWS = [
             output_tensor=f32(1, 1, 4, 2),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "DynamicQuantizeLinear",

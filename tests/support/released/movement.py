@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import dmlpy as dml
-from tests.support.shipping.rows import CHROMIUM, ONNX_RUNTIME, TENSORFLOW, Shipped, f32, i8, i64
+from tests.support.released.rows import CHROMIUM, ONNX_RUNTIME, TENSORFLOW, ReleasedDesc, f32, i8, i64
 
 _FLOATS = f32(2, 3)
 
 ROWS = [
-    Shipped(CHROMIUM, "4_0", "one input", dml.JoinDesc(input_tensors=[_FLOATS], output_tensor=_FLOATS, axis=0)),
-    Shipped(
+    ReleasedDesc(CHROMIUM, "4_0", "one input", dml.JoinDesc(input_tensors=[_FLOATS], output_tensor=_FLOATS, axis=0)),
+    ReleasedDesc(
         CHROMIUM,
         "4_1",
         "INT64 of three",
         dml.JoinDesc(input_tensors=[i64(1, 3), i64(2, 3), i64(3, 3)], output_tensor=i64(6, 3), axis=0),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "a broadcast bias joined with the recurrent bias",
         dml.JoinDesc(input_tensors=[f32(1, 1, 1, 6, strides=[0, 0, 0, 0]), f32(1, 1, 1, 6)], output_tensor=f32(1, 1, 1, 12), axis=3),
     ),
-    Shipped(CHROMIUM, "4_0", "an uneven split", dml.SplitDesc(input_tensor=f32(2, 6), output_tensors=[f32(2, 2), f32(2, 4)], axis=1)),
-    Shipped(ONNX_RUNTIME, "6_4", "Split-18 of INT8", dml.SplitDesc(input_tensor=i8(7), output_tensors=[i8(4), i8(3)], axis=0)),
-    Shipped(
+    ReleasedDesc(CHROMIUM, "4_0", "an uneven split", dml.SplitDesc(input_tensor=f32(2, 6), output_tensors=[f32(2, 2), f32(2, 4)], axis=1)),
+    ReleasedDesc(ONNX_RUNTIME, "6_4", "Split-18 of INT8", dml.SplitDesc(input_tensor=i8(7), output_tensors=[i8(4), i8(3)], axis=0)),
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "a negative step over the whole axis",
@@ -31,7 +31,7 @@ ROWS = [
             input_tensor=f32(4), output_tensor=f32(4), input_window_offsets=[0], input_window_sizes=[4], input_window_strides=[-1]
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "steps of 3 in a window of 5",
@@ -39,7 +39,7 @@ ROWS = [
             input_tensor=f32(8), output_tensor=f32(2), input_window_offsets=[2], input_window_sizes=[5], input_window_strides=[3]
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "reverse of one axis",
@@ -51,13 +51,13 @@ ROWS = [
             input_window_strides=[1, -1],
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "slice with strides of 1",
         dml.SliceDesc(input_tensor=f32(4, 5), output_tensor=_FLOATS, offsets=[1, 2], slice_sizes=[2, 3], strides=[1, 1]),
     ),
-    Shipped(
+    ReleasedDesc(
         TENSORFLOW,
         "5_0",
         "StridedSliceGrad",
@@ -69,13 +69,13 @@ ROWS = [
             input_window_strides=[1, 1, 1, 2],
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "reflection",
         dml.PaddingDesc(input_tensor=_FLOATS, output_tensor=f32(4, 7), padding_mode="REFLECTION", start_padding=[1, 2], end_padding=[1, 2]),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "5_0",
         "a constant of INT64",
@@ -89,7 +89,7 @@ ROWS = [
             end_padding=[1, 2],
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "Pad-19 that wraps",
@@ -103,27 +103,27 @@ ROWS = [
             end_padding=[0, 2],
         ),
     ),
-    Shipped(CHROMIUM, "4_0", "tile", dml.TileDesc(input_tensor=_FLOATS, output_tensor=f32(4, 3), repeats=[2, 1])),
-    Shipped(
+    ReleasedDesc(CHROMIUM, "4_0", "tile", dml.TileDesc(input_tensor=_FLOATS, output_tensor=f32(4, 3), repeats=[2, 1])),
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "tile of INT64 below 4_1",
         dml.TileDesc(input_tensor=i64(2, 3), output_tensor=i64(4, 3), repeats=[2, 1]),
-        "doubtful",
+        "undocumented",
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "SpaceToDepth",
         dml.SpaceToDepth1Desc(input_tensor=f32(1, 2, 4, 4), output_tensor=f32(1, 8, 2, 2), block_size=2, order="DEPTH_COLUMN_ROW"),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "DepthToSpace in CRD mode",
         dml.DepthToSpace1Desc(input_tensor=f32(1, 8, 2, 2), output_tensor=f32(1, 2, 4, 4), block_size=2, order="COLUMN_ROW_DEPTH"),
     ),
-    Shipped(
+    ReleasedDesc(
         TENSORFLOW,
         "5_0",
         "DepthToSpace with channels last",
@@ -131,7 +131,7 @@ ROWS = [
             input_tensor=f32(1, 8, 2, 2, strides=[32, 1, 16, 8]), output_tensor=f32(1, 2, 4, 4, strides=[32, 1, 8, 2]), block_size=2
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "Col2Im",
@@ -145,7 +145,7 @@ ROWS = [
             end_padding=[0, 0],
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "ImageScaler of 3 channels",

@@ -17,13 +17,13 @@ from dmlpy import x
 from dmlpy.cli.main import app
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, FeatureLevel
-from dmlpy.evidence.doubts import TypeEntry, type_entries
+from dmlpy.evidence.undocumented import TypeEntry, type_entries
 from dmlpy.graphs import Graph, InputEdge, OperatorNode, OutputEdge
 from dmlpy.inspection.explain import explain
 from dmlpy.messages.problems import and_more
 from dmlpy.validation.checking import lowest_level
 from tests.support.dxdispatch.sarif import SARIF
-from tests.support.shipping.rows import f32, i32, i64, tensor, u32
+from tests.support.released.rows import f32, i32, i64, tensor, u32
 from tests.support.tables import table
 from tests.support.tools import require
 
@@ -76,22 +76,22 @@ def test_every_entry_of_the_programs_tables_is_decided() -> None:
 def test_check_says_what_is_decided(entry: TypeEntry, desc: OperatorDesc) -> None:
     for level in entry.levels:
         problems = dml.check(desc, level)
-        assert {problem.severity for problem in problems} == {"doubtful" if entry.decision == "doubtful" else "error"}
+        assert {problem.severity for problem in problems} == {"undocumented" if entry.decision == "undocumented" else "error"}
         assert {problem.code for problem in problems} == {"type.support"}
-        if entry.decision == "doubtful":
+        if entry.decision == "undocumented":
             assert all(problem.why[-1] == entry.sentence() for problem in problems)
     first = FeatureLevel.parse(entry.levels[0])
     lower = max(level for level in FeatureLevel if level < first)
     assert any(problem.severity == "error" for problem in dml.check(desc, lower))
 
 
-DOUBTFUL = [(entry, desc) for entry, desc in CASES if entry.decision == "doubtful"]
-DOUBTFUL_IDS = [name for name, (entry, _) in zip(IDS, CASES, strict=True) if entry.decision == "doubtful"]
+UNDOCUMENTED = [(entry, desc) for entry, desc in CASES if entry.decision == "undocumented"]
+UNDOCUMENTED_IDS = [name for name, (entry, _) in zip(IDS, CASES, strict=True) if entry.decision == "undocumented"]
 
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "cuda-emulated"])
-@pytest.mark.parametrize(("entry", "desc"), DOUBTFUL, ids=DOUBTFUL_IDS)
-def test_a_doubtful_desc_runs_or_is_refused_with_the_reason(entry: TypeEntry, desc: OperatorDesc, device: str) -> None:
+@pytest.mark.parametrize(("entry", "desc"), UNDOCUMENTED, ids=UNDOCUMENTED_IDS)
+def test_an_undocumented_desc_runs_or_is_refused_with_the_reason(entry: TypeEntry, desc: OperatorDesc, device: str) -> None:
     if device == "cuda-emulated":
         require("g++")
     level = entry.levels[0]
@@ -114,21 +114,21 @@ def test_a_doubtful_desc_runs_or_is_refused_with_the_reason(entry: TypeEntry, de
 
 def test_types_of_one_variable_must_still_be_equal() -> None:
     mixed = dml.ReduceDesc(function="AVERAGE", input_tensor=i32(2, 3), output_tensor=i64(2, 1), axes=[1])
-    assert [(problem.code, problem.severity) for problem in dml.check(mixed)] == [("type.support", "doubtful"), ("type.equal", "error")]
+    assert [(problem.code, problem.severity) for problem in dml.check(mixed)] == [("type.support", "undocumented"), ("type.equal", "error")]
     known = dml.ReduceDesc(function="AVERAGE", input_tensor=i32(2, 3), output_tensor=f32(2, 1), axes=[1])
     assert [(problem.code, problem.severity) for problem in dml.check(known)] == [("type.support", "error")]
 
 
-def test_levels_where_a_desc_is_doubtful_do_not_count_as_the_lowest() -> None:
+def test_levels_where_a_desc_is_undocumented_do_not_count_as_the_lowest() -> None:
     assert str(lowest_level(_desc("ARGMAX", "INT64"))) == "4_1"
     assert lowest_level(_desc("TILE", "FLOAT64")) is None
 
 
 def test_a_shortened_list_keeps_the_severity() -> None:
     problem = dml.check(_desc("TILE", "FLOAT64"))[0]
-    assert and_more(problem).severity == "doubtful"
-    assert problem.headline().startswith("doubtful: input_tensor.data_type is FLOAT64")
-    assert problem.to_dict()["severity"] == "doubtful"
+    assert and_more(problem).severity == "undocumented"
+    assert problem.headline().startswith("undocumented: input_tensor.data_type is FLOAT64")
+    assert problem.to_dict()["severity"] == "undocumented"
 
 
 def _graph(desc: OperatorDesc) -> Graph:
@@ -145,28 +145,28 @@ def _graph(desc: OperatorDesc) -> Graph:
     )
 
 
-def test_graphs_with_doubtful_nodes_compile_and_run() -> None:
+def test_graphs_with_undocumented_nodes_compile_and_run() -> None:
     graph = _graph(_desc("TILE", "FLOAT64"))
-    assert {problem.severity for problem in graph.check()} == {"doubtful"}
+    assert {problem.severity for problem in graph.check()} == {"undocumented"}
     values = np.arange(6.0).reshape(2, 3)
     found = dml.compile(graph, "numpy")(given=values).made
     np.testing.assert_array_equal(found, np.tile(values, (2, 1)))
 
 
-def test_expressions_take_doubtful_types() -> None:
+def test_expressions_take_undocumented_types() -> None:
     graph = x.tile(x.input("given", [2, 3], "FLOAT64"), repeats=[2, 1]).graph()
-    assert {problem.severity for problem in graph.check()} == {"doubtful"}
+    assert {problem.severity for problem in graph.check()} == {"undocumented"}
 
 
-def test_onnx_models_run_doubtful_nodes_on_the_host() -> None:
+def test_onnx_models_run_undocumented_nodes_on_the_host() -> None:
     node = helper.make_node("Tile", ["given", "repeats"], ["made"])
     inputs = [helper.make_tensor_value_info("given", TensorProto.DOUBLE, [2, 3])]
     outputs = [helper.make_tensor_value_info("made", TensorProto.DOUBLE, [4, 3])]
     repeats = helper.make_tensor("repeats", TensorProto.INT64, [2], [2, 1])
-    graph = helper.make_graph([node], "doubtful", inputs, outputs, [repeats])
+    graph = helper.make_graph([node], "undocumented", inputs, outputs, [repeats])
     model = dml.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]))
     (record,) = model.report().nodes
-    assert (record.where, {problem.severity for problem in record.problems}) == ("host", {"doubtful"})
+    assert (record.where, {problem.severity for problem in record.problems}) == ("host", {"undocumented"})
 
 
 # files
@@ -189,9 +189,9 @@ def _model(desc: OperatorDesc) -> dict[str, Any]:
 
 
 @pytest.fixture(params=["desc", "graph", "model"])
-def doubtful_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def undocumented_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     desc = _desc("TILE", "FLOAT64")
-    path = tmp_path / "doubtful.json"
+    path = tmp_path / "undocumented.json"
     if request.param == "model":
         path.write_text(json.dumps(_model(desc)))
         return path
@@ -202,36 +202,36 @@ def _checked(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["check", *arguments])
 
 
-def test_doubts_are_listed_and_do_not_fail(doubtful_file: Path) -> None:
-    result = _checked(str(doubtful_file))
+def test_undocumented_types_are_listed_and_do_not_fail(undocumented_file: Path) -> None:
+    result = _checked(str(undocumented_file))
     assert result.exit_code == 0
-    assert "no problems, 2 doubts" in result.stdout
-    lines = [line for line in result.stderr.splitlines() if line.startswith("doubtful: ")]
+    assert "no problems, 2 undocumented types" in result.stdout
+    lines = [line for line in result.stderr.splitlines() if line.startswith("undocumented: ")]
     assert len(lines) == 2
     assert all("ONNX Runtime 1.25 registers it" in line for line in lines)
 
 
-def test_doubts_fail_if_asked(doubtful_file: Path) -> None:
-    assert _checked(str(doubtful_file), "--fail-on-doubt").exit_code == 1
-    sarif = json.loads(_checked(str(doubtful_file), "--fail-on-doubt", "--format", "sarif").stdout)
+def test_undocumented_types_fail_if_asked(undocumented_file: Path) -> None:
+    assert _checked(str(undocumented_file), "--fail-on-undocumented").exit_code == 1
+    sarif = json.loads(_checked(str(undocumented_file), "--fail-on-undocumented", "--format", "sarif").stdout)
     assert sarif["runs"][0]["invocations"][0]["exitCode"] == 1
 
 
-def test_doubts_in_formats_of_programs(doubtful_file: Path) -> None:
-    listed = json.loads(_checked(str(doubtful_file), "--json").stdout)
+def test_undocumented_types_in_formats_of_programs(undocumented_file: Path) -> None:
+    listed = json.loads(_checked(str(undocumented_file), "--json").stdout)
     assert listed["problems"] == 0
-    assert [problem["severity"] for problem in listed["files"][0]["problems"]] == ["doubtful"] * 2
-    log = json.loads(_checked(str(doubtful_file), "--format", "sarif").stdout)
+    assert [problem["severity"] for problem in listed["files"][0]["problems"]] == ["undocumented"] * 2
+    log = json.loads(_checked(str(undocumented_file), "--format", "sarif").stdout)
     jsonschema.Draft202012Validator(SARIF).validate(log)
     results = log["runs"][0]["results"]
-    assert [(result["level"], result["properties"]) for result in results] == [("warning", {"severity": "doubtful"})] * 2
-    lines = _checked(str(doubtful_file), "--format", "github").stdout.splitlines()
+    assert [(result["level"], result["properties"]) for result in results] == [("warning", {"severity": "undocumented"})] * 2
+    lines = _checked(str(undocumented_file), "--format", "github").stdout.splitlines()
     assert [line.split(" ")[0] for line in lines] == ["::warning"] * 2
 
 
-def test_explain_shows_facts_and_doubts() -> None:
+def test_explain_shows_facts_and_undocumented_types() -> None:
     found = explain("TILE")
-    assert [entry.operator for entry in found.doubts] == ["TILE", "TILE"]
+    assert [entry.operator for entry in found.undocumented] == ["TILE", "TILE"]
     assert any("ONNX Runtime 1.25 registers it for Tile" in line for line in found.shown())
     shown = CliRunner().invoke(app, ["explain", "ELEMENT_WISE_CLIP1"]).stdout
     assert "What released programs show" in shown

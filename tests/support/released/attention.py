@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dmlpy as dml
-from tests.support.shipping.rows import CHROMIUM, ONNX_RUNTIME, TENSORFLOW, Shipped, f16, f32, i32, u32
+from tests.support.released.rows import CHROMIUM, ONNX_RUNTIME, TENSORFLOW, ReleasedDesc, f16, f32, i32, u32
 
 _SIGMOID, _TANH, _RELU = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationReluDesc()
 _GATES: dict[Any, int] = {dml.RNNDesc: 1, dml.GRUDesc: 3, dml.LSTMDesc: 4}
@@ -39,13 +39,13 @@ _QUERY, _OUTPUT = f32(2, 4, 6), f32(2, 4, 6)
 _PAST, _PRESENT = f32(2, 2, 3, 3), f32(2, 2, 7, 3)
 
 ROWS = [
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "gru with a joined bias and the last state alone",
         recurrent(dml.GRUDesc, activation_descs=[_SIGMOID, _TANH], output_single_tensor=_state(), linear_before_reset=True),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "gru in both directions",
@@ -59,13 +59,13 @@ ROWS = [
             output_single_tensor=_state(2),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "gruCell",
         recurrent(dml.GRUDesc, steps=1, activation_descs=[_RELU, _RELU], output_single_tensor=_state()),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "lengths of UINT32, Softsign and ScaledTanh",
@@ -77,7 +77,7 @@ ROWS = [
             output_single_tensor=_state(),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         CHROMIUM,
         "4_0",
         "lstm with peepholes and a clip threshold that is not used",
@@ -92,7 +92,7 @@ ROWS = [
             use_clip_threshold=False,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "deep_cpu_lstm_op_test.cc: both directions, lengths, clip 9999",
@@ -108,7 +108,7 @@ ROWS = [
             use_clip_threshold=True,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "input_forget with HardSigmoid",
@@ -119,7 +119,7 @@ ROWS = [
             couple_input_forget=True,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "rnn_op_test.cc: both directions with lengths",
@@ -132,19 +132,19 @@ ROWS = [
             output_single_tensor=_state(2),
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "LeakyRelu and the last state alone",
         recurrent(dml.RNNDesc, activation_descs=[dml.ActivationLeakyReluDesc(alpha=0.1)], output_single_tensor=_state()),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "stacked query, key and value",
         _attention(stacked_query_key_value_tensor=f32(2, 4, 2, 3, 3), output_tensor=_OUTPUT),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "a bias of one dimension and a mask of lengths",
@@ -158,7 +158,7 @@ ROWS = [
             output_tensor=_OUTPUT,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "a mask of 3 B + 2",
@@ -171,7 +171,7 @@ ROWS = [
             output_tensor=_OUTPUT,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "a broadcast mask of booleans",
@@ -184,13 +184,13 @@ ROWS = [
             output_tensor=_OUTPUT,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "cross attention with past key and value alone",
         _attention(query_tensor=_QUERY, past_key_tensor=_PAST, past_value_tensor=_PAST, output_tensor=_OUTPUT),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "past and present",
@@ -205,7 +205,7 @@ ROWS = [
             output_present_value_tensor=_PRESENT,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "a relative position bias with stacked key and value",
@@ -216,7 +216,7 @@ ROWS = [
             output_tensor=_OUTPUT,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         ONNX_RUNTIME,
         "6_4",
         "GroupQueryAttention without past tensors",
@@ -234,7 +234,7 @@ ROWS = [
             key_value_head_count=2,
         ),
     ),
-    Shipped(
+    ReleasedDesc(
         TENSORFLOW,
         "5_0",
         "ResourceApplyAdam",

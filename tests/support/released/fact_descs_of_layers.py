@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dmlpy as dml
-from tests.support.shipping.attention import recurrent
-from tests.support.shipping.fact_builders import (
+from tests.support.released.attention import recurrent
+from tests.support.released.fact_builders import (
     ACCEPTED,
     FLOAT_MAX,
     LENGTHS,
@@ -24,7 +24,7 @@ from tests.support.shipping.fact_builders import (
     rnn,
     roi_align,
 )
-from tests.support.shipping.rows import f16, f32, f64, i8, i32, i64, u8, u32, u64
+from tests.support.released.rows import f16, f32, f64, i8, i32, i64, u8, u32, u64
 
 _RECURRENT = [
     *(

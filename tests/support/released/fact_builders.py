@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
-from tests.support.shipping.attention import recurrent
-from tests.support.shipping.rows import f32, i8, u8, u32
+from tests.support.released.attention import recurrent
+from tests.support.released.rows import f32, i8, u8, u32
 
 ACCEPTED = ""
 """What stands for the code of a problem where there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dmlpy as dml
-from tests.support.shipping.fact_builders import (
+from tests.support.released.fact_builders import (
     ACCEPTED,
     CHANNELS,
     SIGMOID,
@@ -15,7 +15,7 @@ from tests.support.shipping.fact_builders import (
     padded,
     quantized,
 )
-from tests.support.shipping.rows import f16, f32, i4, i8, i16, i32, i64, u4, u8, u16, u32, u64
+from tests.support.released.rows import f16, f32, i4, i8, i16, i32, i64, u4, u8, u16, u32, u64
 
 _INDEXING = [
     Shown(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
-from tests.support.shipping.rows import f32, i8, i32, i64, u4, u8, u32
+from tests.support.released.rows import f32, i8, i32, i64, u4, u8, u32
 
 NAN = float("nan")
 FLOAT_MAX = 3.4028234663852886e38

@@ -1,4 +1,4 @@
-"""What the tables of shipped descs are written with."""
+"""What the tables of released descs are written with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHROMIUM, ONNX_RUNTIME, TENSORFLOW, WEBNN_NATIVE, DIRECTML = "chromium", "onnxru
 
 
 @dataclass(frozen=True)
-class Shipped:
+class ReleasedDesc:
     """A desc that a program builds.
 
     Attributes:
@@ -20,7 +20,7 @@ class Shipped:
         level: the feature level at which the program uses it.
         what: the program's case.
         desc: the desc; outputs that it leaves open are inferred.
-        verdict: what `check` says: `accepted` or `doubtful`.
+        verdict: what `check` says: `accepted` or `undocumented`.
     """
 
     source: str

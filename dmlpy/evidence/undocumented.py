@@ -12,7 +12,7 @@ from dmlpy.evidence.sources import Source, read, sources
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Decision = Literal["doubtful", "refused"]
+Decision = Literal["undocumented", "refused"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TypeEntry:
         source: the program.
         file: the file of the program that lists the types.
         says: what the program does with the types.
-        decision: `doubtful` if `check` reports the types as doubtful, `refused` if it reports them as errors, as the page has it.
+        decision: `undocumented` if `check` reports the types as undocumented, `refused` if it reports them as errors, as the page has it.
         reason: the reason for the decision.
         uncomputed: the reason why no device computes the types, although they may be valid; empty if devices do.
         uncomputed_on_cuda: the reason why CUDA devices do not compute them, if others do.
@@ -79,9 +79,9 @@ def type_entries() -> tuple[TypeEntry, ...]:
 
 
 @cache
-def doubtful_types(operator: str) -> tuple[TypeEntry, ...]:
-    """The entries of an operator that `check` reports as doubtful."""
-    return tuple(entry for entry in type_entries() if entry.operator == operator and entry.decision == "doubtful")
+def undocumented_types(operator: str) -> tuple[TypeEntry, ...]:
+    """The entries of an operator that `check` reports as undocumented."""
+    return tuple(entry for entry in type_entries() if entry.operator == operator and entry.decision == "undocumented")
 
 
 def _entry(row: Mapping[str, Any]) -> TypeEntry:
