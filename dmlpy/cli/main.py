@@ -280,9 +280,9 @@ def check(
 
     A type that Microsoft's page does not list and a released program uses is listed as undocumented. It does not change the exit status.
     """
-    from dmlpy.dxdispatch import onnx_models
+    from dmlpy.cli import onnx_models
+    from dmlpy.cli.formats import FORMATS, Format, as_sarif, exit_status
     from dmlpy.dxdispatch.checker import check_file
-    from dmlpy.dxdispatch.formats import FORMATS, Format, as_sarif, exit_status
     from dmlpy.dxdispatch.report import MAX_FINDINGS
     from dmlpy.validation.checking import parse_level
 

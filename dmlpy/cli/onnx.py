@@ -50,8 +50,8 @@ def check(
 
     The exit status is 0 if all do, 1 if any does not or a model is rejected, 2 if a file cannot be read.
     """
-    from dmlpy.dxdispatch import onnx_models
-    from dmlpy.dxdispatch.formats import FORMATS, Format, exit_status
+    from dmlpy.cli import onnx_models
+    from dmlpy.cli.formats import FORMATS, Format, exit_status
     from dmlpy.validation.checking import parse_level
 
     if output_format not in set(Format):
@@ -104,7 +104,7 @@ def run(
     trace: TraceOption = None,
 ) -> None:
     """Run a model on inputs from .npy files."""
-    from dmlpy.dxdispatch.onnx_models import parse_limits, parse_sizes, run_onnx
+    from dmlpy.cli.onnx_models import parse_limits, parse_sizes, run_onnx
     from dmlpy.validation.checking import parse_level
 
     given: dict[str, Path] = {}
@@ -138,7 +138,7 @@ def export(
     ] = None,
 ) -> None:
     """Write a graph of DirectML's operators as an ONNX model, or report which nodes cannot be expressed in ONNX, and why."""
-    from dmlpy.dxdispatch.onnx_models import export_graph
+    from dmlpy.cli.onnx_models import export_graph
 
     target = graph.with_suffix(".onnx") if output is None else output
     with report_errors():

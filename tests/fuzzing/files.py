@@ -114,7 +114,7 @@ def imported(path: Path) -> str:
 
 def modelled(path: Path, like: Like = "dmlpy") -> str:
     """`dmlpy onnx check`, with everything that it can print."""
-    from dmlpy.dxdispatch import onnx_models
+    from dmlpy.cli import onnx_models
     from dmlpy.validation.checking import LATEST
 
     outcome, report = onnx_models.check_onnx(path, LATEST, like=like)

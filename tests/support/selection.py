@@ -40,7 +40,7 @@ NOT_QUICK = (
         "torch",
     ),
     *("description/test_registry.py", "devices/test_cudnn_differences.py", "devices/test_gradient_differences.py"),
-    *("devices/test_pickling.py", "devices/test_speed.py", "devices/test_threads.py", "dxdispatch/test_formats.py"),
+    *("devices/test_pickling.py", "devices/test_speed.py", "devices/test_threads.py"),
     *("dxdispatch/test_fuzz_models.py", "graphs/test_elementwise_fusion.py", "graphs/test_fuzz.py", "graphs/test_planned_memory.py"),
     *("onnx/test_deferred.py", "onnx/test_growth.py", "onnx/test_node_cases.py", "onnx/test_open_sizes.py"),
     *("conformance/test_command.py", "devices/test_entered_files.py", "graphs/test_views_and_fusion.py", "inspection/test_catalog.py"),

@@ -15,9 +15,9 @@ import jsonschema
 import pytest
 import typer.testing
 
+from dmlpy.cli.formats import Format, as_github, as_sarif
 from dmlpy.cli.main import app
 from dmlpy.dxdispatch import check_file
-from dmlpy.dxdispatch.formats import Format, as_github, as_sarif
 from tests.support.dxdispatch.models import put, rnn_model
 from tests.support.dxdispatch.sarif import SARIF
 
