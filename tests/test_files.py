@@ -75,14 +75,14 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "missing": (_nothing, "No such file"),
     "circle of links": (lambda path: path.symlink_to(path), "Too many levels"),
 }
-KINDS = pytest.mark.parametrize(("make", "told"), REFUSED.values(), ids=REFUSED.keys())
+KINDS = pytest.mark.parametrize(("make", "message"), REFUSED.values(), ids=REFUSED.keys())
 
 
 @KINDS
-def test_what_is_no_file_is_not_read(make: Callable[[Path], None], told: str, tmp_path: Path) -> None:
+def test_what_is_no_file_is_not_read(make: Callable[[Path], None], message: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     make(path)
-    with pytest.raises(OSError, match=told):
+    with pytest.raises(OSError, match=message):
         files.read(path, 1 << 40)
 
 
@@ -101,16 +101,16 @@ def test_no_more_is_read_than_wanted(tmp_path: Path) -> None:
 
 
 @KINDS
-def test_what_is_no_file_is_no_onnx_model(make: Callable[[Path], None], told: str, tmp_path: Path) -> None:
+def test_what_is_no_file_is_no_onnx_model(make: Callable[[Path], None], message: str, tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     make(path)
-    with pytest.raises(dml.DescError, match=told):
+    with pytest.raises(dml.DescError, match=message):
         onnx.load(path)
     for command in (["check"], ["onnx", "check"], ["onnx", "run"]):
         found = typer.testing.CliRunner().invoke(app, [*command, str(path)])
         assert isinstance(found.exception, SystemExit)
         assert found.exit_code == 2
-        assert told in found.output
+        assert message in found.output
 
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -133,12 +133,12 @@ def test_nothing_else_reads_what_is_no_file(reader: str, kind: str, tmp_path: Pa
 
 
 @KINDS
-def test_what_is_no_file_is_no_input(make: Callable[[Path], None], told: str, tmp_path: Path) -> None:
+def test_what_is_no_file_is_no_input(make: Callable[[Path], None], message: str, tmp_path: Path) -> None:
     path, net = tmp_path / "x.npy", tmp_path / "net.onnx"
     make(path)
     net.write_bytes(model([make_node("Relu", ["x"], ["y"])], {"x": [2]}, ["y"]).SerializeToString())
     found = typer.testing.CliRunner().invoke(app, ["onnx", "run", str(net), "--device", "numpy", "--input", f"x={path}"])
-    assert (found.exit_code, told in found.stderr, "file.unreadable" in found.stderr) == (2, True, True)
+    assert (found.exit_code, message in found.stderr, "file.unreadable" in found.stderr) == (2, True, True)
 
 
 def test_external_data_is_stored(tmp_path: Path) -> None:
@@ -306,12 +306,12 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
     assert path.read_bytes() == OLD
 
 
-@pytest.mark.parametrize(("make", "told"), [(_pipe, "a pipe"), (lambda path: path.mkdir(), "a folder")], ids=["pipe", "folder"])
-def test_what_is_no_file_is_not_replaced(make: Callable[[Path], None], told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("make", "message"), [(_pipe, "a pipe"), (lambda path: path.mkdir(), "a folder")], ids=["pipe", "folder"])
+def test_what_is_no_file_is_not_replaced(make: Callable[[Path], None], message: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     make(path)
     kind = path.stat().st_mode
-    with pytest.raises(OSError, match=f"{told}, not a regular file"):
+    with pytest.raises(OSError, match=f"{message}, not a regular file"):
         files.write_bytes(path, b"new")
     assert path.stat().st_mode == kind
 

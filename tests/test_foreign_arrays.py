@@ -132,11 +132,11 @@ def test_what_is_no_array_is_reported(taker: str) -> None:
         pytest.fail(f"{name}: accepted")
 
 
-@pytest.mark.parametrize(("given", "told"), [(np.ones((5, 3), np.float32), "of sizes [5, 3]"), (np.ones((2, 3)), "float64")])
-def test_constants_of_an_onnx_model_are_those_of_its_inputs(given: Any, told: str) -> None:
+@pytest.mark.parametrize(("given", "message"), [(np.ones((5, 3), np.float32), "of sizes [5, 3]"), (np.ones((2, 3)), "float64")])
+def test_constants_of_an_onnx_model_are_those_of_its_inputs(given: Any, message: str) -> None:
     with pytest.raises(dml.DescError) as caught:
         onnx.load(added().loaded.proto, constants={"b": given})
-    assert f"constants['b'] is {told}, expected" in str(caught.value)
+    assert f"constants['b'] is {message}, expected" in str(caught.value)
 
 
 def test_an_array_by_its_interface_alone_is_broadcast() -> None:

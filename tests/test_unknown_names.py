@@ -51,7 +51,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "told"),
+    ("module", "name", "message"),
     [
         ("dmlpy.nn", "LSTM", ": did you mean dmlpy.nn.lstm?"),
         ("dmlpy.nn", "Linear", ": dir(dmlpy.nn) lists its names"),
@@ -62,10 +62,10 @@ OPERATORS = {
         ("dmlpy.torch", "LSTMM", ": did you mean dmlpy.torch.LSTM?"),
     ],
 )
-def test_an_unknown_attribute_of_a_module(module: str, name: str, told: str) -> None:
+def test_an_unknown_attribute_of_a_module(module: str, name: str, message: str) -> None:
     if module in ("dmlpy.thinc", "dmlpy.torch"):
         require(module.removeprefix("dmlpy."))
-    with pytest.raises(AttributeError, match=re.escape(f"module {module!r} has no attribute {name!r}{told}") + "$"):
+    with pytest.raises(AttributeError, match=re.escape(f"module {module!r} has no attribute {name!r}{message}") + "$"):
         import_module(module).__getattr__(name)
 
 
@@ -93,10 +93,10 @@ def test_a_module_that_is_not_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("reshape", "other sizes"), ("transpose", "strides in another order"), ("expand", "stride of 0")]
+    ("name", "message"), [("reshape", "other sizes"), ("transpose", "strides in another order"), ("expand", "stride of 0")]
 )
-def test_views_are_no_operators(name: str, told: str) -> None:
-    with pytest.raises(dml.DescError, match=rf"remedy: it needs no operator: .*{told}"):
+def test_views_are_no_operators(name: str, message: str) -> None:
+    with pytest.raises(dml.DescError, match=rf"remedy: it needs no operator: .*{message}"):
         explain(name)
 
 

@@ -279,9 +279,9 @@ class Benchmark:
         reference, origin = self._reference(case, work)
         entries: list[_Entry] = []
         for peer in peers:
-            opened, told = self._open(case, peer, workers[peer.name])
+            opened, recorded = self._open(case, peer, workers[peer.name])
             entries += opened
-            runs += told
+            runs += recorded
         entries = [entry for entry in entries if self._told(case, entry, runs, lambda entry: self._check(work, entry, reference, folder))]
         self._calibrate(case, entries)
         entries = [entry for entry in entries if self._told(case, entry, runs, lambda entry: self._warm_up(case, entry))]

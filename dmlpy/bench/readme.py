@@ -82,10 +82,10 @@ def goals(name: str, records: Path) -> str:
     if not path.is_file():
         return "Not measured yet.\n"
     operators, layers = report.parts(Record.load(path))
-    told = [tables.goals_text(layers)] if layers.runs else []
+    sentences = [tables.goals_text(layers)] if layers.runs else []
     if operators.runs:
-        told.append(f"{_where(operators)} {_conditions(operators)} {report.goal_text(operators)}")
-    return "\n\n".join(told) + "\n"
+        sentences.append(f"{_where(operators)} {_conditions(operators)} {report.goal_text(operators)}")
+    return "\n\n".join(sentences) + "\n"
 
 
 def _conditions(record: Record) -> str:

@@ -193,7 +193,7 @@ def memory_markdown(record: Record) -> str:
     """The peak memory of training passes, for libraries that report it; empty if none does."""
     found = [row for row in rows(record) if row.work[1] == "training"]
     peaks = {column: [_peak(row, column) for row in found] for column in columns(record)}
-    peaks = {column: told for column, told in peaks.items() if any(told)}
+    peaks = {column: paragraphs for column, paragraphs in peaks.items() if any(paragraphs)}
     body = [[f"{shape}, {dtype}", *cells] for (shape, _, dtype), *cells in zip((row.work for row in found), *peaks.values(), strict=True)]
     if not peaks:
         return ""
@@ -215,21 +215,21 @@ def goals_text(record: Record) -> str:
     found = rows(record)
     fastest = {row.work: beside for row in found if (beside := _beside_fastest(row)) is not None}
     alone = {row.work: (1 / ratio, ONE_THREAD) for row in found if (ratio := row.ratio((ONE_THREAD, "eager")))}
-    told = [
+    paragraphs = [
         _goal_text(fastest, 1.0, "rows with another library", "the time of the fastest of them"),
         _goal_text(
             alone, MOST_OVER_ONE_THREAD, "rows that were measured on one thread, too,", f"{MOST_OVER_ONE_THREAD:g} times its time there"
         ),
     ]
-    return "\n\n".join(filter(None, told))
+    return "\n\n".join(filter(None, paragraphs))
 
 
 def _goal_text(ratios: dict[Work, tuple[float, str]], most: float, which: str, goal: str) -> str:
     if not ratios:
         return ""
     slower = sorted(((*found, work) for work, found in ratios.items() if found[0] > most), reverse=True)
-    told = f"In {len(ratios) - len(slower)} of the {len(ratios)} {which} dmlpy takes at most {goal}"
-    return told + (f"; it takes more in {', '.join(map(_slower_text, slower))}." if slower else ".")
+    paragraphs = f"In {len(ratios) - len(slower)} of the {len(ratios)} {which} dmlpy takes at most {goal}"
+    return paragraphs + (f"; it takes more in {', '.join(map(_slower_text, slower))}." if slower else ".")
 
 
 def _beside_fastest(row: Row) -> tuple[float, str] | None:
@@ -248,11 +248,11 @@ def conditions(record: Record) -> list[str]:
     device, machine = record.device, record.machine
     driver = device.get("driver_version") or device.get("CUDA driver, runtime", "").partition(",")[0]
     clocks = [f"{device[key]} {text}" for key, text in (("clocks.sm", "at work"), ("clocks.max.sm", "at most")) if key in device]
-    told = [", ".join(filter(None, [device.get("name"), f"driver {driver}" if driver else "", *clocks]))]
+    paragraphs = [", ".join(filter(None, [device.get("name"), f"driver {driver}" if driver else "", *clocks]))]
     rates = [f"a copy of 1 GiB: {machine.copy_gb_s / 1e3:.2f} TB/s read and written"] if machine.copy_gb_s is not None else []
     rates += [f"a product of {product}: {rate / 1e3:.0f} TFLOP/s" for product, rate in machine.gemm_gflops.items()]
     starts = [f"{launches.NAMES.get(name, name)}: {us:.2f} µs" for name, us in machine.launch_us.items()]
-    return [*told, *("; ".join(found) for found in (rates, starts) if found)]
+    return [*paragraphs, *("; ".join(found) for found in (rates, starts) if found)]
 
 
 def listing(shapes: Sequence[Shape]) -> Table:

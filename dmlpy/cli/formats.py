@@ -63,10 +63,10 @@ def as_sarif(reports: Sequence[Report], *, undocumented_fails: bool = False) -> 
         reports: the files' reports.
         undocumented_fails: as for `exit_status`.
     """
-    told = [(report, *item) for report in reports for item in _list_problems(report)]
-    codes = sorted({problem.code for _, _, problem, _, _ in told})
+    entries = [(report, *item) for report in reports for item in _list_problems(report)]
+    codes = sorted({problem.code for _, _, problem, _, _ in entries})
     results = []
-    for report, finding, problem, position, severity in told:
+    for report, finding, problem, position, severity in entries:
         place: dict[str, Any] = {"artifactLocation": _artifact(report.path)}
         if position is not None:
             place["region"] = {"startLine": position.line, "startColumn": position.column}
@@ -106,8 +106,8 @@ def as_github(reports: Sequence[Report]) -> str:
             if position is not None:
                 properties |= {"line": str(position.line), "col": str(position.column)}
             properties["title"] = f"dmlpy {problem.code}"
-            told = ",".join(f"{name}={_escape(value, ':,')}" for name, value in properties.items())
-            lines.append(f"::{LEVELS[severity]} {told}::{_escape(_message(finding, problem))}")
+            entries = ",".join(f"{name}={_escape(value, ':,')}" for name, value in properties.items())
+            lines.append(f"::{LEVELS[severity]} {entries}::{_escape(_message(finding, problem))}")
     return "\n".join(lines)
 
 

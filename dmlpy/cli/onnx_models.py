@@ -77,11 +77,11 @@ def parse_sizes(texts: Sequence[str]) -> dict[str, int | Sequence[int]]:
         DescError: a text is neither.
     """
     found: dict[str, int | Sequence[int]] = {}
-    for told in texts:
-        name, equals, value = told.rpartition("=")
+    for line in texts:
+        name, equals, value = line.rpartition("=")
         if not equals or not name or re.fullmatch(r"\d{1,18}(,\d{1,18})*,?", value, re.ASCII) is None:
             expected = "a symbol with its size, or an input with all of them: batch=1, x=1,3,224,224"
-            raise DescError("--size", [Problem("onnx.sizes", "--size", repr(told), expected)])
+            raise DescError("--size", [Problem("onnx.sizes", "--size", repr(line), expected)])
         numbers = [int(number) for number in value.split(",") if number]
         found[name] = numbers[0] if "," not in value else numbers
     return found
@@ -97,12 +97,12 @@ def parse_limits(texts: Sequence[str]) -> Limits:
 
     found: dict[str, int] = {}
     known = [item.name for item in fields(Limits)]
-    for told in texts:
-        name, _, value = told.partition("=")
+    for line in texts:
+        name, _, value = line.partition("=")
         if name not in known or re.fullmatch(r"\d{1,18}", value, re.ASCII) is None:
             remedy = did_you_mean(name, known)
             raise DescError(
-                "--limit", [Problem("onnx.limit", "--limit", repr(told), f"NAME=NUMBER, the name one of {', '.join(known)}", (), remedy)]
+                "--limit", [Problem("onnx.limit", "--limit", repr(line), f"NAME=NUMBER, the name one of {', '.join(known)}", (), remedy)]
             )
         found[name] = int(value)
     return Limits(**found)
@@ -151,7 +151,7 @@ def run_onnx(
         raise BindError(error.subject, [_with_option(problem) for problem in error.problems]) from None
     taken: set[str] = set()
     for name, found in results.items():
-        told = f"{name}: {_summary(found)}"
+        line = f"{name}: {_summary(found)}"
         if output is not None:
             target = output / f"{_file_name(name, taken)}{'.npy' if isinstance(found, np.ndarray) else '.json'}"
             try:
@@ -161,8 +161,8 @@ def run_onnx(
                     write_text(target, json.dumps(found, default=_listed_array) + "\n")
             except (OSError, ValueError) as error:
                 raise DeviceError(f"{target} cannot be written: {error}") from error
-            told += f" in {target}"
-        inform(told)
+            line += f" in {target}"
+        inform(line)
     return compiled.profile(arrays) if profile else None
 
 

@@ -270,10 +270,12 @@ class OperatorDesc(Struct):
         return values, problems
 
     @staticmethod
-    def _element_type(told: Any) -> DataType | None:
+    def _element_type(source: Any) -> DataType | None:
         try:
-            told = told.get("DataType", told.get("data_type")) if isinstance(told, Mapping) else getattr(told, "data_type", told)
-            return DataType.parse(told)
+            source = (
+                source.get("DataType", source.get("data_type")) if isinstance(source, Mapping) else getattr(source, "data_type", source)
+            )
+            return DataType.parse(source)
         except Exception:  # no type, or an object whose methods raise anything
             return None
 
@@ -396,7 +398,7 @@ class OperatorDesc(Struct):
         Raises:
             DescError: no such output, or the inputs do not determine its sizes.
         """
-        told = {self.member_named(spelling) or spelling: given for spelling, given in (data_types or {}).items()}
+        source = {self.member_named(spelling) or spelling: given for spelling, given in (data_types or {}).items()}
         outputs = {field.name: field for field in self.outputs()}
         problems, wanted = [], {}
         for spelling in names or self.applicable_outputs():
@@ -422,12 +424,12 @@ class OperatorDesc(Struct):
                 wrong = reasons or list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
                 problems += [problem for problem in wrong if problem not in problems]
                 continue
-            given = told.pop(name, None)
+            given = source.pop(name, None)
             data_type = self._variable_type(outputs[name]) if given is None else given
             with suppress(ValueError):  # which the tensor's desc reports
                 data_type = DataType.parse(data_type)
             wanted[name] = TensorDesc(data_type=data_type, sizes=sizes)
-        for name in () if problems else told:
+        for name in () if problems else source:
             expected = f"one of {', '.join(wanted)}"
             problems.append(Problem("field.unknown", name, "not an inferred output", expected, remedy=did_you_mean(name, wanted)))
         if problems:
@@ -488,9 +490,9 @@ class OperatorDesc(Struct):
             return min(variable)
         same = [slot for slot in self.slots() if slot.tensor is not None and self.type_variable(slot.field) == variable]
         inputs = [slot for slot in same if not slot.field.marker.output]
-        told = [attribute for attribute in self.attribute_fields() if attribute.limits.type_of == field.name]
-        if told and not inputs:
-            return getattr(self, told[0].name)
+        source = [attribute for attribute in self.attribute_fields() if attribute.limits.type_of == field.name]
+        if source and not inputs:
+            return getattr(self, source[0].name)
         # If no input is described, another output determined the sizes and so determines the type.
         held = [slot.tensor.data_type for slot in inputs or same if slot.tensor is not None]
         allowed = row_at(self.rows() or self.support, max(FeatureLevel)).types[variable]

@@ -75,9 +75,9 @@ class _Picture:
     def svg(self, label: str) -> str:
         """All parts as one element."""
         width, height = math.ceil(self.width + _MARGIN), math.ceil(self.y + _MARGIN)
-        told = html.escape(label, quote=True)
+        title = html.escape(label, quote=True)
         return (
-            f'<svg class="dmlpy-layout" xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{told}" width="{width}" '
+            f'<svg class="dmlpy-layout" xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{title}" width="{width}" '
             f'height="{height}" viewBox="0 0 {width} {height}" font-family="ui-monospace, monospace" font-size="11" '
             f'fill="currentColor">{"".join(self.parts)}</svg>'
         )

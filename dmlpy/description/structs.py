@@ -412,7 +412,7 @@ class Struct(BaseModel, metaclass=StructType):
         """The documentation of one member, here of an attribute."""
         info = cls.model_fields[name]
         signed = any(isinstance(mark, Signed) for mark in info.metadata)
-        told = not info.is_required() and info.default not in (None, ())
+        has_default = not info.is_required() and info.default not in (None, ())
         return MemberInfo(
             name=name,
             c_name=c_member(name),
@@ -420,7 +420,7 @@ class Struct(BaseModel, metaclass=StructType):
             required=info.is_required(),
             form=member_docs.form_of(info.annotation, signed=signed),
             text=text,
-            default=f"{info.default:g}" if told and isinstance(info.default, float) else str(info.default) if told else "",
+            default=f"{info.default:g}" if has_default and isinstance(info.default, float) else str(info.default) if has_default else "",
             annotation=member_docs.accepted_type(info.annotation),
         )
 

@@ -197,10 +197,10 @@ def _events(process: int, profile: Profile) -> Iterator[dict[str, Any]]:
         end = begin
         for node in profile.nodes:
             us = node.runs_us[run]
-            told = {"run": run, "operator": node.operator, "runs on": node.place}
-            told |= {} if node.flops is None else {"flops": node.flops}
-            told |= {"fused": ", ".join(node.fused)} if node.fused else {}
-            yield {**common, "tid": 2, "name": node.name, "cat": node.operator, "ts": end, "dur": us, "args": told}
+            details = {"run": run, "operator": node.operator, "runs on": node.place}
+            details |= {} if node.flops is None else {"flops": node.flops}
+            details |= {"fused": ", ".join(node.fused)} if node.fused else {}
+            yield {**common, "tid": 2, "name": node.name, "cat": node.operator, "ts": end, "dur": us, "args": details}
             end += us
         begin = max(begin + whole_us, end)
 

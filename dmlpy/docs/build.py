@@ -119,11 +119,11 @@ def _run_sphinx(sources: Path, output: Path, doctrees: Path, jobs: int) -> list[
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    told = io.StringIO()
+    log = io.StringIO()
     with patch_docutils(), docutils_namespace():
         app = Sphinx(
-            str(sources), None, str(output), str(doctrees), "html", settings(), status=None, warning=told, freshenv=True, parallel=jobs
+            str(sources), None, str(output), str(doctrees), "html", settings(), status=None, warning=log, freshenv=True, parallel=jobs
         )
         app.build()
-    text = re.sub(r"\x1b\[[0-9;]*m", "", told.getvalue())
+    text = re.sub(r"\x1b\[[0-9;]*m", "", log.getvalue())
     return [line for line in text.splitlines() if line.strip()]

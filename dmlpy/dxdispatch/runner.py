@@ -203,15 +203,15 @@ class _ModelRun:
         except (DmlError, MemoryError) as error:
             out_of_memory = DeviceError("the host has no memory left for it", hresult=HResult.E_OUTOFMEMORY)
             failed = error if isinstance(error, DmlError) else out_of_memory
-            told = str(failed)
+            message = str(failed)
             if failed.problems and isinstance(command.action, Dispatch):
                 # Uses the file's spelling of members.
                 compiled = self.compiled[command.action.dispatchable.name]
                 struct = compiled.desc.c_name if isinstance(compiled, CompiledOperator) else None
-                told = Finding("", failed.problems, struct).text()
+                message = Finding("", failed.problems, struct).text()
             if self.options.print_commands:
-                self.inform(f"[EndCmd][{index:04}]\t: hr=0x{failed.hresult:08X} {' '.join(told.split())}")
-            raise RunError(f"command at index {index} failed: {text}\n{told}", hresult=failed.hresult) from error
+                self.inform(f"[EndCmd][{index:04}]\t: hr=0x{failed.hresult:08X} {' '.join(message.split())}")
+            raise RunError(f"command at index {index} failed: {text}\n{message}", hresult=failed.hresult) from error
         if self.options.print_commands:
             self.inform(f"[EndCmd][{index:04}]\t: hr=0x00000000 ")
 

@@ -158,7 +158,7 @@ def _operator(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: b
 
 def _members(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: bool) -> dict[str, Any]:
     tensors = {field.name: field for field in kind.tensor_fields()}
-    told = _attribute_docs(kind)
+    docs = _attribute_docs(kind)
     counted = kind.counts_before()
     properties: dict[str, Any] = {}
     required = []
@@ -174,7 +174,7 @@ def _members(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: bo
             optional, form = NoneType in get_args(info.annotation), _attribute(kind, name, definitions)
         if name in counted:
             properties[counted[name]] = {**_UINT32, "description": f"The length of {c_member(name)}."}
-        properties[c_member(name)] = {**form, **({"description": told[name]} if name in told else {})}
+        properties[c_member(name)] = {**form, **({"description": docs[name]} if name in docs else {})}
         required += [] if optional else [c_member(name)]
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
@@ -212,11 +212,11 @@ def _attribute(kind: type[OperatorDesc], name: str, definitions: dict[str, Any])
 
 def _value_struct(kind: type[ValueStruct], definitions: dict[str, Any]) -> dict[str, Any]:
     """The definition of DML_SCALE_BIAS or DML_SIZE_2D."""
-    told = _attribute_docs(kind)
+    docs = _attribute_docs(kind)
     forms = {name: _FLOAT if info.annotation is float else _UINT32 for name, info in kind.model_fields.items()}
     definitions[kind.c_name] = {
         "type": "object",
-        "properties": {c_member(name): {**form, "description": told[name]} for name, form in forms.items()},
+        "properties": {c_member(name): {**form, "description": docs[name]} for name, form in forms.items()},
         "required": [c_member(name) for name in forms],
         "additionalProperties": False,
     }
@@ -244,8 +244,8 @@ def _tensor(definitions: dict[str, Any]) -> dict[str, Any]:
             "total_tensor_size_in_bytes": {"type": ["integer", "null"], "minimum": 0, "maximum": 2**64 - 1},
             "guaranteed_base_offset_alignment": _UINT32,
         }
-        told = _attribute_docs(TensorDesc)
-        properties = {c_member(member): {**form, "description": told[member]} for member, form in forms.items()}
+        docs = _attribute_docs(TensorDesc)
+        properties = {c_member(member): {**form, "description": docs[member]} for member, form in forms.items()}
         counts = {
             spelling: {**_UINT32, "description": f"The length of {c_member(of)}."} for of, spelling in TensorDesc.counted_members().items()
         }

@@ -57,19 +57,19 @@ class AlongAxisDesc(OperatorDesc):
         if listed is not None:
             parts = lengths.pop(listed)
             return all(held == [sum(parts)] for held in lengths.values())
-        return all(len({*held, *([int(told)] if told.isdigit() else [])}) == 1 for told, held in lengths.items())
+        return all(len({*held, *([int(pattern)] if pattern.isdigit() else [])}) == 1 for pattern, held in lengths.items())
 
     def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
-        told = self.along_axis.get(slot.field.name)
+        pattern = self.along_axis.get(slot.field.name)
         shared = align(_SIZES, dimension_count)
-        if told is None or shared is None:
+        if pattern is None or shared is None:
             return super().aligned(slot, dimension_count)
         if dimension_count != self.rank or not 0 <= self.axis < dimension_count or self.meant_axis is not None:
             # The axis is unknown, so the sizes cannot be checked.
             return tuple(Term(1, f"{slot.place}.sizes[{axis}]") for axis in range(dimension_count))
-        if told.isdigit() and len(self._shared()) == 2:
+        if pattern.isdigit() and len(self._shared()) == 2:
             return super().aligned(slot, dimension_count)  # with two tensors, the other one determines the sizes
-        own = parse(told)[0] if slot.index is None else Term(1, f"{told}[{slot.index}]")
+        own = parse(pattern)[0] if slot.index is None else Term(1, f"{pattern}[{slot.index}]")
         return tuple(own if axis == self.axis else term for axis, term in enumerate(shared))
 
     def with_along_axis(self, known: Sizes, length: Derived) -> list[Derived]:
@@ -91,11 +91,11 @@ class AlongAxisDesc(OperatorDesc):
             yield Violation("axis", str(self.axis), str(self.meant_axis), why, remedy)
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
-        told, dimension_count = self.along_axis.get(field.name), known.get("len(sizes)", 0)
-        if told is None or not 0 <= self.axis < dimension_count:
+        pattern, dimension_count = self.along_axis.get(field.name), known.get("len(sizes)", 0)
+        if pattern is None or not 0 <= self.axis < dimension_count:
             return None
-        if told.isdigit():
-            return self._sizes_remedy(known, int(told))
+        if pattern.isdigit():
+            return self._sizes_remedy(known, int(pattern))
         return f"only along dimension {self.axis}, the axis, it may differ from the others" if field.name in self._misfits else None
 
     def _sizes_remedy(self, known: Sizes, length: int) -> str | None:

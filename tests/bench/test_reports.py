@@ -368,14 +368,14 @@ def test_the_command_writes_and_checks(records: Path, tmp_path: Path, monkeypatc
     assert readme.main([str(path), "--check"]) == 1
 
 
-@pytest.mark.parametrize(("text", "told"), [(None, "there is no file"), ("# x\n", "there are 0 lines")])
-def test_the_command_reports_what_is_wrong(tmp_path: Path, capsys: Any, text: str | None, told: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [(None, "there is no file"), ("# x\n", "there are 0 lines")])
+def test_the_command_reports_what_is_wrong(tmp_path: Path, capsys: Any, text: str | None, message: str) -> None:
     path = tmp_path / "README.md"
     if text is not None:
         path.write_text(text, "utf-8")
     with pytest.raises(SystemExit, match="2"):
         readme.main([str(path)])
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_the_readmes_say_what_the_records_say() -> None:

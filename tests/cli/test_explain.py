@@ -272,7 +272,7 @@ def test_help_shows_no_type_behind_flags(command: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("gemm", "'gemm' is an operator: give --operators too"),
         ("DML_OPERATOR_GEMM", "is an operator: give --operators too"),
@@ -281,10 +281,10 @@ def test_help_shows_no_type_behind_flags(command: tuple[str, ...]) -> None:
         ("gru-64-b1-t10", "did you mean gru-64-b1-t100?"),
     ],
 )
-def test_bench_tells_what_a_name_is(name: str, told: str) -> None:
+def test_bench_tells_what_a_name_is(name: str, message: str) -> None:
     status, _, err = dmlpy("bench", name)
     assert status == 2
-    assert told in " ".join(err.replace("│", " ").split())
+    assert message in " ".join(err.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("command", [("run",), ("check",), ("onnx", "check"), ("onnx", "run")], ids=" ".join)

@@ -86,7 +86,7 @@ def test_a_foreign_reserve_is_refused(change: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "told"),
+    ("members", "message"),
     [
         ({"projection_tensor": tensor(1, 2, HIDDEN, HIDDEN)}, "projection True, expected one of projection False"),
         ({"peephole_tensor": None}, "peephole False, expected one of peephole True"),
@@ -94,12 +94,12 @@ def test_a_foreign_reserve_is_refused(change: str) -> None:
         ({"use_clip_threshold": True, "clip_threshold": 0.5}, "clip_threshold 0.5, expected one of clip_threshold none"),
     ],
 )
-def test_a_reserve_of_the_same_size_may_be_foreign(members: dict[str, Any], told: str) -> None:
+def test_a_reserve_of_the_same_size_may_be_foreign(members: dict[str, Any], message: str) -> None:
     plain, other = training("LSTM"), training("LSTM", **members)
     assert plain.reserve_tensor == other.reserve_tensor
     _, outputs = forward(other)
     gradient = plain.gradient()
-    with pytest.raises(dml.BindError, match=f"a reserve of {told}"):
+    with pytest.raises(dml.BindError, match=f"a reserve of {message}"):
         dml.compile(gradient, "numpy")(**values(gradient), reserve_tensor=outputs.reserve_tensor)
 
 

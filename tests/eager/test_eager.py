@@ -240,12 +240,12 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
     yield "line", lambda: eager.gemm(single, single), ["gemm at ", "test_eager.py"]
 
 
-@pytest.mark.parametrize(("call", "told"), [pytest.param(call, told, id=name) for name, call, told in wrong_calls()])
-def test_a_wrong_call_is_told_what_is_wrong(call: Callable[[], Any], told: list[str]) -> None:
+@pytest.mark.parametrize(("call", "message"), [pytest.param(call, message, id=name) for name, call, message in wrong_calls()])
+def test_a_wrong_call_is_told_what_is_wrong(call: Callable[[], Any], message: list[str]) -> None:
     for _ in range(2):
         with pytest.raises((dml.DmlError, TypeError)) as caught:
             call()
-        for text in told:
+        for text in message:
             assert text in str(caught.value)
 
 
@@ -265,7 +265,7 @@ def test_every_function_is_listed_and_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("gem", "gemm"),
         ("relu", "eager.activation_relu"),
@@ -275,9 +275,9 @@ def test_every_function_is_listed_and_documented() -> None:
         ("reshape", "other sizes"),
     ],
 )
-def test_an_unknown_function_is_told_the_known_one(name: str, told: str) -> None:
+def test_an_unknown_function_is_told_the_known_one(name: str, message: str) -> None:
     for module in (eager, x):
-        with pytest.raises(AttributeError, match=re.escape(told.replace("eager.", f"{module.__name__.removeprefix('dmlpy.')}."))):
+        with pytest.raises(AttributeError, match=re.escape(message.replace("eager.", f"{module.__name__.removeprefix('dmlpy.')}."))):
             getattr(module, name)
 
 

@@ -133,15 +133,15 @@ def test_mean_absolute_error_and_its_gradient() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: AdamW(weight_decay=-1), "weight_decay is -1"),
         (lambda: AdamW(lr=-2, weight_decay=-1), "2 problems\n 1. lr is -2.*\n 2. weight_decay is -1"),
         (lambda: RMSprop(rho=1), "rho is 1"),
     ],
 )
-def test_arguments_out_of_range(make: Callable[[], Any], told: str) -> None:
-    with pytest.raises(dml.DescError, match=told):
+def test_arguments_out_of_range(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(dml.DescError, match=message):
         make()
 
 
@@ -174,13 +174,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("callback", "options", "told"), REFUSED)
-def test_a_metric_that_no_epoch_has_is_refused_before_training(callback: Any, options: dict[str, Any], told: str) -> None:
+@pytest.mark.parametrize(("callback", "options", "message"), REFUSED)
+def test_a_metric_that_no_epoch_has_is_refused_before_training(callback: Any, options: dict[str, Any], message: str) -> None:
     made = model()
     before = made.get_weights()
     with pytest.raises(dml.DescError, match=r"callbacks\[1\]\.monitor is ") as caught:
         made.fit(X, Y, epochs=1, verbose=0, callbacks=[History(), callback], **options)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert all(map(np.array_equal, before, made.get_weights()))
 
 
@@ -207,7 +207,7 @@ def test_metrics_by_name_and_a_callback_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mistake", "told"),
+    ("mistake", "message"),
     [
         (lambda: Sequential([Dense]), "remedy: call the class: Dense(...)"),
         (lambda: model(optimizer=AdamW), "remedy: call the class: AdamW(...)"),
@@ -220,8 +220,8 @@ def test_metrics_by_name_and_a_callback_by_itself() -> None:
         (lambda: CategoricalCrossentropy(from_logits=True), "end the model in Dense(..., activation='softmax')"),
     ],
 )
-def test_mistakes_of_scripts_for_keras_are_told_their_remedy(mistake: Callable[[], Any], told: str) -> None:
-    with pytest.raises(dml.DescError, match=re.escape(told)):
+def test_mistakes_of_scripts_for_keras_are_told_their_remedy(mistake: Callable[[], Any], message: str) -> None:
+    with pytest.raises(dml.DescError, match=re.escape(message)):
         mistake()
 
 

@@ -103,13 +103,13 @@ def integers(*values: Any) -> Array:
     return np.asarray(values, np.int64)
 
 
-def scan(told: str, inputs: int = 2, **attributes: Any) -> Row:
-    return Row("Scan", tuple([[2], [3, 2], [3, 2]][:inputs]), told, {"body": STEP, "num_scan_inputs": 1} | attributes, outputs=2)
+def scan(message: str, inputs: int = 2, **attributes: Any) -> Row:
+    return Row("Scan", tuple([[2], [3, 2], [3, 2]][:inputs]), message, {"body": STEP, "num_scan_inputs": 1} | attributes, outputs=2)
 
 
-def split(told: str, *lengths: Any, scalar: bool = False, size: int = 6) -> Row:
+def split(message: str, *lengths: Any, scalar: bool = False, size: int = 6) -> Row:
     given = np.asarray(lengths[0] if scalar else lengths, np.int64)
-    return Row("SplitToSequence", ([size], given), told)
+    return Row("SplitToSequence", ([size], given), message)
 
 
 EMPTY = np.zeros(0, np.int64)

@@ -71,13 +71,13 @@ def test_a_loop_is_one_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "runs", "kind", "told"),
+    ("given", "runs", "kind", "message"),
     [
         ({}, 2, dml.BindError, "x is not given"),
         ({"x": np.ones((2, 3), np.float32)}, 0, dml.DescError, "runs is 0, expected a whole number of runs from 1 on"),
     ],
     ids=["inputs", "runs"],
 )
-def test_arguments_are_checked(given: dict[str, Any], runs: int, kind: type[dml.DmlError], told: str) -> None:
-    with pytest.raises(kind, match=told):
+def test_arguments_are_checked(given: dict[str, Any], runs: int, kind: type[dml.DmlError], message: str) -> None:
+    with pytest.raises(kind, match=message):
         waiting(2).compile("numpy").profile(given, runs=runs)

@@ -403,18 +403,18 @@ def test_what_only_reads_sizes_copies_nothing() -> None:
 
 @pytest.mark.parametrize("like", ["dmlpy", "onnxruntime"])
 @pytest.mark.parametrize(
-    ("node", "types", "told"),
+    ("node", "types", "message"),
     [
         (make_node("MatMul", ["a", "b"], ["y"], name="mm"), {}, "mm.b is [4, 5], expected sizes that [2, 3] can be multiplied by"),
         (make_node("Add", ["a", "b"], ["y"], name="add"), {"b": TensorProto.FLOAT16}, "add.input 1 'B' is float16, expected float32"),
     ],
     ids=["sizes", "types"],
 )
-def test_an_invalid_model_is_called_invalid(node: Any, types: dict[str, int], told: str, like: Any) -> None:
+def test_an_invalid_model_is_called_invalid(node: Any, types: dict[str, int], message: str, like: Any) -> None:
     report = onnx.load(model([node], {"a": [2, 3], "b": [4, 5]}, ["y"], types=types)).report(like=like)
     head, cause = report.summary()
     assert head == "nodes        1: 1 that ONNX does not allow"
-    assert cause.startswith(f"likely cause the model is invalid: {told}")
+    assert cause.startswith(f"likely cause the model is invalid: {message}")
     assert "80070057" not in str(report)
     assert "host" not in str(report)
 

@@ -218,8 +218,8 @@ def test_files_are_closed_with_their_models(tmp_path: Path) -> None:
     assert len(stored_weights._held) == before
 
 
-@pytest.mark.parametrize(("content", "told"), [(None, "No such file"), (b"12", "overwritten")])
-def test_external_data_that_is_gone_is_reported_until_it_is_back(content: bytes | None, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "message"), [(None, "No such file"), (b"12", "overwritten")])
+def test_external_data_that_is_gone_is_reported_until_it_is_back(content: bytes | None, message: str, tmp_path: Path) -> None:
     """Between load and compile: by name, and not for good."""
     made, path = written(tmp_path, outside=True)
     loaded, file = onnx.load(path), tmp_path / "weights"
@@ -227,7 +227,7 @@ def test_external_data_that_is_gone_is_reported_until_it_is_back(content: bytes 
     file.unlink()
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(dml.DescError, match=f"first is {told}"):
+    with pytest.raises(dml.DescError, match=f"first is {message}"):
         loaded.compile("numpy")
     file.write_bytes(held)
     assert run(loaded.compile("numpy"), 3).tobytes() == run(onnx.load(made).compile("numpy"), 3).tobytes()

@@ -51,10 +51,12 @@ class Row:
     domain: str = ""
 
 
-def recurrent(operator: str, gates: int, *more: Array | None, told: tuple[str, ...], held: tuple[int, ...] = (), **attributes: Any) -> Row:
+def recurrent(
+    operator: str, gates: int, *more: Array | None, message: tuple[str, ...], held: tuple[int, ...] = (), **attributes: Any
+) -> Row:
     """A layer of 5 steps, batch 2, 3 inputs and 4 units."""
     given = (normal(5, 2, 3), normal(1, gates * 4, 3), normal(1, gates * 4, 4), *more)
-    return Row(operator, given, told, {"hidden_size": 4} | attributes, held=held)
+    return Row(operator, given, message, {"hidden_size": 4} | attributes, held=held)
 
 
 def past(operator: str, keys: int | None, values: int | None, *told: str) -> Row:
@@ -123,15 +125,15 @@ ROWS = {
         ("[1, 16, 2]", "expected [1, 16, 4]", "no projection of 4 units to 2", "proj_size"),
         {"hidden_size": 4},
     ),
-    "initial_h of batch 1": recurrent("GRU", 3, None, None, normal(1, 1, 4), told=("hidden_init", "batch")),
-    "initial_c of batch 1": recurrent("LSTM", 4, None, None, None, normal(1, 1, 4), told=("cell_mem_init", "batch")),
-    "hidden_size contradicts W": recurrent("GRU", 3, told=("hidden_size",), hidden_size=5),
-    "one length for two samples": recurrent("LSTM", 4, None, np.int32([3]), told=("sequence_lens", "[2]")),
-    "a length of 9 of 5 steps": recurrent("RNN", 1, None, np.int32([9, 2]), told=("sequence_lens", "9"), held=(4,)),
-    "one activation of two": recurrent("GRU", 3, told=("activations",), activations=["Sigmoid"]),
-    "an unknown activation": recurrent("LSTM", 4, told=("activations", "Gelu"), activations=["Sigmoid", "Gelu", "Tanh"]),
-    "an unknown direction": recurrent("RNN", 1, told=("direction",), direction="sideways"),
-    "peepholes of 3": recurrent("LSTM", 4, None, None, None, None, normal(1, 3), told=("'P'", "[1, 3]", "[1, 12]")),
+    "initial_h of batch 1": recurrent("GRU", 3, None, None, normal(1, 1, 4), message=("hidden_init", "batch")),
+    "initial_c of batch 1": recurrent("LSTM", 4, None, None, None, normal(1, 1, 4), message=("cell_mem_init", "batch")),
+    "hidden_size contradicts W": recurrent("GRU", 3, message=("hidden_size",), hidden_size=5),
+    "one length for two samples": recurrent("LSTM", 4, None, np.int32([3]), message=("sequence_lens", "[2]")),
+    "a length of 9 of 5 steps": recurrent("RNN", 1, None, np.int32([9, 2]), message=("sequence_lens", "9"), held=(4,)),
+    "one activation of two": recurrent("GRU", 3, message=("activations",), activations=["Sigmoid"]),
+    "an unknown activation": recurrent("LSTM", 4, message=("activations", "Gelu"), activations=["Sigmoid", "Gelu", "Tanh"]),
+    "an unknown direction": recurrent("RNN", 1, message=("direction",), direction="sideways"),
+    "peepholes of 3": recurrent("LSTM", 4, None, None, None, None, normal(1, 3), message=("'P'", "[1, 3]", "[1, 12]")),
     "three in two equal parts": Row("Split", (normal(2, 3),), ("[2, 3]", "2 equal parts along axis 1"), {"axis": 1}, 12, outputs=2),
     "three in five parts": Row("Split", (normal(2, 3),), ("[2, 3]", "5 parts along axis 1"), {"axis": 1, "num_outputs": 5}, outputs=5),
     "several upper bounds": Row("Clip", (normal(3, 2), np.float32(0), normal(3, 2)), ("'max'", "[3, 2]", "one element")),

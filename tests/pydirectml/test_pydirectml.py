@@ -509,17 +509,17 @@ WRONG_CALLS: list[tuple[Callable[[dml.GraphBuilder, dml.Expression], Any], list[
 ]
 
 
-@table(("call", "told"), WRONG_CALLS)
-def test_calls_with_something_else_in_a_place(call: Callable[[dml.GraphBuilder, dml.Expression], Any], told: list[str]) -> None:
+@table(("call", "message"), WRONG_CALLS)
+def test_calls_with_something_else_in_a_place(call: Callable[[dml.GraphBuilder, dml.Expression], Any], message: list[str]) -> None:
     graph = dml.GraphBuilder(dml.Device(use_gpu=False))
     x = dml.input_tensor(graph, 0, dml.TensorDesc(dml.FLOAT32, FLOATS))
     with pytest.raises(dmlpy.DescError) as caught:
         call(graph, x)
-    assert not [text for text in told if text not in str(caught.value)]
+    assert not [text for text in message if text not in str(caught.value)]
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("relu", "did you mean dmlpy.pydirectml.activation_relu?"),
         ("softmax", "did you mean dmlpy.pydirectml.activation_soft_max?"),
@@ -529,7 +529,7 @@ def test_calls_with_something_else_in_a_place(call: Callable[[dml.GraphBuilder, 
         ("GraphBilder", "did you mean dmlpy.pydirectml.GraphBuilder?"),
     ],
 )
-def test_names_that_pydirectml_lacks(name: str, told: str) -> None:
+def test_names_that_pydirectml_lacks(name: str, message: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(dml, name)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -78,9 +78,11 @@ def test_a_script_is_the_program_and_errors_name_its_line(tmp_path: Path) -> Non
     assert "gemm at net.py:8: " in done.stderr
 
 
-@pytest.mark.parametrize(("arguments", "told"), [(["none.py"], "there is no file none.py"), (["--device", "abacus", __file__], "abacus")])
-def test_wrong_arguments_are_reported(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"), [(["none.py"], "there is no file none.py"), (["--device", "abacus", __file__], "abacus")]
+)
+def test_wrong_arguments_are_reported(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         program.main(arguments)
     assert ended.value.code == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -97,8 +97,8 @@ class Capsule:
         return self._capsule
 
 
-@pytest.mark.parametrize(("consumed", "told"), [(True, "named 'used_dltensor_versioned'"), (False, "of version 2")])
-def test_capsules_that_may_not_be_read_are_refused(consumed: bool, told: str) -> None:
+@pytest.mark.parametrize(("consumed", "message"), [(True, "named 'used_dltensor_versioned'"), (False, "of version 2")])
+def test_capsules_that_may_not_be_read_are_refused(consumed: bool, message: str) -> None:
     """Their memory may be freed, or lie elsewhere."""
-    with pytest.raises(dml.DescError, match=told):
+    with pytest.raises(dml.DescError, match=message):
         dml.TensorDesc.of(Capsule(consumed=consumed))

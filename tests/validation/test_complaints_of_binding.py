@@ -29,7 +29,7 @@ def bind_in_a_model(tmp_path: Path) -> str:
 
 # https://github.com/microsoft/DirectML/issues/81: "nothing expected at index 2". Slots have names, and null ones are named.
 @pytest.mark.parametrize(
-    ("bind", "told"),
+    ("bind", "message"),
     [
         (
             bind_in_python,
@@ -41,6 +41,6 @@ def bind_in_a_model(tmp_path: Path) -> str:
         ),
     ],
 )
-def test_a_tensor_bound_to_a_null_slot_is_named(bind: Callable[[Path], str], told: list[str], tmp_path: Path) -> None:
+def test_a_tensor_bound_to_a_null_slot_is_named(bind: Callable[[Path], str], message: list[str], tmp_path: Path) -> None:
     text = bind(tmp_path)
-    assert in_order(told, text) is None, text
+    assert in_order(message, text) is None, text

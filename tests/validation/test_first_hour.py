@@ -212,7 +212,7 @@ def test_a_mistake_is_told_with_its_place_and_its_remedy(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda: OWNING.prepare(B), "op.prepare(b_tensor=...); 1 value without a name"),
         (lambda: GEMM.bind([A, B, None], [ones(2, 4)]).rebind(A), "dispatch.rebind(a_tensor=..., b_tensor=..., output_tensor=...); "),
@@ -221,8 +221,8 @@ def test_a_mistake_is_told_with_its_place_and_its_remedy(name: str) -> None:
     ],
     ids=["prepare", "rebind", "operands of a list", "an attribute"],
 )
-def test_values_without_a_name_are_told_their_names(call: Callable[[], Any], told: str) -> None:
-    with pytest.raises(TypeError, match=re.escape(told)):
+def test_values_without_a_name_are_told_their_names(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
         call()
 
 

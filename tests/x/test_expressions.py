@@ -208,19 +208,19 @@ y = block(x.input("x", [2, 3])) + x.input("z", [2, 3])
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "message"),
     [
         ("x.compile(y, 'numpy', '5_0')", "node 0 'activation_softmax1' (ACTIVATION_SOFTMAX1) at net.py:4"),
         ("y.reshape(7)", "sizes is [7], expected sizes of 6 elements"),
         ("x.gemm(y, y)", "gemm at net.py:7: "),
     ],
 )
-def test_messages_name_the_line_of_the_script(end: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_name_the_line_of_the_script(end: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("net.py").write_text(SCRIPT.format(end=end))
     with pytest.raises(dml.DmlError) as caught:
         runpy.run_path("net.py", run_name="__main__")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_file_elsewhere_is_named_with_its_folder(tmp_path: Path) -> None:

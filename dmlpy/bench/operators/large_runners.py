@@ -101,8 +101,8 @@ class LargeTorchRunner(TorchRunner):
 
     def _pass(self, number: int) -> dict[str, Any]:
         torch, case = self._torch, self._work.operator_case
-        told = case.variants[self._variant](torch) if self._variant else nullcontext()
-        with torch.no_grad(), told:
+        context = case.variants[self._variant](torch) if self._variant else nullcontext()
+        with torch.no_grad(), context:
             found = case.torch(torch, self._given[number])
         made = [field for field in case.outputs if field not in case.lacking]
         return dict(zip(made, found if isinstance(found, tuple) else (found,), strict=True))

@@ -116,8 +116,8 @@ def goal_text(record: Record) -> str:
         return ""
     slow = sorted((name for name, ratio in ratios.items() if ratio > GOAL), key=lambda name: -ratios[name])
     met = f"{len(ratios) - len(slow)} of the {len(ratios)} operators that another library has"
-    told = f"{met} take at most {GOAL:g} times the fastest one's time"
-    return told + (f"; more take {', '.join(f'{name} ({_times(ratios[name])})' for name in slow)}." if slow else ".")
+    sentence = f"{met} take at most {GOAL:g} times the fastest one's time"
+    return sentence + (f"; more take {', '.join(f'{name} ({_times(ratios[name])})' for name in slow)}." if slow else ".")
 
 
 def format_table(record: Record) -> tuple[Table, list[str]]:

@@ -64,11 +64,11 @@ def _scale(case: TimedCase, scale: Fraction) -> TimedCase:
         else:
             inputs[field] = draw
     outputs: dict[str, Any] = {}
-    for field, told in case.outputs.items():
+    for field, tensors in case.outputs.items():
         axis = axes.get(field)
-        many = told if isinstance(told, list) else [told]
+        many = tensors if isinstance(tensors, list) else [tensors]
         found = [(sizes if axis is None else _scaled_sizes(sizes, axis, scale), of) for sizes, of in many]
-        outputs[field] = found if isinstance(told, list) else found[0]
+        outputs[field] = found if isinstance(tensors, list) else found[0]
     return replace(case, inputs=inputs, outputs=outputs, members=_scaled_members(case, sizes, axes, scale))
 
 
@@ -87,7 +87,7 @@ def _sizes(case: TimedCase) -> dict[str, tuple[int, ...]]:
     """The sizes of the inputs and described outputs, by field; of an array of tensors those of the first."""
     rng = np.random.default_rng(0)
     found = {field: (draw[0] if isinstance(draw, tuple) else draw)(rng).shape for field, draw in case.inputs.items()}
-    return found | {field: (told[0] if isinstance(told, list) else told)[0] for field, told in case.outputs.items()}
+    return found | {field: (tensors[0] if isinstance(tensors, list) else tensors)[0] for field, tensors in case.outputs.items()}
 
 
 def _scaled_members(case: TimedCase, sizes: Mapping[str, tuple[int, ...]], axes: Mapping[str, int], scale: Fraction) -> dict[str, Any]:

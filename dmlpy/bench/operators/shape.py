@@ -154,8 +154,8 @@ def _desc(operator: str, dtype: DataType) -> dml.OperatorDesc:
     }
     for field, value in _arrays(operator, dtype).items():
         members[field] = [*map(dml.TensorDesc.of, value)] if isinstance(value, tuple) else dml.TensorDesc.of(value)
-    for field, told in case.outputs.items():
-        members[field] = [described(*part) for part in told] if isinstance(told, list) else described(*told)
+    for field, tensors in case.outputs.items():
+        members[field] = [described(*part) for part in tensors] if isinstance(tensors, list) else described(*tensors)
     desc: dml.OperatorDesc = kind(**members)
     missing = [name for name in desc.applicable_outputs() if name not in case.outputs]
     return desc.with_outputs(*missing) if missing and not case.outputs else desc

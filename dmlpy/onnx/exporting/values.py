@@ -245,8 +245,8 @@ class Writer:
                 wanted, own = chosen[formal]
                 found.append(Value(self, output, own).cast(wanted))
             else:
-                (told,) = variables.get(formal, (formal,))
-                found.append(Value(self, output, _ELEMENTS[told]))
+                (variable,) = variables.get(formal, (formal,))
+                found.append(Value(self, output, _ELEMENTS[variable]))
         return found
 
     def reshape(self, value: Value, sizes: Sequence[int]) -> Value:

@@ -63,7 +63,7 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
                     found[name] = stated if known is node.schema else _with_own_type(node, name, stated)
             if all(_has_sizes(found.get(name)) for name in node.proto.output if name):
                 break
-    told = () if not node.domain or node.problems else describe_outputs(node)
+    described = () if not node.domain or node.problems else describe_outputs(node)
     values: list[Value | None] = []
     from_file: set[int] = set()
     for index, (name, label) in enumerate(zip(node.proto.output, labels, strict=True)):
@@ -78,8 +78,8 @@ def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, Typ
         if value is not None and value.sizes is None and (sizes := _infer_own_sizes(node, opsets, index)) is not None:
             value = replace(value, sizes=sizes)
             from_file.discard(index)
-        if value is not None and index < len(told):
-            element, found_sizes = told[index]
+        if value is not None and index < len(described):
+            element, found_sizes = described[index]
             value = replace(value, element=element or value.element, sizes=found_sizes or value.sizes)
         values.append(value)
     return with_symbolic_sizes(node, values, from_file) if are_symbolic() else tuple(values)

@@ -76,9 +76,9 @@ def _contents(report: ReportView, partition: Partition) -> str:
     whole = total(works)
     nodes = plural(len(works), "node") if len(works) > 1 else escape(printable(partition.nodes[0]))
     unknown = sum(work.bytes_moved is None for work in works)
-    told = [f"{show_flops(whole.flops or 0)}, {show_bytes(whole.bytes_moved or 0)}"] if unknown < len(works) else []
-    told += [f"{plural(unknown, 'node')} of unknown sizes"] if unknown else []
-    return f"{_PLACES[partition.place]}: {nodes}" + _small(told)
+    parts = [f"{show_flops(whole.flops or 0)}, {show_bytes(whole.bytes_moved or 0)}"] if unknown < len(works) else []
+    parts += [f"{plural(unknown, 'node')} of unknown sizes"] if unknown else []
+    return f"{_PLACES[partition.place]}: {nodes}" + _small(parts)
 
 
 def _small(texts: list[str]) -> str:

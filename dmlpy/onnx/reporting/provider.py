@@ -138,8 +138,8 @@ def _no_kernel(node: Node) -> Problem:
         return Problem("onnx.kernel", "", f"{name} of opset {node.opset}", "an operator for which the provider has a kernel")
     newest = facts()["opset"]
     remedy = f"export the model with opset {newest} or lower" if _version(node) > newest else None
-    told = f"one of the versions that the provider has: {listed(versions)}"
-    return Problem("onnx.opset", "", f"{name} as opset {_version(node)} has it", told, ("kernels hold for single versions",), remedy)
+    expected = f"one of the versions that the provider has: {listed(versions)}"
+    return Problem("onnx.opset", "", f"{name} as opset {_version(node)} has it", expected, ("kernels hold for single versions",), remedy)
 
 
 def _types(node: Node, kernel: Kernel) -> Iterator[Problem]:

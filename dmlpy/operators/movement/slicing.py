@@ -43,11 +43,11 @@ CONSTANT output[o] = padding_value where any coordinate is outside"""
         lengths = {len(self.start_padding), len(self.end_padding)}
         if lengths != {len(sizes)} or not all(0 <= margin <= MAX_SIZE for margin in (*self.start_padding, *self.end_padding)):
             raise UnboundSymbolError("start_padding")
-        told = []
+        explained = []
         for axis, (size, start, end) in enumerate(zip(sizes, self.start_padding, self.end_padding, strict=True)):
             formula = f"sizes[{axis}] + start_padding[{axis}] + end_padding[{axis}]"
-            told.append(Explained(size + start + end, f"{formula} = {size} + {start} + {end}"))
-        return told
+            explained.append(Explained(size + start + end, f"{formula} = {size} + {start} + {end}"))
+        return explained
 
 
 class PaddingDesc(AnyPaddingDesc, dml="PADDING"):
@@ -176,11 +176,11 @@ class WindowDesc(OperatorDesc):
         rows = list(zip(windows, strides, strict=True))
         if not all(1 <= window <= MAX_SIZE and stride != 0 and -(2**31) <= stride < 2**31 for window, stride in rows):
             raise UnboundSymbolError("input_window_sizes")
-        told = []
+        explained = []
         for axis, (window, stride) in enumerate(rows):
             formula = f"(input_window_sizes[{axis}] - 1) // |input_window_strides[{axis}]| + 1"
-            told.append(Explained((window - 1) // abs(stride) + 1, f"{formula} = ({window} - 1) // {abs(stride)} + 1"))
-        return told
+            explained.append(Explained((window - 1) // abs(stride) + 1, f"{formula} = ({window} - 1) // {abs(stride)} + 1"))
+        return explained
 
     def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:
         if slot.field.name == self.taken:
@@ -200,9 +200,9 @@ class WindowDesc(OperatorDesc):
             if offset >= size:
                 yield Violation(f"input_window_offsets[{axis}]", str(offset), f"0 to {size - 1}", (why,))
             elif offset + window > size:
-                told = f"the window would end at {offset} + {window}"
+                explained = f"the window would end at {offset} + {window}"
                 remedy = f"if it ends before element {window}, its size is {window - offset}" if offset < window <= size else None
-                yield Violation(f"input_window_sizes[{axis}]", str(window), f"1 to {size - offset}", (told, why), remedy)
+                yield Violation(f"input_window_sizes[{axis}]", str(window), f"1 to {size - offset}", (explained, why), remedy)
 
     @rule("no more elements are taken than the window has in steps of the stride")
     def slice_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:

@@ -127,10 +127,10 @@ def test_without_a_folder_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [(["lstn"], "'lstn' is none of rnn, lstm, gru, convolution, pooling"), (["--dtype", "int8"], "'int8' is none of float32, float16")],
 )
-def test_what_is_unknown_is_reported(arguments: list[str], told: str) -> None:
+def test_what_is_unknown_is_reported(arguments: list[str], message: str) -> None:
     status, out = warmup(*arguments)
     assert status == 2
-    assert told in " ".join(out.replace("│", " ").split())
+    assert message in " ".join(out.replace("│", " ").split())

@@ -138,7 +138,7 @@ def test_nothing_runs_on_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--for", "sm_90"], "--for and --output are for GPUs: add --device cuda"),
         (["--output", "file"], "--for and --output are for GPUs: add --device cuda"),
@@ -148,10 +148,10 @@ def test_nothing_runs_on_it() -> None:
         (["--device", "cuda", "--for", "sm_70"], "sm_70 is too old: dmlpy has kernels for compute capability 7.5 (sm_75) and newer"),
     ],
 )
-def test_what_cannot_be_made_is_reported(arguments: list[str], told: str) -> None:
+def test_what_cannot_be_made_is_reported(arguments: list[str], message: str) -> None:
     status, printed = run(*arguments)
     assert status != 0
-    assert told in printed
+    assert message in printed
 
 
 @pytest.mark.parametrize("name", ["sm_999", "sm_95", "SM_130"])

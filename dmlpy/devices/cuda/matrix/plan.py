@@ -127,9 +127,9 @@ class GemmPlan(PlanWithoutConstants):
     def describe(self) -> str:
         tf32 = isinstance(self._product, LibraryProduct) and self._product.tf32
         product = self._product
-        told = product.describe() if isinstance(product, LibraryProduct) else product.describe(self._library.limits)
+        described = product.describe() if isinstance(product, LibraryProduct) else product.describe(self._library.limits)
         fused = [] if self._fused is None else [f"{self._fused.describe()}; else:"]
-        lines = [headline(self._library, self._type, tf32=tf32), *fused, told]
+        lines = [headline(self._library, self._type, tf32=tf32), *fused, described]
         if self._finish is not None:
             lines.append(self._finish.describe())
         if self._groups is not None:

@@ -124,10 +124,10 @@ class Autotuner:
                 raise
             PLANS.info("%s on %s: not tuned: %s", desc.c_name, self._device.name, error)
             return None
-        told = ", ".join(f"{name} {1e3 * time:.1f} us" for name, time in zip(names, times, strict=True))
+        measured = ", ".join(f"{name} {1e3 * time:.1f} us" for name, time in zip(names, times, strict=True))
         best = min(range(len(names)), key=lambda number: times[number])
         chosen = names[best if times[best] < (1 - GAIN) * times[0] else 0]
-        PLANS.info("%s on %s: %s of %s", desc.c_name, self._device.name, chosen, told)
+        PLANS.info("%s on %s: %s of %s", desc.c_name, self._device.name, chosen, measured)
         return chosen
 
     def _times(self, desc: OperatorDesc, plans: Sequence[Plan], stream: int) -> list[float]:

@@ -185,18 +185,18 @@ def scatter_nd(node: Node) -> Expression:
         count = max(4, rank, places, node.rank(2))
         aligned = [tensor.with_leading_ones(count) for tensor in (data, indices, updates)]
         return x.scatter_nd(*aligned, input_dimension_count=rank, indices_dimension_count=places)
-    told = node.sizes(1)[-1]
-    tuples, block = prod(node.sizes(1)[:-1]), prod(sizes[told:])
+    indexed = node.sizes(1)[-1]
+    tuples, block = prod(node.sizes(1)[:-1]), prod(sizes[indexed:])
     linear: Expression | None = None
-    for axis in range(told):
-        own = _from_front(indices.reshape(tuples, told)[:, axis], sizes[axis])
-        step = _number(own, prod(sizes[axis + 1 : told]))
+    for axis in range(indexed):
+        own = _from_front(indices.reshape(tuples, indexed)[:, axis], sizes[axis])
+        step = _number(own, prod(sizes[axis + 1 : indexed]))
         linear = x.multiply(own, step) if linear is None else x.add(linear, x.multiply(own, step))
     assert linear is not None
     return _combine(
         node,
         reduction,
-        data.reshape(1, prod(sizes[:told]), block),
+        data.reshape(1, prod(sizes[:indexed]), block),
         linear.reshape(1, 1, 1, tuples),
         updates.reshape(1, 1, tuples, block).transpose(0, 1, 3, 2),
     )
