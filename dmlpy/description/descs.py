@@ -18,15 +18,16 @@ from dmlpy.description import member_docs
 from dmlpy.description.bfloat16_numbers import number_of_bits
 from dmlpy.description.coercion import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.enums import DataType, FeatureLevel
+from dmlpy.description.inferred_outputs import inferred_outputs
 from dmlpy.description.json_objects import plain, read_json, unwrap
-from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, limit_problems, rule
+from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, rule
 from dmlpy.description.member_docs import MemberInfo, TypesSince
 from dmlpy.description.registry import C_PREFIX, EXTENSION_PREFIX, OPERATORS, family_of, operator_class, short_name
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
 from dmlpy.description.structs import Struct, c_value
 from dmlpy.description.support import SupportRow, TypeSet, row_at
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
-from dmlpy.messages.naming import Count, c_member, did_you_mean, listed, plural
+from dmlpy.messages.naming import Count, c_member, listed, plural
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem
 
 if TYPE_CHECKING:
@@ -398,60 +399,7 @@ class OperatorDesc(Struct):
         Raises:
             DescError: no such output, or the inputs do not determine its sizes.
         """
-        source = {self.member_named(spelling) or spelling: given for spelling, given in (data_types or {}).items()}
-        outputs = {field.name: field for field in self.outputs()}
-        problems, wanted = [], {}
-        for spelling in names or self.applicable_outputs():
-            if not isinstance(spelling, str):
-                problems.append(Problem("field.form", "names", brief(spelling), "the name of an output"))
-                continue
-            name = self.member_named(spelling)
-            if name not in outputs:
-                expected = f"one of {', '.join(outputs)}"
-                problems.append(Problem("field.unknown", spelling, "not an output", expected, remedy=did_you_mean(spelling, outputs)))
-                continue
-            if outputs[name].listed:
-                expected = "a TensorDesc for each: no input determines their number and sizes"
-                problems.append(Problem("size.unknown", name, "not determined", expected))
-                continue
-            sizes = self.inferred_sizes(outputs[name])
-            if sizes is None:
-                # Without a reason the output would be left out silently.
-                remedy = "dml.check(desc) reports the cause"
-                missing = Problem("size.unknown", name, "not determined", "an input tensor that determines its sizes", remedy=remedy)
-                # An invalid tensor or attribute determines nothing: its problems are the cause.
-                reasons = [*self._wrong_inputs(), *self._wrong_attributes()] or self._wrong_without(outputs)
-                wrong = reasons or list(dict.fromkeys(self._undetermined(outputs[name]))) or [missing]
-                problems += [problem for problem in wrong if problem not in problems]
-                continue
-            given = source.pop(name, None)
-            data_type = self._variable_type(outputs[name]) if given is None else given
-            with suppress(ValueError):  # which the tensor's desc reports
-                data_type = DataType.parse(data_type)
-            wanted[name] = TensorDesc(data_type=data_type, sizes=sizes)
-        for name in () if problems else source:
-            expected = f"one of {', '.join(wanted)}"
-            problems.append(Problem("field.unknown", name, "not an inferred output", expected, remedy=did_you_mean(name, wanted)))
-        if problems:
-            raise DescError(self.c_name, problems)
-        return self.replace(**wanted)
-
-    def _wrong_inputs(self) -> list[Problem]:
-        """The problems of each input by itself."""
-        described = ((slot.place, slot.tensor) for slot in self.input_slots() if slot.tensor is not None)
-        return [problem.under(place) for place, tensor in described for problem in tensor.problems(output=False)]
-
-    def _wrong_attributes(self) -> list[Problem]:
-        """The problems of attributes beyond their limits."""
-        known, level = self.sizes(), max(FeatureLevel)
-        return [problem for attribute in self.attribute_fields() for problem in limit_problems(self, attribute, known, level)]
-
-    def _wrong_without(self, outputs: Iterable[str]) -> list[Problem]:
-        """The problems by the operator's rules that do not concern outputs."""
-        level = max(FeatureLevel)
-        return [
-            problem for name in self.rules() for problem in self.rule_problems(name, self.sizes(), level) if problem.field not in outputs
-        ]
+        return self.replace(**inferred_outputs(self, names, data_types or {}))
 
     def rule_problems(self, name: str, known: Sizes, level: FeatureLevel) -> list[Problem]:
         """The violations of one of the operator's rules, by its name."""
@@ -465,7 +413,7 @@ class OperatorDesc(Struct):
         """The outputs that a desc with these attributes and inputs may describe."""
         return tuple(field.name for field in self.outputs())
 
-    def _undetermined(self, output: TensorField) -> Iterator[Problem]:
+    def undetermined_sizes(self, output: TensorField) -> Iterator[Problem]:
         """The reasons why an output's sizes are unknown: a tensor of the wrong rank hides a symbol, or attributes do not determine it."""
         known = self.sizes()
         for term in self.terms(output):
@@ -484,7 +432,8 @@ class OperatorDesc(Struct):
                     found = Count(f"{plural(len(desc.sizes), 'dimension')} {listed(desc.sizes)}")
                     yield Problem("size.unknown", f"{field.name}.sizes", found, expected, (f"{output.name} needs {symbol}",))
 
-    def _variable_type(self, field: TensorField) -> Any:
+    def inferred_type(self, field: TensorField) -> Any:
+        """The type of an output: that of the tensors which share its type variable."""
         variable = self.type_variable(field)
         if not isinstance(variable, str):
             return min(variable)
@@ -587,10 +536,10 @@ class OperatorDesc(Struct):
                 continue
             kind = "attribute" if name not in markers else "output" if markers[name].output else "input"
             if isinstance(value, tuple) and name in markers:
-                rows += [(f"{name}[{index}]", kind, *tensor_cells(tensor)) for index, tensor in enumerate(value[:MAX_ROWS])]
+                rows += [(f"{name}[{index}]", kind, *tensor.cells()) for index, tensor in enumerate(value[:MAX_ROWS])]
                 rows += [("", kind, f"... {len(value) - MAX_ROWS} more", "", "", "", "")] if len(value) > MAX_ROWS else []
                 continue
-            cells = tensor_cells(value) if isinstance(value, TensorDesc) else ("", show_attribute(value), "", "", "")
+            cells = value.cells() if isinstance(value, TensorDesc) else ("", show_attribute(value), "", "", "")
             rows.append((name, kind, *cells))
         headings = ("field", "kind", "type", "sizes", "strides", "bytes", "layout")
         return Table(f"{self.c_name}", headings, tuple(rows), frozenset(marked))
@@ -606,14 +555,6 @@ class OperatorDesc(Struct):
 
 
 _MOST_ENTRIES_SHOWN = 64
-
-
-def tensor_cells(tensor: TensorDesc) -> tuple[str, str, str, str, str]:
-    """A tensor's type, sizes, strides, bytes and layout as cells of a table."""
-    if not tensor.is_measurable:
-        return str(tensor.data_type), listed(tensor.sizes), "" if tensor.strides is None else listed(tensor.strides), "", tensor.layout()
-    strides = " ".join(map(str, tensor.element_strides if tensor.strides is None else tensor.strides))
-    return str(tensor.data_type), " ".join(map(str, tensor.sizes)), strides, str(tensor.size_in_bytes), tensor.layout()
 
 
 def show_attribute(value: Any) -> str:

@@ -28,12 +28,12 @@ from dmlpy.description.coercion import (
 )
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.foreign_names import member_remedy
-from dmlpy.description.form_remedies import form_problems
+from dmlpy.description.form_problems import struct_problems
 from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.plain_values import Test, plain_test
 from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, listed, plural
-from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more, truncate
+from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
 from dmlpy.system import forks
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Struct(BaseModel, metaclass=StructType):
         try:
             super().__init__(**{name: value for name, value in values.items() if name not in reported})
         except ValidationError as error:
-            problems += [problem for problem in _form_problems(type(self), error) if problem.field not in reported]
+            problems += [problem for problem in struct_problems(type(self), error) if problem.field not in reported]
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
 
@@ -330,7 +330,7 @@ class Struct(BaseModel, metaclass=StructType):
         try:
             return super().model_validate(obj, **options)
         except ValidationError as error:
-            raise DescError(cls.c_name or cls.__name__, _form_problems(cls, error)) from None
+            raise DescError(cls.c_name or cls.__name__, struct_problems(cls, error)) from None
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
@@ -339,7 +339,7 @@ class Struct(BaseModel, metaclass=StructType):
         try:
             return super().model_validate_json(json_data, **options)
         except ValidationError as error:
-            raise DescError(cls.c_name or cls.__name__, _form_problems(cls, error)) from None
+            raise DescError(cls.c_name or cls.__name__, struct_problems(cls, error)) from None
 
     @classmethod
     def member_named(cls, spelling: str) -> str | None:
@@ -566,42 +566,6 @@ def _is_count(given: Any, length: int) -> bool:
 
 def _construct(kind: type[Struct], members: dict[str, Any]) -> Struct:
     return kind(**members)
-
-
-_PLAIN = {"tuple_type": "an array", "string_type": "a text", "bytes_type": "bytes"}
-"""The expectation to show for kinds of pydantic errors that would otherwise appear in pydantic's words."""
-
-
-def _form_problems(kind: type[Struct], error: ValidationError) -> list[Problem]:
-    problems = []
-    for item in error.errors(include_url=False):
-        path = ""
-        for part in item["loc"]:
-            path += f"[{part}]" if isinstance(part, int) else ("." if path else "") + str(part)
-        cause = item.get("ctx", {}).get("error")
-        if isinstance(cause, DescError):
-            problems += [problem.under(path) for problem in cause.problems]
-        elif item["type"] == "missing":
-            remedy = (
-                "give its desc: TensorDesc(data_type=..., sizes=...)" if path.startswith("output") and path.endswith("_tensor") else None
-            )
-            problems.append(Problem("field.missing", path, "missing", f"{_value_of(kind, path)}: the member is required", remedy=remedy))
-        elif item["type"] == "json_invalid":
-            problems.append(Problem("json.syntax", path, "not JSON", "a JSON object", why=(item["msg"],)))
-        elif item["type"] == "model_type":
-            problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
-        else:
-            expected = str(cause).removeprefix("expected ") if cause else _PLAIN.get(item["type"], item["msg"])
-            problems += truncate(form_problems(path, item["input"], expected, getattr(cause, "prefix", "")))
-    return problems
-
-
-def _value_of(kind: type[Struct], path: str) -> str:
-    """What a missing member is to hold: one of an enumeration's names, or a value."""
-    annotation = kind.model_fields[path].annotation if path in kind.model_fields else None
-    if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
-        return f"one of {', '.join(annotation.spellings())}"
-    return "a value"
 
 
 def c_value(value: Any) -> Any:

@@ -206,6 +206,13 @@ class TensorDesc(Struct):
         offsets = [sum(steps) for steps in product(*([index * stride for index in range(size)] for stride, size in dims))]
         return len(set(offsets)) < len(offsets)
 
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """The type, sizes, strides, bytes and layout, as cells of a table."""
+        if not self.is_measurable:
+            return str(self.data_type), listed(self.sizes), "" if self.strides is None else listed(self.strides), "", self.layout()
+        strides = " ".join(map(str, self.element_strides if self.strides is None else self.strides))
+        return str(self.data_type), " ".join(map(str, self.sizes)), strides, str(self.size_in_bytes), self.layout()
+
     def layout(self) -> str:
         """The tensor's layout in memory, in words: packed, strided with its contiguous axis, broadcast."""
         if not self.is_measurable:

@@ -39,7 +39,7 @@ class AnySizesDesc(OperatorDesc):
             known.fix("len(output_sizes)", known["len(sizes)"], f"as many dimensions as {source} has")
         return known
 
-    def _undetermined(self, output: TensorField) -> Iterator[Problem]:
+    def undetermined_sizes(self, output: TensorField) -> Iterator[Problem]:
         source = getattr(self, self.inputs()[0].name)
         yield Problem("size.unknown", output.name, "not determined", f"a tensor of {plural(len(source.sizes), 'dimension')}", (_FREE,))
 

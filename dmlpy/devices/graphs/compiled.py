@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import cached_property
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
-from dmlpy.description.coercion import brief
 from dmlpy.description.enums import at_level
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
 from dmlpy.devices.binding import BoundTensor, KnownLayouts
 from dmlpy.devices.binding_table import BoundNames, with_call_errors
+from dmlpy.devices.graphs.arguments import GraphArguments, immutable_problems
 from dmlpy.devices.graphs.calls import GraphCalls
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.hazards import areas_of, shared_memory
@@ -23,13 +22,11 @@ from dmlpy.devices.graphs.launches import GraphLaunches
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.devices.pickling import Bytes, Refused, host_bytes
 from dmlpy.devices.plan import BindingProperties
-from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import BindError, Problem
 from dmlpy.system import forks
-from dmlpy.validation.tensor_arguments import in_order, named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.tensors import TensorDesc
@@ -77,6 +74,7 @@ class CompiledGraph:
         self._traced = traced
         self._program = program
         self._layouts = {name: KnownLayouts() for name in (*self.inputs, *self.outputs)}
+        self._arguments = GraphArguments(device, self._layouts, self.prepared_inputs)
         stream = device.current_stream()
         # DirectML too copies constants when it compiles.
         self._constants = {
@@ -193,8 +191,8 @@ class CompiledGraph:
     ) -> binding.Preparation:
         """Checks the arguments of `prepare`, and returns its work, which takes scratch or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
-        bound, wrong = self._bind_tensors(given, wanted, self._input_order(), "input", handle if copy else None)
-        problems = wrong + problems + _immutable_problems(immutable, self.prepared_inputs)
+        bound, wrong = self._arguments.bind(given, wanted, self._input_order(), "input", handle if copy else None)
+        problems = wrong + problems + immutable_problems(immutable, self.prepared_inputs)
         area = None
         producers: list[int] = []
         if persistent is not None:
@@ -284,7 +282,7 @@ class CompiledGraph:
         handle = self.device.stream_handle(stream)
         checked_runs(runs, f"{self.name}.profile")
         wanted = {name: tensor for name, tensor in self.inputs.items() if persistent is None or name not in self.prepared_inputs}
-        bound, problems = self._bind_tensors(given, wanted, self._input_order(), "input", handle)
+        bound, problems = self._arguments.bind(given, wanted, self._input_order(), "input", handle)
         if problems:
             raise BindError(f"{self.name}.profile", problems)
         made = self.device.outputs(self.outputs, handle, f"outputs of {self.name}")
@@ -336,8 +334,8 @@ class CompiledGraph:
         producers: Sequence[int] = (),
     ) -> GraphDispatch:
         """Binds as `bind` does; `problems` are those found so far, `producers` the streams that fill `persistent`."""
-        bound, wrong = self._bind_tensors(inputs, self._unprepared_inputs, self._input_order(), "input")
-        written, wrong_outputs = self._bind_tensors(outputs, self.outputs, list(self.outputs), "output")
+        bound, wrong = self._arguments.bind(inputs, self._unprepared_inputs, self._input_order(), "input")
+        written, wrong_outputs = self._arguments.bind(outputs, self.outputs, list(self.outputs), "output")
         found, streams = [*problems, *wrong, *wrong_outputs], [*producers]
         scratch, wrong = self._scratch(temporary, streams)
         found = found + wrong or shared_memory(bound, written, areas_of(scratch, persistent))
@@ -380,9 +378,9 @@ class CompiledGraph:
         given = {name: value for name, value in tensors.items() if name not in results}
         taken = set() if persistent is None else set(self.prepared_inputs)
         wanted = {name: tensor for name, tensor in self.inputs.items() if name not in taken}
-        bound, problems = self._bind_tensors(given, wanted, self._input_order(), "input", copied_on)
+        bound, problems = self._arguments.bind(given, wanted, self._input_order(), "input", copied_on)
         passed = {name: value for name, value in results.items() if value is not None}
-        written, wrong = self._bind_tensors(
+        written, wrong = self._arguments.bind(
             passed, {name: self.outputs[name] for name in passed}, list(passed), "output", copied_on, copied_back
         )
         producers: list[int] = []
@@ -459,52 +457,8 @@ class CompiledGraph:
     def _resource(self, name: str, value: Any, needed: int, producers: list[int]) -> tuple[tuple[int, int] | None, list[Problem]]:
         return binding.resource(self.device, name, value, needed, producers, self._program.alignment)
 
-    def _bind_tensors(
-        self,
-        values: Values,
-        wanted: Mapping[str, TensorDesc],
-        order: Sequence[str],
-        kind: Literal["input", "output"],
-        copied_on: int | None = None,
-        copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] | None = None,
-    ) -> tuple[list[BoundTensor], list[Problem]]:
-        """The memory of values; with `copied_on`, a stream, arrays in host memory are copied to the device.
-
-        Outputs in host memory, which have to be copied back, are listed.
-        """
-        output = kind == "output"
-        found: list[BoundTensor] = []
-        given, problems = in_order(values, order, kind) if isinstance(values, list | tuple) else named(values, kind, in_order=True)
-        if not given and problems and problems[0].code == "bind.form":  # that the tensors are missing follows from it
-            return [], problems
-        problems += [self._unexpected_problem(name, wanted, kind) for name in given if name not in wanted and given[name] is not None]
-        for name, tensor in wanted.items():
-            if given.get(name) is None:
-                problems.append(Problem("bind.missing", name, "not given", f"memory for {tensor.summary()}"))
-                continue
-            host = binding.host_array(self.device, given[name]) if copied_on is not None else None
-            if host is not None and copied_on is not None:
-                wrong = binding.value_form_problems(name, tensor, host, output=output, copied=True)
-                memory = None if wrong else self.device.upload(binding.stage(tensor, None if output else host), copied_on)
-                item = None if memory is None else BoundTensor(name, tensor, output, memory.pointer, memory)
-                if item is not None and copied_back is not None and output:
-                    copied_back.append((host, item))
-            else:
-                known = self._layouts[name]
-                item, wrong = binding.bind_tensor(self.device, name, tensor, given[name], output=output, known=known)
-            problems += wrong
-            found += [item] if item else []
-        return found, problems
-
     def _bound_names(self) -> BoundNames:
         return BoundNames(self.name, tuple(self._unprepared_inputs), tuple(self.outputs))
-
-    def _unexpected_problem(self, name: str, wanted: Iterable[str], kind: str) -> Problem:
-        """The problem with memory for a tensor that is not bound here."""
-        if kind == "input" and name in self.prepared_inputs:
-            return Problem("bind.packed", name, "given", "nothing: prepare has taken it")
-        expected = f"one of {', '.join(wanted)}" if wanted else "nothing"
-        return Problem("bind.unknown", name, f"not among the {kind}s of the graph", expected, remedy=did_you_mean(name, wanted))
 
     def _repr_html_(self) -> str:
         from dmlpy.messages.tables import paragraph_html
@@ -623,13 +577,3 @@ def _pack_again(graph: CompiledGraph | Refused, owned: Mapping[str, Bytes]) -> P
     memory = graph._packing.pack(bound, None, handle)
     device.synchronize(handle)  # dispatches may go into other streams
     return PreparedGraph(graph, memory, owned)
-
-
-def _immutable_problems(immutable: object, owned: Sequence[str]) -> list[Problem]:
-    """The problems of the argument `immutable` of `prepare`."""
-    if isinstance(immutable, str) or not isinstance(immutable, Collection):
-        remedy = f"immutable=[{immutable!r}]" if isinstance(immutable, str) and immutable in owned else None
-        return [Problem("bind.form", "immutable", brief(immutable), "a list of names of owned inputs", (), remedy)]
-    expected = f"one of {', '.join(owned)}" if owned else "nothing: the graph has no owned inputs"
-    unknown = (name for name in immutable if name not in owned)
-    return [Problem("bind.unknown", "immutable", brief(name), expected, (), did_you_mean(name, owned)) for name in unknown]

@@ -1,0 +1,49 @@
+"""Values that a struct cannot hold, as problems: pydantic's errors in dmlpy's words, with remedies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.description.coercion import brief
+from dmlpy.description.enums import DmlEnum
+from dmlpy.description.form_remedies import form_problems
+from dmlpy.messages.problems import DescError, Problem, truncate
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+_PLAIN = {"tuple_type": "an array", "string_type": "a text", "bytes_type": "bytes"}
+"""The expectation to show for kinds of pydantic errors that would otherwise appear in pydantic's words."""
+
+
+def struct_problems(kind: type[BaseModel], error: ValidationError) -> list[Problem]:
+    """The problems of members that a struct cannot hold, from pydantic's errors."""
+    problems = []
+    for item in error.errors(include_url=False):
+        path = ""
+        for part in item["loc"]:
+            path += f"[{part}]" if isinstance(part, int) else ("." if path else "") + str(part)
+        cause = item.get("ctx", {}).get("error")
+        if isinstance(cause, DescError):
+            problems += [problem.under(path) for problem in cause.problems]
+        elif item["type"] == "missing":
+            remedy = (
+                "give its desc: TensorDesc(data_type=..., sizes=...)" if path.startswith("output") and path.endswith("_tensor") else None
+            )
+            problems.append(Problem("field.missing", path, "missing", f"{_value_of(kind, path)}: the member is required", remedy=remedy))
+        elif item["type"] == "json_invalid":
+            problems.append(Problem("json.syntax", path, "not JSON", "a JSON object", why=(item["msg"],)))
+        elif item["type"] == "model_type":
+            problems.append(Problem("field.form", path, brief(item["input"]), "an object with the struct's members"))
+        else:
+            expected = str(cause).removeprefix("expected ") if cause else _PLAIN.get(item["type"], item["msg"])
+            problems += truncate(form_problems(path, item["input"], expected, getattr(cause, "prefix", "")))
+    return problems
+
+
+def _value_of(kind: type[BaseModel], path: str) -> str:
+    """What a missing member is to hold: one of an enumeration's names, or a value."""
+    annotation = kind.model_fields[path].annotation if path in kind.model_fields else None
+    if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
+        return f"one of {', '.join(annotation.spellings())}"
+    return "a value"
