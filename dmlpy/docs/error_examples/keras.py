@@ -30,7 +30,7 @@ from dmlpy.keras import (
 
 x = np.zeros((2, 4), np.float32)
 y = np.zeros((2, 1), np.float32)
-trained = Sequential([Dense(1, input_dim=4)])
+trained = Sequential([Dense(1, input_dim=4)], device="numpy")  # on the first device importing this would begin to use a GPU
 
 
 @shows("activation.training")
