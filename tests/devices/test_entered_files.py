@@ -20,7 +20,7 @@ MOST_COMPILING = 30
 imports a plan's module when one is made.
 """
 
-MOST_ENTERED = 50
+MOST_ENTERED = 52
 """Files that a reader of an RNN's way from its desc to its result on the CPU device may meet, at most."""
 
 

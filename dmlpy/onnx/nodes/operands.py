@@ -24,14 +24,14 @@ _BROADCAST = frozenset(
 )
 _SINCE = 7
 """The opset from which on operands broadcast as in NumPy; before, attributes said how."""
-_TOLD_OTHERWISE = frozenset({"expression.sizes", "graph.view", "groups_of_channels", "size.equal"})
+_MISFITS = frozenset({"expression.sizes", "graph.view", "groups_of_channels", "size.equal"})
 """The problems of sizes that do not fit each other."""
 _ALIGNED = "sizes are aligned at the last dimension, and only dimensions of size 1 are repeated"
 
 
 def in_operands(node: Node, problems: Sequence[Problem]) -> Sequence[Problem]:
     """The problems of a node that was not lowered; those of its operands if they are about sizes that do not fit."""
-    if node.domain or node.opset < _SINCE or not any(problem.code in _TOLD_OTHERWISE for problem in problems):
+    if node.domain or node.opset < _SINCE or not any(problem.code in _MISFITS for problem in problems):
         return problems
     rule = _broadcast if node.op_type in _BROADCAST else _RULES.get(node.op_type)
     known = all(value is None or value.is_static for value in node.inputs)
@@ -39,12 +39,20 @@ def in_operands(node: Node, problems: Sequence[Problem]) -> Sequence[Problem]:
 
 
 def _operand(node: Node, index: int) -> str:
-    return f"{node.input_label(index)}, {node.value(index).name!r}, {listed(node.sizes(index))}"
+    return f"{node.input_label(index)}, {node.value(index).name!r}"
+
+
+def _sized(node: Node, index: int) -> str:
+    return f"{_operand(node, index)}, {listed(node.sizes(index))}"
+
+
+def _first(node: Node) -> str:
+    """The sizes of the first operand, as a reason: the problem itself names those alone that matter, as other sizes may be open."""
+    return f"{_operand(node, 0)}, is {listed(node.sizes(0))}"
 
 
 def _problem(node: Node, index: int, expected: str, *why: str, remedy: str | None = None) -> Problem:
-    label = f"{node.input_label(index)}, {node.value(index).name!r},"
-    return Problem("onnx.invalid", label, listed(node.sizes(index)), expected, why, remedy)
+    return Problem("onnx.invalid", f"{_operand(node, index)},", listed(node.sizes(index)), expected, why, remedy)
 
 
 def _by_channel(wide: Sequence[int], narrow: Sequence[int]) -> str | None:
@@ -60,7 +68,7 @@ def _broadcast(node: Node) -> Iterator[Problem]:
     for count, index in enumerate(places):
         before = [node.sizes(place) for place in places[:count]]
         if count and broadcast_sizes(*before, node.sizes(index)) is None:
-            others = " and ".join(_operand(node, place) for place in places[:count])
+            others = " and ".join(_sized(node, place) for place in places[:count])
             remedy = _by_channel(max(before, key=len), node.sizes(index))
             yield _problem(node, index, f"sizes that broadcast with those of {others}", _ALIGNED, remedy=remedy)
             return
@@ -69,7 +77,7 @@ def _broadcast(node: Node) -> Iterator[Problem]:
 def _slope(node: Node) -> Iterator[Problem]:
     if broadcast_sizes(node.sizes(0), node.sizes(1)) != node.sizes(0):
         remedy = _by_channel(node.sizes(0), node.sizes(1))
-        yield _problem(node, 1, f"sizes that broadcast to those of {_operand(node, 0)}", _ALIGNED, remedy=remedy)
+        yield _problem(node, 1, f"sizes that broadcast to those of {_sized(node, 0)}", _ALIGNED, remedy=remedy)
 
 
 def _matrices(node: Node) -> Iterator[Problem]:
@@ -83,10 +91,10 @@ def _matrices(node: Node) -> Iterator[Problem]:
         place = f"{'the dimension before the last' if len(b) > 1 else 'its only dimension'} is {inner}"
         transposed = len(b) > 1 and b[-1] == a[-1]
         remedy = "transpose its last two dimensions, if they are [columns, rows]" if transposed else None
-        yield _problem(node, 1, f"{a[-1]} rows, as the last dimension of {_operand(node, 0)}", place, remedy=remedy)
+        yield _problem(node, 1, f"{a[-1]} rows, as the last dimension of {_operand(node, 0)}", place, _first(node), remedy=remedy)
     elif broadcast_sizes(a[:-2], b[:-2]) is None:
         expected = f"dimensions before the last two that broadcast with those of {_operand(node, 0)}"
-        yield _problem(node, 1, expected, _ALIGNED)
+        yield _problem(node, 1, expected, _first(node), _ALIGNED)
 
 
 def _general_product(node: Node) -> Iterator[Problem]:
@@ -101,7 +109,7 @@ def _general_product(node: Node) -> Iterator[Problem]:
         remedy = f"set transB to {int(not sides[1])}" if columns == inner else None
         forms = ("[K, M]" if sides[0] else "[M, K]", "[N, K]" if sides[1] else "[K, N]")
         why = f"A is {forms[0]} and B is {forms[1]}: transA is {int(sides[0])}, transB {int(sides[1])}"
-        yield _problem(node, 1, f"{inner} as {found} dimension, as {whose}", why, remedy=remedy)
+        yield _problem(node, 1, f"{inner} as {found} dimension, as {whose}", why, _first(node), remedy=remedy)
     elif node.has(2) and broadcast_sizes(node.sizes(2), (rows, columns)) != (rows, columns):
         yield _problem(node, 2, f"sizes that broadcast to those of the product, {listed([rows, columns])}", _ALIGNED)
 
@@ -115,12 +123,16 @@ def _convolution(node: Node) -> Iterator[Problem]:
         return
     if node.op_type == "ConvTranspose":
         if weights[0] != channels:
-            yield _problem(node, 1, f"{channels} as first size, the channels of {_operand(node, 0)}", "W is [C, M / group, ...]")
+            yield _problem(
+                node, 1, f"{channels} as first size, the channels of {_operand(node, 0)}", "W is [C, M / group, ...]", _first(node)
+            )
         made = weights[1] * group
     else:
         if weights[1] * group != channels:
             why = f"W is [M, C / group, ...], and group is {group}"
-            yield _problem(node, 1, f"{channels // group} as second size, of the {channels} channels of {_operand(node, 0)}", why)
+            yield _problem(
+                node, 1, f"{channels // group} as second size, of the {channels} channels of {_operand(node, 0)}", why, _first(node)
+            )
         made = weights[0]
     if node.has(2) and node.sizes(2) != (made,):
         yield _problem(node, 2, f"{listed([made])}: one for each channel of the output")
@@ -131,9 +143,7 @@ def _scattered(node: Node) -> Iterator[Problem]:
     data, indices = node.sizes(0), node.sizes(1)
     wanted = (*indices[:-1], *data[indices[-1] :]) if indices else data
     if node.sizes(2) != wanted:
-        why = (
-            f"those of {_operand(node, 1)}, but the last, and those of {_operand(node, 0)} behind the first {indices[-1] if indices else 0}"
-        )
+        why = f"those of {_sized(node, 1)}, but the last, and those of {_sized(node, 0)} behind the first {indices[-1] if indices else 0}"
         yield _problem(node, 2, listed(wanted), why)
 
 

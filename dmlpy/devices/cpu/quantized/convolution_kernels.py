@@ -14,7 +14,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, called, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word
-from dmlpy.devices.cpu.quantized.byte_moves import valid_positions, write_valid
+from dmlpy.devices.cpu.quantized.byte_move_kernels import valid_positions, write_valid
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     all_of,
     byte_sums,

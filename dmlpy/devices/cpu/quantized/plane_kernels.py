@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
-from dmlpy.devices.cpu.quantized.byte_moves import BIT, BYTES, flags, moved, put_some, put_valid
+from dmlpy.devices.cpu.quantized.byte_move_kernels import BIT, BYTES, flags, moved, put_some, put_valid
 from dmlpy.devices.cpu.quantized.byte_product_kernels import (
     QUAD,
     all_of,

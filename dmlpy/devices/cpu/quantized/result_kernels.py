@@ -16,7 +16,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import allocated, declared, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.memory_kernels import byte_at, double_at, set_byte, set_double, set_word, word_at
-from dmlpy.devices.cpu.quantized.byte_moves import low_bits, put_valid
+from dmlpy.devices.cpu.quantized.byte_move_kernels import low_bits, put_valid
 from dmlpy.devices.cpu.quantized.byte_product_kernels import all_of, copy_bytes, integers, load, quad_sums, store
 from dmlpy.devices.cpu.quantized.products import Dot, Output, RowTerms, TermParameters
 from dmlpy.devices.cpu.simd import (
