@@ -37,6 +37,8 @@ _EXP_OF_NEGATIVE = (1.38367941661e-3, -8.37485704879e-3, 4.16682286799e-2, -1.66
 """exp(-r) for |r| up to ln(2) / 2, the highest power first: a fit whose largest relative error is 2e-9."""
 _CURRENT_ROUNDING = 4
 """An instruction's operand: it rounds as the processor is set to."""
+_FROM_THREE_QUARTERS = 3
+"""An instruction's operand: mantissas are from 3 / 4 to 3 / 2."""
 _HALF_EXP_END = 90.0
 """Beyond this argument exp(x) / 2 is infinite in float32."""
 _EXP_END = 104.0
@@ -135,6 +137,26 @@ class SimdMath:
         found = self.select(self.less(y, x), y, x)
         return self.select(self._builder.fcmp_unordered("uno", y, y), y, found)
 
+    @property
+    def scales_at_once(self) -> bool:
+        """Whether a vector is scaled by powers of two, and parted into mantissas and exponents, by one instruction each."""
+        return self._simd.lanes == host_isa().lanes and scales_by_powers_of_two()
+
+    def _avx512(self, name: str, *operands: Any) -> Any:
+        """An instruction of AVX-512 on all lanes of vectors of floats, and of constants that choose a form of it."""
+        kind, mask = ir.VectorType(FLOAT, self._simd.lanes), ir.IntType(self._simd.lanes)
+        given = [*operands, ir.Constant(kind, None), mask(-1), INDEX(_CURRENT_ROUNDING)]
+        function = ir.FunctionType(kind, [value.type for value in given])
+        return self._builder.call(declared(self._builder.module, function, f"llvm.x86.avx512.mask.{name}.ps.512"), given)
+
+    def exponent(self, x: Any) -> Any:
+        """The exponents of 2 of floats whose mantissas are from 1 to 2, where `scales_at_once`; of 0 minus infinity."""
+        return self._avx512("getexp", x)
+
+    def mantissa(self, x: Any) -> Any:
+        """The mantissas from 3 / 4 to 3 / 2 with the signs of floats, where `scales_at_once`; 1 of 0 and infinity."""
+        return self._avx512("getmant", x, INDEX(_FROM_THREE_QUARTERS))
+
     def _power_of_two(self, exponent: Any) -> Any:
         """2 to the power of integers from -126 to 127."""
         whole = exponent.type
@@ -145,13 +167,8 @@ class SimdMath:
     def _scaled(self, x: Any, shifted: Any) -> Any:
         """x times 2 to the power of integers from -150 to 128, given with `_ROUNDING` added; rounded once if the result is subnormal."""
         builder, lanes, shift = self._builder, self._simd.lanes, self.constant(_ROUNDING)
-        if lanes == host_isa().lanes and scales_by_powers_of_two():
-            kind, mask = x.type, ir.IntType(lanes)
-            function = declared(
-                builder.module, ir.FunctionType(kind, [kind, kind, kind, mask, INDEX]), "llvm.x86.avx512.mask.scalef.ps.512"
-            )
-            whole = self.subtract(shifted, shift)
-            return builder.call(function, [x, whole, ir.Constant(kind, None), mask(-1), INDEX(_CURRENT_ROUNDING)])
+        if self.scales_at_once:
+            return self._avx512("scalef", x, self.subtract(shifted, shift))
         integers = ir.VectorType(INDEX, lanes)
         exponent = builder.sub(builder.bitcast(shifted, integers), builder.bitcast(shift, integers))
         half = builder.ashr(exponent, ir.Constant(integers, [1] * lanes))
@@ -169,6 +186,13 @@ class SimdMath:
     def exp(self, x: Any) -> Any:
         p, shifted = self._reduced(x)
         return self._scaled(self.add(p, self.constant(1.0)), shifted)
+
+    def exp_of_sum(self, x: Any, rest: Any, coefficients: Sequence[Any]) -> Any:
+        """e to the power of the sum of a number from -105 to 89 and a rest, by the polynomial that is it for |r| up to ln(2) / 2."""
+        shifted = self.fused(x, self.constant(_LOG2_OF_E), self.constant(_ROUNDING))
+        whole = self.subtract(shifted, self.constant(_ROUNDING))
+        rest = self.fused(whole, self.constant(-_LN2_LOW), self.add(self.fused(whole, self.constant(-_LN2_HIGH), x), rest))
+        return self._scaled(self.polynomial(rest, coefficients), shifted)
 
     def half_exp(self, x: Any) -> Any:
         """exp(x) / 2, which is infinite only where it is no float itself."""

@@ -22,6 +22,7 @@ from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cpu.elementwise import plan as elementwise_plan
 from dmlpy.devices.cpu.elementwise.program import FUNCTIONS, OPERATORS, OPERATORS_BY_RANGE
 from tests.support.cpu.compiled_plans import run_on
+from tests.support.operators.accuracy import FUNCTIONS as ACCURATE
 
 COUNT = 5003
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3.4e38, -3.4e38, 88.9, -103.5, 0.5, -0.5, 1.5, 2.5)
@@ -146,6 +147,18 @@ def test_powers(dtype: Any) -> None:
     operator = dml.compile(desc, "cpu")
     assert operator.plan.startswith("strategy: compiled")
     assert_as_defined(desc, given, operator(**given)["output_tensor"])
+
+
+def test_powers_near_the_ends() -> None:
+    """Of all mantissas, with the exponents for which results nearly overflow or vanish: what a logarithm lacks there counts most."""
+    rng = np.random.default_rng(5)
+    base = np.concatenate([rng.uniform(low, high, 10_000) for low, high in ((0.5, 1.0), (1.0, 2.0), (1e-39, 1e-38), (1e30, 1e38))])
+    base = base.astype(np.float32)
+    exponent = (rng.choice([-125.0, 127.5], base.size) / np.log2(base.astype(np.float64))).astype(np.float32)
+    operands = {"input_tensor": base, "exponent_tensor": exponent}
+    (function,) = (function for function in ACCURATE if function.kind is dml.ElementWisePowDesc)
+    found = np.asarray(dml.compile(function.of(dml.TensorDesc.of(base)), "cpu")(**operands).output_tensor)
+    assert function.units(found, operands).max() <= function.bound.cpu
 
 
 @pytest.mark.parametrize("data_type", TYPES)

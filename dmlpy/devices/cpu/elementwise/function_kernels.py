@@ -10,6 +10,7 @@ from math import e as euler
 from math import inf, log, log2, nan, pi
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler.functions import declared
@@ -38,22 +39,35 @@ _SINE = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 _COSINE = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2, -0.5)
 """(cos(r) - 1) / r^2."""
 LOGARITHM = (
-    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
-    *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+    *(3.7673004e-2, -9.1162108e-2, 1.1700675e-1, -1.2727781e-1, 1.4276238e-1),
+    *(-1.6655296e-1, 1.9999605e-1, -2.5000164e-1, 3.3333340e-1),
 )
-"""(ln(1 + f) - f + f^2 / 2) / f^3 for 1 + f from the root of 1 / 2 to that of 2."""
-_ROOT_OF_HALF = 0.70710678
-_LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
+"""(ln(1 + f) - f + f^2 / 2) / f^3 for 1 + f from 3 / 4 to 3 / 2: a fit by which logarithms are 1e-9 of them off, at most."""
+_LEAST_MANTISSA, _ROOT_OF_HALF = 0.75, 0.70710678
+_LN2_HIGH, _LN2_LOW = 0.693145752, 1.42860677e-6
+"""ln(2) as a number of 16 bits and the rest: both positive, so that products with infinite exponents have one sign."""
 _SUBNORMAL, _TO_NORMAL = 2.0**-126, 23
 """The least normal float, and the power of two that makes subnormal ones normal."""
+_FACTORS = tuple(part / 32 for part in (32, 30, 28, 27, 26, 24, 23, 22, 42, 40, 39, 38, 36, 35, 34, 32))
+"""For each sixteenth of a mantissa's range the factor that brings it near 1: the product less 1 is a float, of which |r| is below 0.067."""
+_NEAR_LOGARITHM = (-1.6617529e-1, 2.0081200e-1, -2.5000261e-1, 3.3333233e-1)
+"""(ln(1 + r) - r + r^2 / 2) / r^3 for these: a fit by which logarithms are 4e-10 of them off, at most."""
+_SIXTEENTH = 19
+"""The bits of a float below the four highest of its mantissa."""
+_LOGARITHM_BITS = 16
+"""The bits behind the point of `_LN2_HIGH`, and of logarithms whose sums with its products are floats."""
+_POWER_OF_E = (1.3958361e-3, 8.3774775e-3, 4.1666057e-2, 1.6666387e-1, 0.5, 1.0, 1.0)
+"""e^r for |r| up to ln(2) / 2, and a bit more, the highest power first: a fit whose largest relative error is 2e-9."""
+_POWER_BOUNDS = (-105.0, 89.0)
+"""Beyond these exponents of e powers are 0, or infinite, as floats."""
 _LOGARITHM_OF_DOUBLES = (0.23618336693142486, 0.28534935751007584, 0.4000038677246069, 0.6666666523524986, 2.0000000000084692)
 """2 artanh(s) / s in powers of s^2 for |s| up to 0.172, the highest first: a fit whose largest relative error is 4e-12."""
-_POWER_OF_TWO = (
+_POWER_OF_TWO_OF_DOUBLES = (
     *(0.0001547802219450562, 0.001340043183395201, 0.009617994514449266, 0.05550327215349891),
     *(0.24022651505052178, 0.6931472067098412, 0.999999999919068),
 )
 """2^r for |r| up to 1 / 2, the highest power first: a fit whose largest relative error is 2e-9."""
-_POWER_END = 1000.0
+_END_OF_DOUBLES = 1000.0
 """Beyond this exponent of 2 powers are infinite, or 0, as floats; within it they are normal doubles."""
 _ARCSINE = (4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1)
 """(asin(r) / r - 1) / r^2 in powers of r^2 for |r| up to 1 / 2."""
@@ -67,8 +81,9 @@ _AREA_TANGENT = (1.81740078349e-1, 8.24370301058e-2, 1.46691431730e-1, 1.9978216
 """(artanh(x) / x - 1) / x^2 in powers of x^2 for |x| up to 1 / 2."""
 _HYPERBOLIC_END = 90.0
 """Beyond this argument hyperbolic functions are infinite."""
-_ASINH_END = 1e-4
-"""Below this argument arsinh(x) is x, less a sixth of its third power."""
+_FAR_AREA = 4096.0
+"""Beyond this argument arsinh and arcosh are the logarithm of twice the argument."""
+_LEAST_DIVISOR = 1e-30
 _PI_LOW = -8.742277657347586e-8
 """What pi has more than the float next to it."""
 
@@ -93,11 +108,6 @@ class _Doubles:
     def fused(self, x: Any, y: Any, z: Any) -> Any:
         kind = ir.FunctionType(self.kind, [self.kind] * 3)
         return self._builder.call(declared(self._builder.module, kind, f"llvm.fmuladd.v{self.lanes}f64"), [x, y, z])
-
-    def root(self, x: Any) -> Any:
-        return self._builder.call(
-            declared(self._builder.module, ir.FunctionType(self.kind, [self.kind]), f"llvm.sqrt.v{self.lanes}f64"), [x]
-        )
 
     def polynomial(self, x: Any, coefficients: Sequence[float]) -> Any:
         """The highest power comes first."""
@@ -133,9 +143,9 @@ class _Doubles:
     def exp(self, x: Any) -> Any:
         """e to the power of x, with a relative error of 2e-9."""
         builder, shift = self._builder, self.constant(_ROUNDING_OF_DOUBLES)
-        x = self.limited(self.multiply(x, self.constant(log2(euler))), _POWER_END)
+        x = self.limited(self.multiply(x, self.constant(log2(euler))), _END_OF_DOUBLES)
         shifted = self.add(x, shift)
-        power = self.polynomial(self.subtract(x, self.subtract(shifted, shift)), _POWER_OF_TWO)
+        power = self.polynomial(self.subtract(x, self.subtract(shifted, shift)), _POWER_OF_TWO_OF_DOUBLES)
         exponent = builder.shl(builder.bitcast(shifted, self.integers), self.integer(_EXPONENT_OF_DOUBLES))
         return builder.bitcast(builder.add(builder.bitcast(power, self.integers), exponent), self.kind)
 
@@ -332,18 +342,41 @@ class Functions:
         return self._math.add(*self._half_exp(self._math.magnitude(x)))
 
     def _asinh(self, x: Any) -> Any:
-        math, doubles, size = self._math, self._doubles, self._math.magnitude(x)
-        wide = doubles.of(size)
-        root = doubles.root(doubles.fused(wide, wide, doubles.constant(1.0)))
-        found = self._float(doubles.log(doubles.add(wide, root)))
-        found = math.select(math.less(size, math.constant(_ASINH_END)), x, found)
-        return math.built_in("copysign", found, x)
+        math, one, size = self._math, self._math.constant(1.0), self._math.magnitude(x)
+        square = math.fused_once(size, size, one)
+        lost = math.fused_once(size, size, math.subtract(one, square))
+        root = math.built_in("sqrt", square)
+        return math.built_in("copysign", self._area(size, (root, size), (square, lost, root)), x)
 
     def _acosh(self, x: Any) -> Any:
-        math, doubles = self._math, self._doubles
-        wide = doubles.of(x)
-        found = doubles.log(doubles.add(wide, doubles.root(doubles.fused(wide, wide, doubles.constant(-1.0)))))
-        return math.select(math.less(x, math.constant(1.0)), math.constant(nan), self._float(found))
+        math, one = self._math, self._math.constant(1.0)
+        above = math.subtract(x, one)
+        twice = math.add(above, above)
+        square = math.fused_once(above, above, twice)
+        lost = math.fused_once(above, above, math.subtract(twice, square))
+        root = math.built_in("sqrt", square)
+        return math.select(math.less(x, one), math.constant(nan), self._area(x, (x, root), (square, lost, root)))
+
+    def _area(self, size: Any, terms: tuple[Any, Any], radicand: tuple[Any, Any, Any]) -> Any:
+        """The logarithm of the sum of a number and a root.
+
+        Args:
+            size: the number.
+            terms: the larger and the smaller one of both: their difference is the sum's reciprocal.
+            radicand: of what the root is, what was lost when that was rounded, and the root.
+        """
+        math, (larger, smaller), (square, lost, root) = self._math, terms, radicand
+        total = math.add(larger, smaller)
+        # What the root and the sum lost, as parts of the sum.
+        rest = math.add(math.fused_once(self._builder.fneg(root), root, square), lost)
+        divisor = math.multiply(math.add(root, root), total)
+        rest = math.divide(rest, math.select(math.less(divisor, math.constant(_LEAST_DIVISOR)), math.constant(_LEAST_DIVISOR), divisor))
+        rest = math.fused(math.add(math.subtract(larger, total), smaller), math.subtract(larger, smaller), rest)
+        is_far, zero = math.less(math.constant(_FAR_AREA), size), math.constant(0.0)
+        exponent, fraction = self._parts_of_normal(math.select(is_far, size, total))
+        exponent = math.add(exponent, math.select(is_far, math.constant(1.0), zero))
+        value = self._logarithm(exponent, fraction, math.select(is_far, zero, rest))
+        return math.select(self._builder.fcmp_ordered("==", size, math.constant(inf)), size, value)
 
     def _atanh(self, x: Any) -> Any:
         """Far from 0 by a quotient that is negative beyond 1, whose logarithm is NaN."""
@@ -355,43 +388,110 @@ class Functions:
 
     # Logarithms and powers
 
-    def _parts(self, x: Any) -> tuple[Any, Any]:
-        """The exponent of 2, as a float, and f of normal x = (1 + f) 2^exponent, with 1 + f from the root of 1 / 2 to that of 2."""
+    def _parts_of_normal(self, x: Any) -> tuple[Any, Any]:
+        """The exponent of 2, as a float, and f of positive normal x = (1 + f) 2^exponent, with 1 + f from 3 / 4 to 3 / 2."""
         math, builder = self._math, self._builder
-        bits, root = self._integers(x), self._integers(math.constant(_ROOT_OF_HALF))
+        if math.scales_at_once:
+            mantissa = math.mantissa(x)
+            return math.subtract(math.exponent(x), math.exponent(mantissa)), math.subtract(mantissa, math.constant(1.0))
+        bits, least = self._integers(x), self._integers(math.constant(_LEAST_MANTISSA))
         place = ir.Constant(bits.type, [23] * bits.type.count)
-        exponent = builder.ashr(builder.sub(bits, root), place)
+        exponent = builder.ashr(builder.sub(bits, least), place)
         fraction = math.subtract(builder.bitcast(builder.sub(bits, builder.shl(exponent, place)), x.type), math.constant(1.0))
         return builder.sitofp(exponent, x.type), fraction
 
-    def _log(self, x: Any) -> Any:
+    def _parts(self, x: Any) -> tuple[Any, Any]:
+        """The same of any number that is not negative: minus infinity and infinity are the exponents of 0 and infinity."""
+        math, builder = self._math, self._builder
+        if math.scales_at_once:
+            return self._parts_of_normal(x)
+        exponent, fraction = self._parts_without_ends(x)
+        exponent = math.select(builder.fcmp_ordered("==", x, math.constant(0.0)), math.constant(-inf), exponent)
+        return math.select(builder.fcmp_ordered("==", x, math.constant(inf)), x, exponent), fraction
+
+    def _parts_without_ends(self, x: Any) -> tuple[Any, Any]:
         math = self._math
         is_subnormal = math.less(x, math.constant(_SUBNORMAL))
-        exponent, fraction = self._parts(math.select(is_subnormal, math.multiply(x, math.constant(2.0**_TO_NORMAL)), x))
-        exponent = math.select(is_subnormal, math.subtract(exponent, math.constant(float(_TO_NORMAL))), exponent)
+        exponent, fraction = self._parts_of_normal(math.select(is_subnormal, math.multiply(x, math.constant(2.0**_TO_NORMAL)), x))
+        return math.select(is_subnormal, math.subtract(exponent, math.constant(float(_TO_NORMAL))), exponent), fraction
+
+    def _logarithm(self, exponent: Any, fraction: Any, more: Any = None) -> Any:
+        """ln(1 + fraction) and ln(2) times the exponent, and a small term."""
+        math = self._math
         square = math.multiply(fraction, fraction)
-        rest = math.multiply(math.multiply(fraction, square), math.polynomial(fraction, LOGARITHM))
+        cube = math.multiply(fraction, square)
+        polynomial = math.polynomial(fraction, LOGARITHM)
+        rest = math.multiply(cube, polynomial) if more is None else math.fused(cube, polynomial, more)
         rest = math.fused(exponent, math.constant(_LN2_LOW), rest)
         rest = math.add(math.fused(square, math.constant(-0.5), rest), fraction)
-        return self._at_ends(x, math.fused(exponent, math.constant(_LN2_HIGH), rest))
+        return math.fused(exponent, math.constant(_LN2_HIGH), rest)
 
-    def _at_ends(self, x: Any, value: Any) -> Any:
-        """The logarithm of x, whose value is right for positive finite x."""
-        math, builder, zero = self._math, self._builder, self._math.constant(0.0)
-        value = math.select(builder.fcmp_ordered("==", x, zero), math.constant(-inf), value)
-        value = math.select(builder.fcmp_ordered("==", x, math.constant(inf)), x, value)
-        return math.select(builder.fcmp_ordered(">=", x, zero), value, math.constant(nan))
+    def _log(self, x: Any) -> Any:
+        return self._unless_negative(x, self._logarithm(*self._parts(x)))
+
+    def _unless_negative(self, x: Any, value: Any) -> Any:
+        math = self._math
+        return math.select(self._builder.fcmp_unordered("<", x, math.constant(0.0)), math.constant(nan), value)
+
+    def _chosen(self, number: Any, values: Sequence[float]) -> Any:
+        """The value whose place is in the four lowest bits of each integer, where `scales_at_once`."""
+        kind, table = self._math.constant(0.0).type, [float(np.float32(value)) for value in values]
+        function = declared(self._builder.module, ir.FunctionType(kind, [kind, number.type]), "llvm.x86.avx512.permvar.sf.512")
+        return self._builder.call(function, [ir.Constant(kind, table), number])
+
+    def _long_logarithm(self, size: Any) -> tuple[Any, Any]:
+        """The logarithm of a number that is not negative, as a float and its rest, which is NaN at 0 and infinity.
+
+        That of 1 + r is r - r^2 / 2, also as a float and its rest, and a small term.
+        """
+        math, builder = self._math, self._builder
+        mantissa = math.mantissa(size)
+        exponent, bits = math.subtract(math.exponent(size), math.exponent(mantissa)), self._integers(mantissa)
+        sixteenth = builder.lshr(bits, ir.Constant(bits.type, [_SIXTEENTH] * bits.type.count))
+        logarithms = [-log(factor) for factor in _FACTORS]
+        parts = [round(number * 2**_LOGARITHM_BITS) / 2**_LOGARITHM_BITS for number in logarithms]
+        start = math.fused(exponent, math.constant(_LN2_HIGH), self._chosen(sixteenth, parts))
+        rests = self._chosen(sixteenth, [number - part for number, part in zip(logarithms, parts, strict=True)])
+        fraction = math.fused(mantissa, self._chosen(sixteenth, _FACTORS), math.constant(-1.0))
+        square, half = math.multiply(fraction, fraction), math.multiply(fraction, math.constant(-0.5))
+        high = math.fused(half, fraction, fraction)
+        low = math.fused(half, fraction, math.subtract(fraction, high))
+        rests = math.fused(exponent, math.constant(_LN2_LOW), rests)
+        rests = math.fused(math.multiply(fraction, square), math.polynomial(fraction, _NEAR_LOGARITHM), rests)
+        total = math.add(start, high)
+        return total, math.add(math.add(low, rests), math.add(math.subtract(start, total), high))
 
     def _power_of_size(self, size: Any, exponent: Any) -> Any:
         """A number that is not negative to some power; any number where rules for ones and zeros hold."""
-        doubles = self._doubles
-        return self._float(doubles.exp(doubles.multiply(doubles.of(exponent), doubles.log(doubles.of(size)))))
+        if not self._math.scales_at_once:
+            doubles = self._doubles
+            return self._float(doubles.exp(doubles.multiply(doubles.of(exponent), doubles.log(doubles.of(size)))))
+        math, builder, (least, most) = self._math, self._builder, map(self._math.constant, _POWER_BOUNDS)
+        high, low = self._long_logarithm(size)
+        product = math.multiply(exponent, high)
+        bounded = math.at_most(math.at_least(product, least), most)
+        rest = math.fused(exponent, low, math.fused(exponent, high, builder.fneg(product)))
+        rest = math.select(builder.fcmp_ordered("==", product, bounded), rest, math.constant(0.0))
+        return math.exp_of_sum(bounded, rest, _POWER_OF_E)
 
     def _power(self, x: Any, y: Any) -> Any:
         """As C's pow: 1 to any power and any number to the power 0 are 1, and -1 to an infinite one."""
+        math, builder, infinite = self._math, self._builder, self._math.constant(inf)
+        value = self._power_of_size(math.magnitude(x), y)
+        is_usual = builder.and_(math.less(math.constant(0.0), x), math.less(x, infinite))
+        is_usual = builder.and_(is_usual, math.less(math.magnitude(y), infinite))
+        mask, before = ir.IntType(self._doubles.lanes), builder.block
+        with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(is_usual, mask), mask(-1)), likely=False):
+            ruled, after = self._by_rules(x, y, value), builder.block
+        found = builder.phi(value.type)
+        found.add_incoming(value, before)
+        found.add_incoming(ruled, after)
+        return found
+
+    def _by_rules(self, x: Any, y: Any, value: Any) -> Any:
+        """x to the power y, where `value` is |x| to the power y unless a rule gives the power."""
         math, builder, one, zero = self._math, self._builder, self._math.constant(1.0), self._math.constant(0.0)
         size = math.magnitude(x)
-        value = self._power_of_size(size, y)
         half = math.multiply(y, math.constant(0.5))
         is_whole = builder.fcmp_ordered("==", math.built_in("floor", y), y)
         is_even = builder.fcmp_ordered("==", math.built_in("floor", half), half)

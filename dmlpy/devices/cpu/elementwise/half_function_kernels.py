@@ -57,12 +57,15 @@ class HalfFunctions(Functions):
             rest = math.fused(turns, math.constant(-part), rest)
         return self._integers(shifted), rest
 
+    def _parts_without_ends(self, x: Any) -> tuple[Any, Any]:
+        return self._parts_of_normal(x)
+
     def _log(self, x: Any) -> Any:
         math, (exponent, fraction) = self._math, self._parts(x)
         square = math.multiply(fraction, fraction)
         rest = math.multiply(math.multiply(fraction, square), math.polynomial(fraction, LOGARITHM))
         rest = math.add(math.fused(square, math.constant(-0.5), rest), fraction)
-        return self._at_ends(x, math.fused(exponent, math.constant(log(2.0)), rest))
+        return self._unless_negative(x, math.fused(exponent, math.constant(log(2.0)), rest))
 
     def _erf(self, x: Any) -> Any:
         math = self._math
