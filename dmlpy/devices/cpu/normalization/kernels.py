@@ -218,21 +218,25 @@ def _four_vector_sums(gradient: bool, stored: Storage, isa: Isa) -> Any:
 
 
 def _result_kernel(gradient: bool, isa: Isa) -> Any:
-    """result(p, x, other, centre, factor, offset, slope): `other` is the tensor added to y, or dy."""
+    """result(has_more, low, x, other, centre, factor, offset, slope): `other` is dy, or what is added to y if there is more.
+
+    A gradient has more if it passes through the statistics. `has_more` and `low`, the lower bound of y, are arguments: LLVM cannot know
+    that a loop does not write the parameters.
+    """
     simd = simd_of(isa)
     add, subtract, multiply, multiply_add = simd.add, simd.subtract, simd.multiply, simd.multiply_add
-    all_of, at_least = simd.all_of, simd.at_least
+    at_least = simd.at_least
 
     @jit
-    def result(p: BatchNormalizationParameters, x: Any, other: Any, centre: Any, factor: Any, offset: Any, slope: Any) -> Any:
+    def result(has_more: Any, low: Any, x: Any, other: Any, centre: Any, factor: Any, offset: Any, slope: Any) -> Any:
         if gradient:
-            if p.slope != 0:
+            if has_more:
                 return multiply(add(multiply_add(subtract(x, centre), slope, offset), other), factor)
             return multiply(other, factor)
         y = multiply_add(subtract(x, centre), factor, offset)
-        if p.add != 0:
+        if has_more:
             y = add(y, other)
-        return at_least(y, all_of(p.low))
+        return at_least(y, low)
 
     return result
 
@@ -247,22 +251,28 @@ def _plane_results(gradient: bool, stored: Storage, isa: Isa) -> Any:
         return all_of(float_at(coefficients + group * FLOAT_BYTES) if coefficients != 0 else zero)
 
     @jit
+    def read_if(exists: Any, address: Any, left: Any) -> Any:
+        return read(address, left) if exists else all_of(zero)
+
+    @jit
     def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
         x = p.x + outer * p.x_outer + group * p.x_group
         if gradient:
-            other, reads_other = p.dy + outer * p.dy_outer + group * p.dy_group, True
+            other, reads_other, has_more = p.dy + outer * p.dy_outer + group * p.dy_group, True, p.slope != 0
         else:
-            other, reads_other = p.add + outer * p.add_outer + group * p.add_group, p.add != 0
-        output = p.output + outer * p.output_outer + group * p.output_group
+            other, reads_other, has_more = p.add + outer * p.add_outer + group * p.add_group, p.add != 0, p.add != 0
+        output, reads_x, low = p.output + outer * p.output_outer + group * p.output_group, p.x != 0, all_of(p.low)
         centre, factor = coefficient(p.centre, group), coefficient(p.factor, group)
         offset, slope = coefficient(p.offset, group), coefficient(p.slope, group)
-        for at in range(first, last, lanes):
-            position, left, other_value, value = at * element, last - at, all_of(zero), all_of(zero)
-            if p.x != 0:
-                value = read(x + position, left)
-            if reads_other:
-                other_value = read(other + position, left)
-            write(output + position, result(p, value, other_value, centre, factor, offset, slope), left)
+        whole = first + (last - first) // lanes * lanes
+        for at in range(first, whole, lanes):
+            position = at * element
+            value, more = read_if(reads_x, x + position, lanes), read_if(reads_other, other + position, lanes)
+            write(output + position, result(has_more, low, value, more, centre, factor, offset, slope), lanes)
+        if whole < last:
+            position, left = whole * element, last - whole
+            value, more = read_if(reads_x, x + position, left), read_if(reads_other, other + position, left)
+            write(output + position, result(has_more, low, value, more, centre, factor, offset, slope), left)
 
     return chunk
 
@@ -280,6 +290,7 @@ def _row_results(gradient: bool, stored: Storage, isa: Isa) -> Any:
 
     @jit
     def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+        has_more, low = p.slope != 0 if gradient else p.add != 0, all_of(p.low)
         for row in range(first, last):
             x, output = p.x + row * p.x_outer, p.output + row * p.output_outer
             other = p.dy + row * p.dy_outer if gradient else p.add + row * p.add_outer
@@ -287,11 +298,11 @@ def _row_results(gradient: bool, stored: Storage, isa: Isa) -> Any:
                 position, left, other_value, value = column * element, p.groups - column, all_of(zero), all_of(zero)
                 if p.x != 0:
                     value = read(x + position, left)
-                if gradient or p.add != 0:
+                if gradient or has_more:
                     other_value = read(other + position, left)
                 centre, factor = coefficient(p.centre, column, left), coefficient(p.factor, column, left)
                 offset, slope = coefficient(p.offset, column, left), coefficient(p.slope, column, left)
-                write(output + position, result(p, value, other_value, centre, factor, offset, slope), left)
+                write(output + position, result(has_more, low, value, other_value, centre, factor, offset, slope), left)
 
     return chunk
 

@@ -71,16 +71,21 @@ def _through_floats(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> Any
     @jit
     def run_row(p: GroupParameters, scratch: Any, x: Any, y: Any, group: Any, group1: Any, left: Any) -> None:
         count = p.entry_size
+        whole = count // lanes * lanes
         pitch = (count + lanes - 1) // lanes * vector
         for outer in range(p.outer_size):
             source, to = x + outer * p.x_outer, scratch + outer * pitch
-            for at in range(0, count, lanes):
-                store(to + at * FLOAT_BYTES, read(source + at * size, count - at), count - at)
+            for at in range(0, whole, lanes):
+                store(to + at * FLOAT_BYTES, read(source + at * size, lanes), lanes)
+            if whole < count:
+                store(to + whole * FLOAT_BYTES, read(source + whole * size, count - whole), count - whole)
         unit(p, scratch, pitch, FLOAT_BYTES, scratch, pitch, FLOAT_BYTES, group, group1, left)
         for outer in range(p.outer_size):
             source, to = scratch + outer * pitch, y + outer * p.y_outer
-            for at in range(0, count, lanes):
-                write(to + at * size, load(source + at * FLOAT_BYTES, count - at), count - at)
+            for at in range(0, whole, lanes):
+                write(to + at * size, load(source + at * FLOAT_BYTES, lanes), lanes)
+            if whole < count:
+                write(to + whole * size, load(source + whole * FLOAT_BYTES, count - whole), count - whole)
 
     @jit
     def run_columns(p: GroupParameters, scratch: Any, x: Any, y: Any, group: Any, group1: Any, left: Any) -> None:

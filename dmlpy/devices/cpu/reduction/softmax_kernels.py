@@ -272,18 +272,28 @@ def _normalized_row(stored: Storage, isa: Isa) -> Any:
             if second != second:  # `max` passes over NaN
                 factor = second
         centres, factors, offsets = all_of(mean), all_of(np.float32(factor)), all_of(np.float32(-rest * factor))
-        low = all_of(p.low)
+        low, size = all_of(p.low), p.entry_size
+        whole = size // lanes * lanes
+        # Read once: LLVM cannot know that the loop does not write the parameters.
+        has_scale, has_bias, scale_entry, bias_entry = p.scale != 0, p.bias != 0, p.scale_entry, p.bias_entry
         for outer in range(p.outer_size):
             row, to = x + outer * x_outer, y + outer * y_outer
             row_scale, row_bias = scale + outer * p.scale_outer, bias + outer * p.bias_outer
-            for at in range(0, p.entry_size, lanes):
-                position, left = at * FLOAT_BYTES, p.entry_size - at
-                value = multiply_add(subtract(read(row + position, left), centres), factors, offsets)
-                if p.scale != 0:
-                    value = multiply(value, values(row_scale, p.scale_entry, at, left))
-                if p.bias != 0:
-                    value = add(value, values(row_bias, p.bias_entry, at, left))
-                write(to + position, at_least(value, low), left)
+            for at in range(0, whole, lanes):
+                value = multiply_add(subtract(read(row + at * FLOAT_BYTES, lanes), centres), factors, offsets)
+                if has_scale:
+                    value = multiply(value, values(row_scale, scale_entry, at, lanes))
+                if has_bias:
+                    value = add(value, values(row_bias, bias_entry, at, lanes))
+                write(to + at * FLOAT_BYTES, at_least(value, low), lanes)
+            if whole < size:
+                place, left = whole * FLOAT_BYTES, size - whole
+                value = multiply_add(subtract(read(row + place, left), centres), factors, offsets)
+                if has_scale:
+                    value = multiply(value, values(row_scale, scale_entry, whole, left))
+                if has_bias:
+                    value = add(value, values(row_bias, bias_entry, whole, left))
+                write(to + place, at_least(value, low), left)
 
     return unit
 
