@@ -6,7 +6,9 @@ import gc
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,8 @@ from onnx import helper
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx.loading import load, schemas
-from dmlpy.onnx.lowering import shape_inference
+from dmlpy.onnx.lowering import rules, shape_inference
+from dmlpy.onnx.lowering.rule_modules import RULE_MODULES
 from dmlpy.validation import checking
 from tests.support.onnx.models import model
 
@@ -47,8 +50,9 @@ print(json.dumps({
 OTHER_OPERATORS = """dmlpy.operators.elementwise.logic dmlpy.operators.movement.blocks dmlpy.operators.pooling.maximum
 dmlpy.operators.pooling.roi dmlpy.operators.normalization.fused_batch dmlpy.operators.normalization.lp"""
 OTHER_WORK = """dmlpy.comparison dmlpy.devices.profile dmlpy.messages.tables dmlpy.graphs.picture dmlpy.onnx.runtime.plans
-dmlpy.onnx.lowering.rules.microsoft_fused llvmlite.binding dmlpy.onnx.runtime.loop_iterations"""
-"""Modules that compare, profile, show, lower operators of com.microsoft, compile kernels, and repeat loops."""
+dmlpy.onnx.lowering.rules.microsoft_fused dmlpy.onnx.lowering.rules.resizing dmlpy.onnx.lowering.rules.recurrent
+llvmlite.binding dmlpy.onnx.runtime.loop_iterations"""
+"""Modules that compare, profile, show, lower operators that the model has not, compile kernels, and repeat loops."""
 
 
 def network() -> Any:
@@ -81,6 +85,15 @@ def test_a_first_result_needs_little_of_dmlpy(tmp_path: Path) -> None:
     families = ["activation", "convolution", "elementwise", "matrix", "normalization", "pooling", "windows"]
     expected = {"validators": [], "families": families, "needless": [], "entry points": 0, "looked through": False}
     assert json.loads(done.stdout) == expected
+
+
+def test_the_rules_of_operators_are_in_the_modules_of_the_table() -> None:
+    registered: dict[tuple[str, str], set[str]] = {}
+    for found in iter_modules(rules.__path__):
+        import_module(f"{rules.__name__}.{found.name}")
+    for operator, versions in rules._LOWERINGS.items():
+        registered[operator] = {function.__module__.removeprefix(f"{rules.__name__}.") for function in versions.values()}
+    assert {operator: set(modules) for operator, modules in RULE_MODULES.items()} == registered
 
 
 def test_later_versions_of_an_operator_are_looked_for_where_one_infers_no_sizes(monkeypatch: pytest.MonkeyPatch) -> None:

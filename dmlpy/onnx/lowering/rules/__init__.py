@@ -1,11 +1,12 @@
-"""Rules that lower ONNX's operators, by family. `@lowers` registers them; `find_rule` finds them."""
+"""Rules that lower ONNX's operators, by family. `@lowers` registers them; `find_rule` finds them, by the table in `rule_modules`."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, TypeAlias
+
+from dmlpy.onnx.lowering.rule_modules import RULE_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +45,8 @@ def lowers(*op_types: str, since: int = 1, domain: str = "", may_be_empty: tuple
 
 def find_rule(op_type: str, opset: int, domain: str = "") -> LoweringRule | None:
     """The function that lowers an opset's form of an operator; None if there is none."""
-    _import_families(of_microsoft=False)
-    if (domain, op_type) not in _LOWERINGS:
-        _import_families(of_microsoft=True)
+    for module in RULE_MODULES.get((domain, op_type), ()):
+        _import_rules(module)
     versions = _LOWERINGS.get((domain, op_type), {})
     fitting = [since for since in versions if since <= opset]
     return versions[max(fitting)] if fitting else None
@@ -59,14 +59,9 @@ def may_be_empty(op_type: str, domain: str = "") -> tuple[int, ...]:
 
 def lowered_operators() -> list[tuple[str, str]]:
     """Domain and name of every operator that is lowered."""
-    for of_microsoft in (False, True):
-        _import_families(of_microsoft=of_microsoft)
-    return sorted(_LOWERINGS)
+    return sorted(RULE_MODULES)
 
 
 @cache
-def _import_families(*, of_microsoft: bool) -> None:
-    """Imports the modules of ONNX's operators, or those of com.microsoft's, which few models have."""
-    for module in iter_modules(__path__):
-        if module.name.startswith("microsoft_") == of_microsoft:
-            import_module(f"{__name__}.{module.name}")
+def _import_rules(module: str) -> None:
+    import_module(f"{__name__}.{module}")
