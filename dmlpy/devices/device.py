@@ -73,6 +73,9 @@ class Device(ABC):
     replays = False
     """Whether `replayed` records launches, to repeat many of them as one."""
 
+    looks_up_bytes = False
+    """Whether graphs look up functions of bytes in tables: it has plans for `LookupTableDesc`."""
+
     plans_all_sizes = False
     """Whether it has a plan for all valid sizes of an operator if it has one for some."""
 

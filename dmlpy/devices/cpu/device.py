@@ -43,6 +43,7 @@ class CpuDevice(NumpyDevice):
 
     name = "cpu"
     relocates = True
+    looks_up_bytes = True
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         compiled = compiled_plan(desc) if not desc.has_bfloat16 or self._reads_bfloat16(desc) else why_no_kernels() or ""

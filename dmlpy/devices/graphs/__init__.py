@@ -17,6 +17,7 @@ from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.elementwise_fusion import fuse_elementwise
 from dmlpy.devices.graphs.epilogue_fusion import fuse_epilogues
 from dmlpy.devices.graphs.ir import GraphIR
+from dmlpy.devices.graphs.lookup_table_fusion import fuse_lookup_tables
 from dmlpy.devices.graphs.normalization_fusion import fuse_normalizations
 from dmlpy.devices.graphs.program import GraphProgram, program_of
 
@@ -50,12 +51,18 @@ def assign_buffers(
         ir: the graph's; its nodes all have plans.
         device: where it runs.
         compile_node: plans a desc. Rejected descs are not fused and not views.
-        fuse: whether normalizations, activations and epilogues are moved into the operators before them, and element-wise nodes run as one
-            kernel.
+        fuse: whether normalizations, activations and epilogues are moved into the operators before them, element-wise nodes run as one
+            kernel, and functions of bytes are looked up.
     """
     if fuse:
         ir = fuse_epilogues(fuse_activations(fuse_normalizations(ir, compile_node), compile_node), compile_node)
-        ir = fuse_elementwise(ir, lambda desc: device.is_element_wise(desc, compile_node(desc)._plan), compile_node)
+
+        def is_element_wise(desc: OperatorDesc) -> bool:
+            return device.is_element_wise(desc, compile_node(desc)._plan)
+
+        ir = fuse_elementwise(ir, is_element_wise, compile_node)
+        if device.looks_up_bytes:
+            ir = fuse_lookup_tables(ir, is_element_wise, compile_node)
     return BufferAssignment(ir, compile_node)
 
 

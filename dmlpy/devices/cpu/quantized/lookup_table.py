@@ -1,0 +1,148 @@
+"""The plan of functions of bytes: all results are computed once, by the plans of the operators, and looked up."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlpy.devices.axes import merged
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.plans import best_plan
+from dmlpy.devices.cpu.quantized.products import host_byte_isa
+from dmlpy.devices.cpu.structs import Address, Count, FixedArray, UnitParameters, field
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.graphs.lookup_table_desc import ENTRIES
+from dmlpy.devices.plan import Launch, Plan, Pointers, in_order
+from dmlpy.devices.threads import available_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.axes import Axis
+    from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc
+
+LOOKUPS = Kernel("dmlpy.devices.cpu.quantized.lookup_table_kernels:build_lookups", 5)
+"""The lookups: the instruction set."""
+SHORTEST_RUN = 32
+"""Elements that share one of several tables, side by side, from which a table is worth its memory."""
+_PIECE = 8192
+_WORK_OF_A_THREAD = 1 << 18
+"""Elements that are worth waking another thread for."""
+_TILES_PER_THREAD = 4
+_ALIGNMENT = 64
+
+
+class LookupParameters(UnitParameters):
+    """The parameters of the lookups. A run is the elements side by side that share a table; units are the pieces of all runs."""
+
+    pieces: Count = field("pieces of a run")
+    piece: Count = field("elements of a piece")
+    count: Count = field("elements of a run")
+    axes: Count = field("axes of runs")
+    steps: Address = field("the axes, innermost first, int64 [axes, 4]: runs, and bytes from one to the next of the input, output, tables")
+    input: Address = field("the input")
+    output: Address = field("the output")
+    tables: Address = field("the tables")
+
+
+def lookup_plan(desc: LookupTableDesc) -> LookupTablePlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    operators = desc.table_operators()
+    if operators is None:
+        return "each element along the last dimension would have a table of its own"
+    sizes, varying = desc.output_tensor.sizes, desc.table_axes
+    of_tables, step = [0] * len(sizes), ENTRIES
+    for axis in reversed(varying):
+        of_tables[axis] = step
+        step *= sizes[axis]
+    *outer, inner = merged(sizes, [desc.input_tensor.element_strides, desc.output_tensor.element_strides, of_tables])
+    if inner.strides != (1, 1, 0):
+        return "elements that share a table are not side by side"
+    if varying and inner.size < SHORTEST_RUN:
+        return f"fewer than {SHORTEST_RUN} elements share a table"
+    return LookupTablePlan(desc, operators, outer, inner.size, step // ENTRIES)
+
+
+class LookupTablePlan(Plan):
+    """A function of bytes, as a table of its 256 results for each entry of the constants.
+
+    Args:
+        desc: a checked desc.
+        operators: its operators on each byte, for each table.
+        outer: the axes around runs; the tensors are the input, the output and the tables.
+        count: the elements of a run.
+        tables: the number of tables.
+    """
+
+    def __init__(self, desc: LookupTableDesc, operators: Sequence[OperatorDesc], outer: Sequence[Axis], count: int, tables: int) -> None:
+        self._nodes, self._operators = desc.nodes, operators
+        self._plans = [best_plan(operator) for operator in operators]
+        self._count, self._tables, self._isa = count, tables, host_byte_isa()
+        self.constants = tuple(f"constant_tensors[{number}]" for number in range(len(desc.constant_tensors)))
+        self.persistent_size = tables * ENTRIES
+        self.temporary_size, self.prepared_temporary_size = self.persistent_size, 0
+        self._axes = len(outer)
+        self._steps = FixedArray.of_rows([(axis.size, *axis.strides) for axis in reversed(outer)])
+        self._pieces = -(-count // _PIECE)
+        self._units = self._pieces * prod(axis.size for axis in outer)
+        self._threads = max(1, min(available_threads(), desc.output_tensor.element_count // _WORK_OF_A_THREAD))
+        self._tiles = min(self._units, self._threads * _TILES_PER_THREAD) if self._threads > 1 else 1
+
+    def load(self) -> None:
+        _ = LOOKUPS(self._isa.moves_bytes)
+        for plan in self._plans:
+            plan.load()
+
+    def describe(self) -> str:
+        threads, tables = f"{self._threads} thread{'s' * (self._threads > 1)}", f"{self._tables} table{'s' * (self._tables > 1)}"
+        names = " - ".join(type(operator).short_name() for operator in self._operators)
+        return f"compiled by LLVM, lookups on {threads}; {tables} of {ENTRIES} bytes hold all results of {names}"
+
+    @property
+    def packing(self) -> Hashable:
+        return tuple((operator, node.reads) for operator, node in zip(self._operators, self._nodes, strict=True))
+
+    def pack(self, constants: Pointers, persistent: int) -> Launch:
+        def compute(stream: int) -> None:
+            # Which byte is at a place of the input is that place in its table.
+            memory = [np.tile(np.arange(ENTRIES, dtype=np.uint8), self._tables)]
+            addresses = [memory[0].ctypes.data, *(constants[name] for name in self.constants)]
+            for node, operator, plan in zip(self._nodes, self._operators, self._plans, strict=True):
+                (output,) = (slot for slot in operator.output_slots() if slot.tensor is not None)
+                assert output.tensor is not None  # it was just found
+                is_last = node is self._nodes[-1]
+                blocks = [_block(size) for size in (0 if is_last else output.tensor.size_in_bytes, plan.temporary_size)]
+                memory += [block for block, _ in blocks]
+                (_, result), (_, scratch) = blocks
+                tensors = {place: addresses[number] for place, number in node.reads}
+                addresses.append(persistent if is_last else result)
+                plan.bind({**tensors, output.place: addresses[-1]}, scratch, None)(stream)
+
+        return compute
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        parameters = LookupParameters.bound(
+            {
+                "tiles": self._tiles,
+                "units": self._units,
+                "pieces": self._pieces,
+                "piece": _PIECE,
+                "count": self._count,
+                "axes": self._axes,
+                "steps": self._steps,
+                "input": tensors["input_tensor"],
+                "output": tensors["output_tensor"],
+                "tables": temporary if persistent is None else persistent,
+            }
+        )
+        launch = TaskLaunch.of(LOOKUPS(self._isa.moves_bytes), parameters, self._threads)
+        return launch if persistent is not None else in_order([self.pack(tensors, temporary), launch])
+
+
+def _block(size: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], int]:
+    """Memory, and the first aligned address in it."""
+    block = np.empty(size + _ALIGNMENT, np.uint8)
+    return block, block.ctypes.data + -block.ctypes.data % _ALIGNMENT

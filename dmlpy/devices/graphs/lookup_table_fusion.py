@@ -1,0 +1,195 @@
+"""Fuses element-wise nodes between bytes into tables of 256 results, if the device looks results up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import DataType
+from dmlpy.description.tensors import same_layout
+from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
+from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc, repeated
+from dmlpy.messages.problems import CompileError, DescError, DeviceError
+from dmlpy.operators.normalization.batch import BatchNormalizationDesc
+from dmlpy.operators.quantized.linear import (
+    DequantizeDesc,
+    ElementWiseDequantizeLinearDesc,
+    ElementWiseQuantizeLinearDesc,
+    QuantizeDesc,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.ir import GraphIR, Source, Use
+
+MAX_NODES = 32
+"""Nodes of a table, at most."""
+_QUANTIZE = (ElementWiseQuantizeLinearDesc, QuantizeDesc)
+_OTHERS = (ElementWiseDequantizeLinearDesc, DequantizeDesc, BatchNormalizationDesc, ElementwiseGroupDesc)
+_BYTES = (DataType.UINT8, DataType.INT8)
+
+
+def fuse_lookup_tables(
+    ir: GraphIR, is_element_wise: Callable[[OperatorDesc], bool], compile_node: Callable[[OperatorDesc], object]
+) -> GraphIR:
+    """The IR with the nodes between a tensor of bytes and its quantized function as one node each, in place of the last of them.
+
+    The function is known when the graph is prepared: all else that the nodes read are constants and owned inputs, which repeat along the
+    last dimension. Nothing else reads the values between.
+
+    Args:
+        ir: a graph's, with its element-wise nodes fused.
+        is_element_wise: whether a desc is one of independent elements.
+        compile_node: compiles a desc. A whole that it rejects is not fused.
+    """
+    able = {index for index, desc in ir.operators.items() if isinstance(desc, (*_QUANTIZE, *_OTHERS)) or is_element_wise(desc)}
+    found: list[_Chain] = []
+    taken: set[int] = set()
+    for last in reversed(ir.order()):
+        if last in taken or not isinstance(ir.operators[last], _QUANTIZE):
+            continue
+        chain = _ChainBuilder(ir, last, able - taken).chain()
+        if chain is None:
+            continue
+        try:
+            compile_node(chain.whole)
+        except (CompileError, DescError, DeviceError):
+            continue
+        taken.update(chain.nodes)
+        found.append(chain)
+    return _replace_chains(ir, found) if found else ir
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Nodes that become a table.
+
+    Attributes:
+        nodes: in the order in which they run.
+        whole: the operator of all.
+        sources: the values that it reads: the bytes, then the constants.
+    """
+
+    nodes: tuple[int, ...]
+    whole: LookupTableDesc
+    sources: tuple[Source, ...]
+
+
+@dataclass
+class _ChainBuilder:
+    """The nodes that compute a quantized function of bytes.
+
+    Attributes:
+        ir: of the graph before.
+        last: the node whose result leaves the chain.
+        able: the nodes that a chain may have.
+        members: the nodes so far.
+    """
+
+    ir: GraphIR
+    last: int
+    able: set[int]
+    members: list[int] = field(default_factory=list)
+
+    def chain(self) -> _Chain | None:
+        """As many nodes as are a function of one tensor of bytes."""
+        if self.last not in self.able or not self._adds(self.last):
+            return None
+        whole: _Chain | None = None
+        while len(self.members) <= MAX_NODES:
+            outside = list(dict.fromkeys(source for node in self.members for _, source in self._inner_reads(node)))
+            if len(outside) == 1 and self._reads_bytes(outside[0]):
+                whole = self._made(outside[0]) or whole
+            if not any(self._takes(source) for source in outside):
+                break
+        return whole
+
+    def _inner_reads(self, node: int) -> Iterator[tuple[Use, Source]]:
+        """What a member reads that neither members nor constants give."""
+        for use, source in self._reads(node):
+            if source not in self.ir.static and source[0] not in self.members:
+                yield use, source
+
+    def _reads(self, node: int) -> Iterator[tuple[Use, Source]]:
+        for slot in self.ir.operators[node].input_slots():
+            if slot.tensor is not None:
+                yield (node, slot.place), self.ir.reads[node, slot.place]
+
+    def _reads_bytes(self, source: Source) -> bool:
+        """Whether the members read a value as bytes."""
+        uses = [use for use in self.ir.readers[source] if use[0] in self.members]
+        return all(self.ir.seen(use).data_type in _BYTES and self.ir.seen(use) == self.ir.seen(uses[0]) for use in uses)
+
+    def _takes(self, source: Source) -> bool:
+        """Adds the node that computes a value, if only members read it, as it is written."""
+        ir, node = self.ir, source[0]
+        if node is None or node not in self.able or source in ir.given or source in ir.uncovered:
+            return False
+        written = ir.tensors[source]
+        for use in ir.readers[source]:
+            seen = ir.seen(use)
+            if use[0] not in self.members or seen.data_type != written.data_type or seen.sizes != written.sizes:
+                return False
+            if not same_layout(written, seen.element_strides):
+                return False
+        return self._adds(node)
+
+    def _adds(self, node: int) -> bool:
+        """Adds a node of one result, if what it computes from is of the same sizes."""
+        outputs = [slot.tensor for slot in self.ir.operators[node].output_slots() if slot.tensor is not None]
+        computed = [self.ir.seen(use) for use, source in self._reads(node) if source not in self.ir.static]
+        if len(outputs) != 1 or not computed or any(each.sizes != self._result.sizes for each in (*outputs, *computed)):
+            return False
+        self.members.append(node)
+        return True
+
+    @property
+    def _result(self) -> TensorDesc:
+        return self.ir.tensors[self.last, 0]
+
+    def _made(self, source: Source) -> _Chain | None:
+        """The members as one operator on bytes; None if they read blocks of constants."""
+        ir, nodes = self.ir, tuple(sorted(self.members, key=self.ir.step))
+        constants: list[tuple[Source, TensorDesc]] = []  # symbolic sizes have no hash
+        numbers: dict[Use, int] = {}
+        given: TensorDesc | None = None
+        for node in nodes:
+            for use, read in self._reads(node):
+                if read == source:
+                    given = ir.seen(use)
+                    numbers[use] = 0
+                elif read in ir.static:
+                    constant = repeated(ir.seen(use), self._result.sizes)
+                    if constant is None:
+                        return None
+                    if (read, constant) not in constants:
+                        constants.append((read, constant))
+                    numbers[use] = 1 + constants.index((read, constant))
+        results = {node: 1 + len(constants) + at for at, node in enumerate(nodes)}
+        operators = []
+        for node in nodes:
+            places = [(use, read[0]) for use, read in self._reads(node)]
+            own = tuple((use[1], numbers[use] if use in numbers else results[writer or 0]) for use, writer in places)
+            operators.append(GroupedOperator(ir.operators[node], own))
+        assert given is not None  # some member reads the source
+        tensors = [tensor for _, tensor in constants]
+        whole = LookupTableDesc(input_tensor=given, constant_tensors=tensors, output_tensor=self._result, nodes=tuple(operators))
+        return _Chain(nodes, whole, (source, *(each for each, _ in constants)))
+
+
+def _replace_chains(ir: GraphIR, found: Sequence[_Chain]) -> GraphIR:
+    """The IR in which the last node of each chain computes what all of them did."""
+    whole = {chain.nodes[-1]: chain.whole for chain in found}
+    gone = {node for chain in found for node in chain.nodes}
+    operators = {node: desc for node, desc in ir.operators.items() if node not in gone} | whole
+    reads = {use: source for use, source in ir.reads.items() if use[0] not in gone}
+    groups = {node: nodes for node, nodes in ir.groups.items() if node not in gone}
+    for chain in found:
+        last, (source, *constants) = chain.nodes[-1], chain.sources
+        reads |= {(last, "input_tensor"): source}
+        reads |= {(last, f"constant_tensors[{number}]"): constant for number, constant in enumerate(constants)}
+        groups[last] = tuple(node for member in chain.nodes for node in ir.groups.get(member, (member,)))
+    return replace(ir, operators=operators, reads=reads, declared=dict(ir.bound_outputs), groups=groups)

@@ -1,0 +1,258 @@
+"""Functions of bytes that the CPU looks up in tables: which nodes become one, and that results stay the same bit for bit."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
+
+import dmlpy as dml
+from dmlpy.devices.cpu.quantized import lookup_table
+from dmlpy.graphs import GraphBuilder
+from tests.support.operators.layout_runs import Array
+from tests.support.tensors import tensor
+
+CHANNELS = 5
+SIZES = (2, CHANNELS, 7, 9)
+OWNED = "OWNED_BY_DML"
+
+
+class Chain:
+    """A graph of quantized values.
+
+    Args:
+        sizes: those of all values.
+        dtype: the type of bytes.
+        flags: of the constants.
+        axis: the dimension of constants with several entries.
+    """
+
+    def __init__(self, sizes: tuple[int, ...] = SIZES, dtype: str = "UINT8", flags: str = OWNED, axis: int = 1) -> None:
+        self.g, self.sizes, self.dtype, self._flags, self._axis, self._count = GraphBuilder("chain"), sizes, dtype, flags, axis, 0
+
+    def constant(self, dtype: str = "FLOAT32", *, varies: bool = False) -> Any:
+        """One number for all elements, or for each entry along the axis."""
+        strides = [int(varies and at == self._axis) for at in range(len(self.sizes))]
+        self._count += 1
+        return self.g.input(f"constant{self._count}", tensor(*self.sizes, data_type=dtype, strides=strides, flags=self._flags))
+
+    def bytes(self, name: str = "x") -> Any:
+        return self.g.input(name, tensor(*self.sizes, data_type=self.dtype))
+
+    def numbers(self, x: Any, name: str = "dequantize", *, varies: bool = False) -> Any:
+        constants = {"scale_tensor": self.constant(varies=varies), "zero_point_tensor": self.constant(self.dtype, varies=varies)}
+        return self.g.add(dml.ElementWiseDequantizeLinearDesc, name, input_tensor=x, output_tensor=tensor(*self.sizes), **constants)
+
+    def quantized(self, x: Any, name: str = "quantize", dtype: str = "", strides: list[int] | None = None) -> Any:
+        dtype = dtype or self.dtype
+        output = tensor(*self.sizes, data_type=dtype, strides=strides)
+        constants = {"scale_tensor": self.constant(), "zero_point_tensor": self.constant(dtype)}
+        return self.g.add(dml.ElementWiseQuantizeLinearDesc, name, input_tensor=x, output_tensor=output, **constants)
+
+    def normalized(self, x: Any) -> Any:
+        entries = tensor(*(size if at == 1 else 1 for at, size in enumerate(self.sizes)), flags=self._flags)
+        own = {f"{name}_tensor": self.g.input(name, entries) for name in ("mean", "variance", "scale", "bias")}
+        return self.g.add(dml.BatchNormalizationDesc, "norm", input_tensor=x, **own, epsilon=0.25)
+
+    def apply(self, kind: Any, x: Any, name: str, **members: Any) -> Any:
+        return self.g.add(kind, name, input_tensor=x, output_tensor=tensor(*self.sizes), **members)
+
+
+def nothing(c: Chain) -> None:
+    c.g.output("y", c.quantized(c.numbers(c.bytes())))
+
+
+def normalization(c: Chain) -> None:
+    c.g.output("y", c.quantized(c.normalized(c.numbers(c.bytes()))))
+
+
+def clipped(c: Chain) -> None:
+    norm = c.normalized(c.numbers(c.bytes(), varies=True))
+    c.g.output("y", c.quantized(c.apply(dml.ElementWiseClipDesc, norm, "clip", min=0.0, max=1.5), dtype="INT8"))
+
+
+def rectified(c: Chain) -> None:
+    c.g.output("y", c.quantized(c.apply(dml.ActivationReluDesc, c.normalized(c.numbers(c.bytes())), "relu")))
+
+
+def sigmoid(c: Chain) -> None:
+    c.g.output("y", c.quantized(c.apply(dml.ActivationSigmoidDesc, c.numbers(c.bytes()), "sigmoid")))
+
+
+def gate(c: Chain) -> None:
+    """Both factors are functions of one value, of which one is quantized."""
+    x = c.bytes()
+    factor = c.quantized(c.apply(dml.ActivationSigmoidDesc, c.numbers(x), "sigmoid"), "between")
+    product = c.g.add(
+        dml.ElementWiseMultiplyDesc,
+        "product",
+        a_tensor=c.numbers(x, "left"),
+        b_tensor=c.numbers(factor, "right"),
+        output_tensor=tensor(*c.sizes),
+    )
+    c.g.output("y", c.quantized(product))
+
+
+def added(c: Chain) -> None:
+    """A bias for each channel."""
+    total = c.g.add(
+        dml.ElementWiseAddDesc,
+        "sum",
+        a_tensor=c.numbers(c.bytes()),
+        b_tensor=c.constant(varies=True),
+        output_tensor=tensor(*c.sizes),
+    )
+    c.g.output("y", c.quantized(total))
+
+
+def twice(c: Chain) -> None:
+    inner = c.quantized(c.normalized(c.numbers(c.bytes())), "between")
+    c.g.output("y", c.quantized(c.apply(dml.ActivationHardSwishDesc, c.numbers(inner, "again"), "swish")))
+
+
+def with_gaps(c: Chain) -> None:
+    """The results are part of a larger tensor."""
+    c.g.output("y", c.quantized(c.normalized(c.numbers(c.bytes())), strides=[400, 80, 9, 1]))
+
+
+Build = Callable[[Chain], None]
+TABLES: dict[str, tuple[Build, tuple[str, ...]]] = {
+    "nothing between": (nothing, ("dequantize", "quantize")),
+    "normalization": (normalization, ("dequantize", "norm", "quantize")),
+    "scales of channels": (clipped, ("dequantize", "norm", "clip", "quantize")),
+    "fused RELU": (rectified, ("dequantize", "norm", "quantize")),
+    "sigmoid": (sigmoid, ("dequantize", "sigmoid", "quantize")),
+    "gate": (gate, ("dequantize", "sigmoid", "between", "left", "right", "product", "quantize")),
+    "bias": (added, ("dequantize", "sum", "quantize")),
+    "two functions": (twice, ("dequantize", "norm", "between", "again", "swish", "quantize")),
+}
+
+
+def made(build: Build, **members: Any) -> tuple[dml.CompiledGraph, dml.CompiledGraph]:
+    """The graph as it runs, and with each node by itself."""
+    chain = Chain(**members)
+    build(chain)
+    graph = chain.g.build()
+    whole, apart = (dml.compile(graph, "cpu", fuse=fuse) for fuse in (True, False))
+    return whole, apart
+
+
+def arrays(compiled: dml.CompiledGraph, seed: int = 4) -> dict[str, Array]:
+    """Bytes with every value, and small positive constants."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, Array] = {}
+    for name, desc in compiled.inputs.items():
+        dtype = desc.data_type.numpy
+        if desc.data_type.bits == 8 and not name.startswith("constant"):
+            found[name] = rng.permuted(np.resize(np.arange(256, dtype=np.uint8), desc.sizes)).view(dtype)
+            continue
+        entries = [size if stride else 1 for size, stride in zip(desc.sizes, desc.element_strides, strict=True)]
+        values = rng.integers(0, 100, entries) if desc.data_type.bits == 8 else rng.uniform(0.01, 0.2, entries)
+        found[name] = np.broadcast_to(values.astype(dtype), desc.sizes)
+    return found
+
+
+def same(whole: dml.CompiledGraph, apart: dml.CompiledGraph) -> None:
+    """Both give the same bytes, prepared or not, whatever was in the memory before."""
+    given = arrays(whole)
+    expected = apart(**given).as_dict()
+    owned = {name: given[name] for name in whole.prepared_inputs}
+    bound = {name: array for name, array in given.items() if name not in owned}
+    for found in (whole(**given).as_dict(), whole.prepare(**owned)(**bound).as_dict() if owned else {}):
+        for name, array in found.items():
+            np.testing.assert_array_equal(array, expected[name])
+            assert len(np.unique(array)) > 3
+
+
+@pytest.mark.parametrize("dtype", ["UINT8", "INT8"])
+@pytest.mark.parametrize("name", TABLES)
+def test_functions_of_bytes_are_looked_up(name: str, dtype: str) -> None:
+    build, nodes = TABLES[name]
+    whole, apart = made(build, dtype=dtype)
+    assert whole.explain_plan().chains == (nodes,)
+    assert "lookups on 1 thread" in whole.plan
+    same(whole, apart)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 33, 1), (3, 4, 5, 64), (2, 3, 1, 191), (1, 1, 8, 8), (1, 2, 130, 1)])
+@pytest.mark.parametrize("moves_bytes", [False, None])
+def test_runs_of_all_lengths(monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], moves_bytes: bool | None) -> None:
+    isa = lookup_table.host_byte_isa()
+    monkeypatch.setattr(lookup_table, "host_byte_isa", lambda: isa if moves_bytes is None else replace(isa, moves_bytes=moves_bytes))
+    whole, apart = made(normalization, sizes=sizes)
+    assert len(whole.explain_plan().chains) == 1
+    same(whole, apart)
+
+
+def test_results_with_gaps_and_parts_of_runs_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup_table, "available_threads", lambda: 2)
+    monkeypatch.setattr(lookup_table, "_WORK_OF_A_THREAD", 1)
+    whole, apart = made(with_gaps)
+    assert "lookups on 2 threads" in whole.plan
+    same(whole, apart)
+    monkeypatch.setattr(lookup_table, "_PIECE", 40)
+    same(*made(normalization, sizes=(2, CHANNELS, 7, 10)))
+
+
+def another_reader(c: Chain) -> None:
+    norm = c.normalized(c.numbers(c.bytes()))
+    c.g.output("y", c.quantized(norm))
+    c.g.output("z", c.g.add(dml.ReduceDesc, "reduce", function="SUM", input_tensor=norm, axes=[3]))
+
+
+def an_output(c: Chain) -> None:
+    norm = c.normalized(c.numbers(c.bytes()))
+    c.g.output("y", c.quantized(norm))
+    c.g.output("z", norm)
+
+
+def channels_last(c: Chain) -> None:
+    """The elements of a channel are not side by side."""
+    c.g.output("y", c.quantized(c.normalized(c.numbers(c.bytes())), strides=[315, 1, 45, 5]))
+
+
+def two_values(c: Chain) -> None:
+    operands = {"a_tensor": c.numbers(c.bytes("a"), "left"), "b_tensor": c.numbers(c.bytes("b"), "right")}
+    c.g.output("y", c.quantized(c.g.add(dml.ElementWiseMultiplyDesc, "product", **operands, output_tensor=tensor(*c.sizes))))
+
+
+APART: dict[str, tuple[Build, dict[str, Any]]] = {
+    "constants that are bound": (normalization, {"flags": "NONE"}),
+    "another reader": (another_reader, {}),
+    "an output of the graph": (an_output, {}),
+    "two values": (two_values, {}),
+    "constants of the last dimension": (added, {"axis": 3}),
+    "channels side by side": (channels_last, {}),
+    "short runs": (normalization, {"sizes": (8, CHANNELS, 1, lookup_table.SHORTEST_RUN - 1)}),
+    "one element": (nothing, {"sizes": (1, 1, 1, 1)}),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_is_not_looked_up(name: str) -> None:
+    build, members = APART[name]
+    whole, apart = made(build, **members)
+    assert "lookups" not in whole.plan
+    given = arrays(whole)
+    for key, array in whole(**given).as_dict().items():
+        np.testing.assert_array_equal(array, apart(**given).as_dict()[key])
+
+
+def test_a_pickle_of_a_prepared_graph_holds_its_tables() -> None:
+    whole, apart = made(normalization)
+    given = arrays(whole)
+    prepared = whole.prepare(**{name: given[name] for name in whole.prepared_inputs})
+    again = pickle.loads(pickle.dumps(prepared))
+    np.testing.assert_array_equal(again(x=given["x"]).y, apart(**given).y)
+
+
+def test_numpy_runs_each_node() -> None:
+    chain = Chain()
+    normalization(chain)
+    assert dml.compile(chain.g.build(), "numpy").explain_plan().chains == ()
