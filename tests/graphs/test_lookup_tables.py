@@ -14,6 +14,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 
 import dmlpy as dml
 from dmlpy.devices.cpu.quantized import lookup_table
+from dmlpy.devices.cpu.quantized.products import Dot
 from dmlpy.graphs import GraphBuilder
 from tests.support.operators.layout_runs import Array
 from tests.support.tensors import tensor
@@ -116,6 +117,13 @@ def twice(c: Chain) -> None:
     c.g.output("y", c.quantized(c.apply(dml.ActivationHardSwishDesc, c.numbers(inner, "again"), "swish")))
 
 
+def in_place(c: Chain) -> None:
+    """Results overwrite the bytes that they are functions of, which no bytes determine."""
+    x = c.g.input("x", tensor(*c.sizes))
+    found = c.quantized(c.normalized(c.numbers(c.quantized(x, "first"))))
+    c.g.output("y", c.numbers(found, "again"))
+
+
 def with_gaps(c: Chain) -> None:
     """The results are part of a larger tensor."""
     c.g.output("y", c.quantized(c.normalized(c.numbers(c.bytes())), strides=[400, 80, 9, 1]))
@@ -130,6 +138,7 @@ TABLES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "sigmoid": (sigmoid, ("dequantize", "sigmoid", "quantize")),
     "gate": (gate, ("dequantize", "sigmoid", "between", "left", "right", "product", "quantize")),
     "bias": (added, ("dequantize", "sum", "quantize")),
+    "in place": (in_place, ("dequantize", "norm", "quantize")),
     "two functions": (twice, ("dequantize", "norm", "between", "again", "swish", "quantize")),
 }
 
@@ -176,15 +185,24 @@ def test_functions_of_bytes_are_looked_up(name: str, dtype: str) -> None:
     build, nodes = TABLES[name]
     whole, apart = made(build, dtype=dtype)
     assert whole.explain_plan().chains == (nodes,)
+    assert whole.explain_plan().in_place == (("quantize",) if build is in_place else ())
     assert "lookups on 1 thread" in whole.plan
     same(whole, apart)
 
 
+# properties of the processor that decide on the instructions: any has those that smaller ones have
+INSTRUCTIONS: dict[str, dict[str, Any]] = {
+    "own": {},
+    "shuffles": {"moves_bytes": False},
+    "none of bytes": {"moves_bytes": False, "dot": Dot.PORTABLE},
+}
+
+
 @pytest.mark.parametrize("sizes", [(1, 2, 33, 1), (3, 4, 5, 64), (2, 3, 1, 191), (1, 1, 8, 8), (1, 2, 130, 1)])
-@pytest.mark.parametrize("moves_bytes", [False, None])
-def test_runs_of_all_lengths(monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], moves_bytes: bool | None) -> None:
-    isa = lookup_table.host_byte_isa()
-    monkeypatch.setattr(lookup_table, "host_byte_isa", lambda: isa if moves_bytes is None else replace(isa, moves_bytes=moves_bytes))
+@pytest.mark.parametrize("members", INSTRUCTIONS.values(), ids=INSTRUCTIONS)
+def test_runs_of_all_lengths(monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], members: dict[str, Any]) -> None:
+    isa = replace(lookup_table.host_byte_isa(), **members)
+    monkeypatch.setattr(lookup_table, "host_byte_isa", lambda: isa)
     whole, apart = made(normalization, sizes=sizes)
     assert len(whole.explain_plan().chains) == 1
     same(whole, apart)

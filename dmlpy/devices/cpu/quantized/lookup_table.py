@@ -92,7 +92,7 @@ class LookupTablePlan(Plan):
         self._tiles = min(self._units, self._threads * _TILES_PER_THREAD) if self._threads > 1 else 1
 
     def load(self) -> None:
-        _ = LOOKUPS(self._isa.moves_bytes)
+        _ = LOOKUPS(self._isa)
         for plan in self._plans:
             plan.load()
 
@@ -138,7 +138,7 @@ class LookupTablePlan(Plan):
                 "tables": temporary if persistent is None else persistent,
             }
         )
-        launch = TaskLaunch.of(LOOKUPS(self._isa.moves_bytes), parameters, self._threads)
+        launch = TaskLaunch.of(LOOKUPS(self._isa), parameters, self._threads)
         return launch if persistent is not None else in_order([self.pack(tensors, temporary), launch])
 
 

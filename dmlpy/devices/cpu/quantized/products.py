@@ -61,6 +61,11 @@ class ByteIsa:
         return Isa(self.lanes, self.registers)
 
     @property
+    def shuffles_bytes(self) -> bool:
+        """Whether it takes the bytes of parts of 16 of a whole register from any places within those parts: AVX2, AVX512BW."""
+        return self.dot is not Dot.PORTABLE and self.lanes > 4
+
+    @property
     def block(self) -> tuple[int, int]:
         """The rows and vectors of sums that are in registers at once; widened factors and products take registers, too."""
         if self.registers == 32:
