@@ -243,6 +243,49 @@ def test_the_body_of_a_loop_is_compiled_once(monkeypatch: pytest.MonkeyPatch) ->
     assert counts[0] == counts[1] == counts[2]
 
 
+COUNTED = {
+    # What a body makes of the number of the iteration in "at": its first node, and the row that it adds for an iteration.
+    "a slice": ([make_node("Slice", ["x", "at", "next", "first"], ["part"])], lambda x, step: x[step]),
+    "a range": (
+        [make_node("Range", ["i", "end", "one"], ["numbers"]), make_node("Gather", ["x", "numbers"], ["part"])],
+        lambda x, step: x[step : step + 2].sum(0),
+    ),
+    "an operator that is slow on the host": (
+        [make_node("TopK", ["x", "next"], ["some", "places"], axis=0, largest=1), make_node("Clip", ["some", "", ""], ["part"])],
+        lambda x, step: np.sort(x, 0)[::-1][: step + 1].sum(0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("case", "most"), [("a slice", 8), ("a range", 8), ("an operator that is slow on the host", 20)])
+def test_a_node_of_changing_elements_runs_on_the_host(monkeypatch: pytest.MonkeyPatch, case: str, most: int) -> None:
+    """A body whose nodes need the number of the iteration is compiled for the first ones; with others, a quick node computes alone."""
+    made = compilations(monkeypatch)
+    own, row = COUNTED[case]
+    nodes = [
+        make_node("Unsqueeze", ["i", "first"], ["at"]),
+        make_node("Add", ["at", "ones"], ["next"]),
+        make_node("Add", ["i", "two"], ["end"]),
+        *own,
+        make_node("ReduceSum", ["part", "first"], ["added"], keepdims=0),
+        make_node("Add", ["s_in", "added"], ["s_out"]),
+        make_node("Identity", ["added"], ["row"]),
+        make_node("Identity", ["go"], ["goes_on"]),
+    ]
+    constants = {"first": np.array([0]), "ones": np.array([1]), "one": np.array(1), "two": np.array(2)}
+    loop = looped("n", nodes, {"s": [3]}, ["y", "rows"])
+    shapes: dict[str, list[int]] = {"n": [], "s": [3], "x": [40, 3]}
+    built = model([loop], shapes, ["y", "rows"], types={"n": TensorProto.INT64}, constants=constants, opset=13)
+    x, start = normal(40, 3), normal(3)
+    run = onnx.load(built).compile("numpy")
+    for turns in (13, 17):
+        found = run({"n": np.asarray(turns, np.int64), "s": start, "x": x})
+        rows = np.stack([row(x.astype(np.float64), step) for step in range(turns)])
+        assert_close(found["rows"], rows, np.float32, terms=turns)
+        assert_close(found["y"], start + rows.sum(0), np.float32, terms=2 * turns)
+    assert len(made) <= most
+
+
 @pytest.mark.parametrize(("field", "wrong"), [("n", np.empty(0, np.int64)), ("n", np.asarray([1, 2], np.int64))])
 def test_a_count_of_turns_is_one_number(field: str, wrong: Array) -> None:
     nodes = [

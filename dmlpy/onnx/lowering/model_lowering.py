@@ -377,9 +377,25 @@ class Lowering:
     # The host
 
     def fall_back(
-        self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int], *, deferred: bool = False
+        self,
+        node: Node,
+        problems: Sequence[Problem],
+        scope: Scope,
+        opsets: Mapping[str, int],
+        *,
+        deferred: bool = False,
+        stays: bool = False,
     ) -> Values:
-        """Defers a node, or places it on the host, or nowhere if the reference implementation lacks it; returns its outputs."""
+        """Defers a node, or places it on the host, or nowhere if the reference implementation lacks it; returns its outputs.
+
+        Args:
+            node: the node.
+            problems: why it is not lowered.
+            scope: the values that it may read.
+            opsets: the versions of the domains.
+            deferred: whether it waits for its inputs.
+            stays: whether it runs on the host whatever a run makes known.
+        """
         self.budget.count_nodes(node.name, count_nodes([node.proto]) - 1)
         around = {name: self.assemble_sequence(scope[name]) for name in subgraphs.captured_names(node.proto) if name in scope}
         inputs = [None if value is None else self.assemble_sequence(value) for value in node.inputs]
@@ -398,7 +414,7 @@ class Lowering:
             where = "nowhere"
             remedy = remedy_of(node.op_type, node.domain)
             problems = [replace(problem, remedy=remedy) if problem.code == "onnx.kernel" else problem for problem in problems]
-        stays = where == "host" and all(value.is_static for value in given) and all(problem.code in _LASTING for problem in problems)
+        stays |= where == "host" and all(value.is_static for value in given) and all(problem.code in _LASTING for problem in problems)
         stage.add(proto, opsets, given, [value for value in values if value is not None], stays=stays)
         self._record(node, where, values, problems=problems, stage=index)
         return values

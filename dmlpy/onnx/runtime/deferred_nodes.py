@@ -11,7 +11,7 @@ from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.loading.elements import element_of_dtype
 from dmlpy.onnx.loading.values import Value
-from dmlpy.onnx.lowering import control_flow
+from dmlpy.onnx.lowering import control_flow, host_evaluation
 from dmlpy.onnx.lowering.model_lowering import Lowering
 from dmlpy.onnx.lowering.program_templates import ProgramTemplates
 from dmlpy.onnx.lowering.programs import build_program
@@ -19,7 +19,7 @@ from dmlpy.onnx.runtime.graph_runs import DeviceTensor
 from dmlpy.system import forks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.messages.problems import Problem
@@ -43,7 +43,6 @@ class Runnable(Protocol):
         """Computes its outputs from its inputs, by name; `calls` receives the graphs that ran."""
 
 
-Key: TypeAlias = "tuple[Any, ...]"
 LowerNodes: TypeAlias = "Callable[[Lowering, Scope], None]"
 """Lowers nodes, and adds the values that they compute to the scope."""
 
@@ -53,6 +52,11 @@ _MOST_KNOWN = 64
 _BY_DATA = frozenset({"Compress"})
 """Operators whose results have other sizes in each run: recompiling would take longer than the host."""
 
+_MOST_COMPILED = 4
+"""The elements of a tensor that nodes are compiled for at the same sizes, such as a loop's counter: with others a node runs on the host."""
+_ELEMENTS_BYTES = 1 << 12
+"""The bytes of the elements that nodes were compiled for at some sizes."""
+
 
 @dataclass
 class DeferredLowering(Lowering):
@@ -60,9 +64,11 @@ class DeferredLowering(Lowering):
 
     Attributes:
         asked: the names of input tensors whose elements a node needs at compile time.
+        changing: the names of input tensors whose elements keep changing: nodes that would need them run on the host where it is quick.
     """
 
     asked: set[str] = field(default_factory=set)
+    changing: frozenset[str] = frozenset()
 
     def _lower_node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         if control_flow.is_control_flow(node) and node.op_type != "If":
@@ -70,16 +76,27 @@ class DeferredLowering(Lowering):
         return super()._lower_node(node, scope, opsets)
 
     def fall_back(
-        self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int], *, deferred: bool = False
+        self,
+        node: Node,
+        problems: Sequence[Problem],
+        scope: Scope,
+        opsets: Mapping[str, int],
+        *,
+        deferred: bool = False,
+        stays: bool = False,
     ) -> Values:
         wanted = {problem.path for problem in problems if problem.code == "onnx.constant_input" and node.op_type not in _BY_DATA}
         for index, value in enumerate(node.inputs):
             if value is not None and value.array is None and node.input_label(index) in wanted:
-                self._ask(value.name)
-        return super().fall_back(node, problems, scope, opsets, deferred=deferred)
+                needed = self._inputs_of(value.name)
+                if needed & self.changing and not node.domain and host_evaluation.is_quick(node.op_type, node.opset):
+                    stays = True
+                else:
+                    self.asked |= needed
+        return super().fall_back(node, problems, scope, opsets, deferred=deferred and not stays, stays=stays)
 
-    def _ask(self, name: str) -> None:
-        """Requests the elements of the short tensors that determine a value; if one of them is long, the value must be computed."""
+    def _inputs_of(self, name: str) -> set[str]:
+        """The short tensors that determine a value; none if one of them is long, since the value must be computed then."""
         makers = {value.name: record for record in self.records for value in record.outputs}
         waiting, found = [name], set[str]()
         while waiting:
@@ -90,8 +107,8 @@ class DeferredLowering(Lowering):
             if current in makers:
                 waiting += makers[current].inputs
         given = {name: self.inputs[name] for name in found if name in self.inputs and self.inputs[name].array is None}
-        if all(value.kind == "tensor" and _elements(value) <= _MOST_KNOWN for value in given.values()):
-            self.asked |= given.keys()
+        is_short = all(value.kind == "tensor" and _elements(value) <= _MOST_KNOWN for value in given.values())
+        return set(given) if is_short else set()
 
 
 class DeferredNodes:
@@ -128,6 +145,8 @@ class DeferredNodes:
         self._wanted = wanted
         self._run = run
         self._asked: set[str] = set()
+        self._required: set[str] = set()
+        """The asked ones that a node needs which is not quick on the host."""
         self._templates = ProgramTemplates(level, self._lower, cache)
         self._lock = forks.lock()
         self._cache = cache
@@ -142,32 +161,48 @@ class DeferredNodes:
         """
         given = {name: values[name] for name in self._reads}
         with self._lock:
-            run: Runnable | None = self._cache.get((self, self._key(given, to_host)))
-            if run is None:
-                run = self._compile(given, to_host)
-                self._cache.put((self, self._key(given, to_host)), run, run.held_bytes)
+            run = self._prepared(given, to_host)
             if calls is not None and self._asked:
                 calls.is_whole = False  # other elements may need another program
         return run.values(given, calls)
 
-    def _key(self, given: Mapping[str, Any], to_host: Callable[[Any], Any]) -> Key:
-        found: list[Any] = []
-        for name, held in given.items():
-            if isinstance(held, list | dict) or held is None:
-                found.append(len(held) if isinstance(held, list) else type(held))
-                continue
-            if isinstance(held, DeviceTensor):
-                found.append((held.value.element, held.value.sizes))
-            else:
-                found.append((element_of_dtype(np.dtype(held.dtype)), tuple(held.shape)))
-            if name in self._asked:
-                found.append(to_host(held).tobytes())
-        return tuple(found)
+    def _prepared(self, given: Mapping[str, Any], to_host: Callable[[Any], Any]) -> Runnable:
+        """The program for these inputs, compiled if it is not there."""
+        sizes = self, tuple(map(_form_of, given.values()))
+        compiled: dict[str, set[bytes]] = self._cache.get((DeferredNodes, *sizes)) or {}
+        for changing in ([], self._changing(compiled)):
+            run: Runnable | None = self._cache.get((*sizes, self._elements(given, to_host, changing)))
+            if run is not None:
+                return run
+        run = self._compile(given, to_host, compiled)
+        elements = self._elements(given, to_host, self._changing(compiled))
+        self._cache.put((*sizes, elements), run, run.held_bytes)
+        for name, held in elements:
+            others = compiled.setdefault(name, set())
+            if len(others) < _MOST_COMPILED:
+                others.add(held)
+        if elements:
+            self._cache.put((DeferredNodes, *sizes), compiled, _ELEMENTS_BYTES)
+        return run
 
-    def _compile(self, given: Mapping[str, Any], to_host: Callable[[Any], Any]) -> Runnable:
+    def _changing(self, compiled: Mapping[str, set[bytes]]) -> set[str]:
+        """The asked tensors whose elements keep changing at the same sizes.
+
+        Args:
+            compiled: the elements that the nodes were compiled for at these sizes.
+        """
+        return {name for name, held in compiled.items() if len(held) >= _MOST_COMPILED} - self._required
+
+    def _elements(
+        self, given: Mapping[str, Any], to_host: Callable[[Any], Any], changing: Collection[str]
+    ) -> tuple[tuple[str, bytes], ...]:
+        """The elements of the asked tensors but for those that keep changing."""
+        return tuple((name, to_host(given[name]).tobytes()) for name in sorted(self._asked.difference(changing)))
+
+    def _compile(self, given: Mapping[str, Any], to_host: Callable[[Any], Any], compiled: Mapping[str, set[bytes]]) -> Runnable:
         values = {name: value_from_array(name, held, self._reads[name]) for name, held in given.items()}
         while True:
-            known = {name: Value.known(name, to_host(given[name])) for name in self._asked}
+            known = {name: Value.known(name, to_host(given[name])) for name in self._asked - self._changing(compiled)}
             program = self._templates.program({**values, **known})
             if program is not None:
                 return self._run(program)
@@ -176,14 +211,16 @@ class DeferredNodes:
         """The program for these inputs; None if it needs the elements of further ones."""
         uncopied: Mapping[str, Sequence[Problem]] = {}
         while True:
-            found = DeferredLowering(self._model, self._level, inputs={**self._known, **inputs}, uncopied=uncopied)
+            changing = frozenset(name for name in self._asked if inputs[name].array is None)
+            found = DeferredLowering(self._model, self._level, inputs={**self._known, **inputs}, uncopied=uncopied, changing=changing)
             scope: Scope = dict(found.inputs)
             for name in found.inputs:
                 found.unique_name(name)
             self._take(found, scope)
-            if not found.asked <= self._asked:
+            if not found.asked <= self._asked - changing:
                 if not are_symbolic():
                     self._asked |= found.asked
+                    self._required |= found.asked & changing
                 return None
             if problems := found.problems:
                 raise CompileError(self._name, problems)
@@ -207,6 +244,15 @@ def value_from_array(name: str, held: Any, declared: Value) -> Value:
     if isinstance(held, DeviceTensor):
         return Value(name, held.value.element, held.value.static_sizes)
     return Value(name, element_of_dtype(np.dtype(held.dtype)), tuple(held.shape))
+
+
+def _form_of(held: Any) -> Hashable:
+    """What nodes are compiled for of an input, but for its elements."""
+    if isinstance(held, list | dict) or held is None:
+        return len(held) if isinstance(held, list) else type(held)
+    if isinstance(held, DeviceTensor):
+        return held.value.element, held.value.sizes
+    return element_of_dtype(np.dtype(held.dtype)), tuple(held.shape)
 
 
 def lower_host_nodes(nodes: Iterable[HostNode]) -> LowerNodes:
