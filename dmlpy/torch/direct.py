@@ -68,6 +68,8 @@ def key_of(params: Any, sizes: tuple[int, ...], input: Any, states: tuple[Any, .
         or not (input.layout is params.layout is torch.strided)
         or input.is_nested
         or params.is_nested
+        or params.is_neg()  # it is read where it lies: without what is done to elements as they are read, or zeros without memory
+        or not params.data_ptr()
     ):
         return None
     for state in states:

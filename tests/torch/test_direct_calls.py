@@ -177,6 +177,21 @@ def test_parameters_may_be_replaced() -> None:
 
 
 @torch.no_grad()
+@pytest.mark.parametrize(
+    "substitute",
+    [lambda params: torch._neg_view(-params), lambda params: torch._efficientzerotensor(params.shape), torch.clone],
+    ids=["negated when it is read", "zeros without memory", "a copy"],
+)
+def test_substitutes_without_plain_elements_are_read_as_pytorch_reads_them(substitute: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    module, x = dt.GRU(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT)
+    params = substitute(module.params.detach())
+    expected = torch.func.functional_call(module, {"params": params + 0}, (x,))
+    for _ in range(2):
+        found = torch.func.functional_call(module, {"params": params}, (x,))
+        assert all(map(torch.equal, found, expected))
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))], ids=["copy", "pickle"])
 def test_what_is_known_stays_with_a_module(copied: Any) -> None:
     module, x = dt.LSTM(INPUT, HIDDEN), torch.randn(STEPS, BATCH, INPUT)
