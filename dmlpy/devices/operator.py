@@ -502,7 +502,8 @@ class PreparedOperator:
     @cached_property
     def _staged(self) -> StagedCalls | None:
         """The calls that are staged; None if those of this operator are not."""
-        staged = StagedCalls(self, self.operator.prepared_inputs)
+        same = PreparedOperator(self.operator, self._memory)  # not this object: a cycle would hold the packed constants until it is found
+        staged = StagedCalls(same, self.operator.prepared_inputs)
         return staged if staged.is_possible else None
 
     def explain_plan(self) -> PlanReport:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -105,6 +107,13 @@ def test_calls_of_prepared_operators_are_staged(staged: list[bool]) -> None:
     assert not np.array_equal(other[1], found[1])
     with pytest.raises(dml.BindError, match="weight_tensor"):
         prepared(input_tensor=x, weight_tensor=constants[0])
+    packed = weakref.ref(prepared._memory)
+    gc.disable()
+    try:
+        del prepared
+        assert packed() is None, "constants are freed with the operator that holds them"
+    finally:
+        gc.enable()
 
 
 def test_operands_are_told_apart_by_name(staged: list[bool]) -> None:
