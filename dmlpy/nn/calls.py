@@ -5,6 +5,7 @@ Letters: T steps, B batch, I input size, H hidden units, D directions, G gates (
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -170,14 +171,14 @@ def _size_problems(layer: Layer, given: tuple[tuple[str, tuple[int, ...]], ...])
     if layer.directions == 2:
         lead, both = [2], ("direction is bidirectional: the forward direction's, then the backward one's",)
     gates, problems = layer.gates, list[Problem]()
-    units = shapes["r"][-1] if shapes["r"] else 0
+    units, turned = _units(shapes["r"], gates)
     if len(shapes["x"]) != 3:
         problems.append(Problem("dims.support", "x", f"{len(shapes['x'])}-D {list(shapes['x'])}", "[steps, batch, input size]"))
         batch, inputs = None, None
     else:
         _, batch, inputs = shapes["x"]
     rows = f"{gates} gates of H = {units} rows" if gates > 1 else f"H = {units} rows"
-    why = (f"{rows}, H being the last size of r", *both)
+    why = (f"{rows}, H being the last size of r{' transposed' if turned else ''}", *both)
     expected: dict[str, list[list[int | None]]] = {
         "w": [[*lead, gates * units, inputs]],
         "r": [[*lead, gates * units, units]],
@@ -188,12 +189,32 @@ def _size_problems(layer: Layer, given: tuple[tuple[str, tuple[int, ...]], ...])
     for name, forms in expected.items():
         if name in shapes and not any(_fits(shapes[name], form) for form in forms):
             texts = ["[" + ", ".join("any" if size is None else str(size) for size in form) + "]" for form in forms]
-            remedy = f"{name}.T has its sizes exchanged" if _fits(shapes[name][::-1], forms[0]) and name in ("w", "r") else None
-            problems.append(Problem("array.shape", name, str(list(shapes[name])), " or ".join(texts), why, remedy))
+            reasons = (f"[B, H]: B is the batch of x, H = {units} the units of r",) if name in ("h0", "c0") else why
+            remedy = _size_remedy(name, shapes[name], forms, gates)
+            problems.append(Problem("array.shape", name, str(list(shapes[name])), " or ".join(texts), reasons, remedy))
     if not problems and (units == 0 or inputs == 0):
         found = f"H = {units}, I = {inputs}"
         problems.append(Problem("array.shape", "r" if units == 0 else "x", found, "at least one unit and one input"))
     return tuple(problems)
+
+
+def _units(shape: tuple[int, ...], gates: int) -> tuple[int, bool]:
+    """H of the matrix r, [..., G H, H], and whether r is given transposed, as Keras has it."""
+    turned = len(shape) > 1 and gates > 1 and shape[-1] == gates * shape[-2] > 0
+    return (shape[-2] if turned else shape[-1] if shape else 0), turned
+
+
+def _size_remedy(name: str, shape: tuple[int, ...], forms: Sequence[Sequence[int | None]], gates: int) -> str | None:
+    """The remedy for an array that is transposed, or whose elements are right in other axes."""
+    if name in ("w", "r") and len(shape) > 1 and _fits((*shape[:-2], shape[-1], shape[-2]), forms[0]):
+        turned = f"{name}.T" if len(shape) == 2 else f"{name}.swapaxes(1, 2)"
+        return f"pass {turned}" + (", and if the weights are Keras's, gates='keras'" if gates > 1 else "")
+    many = [size for size in shape if size != 1]
+    for form in forms:
+        same = name == "b" or many == [size for size in form if size != 1]
+        if same and None not in form and math.prod(shape) == math.prod(size or 0 for size in form):
+            return f"pass {name}.reshape({', '.join(map(str, form))})"
+    return None
 
 
 def _fits(shape: tuple[int, ...], form: Sequence[int | None]) -> bool:

@@ -30,6 +30,14 @@ _ORDERS: Mapping[str, GateOrder] = {
     "keras": GateOrder.KERAS,
     "thinc": GateOrder.THINC,
 }
+_MEANT: Mapping[str, str] = {
+    **dict.fromkeys(("torch", "pytorch"), "PyTorch's order is 'cudnn'"),
+    **dict.fromkeys(("directml", "dml"), "DirectML's order is 'onnx'"),
+    **dict.fromkeys(("tensorflow", "tf"), "the order of tf.keras is 'keras'"),
+    "both": "did you mean bidirectional?",
+    "reverse": "did you mean backward?",
+}
+"""Remedies for names that other libraries give to the choices."""
 
 
 class LSTMResult(NamedTuple):
@@ -299,7 +307,8 @@ def _order(subject: str, gates: str) -> GateOrder:
 def _choice(subject: str, name: str, value: Any, choices: Any) -> str:
     if not isinstance(value, str) or value not in choices:
         expected = f"one of {', '.join(choices)}"
-        problem = Problem("field.form", name, brief(value), expected, remedy=did_you_mean(str(value), choices))
+        remedy = _MEANT.get(str(value)) or did_you_mean(str(value), choices)
+        problem = Problem("field.form", name, brief(value), expected, remedy=remedy)
         raise DescError(subject, [problem])
     return value
 
