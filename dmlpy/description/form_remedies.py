@@ -48,6 +48,8 @@ _OTHER_VALUES = {
     "BOTH": "BIDIRECTIONAL",
     "ASCENDING": "INCREASING",
     "DESCENDING": "DECREASING",
+    "SMALLEST": "INCREASING",
+    "LARGEST": "DECREASING",
 }
 """Values of enumerations by the names that other libraries have for them."""
 
@@ -67,10 +69,12 @@ def spelling_remedy(given: Any, expected: str, prefix: str = "") -> str | None:
     """The nearest of the names that `one of A, B, C` lists; None if no names are listed or none is close.
 
     Args:
-        given: the value found; only a string can be mistyped.
+        given: the value found; only a string can be mistyped, and a `torch.dtype` is meant by its name.
         expected: the expectation.
         prefix: an optional prefix of each name, as in directml.h.
     """
+    if (type(given).__module__, type(given).__name__) == ("torch", "dtype"):
+        given = str(given).removeprefix("torch.")
     if not expected.startswith("one of ") or not isinstance(given, str):
         return None
     in_c = prefix != "" and given.upper().startswith(prefix)

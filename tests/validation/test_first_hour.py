@@ -57,6 +57,9 @@ def convolution(image: tuple[int, ...] = (1, 3, 8, 8), **members: Any) -> Any:
     return dml.ConvolutionDesc(input_tensor=tensor(*image), filter_tensor=tensor(2, 3, 3, 3), **plain | members).with_outputs()
 
 
+FLOAT_OF_PYTORCH: Any = type("dtype", (), {"__module__": "torch", "__repr__": lambda self: "torch.float32"})()
+
+
 A, B = ones(2, 3), ones(3, 4)
 GEMM: Any = dml.compile(dml.GEMMDesc(a_tensor=tensor(2, 3), b_tensor=tensor(3, 4)).with_outputs(), "numpy")
 OWNING: Any = dml.compile(GEMM.desc.replace(b_tensor=tensor(3, 4).replace(flags="OWNED_BY_DML")), "numpy")
@@ -94,6 +97,17 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ],
     ),
     "an LSTM's weights in a GRU": (checked(lambda: gru(16)), ["weight_tensor.sizes[2] is 16, expected 3*hidden_size = 12"]),
+    "matrices exchanged": (
+        checked(lambda: lstm(weight_tensor=tensor(1, 1, 16, 4), recurrence_tensor=tensor(1, 1, 16, 3)).with_outputs()),
+        ["remedy: weight_tensor and recurrence_tensor are exchanged"],
+    ),
+    "Keras's matrices": (
+        checked(lambda: lstm(weight_tensor=tensor(1, 1, 3, 16), recurrence_tensor=tensor(1, 1, 4, 16)).with_outputs()),
+        [
+            "if it is transposed, as Keras's are, it is sizes [1, 1, 16, 3], strides [48, 48, 1, 16]; the gates have to be i, o, f, c",
+            "it is sizes [1, 1, 16, 4], strides [64, 64, 1, 16]",
+        ],
+    ),
     "a wrong state": (
         checked(lambda: lstm(16, hidden_init_tensor=tensor(1, 1, 2, 5)).with_outputs()),
         ["1 problem\n", "hidden_init_tensor.sizes[3] is 5, expected hidden_size = 4"],
@@ -116,6 +130,7 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a filter larger than the image": (lambda: convolution((1, 3, 2, 2)), ["filter_tensor.sizes[2] is 3, expected at most 2"]),
     "one stride": (lambda: convolution(strides=2), ["strides is 2, expected a sequence of integers", "like [2, 2]"]),
     "one axis": (lambda: eager.reduce(ones(2, 3), function="SUM", axes=1), ["remedy: write [1]"]),
+    "largest": (lambda: eager.top_k1(ones(2, 8), axis=1, k=1, axis_direction="LARGEST"), ["did you mean DECREASING?"]),
     "mean": (lambda: eager.reduce(ones(2, 3), function="mean", axes=[1]), ["did you mean AVERAGE?"]),
     "bilinear": (lambda: eager.resample(ones(1, 1, 2, 2), interpolation_mode="bilinear", scales=[1, 1, 2, 2]), ["did you mean LINEAR?"]),
     "T": (lambda: eager.gemm(ones(2, 3), ones(5, 3), trans_b="T"), ["did you mean TRANSPOSE?"]),
@@ -134,6 +149,7 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     # types
     "ONNX's FLOAT": (lambda: dml.TensorDesc(data_type="FLOAT", sizes=[1]), ["did you mean FLOAT32?"]),
     "double": (lambda: dml.TensorDesc(data_type="double", sizes=[1]), ["did you mean FLOAT64?"]),
+    "PyTorch's type": (lambda: dml.TensorDesc(data_type=FLOAT_OF_PYTORCH, sizes=[1]), ["did you mean FLOAT32?"]),
     "half": (lambda: dml.TensorDesc(data_type="half", sizes=[1]), ["did you mean FLOAT16?"]),
     # choices
     "True for a transpose": (lambda: eager.gemm(ones(2, 3), ones(2, 4), trans_a=True), ["remedy: write 'TRANSPOSE'"]),

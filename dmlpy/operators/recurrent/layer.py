@@ -132,7 +132,29 @@ class RecurrentDesc(SomeOutputDesc):
             # Other tensors may say which dimension is the batch.
             return None if known.is_held("batch_size") or known.is_held("seq_length") else self._without_leading_one()
         ordered = field.name in ("input_tensor", "output_sequence_tensor")
-        return super().size_remedy(field, known) or (self._batch_first() if ordered else None)
+        if (remedy := super().size_remedy(field, known)) is not None:
+            return remedy
+        return self._batch_first() if ordered else self._matrix_remedy(field.name)
+
+    def _matrix_remedy(self, name: str) -> str | None:
+        """A remedy for matrices that are exchanged, or transposed."""
+        tensors, gates = self.tensors(), len(self.gate_names)
+        weight, recurrence, given = (tensors.get(f"{matrix}_tensor") for matrix in ("weight", "recurrence", "input"))
+        if name not in ("weight_tensor", "recurrence_tensor") or weight is None or recurrence is None or given is None:
+            return None
+        if not len(weight.sizes) == len(recurrence.sizes) == len(given.sizes) == 4:
+            return None
+        (_, _, rows, entries), (_, directions, units, columns), inputs = weight.sizes, recurrence.sizes, given.sizes[3]
+        if rows == units == gates * entries and columns == inputs:
+            return (
+                "weight_tensor and recurrence_tensor are exchanged: weights multiply the input, the recurrence multiplies the hidden state"
+            )
+        if gates > 1 and entries == columns == gates * units and rows == inputs and weight.is_packed and recurrence.is_packed:
+            height = units if name == "recurrence_tensor" else inputs
+            sizes, strides = [1, directions, columns, height], [directions * columns * height, columns * height, 1, columns]
+            order = ", ".join(self.gate_names)
+            return f"if it is transposed, as Keras's are, it is sizes {sizes}, strides {strides}; the gates have to be {order}"
+        return None
 
     def _without_leading_one(self) -> str:
         """The remedy for an input of three dimensions, whose order nobody but the caller knows."""
