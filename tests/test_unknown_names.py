@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 
 import dmlpy as dml
-from dmlpy import directml, onnx
+from dmlpy import directml, onnx, x
 from dmlpy.inspection.explain import explain
 from dmlpy.unknown_names import unknown_attribute
 from tests.support.tools import require
@@ -106,11 +106,34 @@ def test_views_are_no_operators(name: str, message: str) -> None:
         ("DML_TENSOR_DATA_TYPE_FLOAT31", ": did you mean dmlpy.directml.DML_TENSOR_DATA_TYPE_FLOAT32?"),
         ("DMLCreateDevice", ": the page From DirectML has the counterparts"),
         ("IDMLDevice1", ": the page From DirectML has the counterparts"),
+        ("DML_BINDING_TABLE_DESC", ": the page From DirectML has the counterparts"),
+        ("DML_CREATE_DEVICE_FLAG_DEBUG", ": the page From DirectML has the counterparts"),
+        ("DML_RELU_OPERATOR_DESC", ": did you mean dmlpy.directml.DML_ACTIVATION_RELU_OPERATOR_DESC?"),
+        ("DML_OPERATOR_ADD", ": did you mean dmlpy.directml.DML_OPERATOR_ELEMENT_WISE_ADD?"),
+        ("DML_OPERATOR_LAYER_NORM", ": did you mean dmlpy.directml.DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION1? its axes"),
+        ("DML_GEM_OPERATOR_DESC", ": did you mean dmlpy.directml.DML_GEMM_OPERATOR_DESC?"),
     ],
 )
 def test_names_of_the_header(name: str, hint: str) -> None:
     with pytest.raises(AttributeError, match=re.escape(f"dmlpy.directml has no name {name!r}{hint}")):
         getattr(directml, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Reinterpret", r"expression\.reshape\(\.\.\.\) has other sizes"),
+        ("reinterpret", r"expression\.reshape\(\.\.\.\) has other sizes"),
+        ("FusedActivation", "give fused_activation="),
+        ("ConvolutionBuilder", r"did you mean x\.convolution\?"),
+        ("TensorDesc", r"did you mean dmlpy\.TensorDesc\?"),
+        ("Size2D", r"did you mean dmlpy\.Size2D\?"),
+        ("Convolution", r"did you mean x\.convolution\?$"),
+    ],
+)
+def test_names_of_directmlx(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=rf"^dmlpy\.x has no function '{name}': {hint}"):
+        getattr(x, name)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,8 @@ __all__ = sorted(NAMES)
 
 
 def __getattr__(name: str) -> object:
-    from dmlpy.messages.naming import did_you_mean
+    from dmlpy.directml.unknown_names import unknown_name
 
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    page = "the page From DirectML has the counterparts of interfaces and functions" if name.startswith(("DMLCreate", "IDML")) else None
-    hint = page or did_you_mean(name, NAMES, "dmlpy.directml.{}".format)
-    raise AttributeError(f"dmlpy.directml has no name {name!r}{f': {hint}' if hint else ''}", name=name)
+    raise AttributeError(unknown_name(name), name=name)

@@ -13,6 +13,16 @@ from dmlpy.x.signatures import function_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_OF_DIRECTMLX = {
+    "Reinterpret": "expression.reshape(...) has other sizes, and expression.viewed(desc) any desc, of the same memory",
+    "FusedActivation": "give fused_activation=dmlpy.ActivationReluDesc() or another activation",
+    "ConvolutionBuilder": "did you mean x.convolution? its options are keywords",
+    "TensorDesc": "did you mean dmlpy.TensorDesc? x.input takes its members",
+    "Size2D": "did you mean dmlpy.Size2D?",
+    "ScaleBias": "did you mean dmlpy.ScaleBias?",
+}
+"""The names of DirectMLX that are no functions here."""
+
 
 def unknown_function(module: str, name: str, public: Sequence[str] = ()) -> str:
     """What an AttributeError says.
@@ -29,7 +39,8 @@ def unknown_function(module: str, name: str, public: Sequence[str] = ()) -> str:
     called = {*functions.values()}
     others = [own for own in public if f"{module}.{own}" not in called]
     hint = (
-        operator_remedy(name, functions, functions.__getitem__, spelled_alike=False)
+        (_OF_DIRECTMLX.get(name[:1].upper() + name[1:]) if module == "x" else None)
+        or operator_remedy(name, functions, functions.__getitem__, spelled_alike=False)
         or did_you_mean(name, others, f"{module}.{{}}".format)
         or operator_remedy(name, functions, functions.__getitem__)
     )
