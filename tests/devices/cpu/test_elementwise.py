@@ -189,6 +189,9 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], Any, Any, Any]] = {
     "a bias for short rows": ((3000, 7), None, (0, 1), None),
     "a bias for long rows": ((3, 2500), None, (0, 1), None),
     "a factor for each channel": ((2, 5, 700), None, (0, 1, 0), None),
+    "a factor for each of many rows": ((300, 40), None, (1, 0), None),
+    "rows of one number by others": ((300, 41), (1, 0), None, None),
+    "two factors for each row": ((300, 42), (1, 0), (1, 0), None),
     "one factor": ((70, 60), None, (0, 0), None),
     "a transposed operand": ((4, 70, 50), None, (3500, 1, 70), None),
     "a transposed result": ((70, 50), None, None, (1, 70)),
@@ -213,6 +216,29 @@ def test_blocks_of_each_kind(name: str, data_type: str) -> None:
     op.bind({"a_tensor": arrays[0], "b_tensor": arrays[1]}, {"output_tensor": arrays[2]})()
     np.testing.assert_array_equal(arrays[2], arrays[0] * arrays[1])
     np.testing.assert_array_equal(memory[2][gaps], before[gaps])
+
+
+@pytest.mark.parametrize("also_read", [False, True], ids=["rows alone", "also an operand"])
+@pytest.mark.parametrize("sizes", [(3, 1500), (70, 40), (300, 3)], ids=str)
+def test_numbers_for_each_row_in_a_chain(sizes: tuple[int, int], also_read: bool) -> None:
+    """x scale + shift, and its larger number with the scale: each step is NumPy's, with the signs of zeros."""
+    g, tensor = GraphBuilder("chain"), dml.TensorDesc(data_type="FLOAT32", sizes=sizes)
+    x, scale, shift = g.input("x", tensor), *(g.input(name, tensor.replace(strides=(1, 0))) for name in ("scale", "shift"))
+    y = g.add(dml.ElementWiseMultiplyDesc, "scaled", a_tensor=scale, b_tensor=x, output_tensor=tensor)
+    y = g.add(dml.ElementWiseAddDesc, "shifted", a_tensor=y, b_tensor=shift, output_tensor=tensor)
+    if also_read:
+        y = g.add(dml.ElementWiseMaxDesc, "larger", a_tensor=y, b_tensor=scale, output_tensor=tensor)
+    g.output("y", y)
+    rng = np.random.default_rng(3)
+    of_x, of_scale, of_shift = (rng.choice([*SPECIAL, *rng.normal(size=99)], shape).astype("f") for shape in (sizes, *2 * [(sizes[0], 1)]))
+    of_shift[:2] = -0.0
+    found = dml.compile(g.build(), "cpu")(x=of_x, scale=np.broadcast_to(of_scale, sizes), shift=np.broadcast_to(of_shift, sizes)).y
+    with np.errstate(all="ignore"):
+        expected = of_x * of_scale + of_shift
+        expected = np.maximum(expected, of_scale) if also_read else expected
+    np.testing.assert_array_equal(found, expected)
+    are_zeros = (expected == 0) & (not also_read)
+    np.testing.assert_array_equal(np.signbit(found[are_zeros]), np.signbit(expected[are_zeros]))
 
 
 def test_a_thread_that_comes_after_the_launch_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
@@ -280,6 +281,8 @@ def _loop(
 
 
 _LOAD, _STORE = int(Code.LOAD), int(Code.STORE)
+_LINEAR, _MULTIPLY_ROWS, _ADD_TO_ROWS = int(Code.LINEAR), int(Code.MULTIPLY_ROWS), int(Code.ADD_TO_ROWS)
+_ONE, _NOTHING = np.float32(1.0), np.float32(-0.0)
 _SIZE = EncodedInstruction.dtype.itemsize
 
 
@@ -430,7 +433,18 @@ def _interpreter(vectors: IrLoadStore | None, elements: LoadStore | None, stored
             elif i.code == _STORE:
                 copy(i.formats, result, i.row, i.column, x, columns * FLOAT_BYTES, FLOAT_BYTES, rows, columns)
             else:
-                compute(i.code, i.formats, result, x, integer_at(table + 8 * i.y), rows * columns, i.a, i.b)
+                y, code, count, times, a, b = integer_at(table + 8 * i.y), i.code, rows * columns, 1, i.a, i.b
+                if code == _MULTIPLY_ROWS:
+                    code, count, times, b = _LINEAR, columns, rows, _NOTHING
+                elif code == _ADD_TO_ROWS:
+                    code, count, times, a = _LINEAR, columns, rows, _ONE
+                for row in range(times):
+                    if i.code == _MULTIPLY_ROWS:
+                        a = float_at(y + row * i.row)
+                    elif i.code == _ADD_TO_ROWS:
+                        b = float_at(y + row * i.row)
+                    offset = row * count * FLOAT_BYTES
+                    compute(code, i.formats, result + offset, x + offset, y, count, a, b)
 
     @jit
     def begin(p: ProgramParameters, thread: Any) -> Any:

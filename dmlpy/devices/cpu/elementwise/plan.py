@@ -207,6 +207,12 @@ def _align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
+_OF_ROWS = {Code.MULTIPLY: Code.MULTIPLY_ROWS, Code.ADD: Code.ADD_TO_ROWS}
+"""The instructions that have a form for an operand with one element for each row of a block."""
+_SHORTEST_ROW = 8
+"""Elements of a row, at least, for which these take less time than a register with copies of the element."""
+
+
 class _RegisterAllocation:
     """The operands of a program's instructions: tensors, the output first, and registers, which values share.
 
@@ -232,7 +238,9 @@ class _RegisterAllocation:
         program, blocks = self._program, self._blocks
         found: list[_Encoded] = []
         operands: dict[int, int] = {}
+        of_rows = self._elements_of_rows()
         loaded = [value for value in range(program.inputs) if value in self._last and not blocks.is_contiguous(value + 1)]
+        loaded = [value for value in loaded if value not in of_rows]
         loaded.sort(key=lambda value: not blocks.is_invariant(value + 1))
         hoisted = [value for value in loaded if blocks.is_invariant(value + 1)]
         for value in range(program.inputs):
@@ -259,13 +267,35 @@ class _RegisterAllocation:
             operands[program.inputs + at] = result
             of_x, of_y = (narrow[value] for value in instruction.reads)
             formats = NARROW_RESULT * is_narrow + NARROW_X * of_x + NARROW_Y * of_y
-            found.append((instruction.code, result, x, y, 0, 0, *instruction.constants, formats))
+            code, row, (first, second) = instruction.code, 0, instruction.reads
+            if first in of_rows:
+                x, y, second = y, x, first
+            if second in of_rows:
+                code, row = _OF_ROWS[code], blocks.row[second + 1] * FLOAT_BYTES
+            found.append((code, result, x, y, row, 0, *instruction.constants, formats))
         if self._others or not blocks.is_contiguous(0):
             found.append(self._stored(0, found[-1][1], program.narrow[-1]))
         first = 1 + program.inputs
         for tensor, (value, is_narrow) in enumerate(zip(program.others, self._others, strict=True), first):
             found.append(self._stored(tensor, operands[value], is_narrow))
         return _encode(found), len(hoisted), self._used
+
+    def _elements_of_rows(self) -> set[int]:
+        """The inputs of which a block has one element for each row, and all instructions that read them work on rows of FLOAT32."""
+        program, blocks, found = self._program, self._blocks, set[int]()
+        for value in range(program.inputs):
+            if blocks.column[value + 1] != 0 or blocks.is_contiguous(value + 1) or program.narrow[value] or blocks.columns < _SHORTEST_ROW:
+                continue
+            readers = [(at, each) for at, each in enumerate(program.instructions, program.inputs) if value in each.reads]
+            if all(
+                each.code in _OF_ROWS
+                and each.reads[0] != each.reads[1]
+                and found.isdisjoint(each.reads)
+                and not any(program.narrow[operand] for operand in (at, *each.reads))
+                for at, each in readers
+            ):
+                found.add(value)
+        return found
 
     def _stored(self, tensor: int, operand: int, is_narrow: bool) -> _Encoded:
         """The instruction that writes a register of floats to an output."""

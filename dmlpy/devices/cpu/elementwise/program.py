@@ -38,6 +38,10 @@ class Code(IntEnum):
     """x."""
     LINEAR = auto()
     """a x + b, rounded twice."""
+    MULTIPLY_ROWS = auto()
+    """Each row of x times one element of y."""
+    ADD_TO_ROWS = auto()
+    """Each row of x plus one element of y."""
     CLIP = auto()
     """x from a to b."""
     ABS = auto()
@@ -278,7 +282,7 @@ class EncodedInstruction(KernelStruct):
     result: Count = field("the operand that it writes")
     x: Count = field("its first operand")
     y: Count = field("its second operand")
-    row: Bytes = field("of LOAD and STORE, from a row of the tensor's block to the next")
+    row: Bytes = field("of LOAD, STORE, MULTIPLY_ROWS and ADD_TO_ROWS, from a row of the tensor's block to the next")
     column: Bytes = field("of LOAD and STORE, from a column of the tensor's block to the next")
     a: Float32 = field("its first constant")
     b: Float32 = field("its second constant")
