@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -296,6 +297,24 @@ def test_running_products(data_type: str) -> None:
         expected = np.asarray(dml.reference(desc, {"input_tensor": x.astype(np.float64)}).output_tensor)
         with np.errstate(over="ignore"):
             assert_close(y, expected.astype(y.dtype), y.dtype, what=f"axis {axis}")
+
+
+@pytest.mark.parametrize("data_type", ["INT32", "UINT32", "INT64", "UINT64"])
+def test_running_sums_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of any bits, which wrap around, along rows and columns with gaps and in parts, from both ends: NumPy's."""
+    monkeypatch.setattr(plans, "_WORK_OF_A_THREAD", 1)
+    for sizes, axis, strides in (((3, 19, 37), 1, None), ((3, 19, 37), 2, None), ((2, 5, 1), 1, None), ((4, 9, 33), 1, (900, 50, 1))):
+        own = tensor(sizes, strides, data_type)
+        bits = np.random.default_rng(4).integers(0, 256, (*sizes, own.data_type.numpy.itemsize), np.uint8)
+        x = bits.view(own.data_type.numpy)[..., 0]
+        for direction, exclusive in itertools.product(("INCREASING", "DECREASING"), (False, True)):
+            members: Any = {"axis": axis, "axis_direction": direction, "has_exclusive_sum": exclusive}
+            desc = dml.CumulativeSummationDesc(input_tensor=own, output_tensor=own, **members)
+            assert not isinstance(compiled_plan(desc), str)
+            ordered = np.flip(x, axis) if direction == "DECREASING" else x
+            sums = np.cumsum(ordered, axis, x.dtype) - (ordered if exclusive else x.dtype.type(0))
+            expected = np.flip(sums, axis) if direction == "DECREASING" else sums
+            np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected, f"{sizes}, {members}")
 
 
 @pytest.mark.parametrize("data_type", TYPES)

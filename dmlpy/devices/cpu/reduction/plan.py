@@ -97,6 +97,8 @@ HARDMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_hardmax", 5)
 """Hardmax of rows: the type of tensors, and the instruction set."""
 RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_sum", 5)
 """Running sums: the layout of the entries, the type of tensors, and the instruction set."""
+RUNNING_INTEGER_SUM = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_running_integer_sum", 5)
+"""Running sums of integers: the layout of the entries, the bytes of an element, and the instruction set."""
 RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_product", 5)
 """Running products; the choices are those of running sums."""
 
@@ -117,7 +119,8 @@ class Groups:
         inner: in columns the axis of contiguous groups; in rows one of size 1.
         layout: `rows` or `columns`.
         names: the places of the tensors that are present, by their names in the kernels.
-        stored: the type of the tensors' elements.
+        size: the bytes of an element.
+        stored: the type of the elements, if they are floats.
     """
 
     groups: tuple[Axis, Axis]
@@ -125,19 +128,24 @@ class Groups:
     inner: Axis
     layout: Layout
     names: Mapping[str, str]
-    stored: Storage
+    size: int
+    stored: Storage | None
 
     @classmethod
-    def of(cls, tensors: Mapping[str, TensorDesc], reduced: Collection[int], *, reduces: bool = False) -> Groups | str:
+    def of(
+        cls, tensors: Mapping[str, TensorDesc], reduced: Collection[int], *, reduces: bool = False, integers: Collection[DataType] = ()
+    ) -> Groups | str:
         """The groups of a checked desc's tensors, or why kernels do not read them.
 
         Args:
             tensors: the tensors of the desc by their places.
             reduced: the dimensions that a group extends along.
             reduces: whether the output has one element for each group.
+            integers: the types of integers that the kernels read besides floats.
         """
-        types = {tensor.data_type for tensor in tensors.values()}
-        if not have_one_storage(types):
+        types, data_type = {tensor.data_type for tensor in tensors.values()}, tensors["input_tensor"].data_type
+        are_integers = types == {data_type} and data_type in integers
+        if not are_integers and not have_one_storage(types):
             return "compiled functions of groups have tensors of one type of floats"
         sizes = tensors["input_tensor"].sizes
         strides: list[tuple[int, ...]] = []
@@ -156,7 +164,8 @@ class Groups:
         outer, entry = (_ONE, _ONE, *entries)[-2:]
         group, group1 = (_ONE, _ONE, *groups)[-2:]
         names = {name: _NAMES[name] for name in TENSORS if _NAMES[name] in tensors}
-        return cls((group, group1), (outer, entry), inner, layout, names, storage_of(tensors["input_tensor"].data_type))
+        stored = None if are_integers else storage_of(data_type)
+        return cls((group, group1), (outer, entry), inner, layout, names, data_type.numpy.itemsize, stored)
 
 
 class _GroupsPlan(PlanWithoutConstants):
@@ -188,7 +197,7 @@ class _GroupsPlan(PlanWithoutConstants):
             "entry_size": entry.size,
             "scratch_size": self._scratch_size,
         }
-        size, present = FLOAT_BYTES if groups.stored == "float32" else FLOAT_BYTES // 2, [TENSORS.index(name) for name in groups.names]
+        size, present = groups.size, [TENSORS.index(name) for name in groups.names]
         for part, axis in zip(("group", "group1", "outer", "entry"), (*groups.groups, outer, entry), strict=True):
             self._numbers |= {f"{TENSORS[at]}_{part}": axis.strides[at] * size for at in present}
 
@@ -301,6 +310,31 @@ class CompiledRunningPlan(_GroupsPlan):
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values
+
+
+class CompiledIntegerRunningPlan(_GroupsPlan):
+    """The running sum of each group of integers, which wraps around.
+
+    Args:
+        groups: the layout of the entries, which have one axis.
+        backward: whether it begins with the last entry.
+        exclusive: whether a result is that of the entries before.
+    """
+
+    _stages = False
+
+    def __init__(self, groups: Groups, backward: bool, exclusive: bool) -> None:
+        super().__init__(groups)
+        self._width, self._values = groups.size, {"backward": backward, "exclusive": exclusive}
+
+    def _kernel(self) -> Function:
+        return RUNNING_INTEGER_SUM(self._layout, self._width, host_isa())
+
+    def _settings(self) -> Mapping[str, Any]:
+        return self._values
+
+    def describe(self) -> str:
+        return f"compiled by LLVM on {self._shares}; {self._count} {self._layout} of {self._entries} integers"
 
 
 class CompiledHardmaxPlan(_GroupsPlan):

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.description.enums import AxisDirection, ReduceFunction
+from dmlpy.description.enums import AxisDirection, DataType, ReduceFunction
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeProductDesc, CumulativeSummationDesc, ReduceDesc, TopKDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, CompiledRunningPlan, IndexReductionPlan
+    from dmlpy.devices.cpu.reduction.plan import (
+        CompiledIntegerRunningPlan,
+        CompiledReductionPlan,
+        CompiledRunningPlan,
+        IndexReductionPlan,
+    )
     from dmlpy.devices.cpu.reduction.top_k_plan import TopKPlan
 
 _SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.SUM_SQUARE}
+_SUMMED_INTEGERS = {DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64}
+"""The integers whose running sums are compiled."""
 _EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
 
 
@@ -28,16 +35,19 @@ def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | str:
 
 
 @plan(CumulativeSummationDesc, CumulativeProductDesc)
-def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> CompiledRunningPlan | str:
+def running_plan(desc: CumulativeSummationDesc | CumulativeProductDesc) -> CompiledRunningPlan | CompiledIntegerRunningPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.reduction.plan import CompiledRunningPlan, Groups
+    from dmlpy.devices.cpu.reduction.plan import CompiledIntegerRunningPlan, CompiledRunningPlan, Groups
 
-    groups = Groups.of(desc.tensors(), {desc.axis})
+    multiplies = isinstance(desc, CumulativeProductDesc)
+    groups = Groups.of(desc.tensors(), {desc.axis}, integers=() if multiplies else _SUMMED_INTEGERS)
     if isinstance(groups, str):
         return groups
-    multiplies = isinstance(desc, CumulativeProductDesc)
     exclusive = desc.has_exclusive_product if isinstance(desc, CumulativeProductDesc) else desc.has_exclusive_sum
-    return CompiledRunningPlan(groups, multiplies, desc.axis_direction is AxisDirection.DECREASING, exclusive)
+    backward = desc.axis_direction is AxisDirection.DECREASING
+    if groups.stored is None:
+        return CompiledIntegerRunningPlan(groups, backward, exclusive)
+    return CompiledRunningPlan(groups, multiplies, backward, exclusive)
 
 
 @plan(ArgminDesc, ArgmaxDesc)
