@@ -231,6 +231,25 @@ def test_threads_change_no_bit_of_a_reduction(function: str, monkeypatch: pytest
         np.testing.assert_array_equal(*(run_on(threads, plans, desc, {"input_tensor": x}, monkeypatch) for threads in (1, 2)))
 
 
+@pytest.mark.parametrize("data_type", ["INT32", "UINT32", "INT64", "UINT64"])
+def test_reductions_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of any bits, of which sums wrap around: NumPy's."""
+    monkeypatch.setattr(plans, "_WORK_OF_A_THREAD", 1)
+    for name, (sizes, axes, of_input, of_output) in REDUCTIONS.items():
+        out = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+        x_desc, y_desc = tensor(sizes, of_input, data_type), tensor(out, of_output, data_type)
+        drawn = np.random.default_rng(6).integers(0, 256, (*sizes, x_desc.data_type.numpy.itemsize), np.uint8)
+        x = drawn.view(x_desc.data_type.numpy)[..., 0]
+        x = np.broadcast_to(x[:1], sizes) if of_input and not of_input[0] else x
+        for function in ("SUM", "MIN", "MAX"):
+            desc = dml.ReduceDesc(input_tensor=x_desc, output_tensor=y_desc, function=function, axes=axes)
+            reason = compiled_plan(desc)
+            assert not isinstance(reason, str) or reason == "NumPy reduces columns of integers as fast"
+            assert "row" not in name or not isinstance(reason, str)
+            expected = getattr(x, function.lower())(axis=axes, keepdims=True, **({"dtype": x.dtype} if function == "SUM" else {}))
+            np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected, f"{name}, {function}")
+
+
 def test_other_reductions_are_numpys() -> None:
     desc = dml.ReduceDesc(input_tensor=tensor((3, 4)), function="L2", axes=(1,)).with_outputs("output_tensor")
     assert "SUM_SQUARE have a compiled form" in str(compiled_plan(desc))

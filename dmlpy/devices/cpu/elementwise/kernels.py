@@ -282,7 +282,8 @@ def _loop(
 
 _LOAD, _STORE = int(Code.LOAD), int(Code.STORE)
 _LINEAR, _MULTIPLY_ROWS, _ADD_TO_ROWS = int(Code.LINEAR), int(Code.MULTIPLY_ROWS), int(Code.ADD_TO_ROWS)
-_ONE, _NOTHING = np.float32(1.0), np.float32(-0.0)
+_ONE: Any = np.float32(1.0)
+_NOTHING: Any = np.float32(-0.0)
 _SIZE = EncodedInstruction.dtype.itemsize
 
 

@@ -97,6 +97,8 @@ HARDMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_hardmax", 5)
 """Hardmax of rows: the type of tensors, and the instruction set."""
 RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_sum", 5)
 """Running sums: the layout of the entries, the type of tensors, and the instruction set."""
+INTEGER_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_integer_reduction", 5)
+"""Sums and extremes of rows of integers: `sum`, `min` or `max`, NumPy's name of their type, and the instruction set."""
 RUNNING_INTEGER_SUM = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_running_integer_sum", 5)
 """Running sums of integers: the layout of the entries, the bytes of an element, and the instruction set."""
 RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_product", 5)
@@ -289,6 +291,31 @@ class CompiledReductionPlan(_GroupsPlan):
 
     def _settings(self) -> Mapping[str, Any]:
         return self._values
+
+
+class CompiledIntegerReductionPlan(_GroupsPlan):
+    """A sum, or the largest or smallest element, of each row of integers.
+
+    Args:
+        groups: rows; the output has one element for each group.
+        function: the function of a group.
+        data_type: the type of the integers.
+    """
+
+    _stages = False
+
+    def __init__(self, groups: Groups, function: ReduceFunction, data_type: DataType) -> None:
+        super().__init__(groups)
+        self._choices = function.name.lower(), data_type.numpy.name, host_isa()
+
+    def _kernel(self) -> Function:
+        return INTEGER_REDUCTION(*self._choices)
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {}
+
+    def describe(self) -> str:
+        return f"compiled by LLVM on {self._shares}; {self._count} {self._layout} of {self._entries} integers"
 
 
 class CompiledRunningPlan(_GroupsPlan):

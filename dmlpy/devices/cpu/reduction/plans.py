@@ -10,6 +10,7 @@ from dmlpy.operators.reduction import ArgmaxDesc, ArgminDesc, CumulativeProductD
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.reduction.plan import (
+        CompiledIntegerReductionPlan,
         CompiledIntegerRunningPlan,
         CompiledReductionPlan,
         CompiledRunningPlan,
@@ -19,19 +20,26 @@ if TYPE_CHECKING:
 
 _SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.SUM_SQUARE}
 _SUMMED_INTEGERS = {DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64}
-"""The integers whose running sums are compiled."""
+"""The integers whose sums, running sums and extremes are compiled."""
 _EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
 
 
 @plan(ReduceDesc, derived=False)
-def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | str:
+def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledIntegerReductionPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.reduction.plan import CompiledReductionPlan, Groups
+    from dmlpy.devices.cpu.reduction.plan import CompiledIntegerReductionPlan, CompiledReductionPlan, Groups
 
     if desc.function not in _SUMS | _EXTREMES:
         return f"of the reductions {', '.join(sorted(each.name for each in _SUMS | _EXTREMES))} have a compiled form"
-    groups = Groups.of(desc.tensors(), set(desc.axes), reduces=True)
-    return groups if isinstance(groups, str) else CompiledReductionPlan(groups, desc.function)
+    integers = _SUMMED_INTEGERS if desc.function in {ReduceFunction.SUM, *_EXTREMES} else ()
+    groups = Groups.of(desc.tensors(), set(desc.axes), reduces=True, integers=integers)
+    if isinstance(groups, str):
+        return groups
+    if groups.stored is None and groups.layout == "columns":
+        return "NumPy reduces columns of integers as fast"
+    if groups.stored is None:
+        return CompiledIntegerReductionPlan(groups, desc.function, desc.input_tensor.data_type)
+    return CompiledReductionPlan(groups, desc.function)
 
 
 @plan(CumulativeSummationDesc, CumulativeProductDesc)
