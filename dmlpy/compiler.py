@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dmlpy.description.sized_copies import Kinds
-    from dmlpy.devices.graphs import BufferAssignment, CompiledGraph, GraphProgram
+    from dmlpy.devices.graphs import BufferAssignment, CompiledGraph, GraphIR, GraphProgram
     from dmlpy.graphs import Graph
 
 Flags = ExecutionFlags | str | int
@@ -204,15 +204,24 @@ def _compile_graph(
         program = _program_by_template(graph, device, level, flags, compile_node, fuse=fuse)
     if program is None:
         ir = GraphIR.of(graph)
-        for index, desc in ir.operators.items():
-            try:
-                compile_node(desc)
-            except CompileError as error:
-                problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
-        if problems:
-            raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
-        program = loaded_program(assign_buffers(ir, device, compile_node, fuse=fuse), compile_node)
+        try:  # of what is fused, only the whole is planned
+            program = loaded_program(assign_buffers(ir, device, compile_node, fuse=fuse), compile_node)
+        except CompileError:
+            if problems := _unplanned(ir, compile_node):
+                raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL) from None
+            raise
     return compile_program(program, device, level, flags, compile_node, fuse=fuse)
+
+
+def _unplanned(ir: GraphIR, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> list[Problem]:
+    """The problems of all nodes that the device does not run."""
+    problems: list[Problem] = []
+    for index, desc in ir.operators.items():
+        try:
+            compile_node(desc)
+        except CompileError as error:
+            problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
+    return problems
 
 
 def _program_by_template(

@@ -98,6 +98,23 @@ def test_what_prevents_the_fusion(apart: str) -> None:
     assert_close(results(compiled, given), results(plain, given).astype(np.float64), np.float32, terms=54)
 
 
+def test_of_what_is_fused_the_wholes_are_planned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = dml.device("cpu")
+    planned: list[dml.OperatorDesc] = []
+    plan = type(device).plan
+
+    def noted(self: dml.Device, desc: dml.OperatorDesc, flags: dml.ExecutionFlags = dml.ExecutionFlags.NONE) -> Any:
+        planned.append(desc)
+        return plan(self, desc, flags)
+
+    monkeypatch.setattr(type(device), "plan", noted)
+    dml.compile(network(dilations=(2, 1), end_padding=(3, 1)), device)  # of no other test: what is compiled is kept
+    assert {(type(desc).__name__, getattr(desc, "fused_activation", None) is not None) for desc in planned} == {
+        ("NormalizedConvolutionDesc", False),
+        ("NormalizedConvolutionDesc", True),
+    }
+
+
 def test_a_device_without_such_a_plan_runs_them_separately(cuda_device: dml.Device) -> None:
     compiled = dml.compile(network(), cuda_device)
     assert compiled.explain_plan().fused == {"norm": ("relu",)}

@@ -48,7 +48,7 @@ def assign_buffers(
     """Fuses the nodes of a graph, and finds places for their values.
 
     Args:
-        ir: the graph's; its nodes all have plans.
+        ir: the graph's.
         device: where it runs.
         compile_node: plans a desc. Rejected descs are not fused and not views.
         fuse: whether normalizations, activations and epilogues are moved into the operators before them, element-wise nodes run as one
