@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description import support
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.evidence.undocumented import TypeEntry, undocumented_types
 from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.support import TypeSet
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.evidence.undocumented import TypeEntry
 
 
 def find_undocumented(desc: OperatorDesc, variable: str, tensors: Iterable[TensorDesc], level: FeatureLevel) -> TypeEntry | None:
@@ -48,6 +48,8 @@ def why_uncomputed(desc: OperatorDesc, *, on_cuda: bool = False) -> str | None:
 
 def _applying(desc: OperatorDesc) -> list[TypeEntry]:
     """The undocumented entries of the operator that are about a desc with these attributes."""
+    from dmlpy.evidence.undocumented import undocumented_types  # which few descs ask for
+
     entries = undocumented_types(desc.short_name())
     return [entry for entry in entries if all(str(getattr(desc, name)) in values for name, values in entry.when.items())]
 

@@ -25,7 +25,6 @@ from dmlpy.onnx.lowering.node_lowering import lower_node
 from dmlpy.onnx.lowering.node_records import NodeRecord
 from dmlpy.onnx.lowering.passed_values import uncopied_values
 from dmlpy.onnx.lowering.programs import build_program
-from dmlpy.onnx.lowering.quantized_chains import join_chains
 from dmlpy.onnx.lowering.rules import find_rule
 from dmlpy.onnx.lowering.shape_inference import infer_outputs
 from dmlpy.onnx.lowering.stages import GraphStage, HostStage, Stage
@@ -137,7 +136,12 @@ class Lowering:
             made.unique_name(name)
         made.load_initializers(model.proto.graph, scope, "")
         joins = cls.joins_chains and model.joins_chains and level >= FeatureLevel.FL_6_2
-        made.lower_nodes(join_chains(model) if joins else model.proto.graph.node, scope, "", model.opsets)
+        nodes: Iterable[NodeProto] = model.proto.graph.node
+        if joins and any(node.op_type in ("QuantizeLinear", "MatMulInteger") for node in nodes):  # the ends of all chains
+            from dmlpy.onnx.lowering.quantized_chains import join_chains
+
+            nodes = join_chains(model)
+        made.lower_nodes(nodes, scope, "", model.opsets)
         made.outputs = {item.name: made.assemble_sequence(scope[item.name]) for item in model.proto.graph.output}
         return made
 
