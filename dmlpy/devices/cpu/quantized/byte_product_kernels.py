@@ -161,17 +161,17 @@ def quad_product(rows: int, most: int, packed: bool, isa: ByteIsa) -> Any:
     Args:
         rows: rows of the matrix of signed factors.
         most: vectors, at most.
-        packed: whether the matrix is [term][row], with each row's quad, of `isa.factor_bytes`, after the one before; else [row][term],
-            `row_step` bytes apart.
+        packed: whether the matrix is [term][row], with each row's quad after the one before; else [row][term], `row_step` bytes apart. A
+            quad has `isa.factor_bytes`.
         isa: the instruction set that it is compiled for.
     """
-    size, factor_bytes = isa.lanes * QUAD, isa.factor_bytes if packed else QUAD
+    size, factor_bytes = isa.lanes * QUAD, isa.factor_bytes
 
     @intrinsic
     def multiply(count: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, matrix: Any, row_step: Any, sums: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> None:
             count, *factors, matrix, row_step, sums = arguments
-            steps = (ADDRESS(rows * factor_bytes), ADDRESS(factor_bytes)) if packed else (ADDRESS(QUAD), row_step)
+            steps = (ADDRESS(rows * factor_bytes), ADDRESS(factor_bytes)) if packed else (ADDRESS(factor_bytes), row_step)
             for number in each_count(builder, count, most):
                 totals = quad_sums(builder, rows, number, isa, factors, (matrix, *steps), factor_bytes=factor_bytes)
                 for place, total in enumerate(totals):
@@ -249,6 +249,43 @@ def chunk_copy(size: int) -> Any:
         return types.void(*[types.int64] * 3), generate
 
     return copy
+
+
+@cache
+def _widening(quads: int) -> Any:
+    """The kernel `widen(source, target)`: as many quads of signed bytes as quads of 16 bits, their even bytes first."""
+
+    @intrinsic
+    def widen(source: Any, target: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            source, target = arguments
+            words, shorts = ir.VectorType(INDEX, quads), ir.VectorType(_SHORT, 2 * quads)
+            pairs = builder.bitcast(builder.load(builder.inttoptr(source, words.as_pointer()), align=1), shorts)
+            eight = ir.Constant(shorts, [8] * 2 * quads)
+            even, odd = (
+                builder.bitcast(each, words) for each in (builder.ashr(builder.shl(pairs, eight), eight), builder.ashr(pairs, eight))
+            )
+            by_turns = ir.Constant(ir.VectorType(INDEX, 2 * quads), [at // 2 + at % 2 * quads for at in range(2 * quads)])
+            store(builder, builder.shuffle_vector(even, odd, by_turns), target)
+
+        return types.void(types.int64, types.int64), generate
+
+    return widen
+
+
+_widen_8, _widen_1 = _widening(8), _widening(1)
+
+
+@jit
+def widen_quads(source: Any, target: Any, count: Any) -> None:
+    """Writes quads of signed bytes as factors of 16 bits: see `quad_sums`. The source may be the last half of the target."""
+    at = 0
+    while at + 8 <= count:
+        _widen_8(source + at * 4, target + at * 8)
+        at += 8
+    while at < count:
+        _widen_1(source + at * 4, target + at * 8)
+        at += 1
 
 
 _copy_16, _copy_8, _copy_4 = (chunk_copy(size) for size in (16, 8, 4))

@@ -144,7 +144,7 @@ class ByteProductPlan(Plan):
         self._row_chunks = ceil(rows / self._chunk_rows)
         self._panel_splits = min(self._panels, ceil(wanted / self._row_chunks))
         self._terms_of = Layout(term_arrays(rows, self._panels * width), ALIGNMENT)
-        self._scratch_size = aligned((block + 2) * width * 4 + self._chunk_rows * (8 + self._quads * 4))
+        self._scratch_size = aligned((block + 2) * width * 4 + self._chunk_rows * (8 + self._quads * self._isa.factor_bytes))
         self.prepared_temporary_size = self._terms_of.size + self._threads * self._scratch_size
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 

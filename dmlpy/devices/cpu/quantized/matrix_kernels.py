@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.compiler.functions import jit
 from dmlpy.devices.cpu.memory_kernels import byte_at, set_byte, set_word, word_at
-from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_sums, copy_bytes, quad_product, row_interleaving
+from dmlpy.devices.cpu.quantized.byte_product_kernels import byte_sums, copy_bytes, quad_product, row_interleaving, widen_quads
 from dmlpy.devices.cpu.quantized.matrix import ByteMatrixParameters, BytePackingParameters
 from dmlpy.devices.cpu.quantized.products import Output
 from dmlpy.devices.cpu.quantized.result_kernels import ROW_SIZE, row_results, row_terms_at, run_writer
@@ -95,7 +95,7 @@ def build_product(output: Output, isa: ByteIsa) -> TaskBody:
     block, vectors = isa.block
     width, size, lanes = vectors * isa.lanes, isa.lanes * 4, isa.lanes
     multiply, single = quad_product(block, vectors, False, isa), quad_product(1, vectors, False, isa)
-    write_row = _row_writer(output, isa)
+    write_row, quad_bytes, widens = _row_writer(output, isa), isa.factor_bytes, isa.factor_bytes > 4
 
     @jit
     def begin(p: ByteMatrixParameters, thread: Any) -> Any:
@@ -109,14 +109,18 @@ def build_product(output: Output, isa: ByteIsa) -> TaskBody:
     def copy_rows(p: ByteMatrixParameters, a: Any, first_row: Any, rows: Any, seconds: Any, target: Any) -> None:
         """Copies rows of A, and writes their second terms."""
         for row in range(rows):
-            total = _copy_row(p, a + row * p.a_row, target + row * p.quads * 4)
+            at = target + row * p.quads * quad_bytes
+            quads = at + p.quads * (quad_bytes - 4)
+            total = _copy_row(p, a + row * p.a_row, quads)
+            if widens:
+                widen_quads(quads, at, p.quads)
             r = row_terms_at(p.row_terms + (first_row + row) * ROW_SIZE)
             set_integer(seconds + row * 8, r.second - total)
 
     @jit
     def multiply_tile(p: ByteMatrixParameters, tile: Any, own: Any) -> Any:
         sums, seconds = own[0], own[0] + (block + 2) * width * 4
-        rows_of_a, pitch = seconds + p.chunk_rows * 8, p.quads * 4
+        rows_of_a, pitch = seconds + p.chunk_rows * 8, p.quads * quad_bytes
         panel_split, chunk = tile % p.panel_splits, tile // p.panel_splits
         entry, first_row = chunk // p.row_chunks, chunk % p.row_chunks * p.chunk_rows
         outer, inner, rows = entry // p.batch, entry % p.batch, min(p.chunk_rows, p.rows - first_row)
