@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 
 import dmlpy as dml
 from dmlpy.devices.cpu.quantized import lookup_table
-from dmlpy.devices.cpu.quantized.products import Dot
+from dmlpy.devices.cpu.quantized.products import Dot, host_byte_isa
 from dmlpy.graphs import GraphBuilder
 from tests.support.operators.layout_runs import Array
 from tests.support.tensors import tensor
@@ -201,7 +201,7 @@ INSTRUCTIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("sizes", [(1, 2, 33, 1), (3, 4, 5, 64), (2, 3, 1, 191), (1, 1, 8, 8), (1, 2, 130, 1)])
 @pytest.mark.parametrize("members", INSTRUCTIONS.values(), ids=INSTRUCTIONS)
 def test_runs_of_all_lengths(monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], members: dict[str, Any]) -> None:
-    isa = replace(lookup_table.host_byte_isa(), **members)
+    isa = replace(host_byte_isa(), **members)
     monkeypatch.setattr(lookup_table, "host_byte_isa", lambda: isa)
     whole, apart = made(normalization, sizes=sizes)
     assert len(whole.explain_plan().chains) == 1
