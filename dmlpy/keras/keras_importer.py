@@ -75,6 +75,7 @@ def from_keras(layer: Any, *, device: Device | str | None = None) -> Layer | Seq
     made: list[Layer] = []
     for index, own in enumerate(_chain(layer)):
         try:
+            _refuse_masked(own)
             made.append(_layer(own, tuple(layer.input_shape) if index == 0 else None))
         except DescError as error:
             problems += [problem.under(f"layers[{index}]") for problem in error.problems]
@@ -106,6 +107,14 @@ def _follows(layer: Any, output: Any) -> bool:
     given = layer.input if isinstance(layer.input, list | tuple) else [layer.input]
     handed_on = [output, getattr(output, "_keras_mask", None)]
     return bool(given) and len(given) <= 2 and all(own is one for own, one in zip(given, handed_on, strict=False))
+
+
+def _refuse_masked(layer: Any) -> None:
+    """Raises DescError for a Softmax that Keras hands a mask of steps: it takes it for one of places, and few sizes fit."""
+    inner = layer.layer if type(layer).__name__ == "TimeDistributed" and hasattr(layer, "layer") else layer
+    if type(inner).__name__ == "Softmax" and isinstance(getattr(layer, "input", None), list | tuple) and len(layer.input) > 1:
+        expected, remedy = "one without a mask of its input", "use Activation('softmax'), which leaves the mask to the layers behind it"
+        raise DescError("from_keras", [Problem("import.option", "", "a Softmax behind a mask", expected, remedy=remedy)])
 
 
 def _layer(layer: Any, shape: Shape | None) -> Layer:

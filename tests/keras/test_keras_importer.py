@@ -122,6 +122,7 @@ def test_a_functional_model_may_be_a_chain(other: str) -> None:
     theirs = functional(around("Dense", DENSE, KERNEL, BIAS), around("Softmax", {"axis": -1}))
     expected = softmax(ROWS.astype(np.float64) @ KERNEL + BIAS)
     assert_close(from_keras(theirs, device="numpy").predict(ROWS), expected, np.float32, terms=9)
+    theirs = functional(around("Dense", DENSE, KERNEL, BIAS), around("Activation", {"activation": "softmax"}))
     output = SimpleNamespace(_keras_mask=object())
     theirs.layers[1].output, theirs.layers[2].input = output, [output, output._keras_mask]  # Keras hands masks on
     assert_close(from_keras(theirs, device="numpy").predict(ROWS), expected, np.float32, terms=9)
@@ -129,6 +130,19 @@ def test_a_functional_model_may_be_a_chain(other: str) -> None:
     theirs.layers[2].input = others[other]
     with pytest.raises(dml.DescError, match="a functional model with branches, expected a chain"):
         from_keras(theirs)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_softmax_behind_a_mask_is_refused(wrapped: bool) -> None:
+    """Keras takes the mask of steps for one of the places that sum to 1."""
+    theirs = around("Softmax", {"axis": -1})
+    if wrapped:
+        theirs = type("TimeDistributed", (SimpleNamespace,), {})(layer=theirs)
+    whole = functional(around("Dense", DENSE, KERNEL, BIAS), theirs)
+    output = SimpleNamespace(_keras_mask=object())
+    whole.layers[1].output, whole.layers[2].input = output, [output, output._keras_mask]
+    with pytest.raises(dml.DescError, match=r"layers\[1\] is a Softmax behind a mask(.|\n)*Activation\('softmax'\)"):
+        from_keras(whole)
 
 
 STACKED = type("StackedRNNCells", (SimpleNamespace,), {})(cells=[])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -27,6 +27,9 @@ from tests.support.operators.random_inputs import random_inputs
 from tests.support.pairwise import first_few
 from tests.support.tables import table
 from tests.support.tensors import tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.is_extension}
 NO_ORACLE = {
@@ -403,6 +406,30 @@ def weighed() -> Graph:
     c = g.input("bias", dml.TensorDesc(data_type="FLOAT32", sizes=[2, 4], strides=[0, 1]))
     g.output("y", g.add(dml.GEMMDesc, "product", a_tensor=a, b_tensor=b, c_tensor=c))
     return g.build()
+
+
+def test_the_graph_of_a_compiled_one_is_exported() -> None:
+    graph = weighed()
+    assert onnx.export(dml.compile(graph, "numpy")) == onnx.export(graph)
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        (lambda: x.input("a", [2]) + 1.0, "expression.graph()"),
+        (lambda: onnx.load(onnx.export(weighed())), "the one that onnx.load read"),
+        (lambda: onnx.load(onnx.export(weighed())).compile("numpy"), "the one that onnx.load read"),
+        (lambda: next(iter(REFUSED.values()))[0], "add it to a GraphBuilder"),
+        (lambda: None, None),
+        (lambda: "graph.json", None),
+    ],
+    ids=["expression", "model", "compiled model", "desc", "none", "file"],
+)
+def test_what_is_no_graph_is_refused(given: Callable[[], Any], remedy: str | None) -> None:
+    with pytest.raises(dml.DescError, match=r"graph is .*, expected a Graph or a CompiledGraph") as caught:
+        onnx.export(given())
+    (problem,) = caught.value.problems
+    assert problem.remedy == remedy or (remedy is not None and remedy in (problem.remedy or ""))
 
 
 @pytest.mark.parametrize("as_bytes", [False, True])

@@ -10,9 +10,12 @@ from onnx import ModelProto, helper, numpy_helper
 
 from dmlpy.description.arrays import refuse_mask
 from dmlpy.description.coercion import brief
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.devices.graphs.compiled import CompiledGraph
 from dmlpy.devices.graphs.ir import GraphIR
+from dmlpy.graphs import Graph
 from dmlpy.messages.naming import did_you_mean
-from dmlpy.messages.problems import CompileError, Problem, only_errors
+from dmlpy.messages.problems import CompileError, DescError, Problem, only_errors
 from dmlpy.onnx.exporting.nodes import Node
 from dmlpy.onnx.exporting.rules import BEYOND, UNSAID, rules
 from dmlpy.onnx.exporting.rules.activations import export_activation
@@ -23,20 +26,26 @@ from dmlpy.onnx.loading.elements import dtype_of, element_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.graphs.ir import Source
-    from dmlpy.graphs import Graph
+
+_REMEDIES = {
+    "Expression": "make a graph of it: expression.graph()",
+    "Model": "it is an ONNX model already: the one that onnx.load read",
+    "CompiledModel": "it is an ONNX model already: the one that onnx.load read",
+    "CompiledOperator": "add its desc to a GraphBuilder",
+}
+"""What to give instead of an object of another class."""
 
 
-def export(graph: Graph, constants: Mapping[str, Any] | None = None) -> ModelProto:
+def export(graph: Graph | CompiledGraph, constants: Mapping[str, Any] | None = None) -> ModelProto:
     """Exports a graph as an ONNX model with the same inputs and outputs by name.
 
     The model computes what the graph computes. An operator without an equivalent in ONNX becomes several nodes; a fused activation becomes
     a node after its operator; strided views become Reshape, Slice, Transpose, Expand, or Gather.
 
     Args:
-        graph: a valid graph.
+        graph: a valid graph; of a compiled one, the graph that was compiled.
         constants: the elements of inputs to store in the model, such as weights, by name: arrays of the described sizes and types,
             or the bytes of the buffers that they are bound to. The model does not have these inputs.
 
@@ -44,8 +53,13 @@ def export(graph: Graph, constants: Mapping[str, Any] | None = None) -> ModelPro
         ModelProto: of opset 21, with every output's sizes and type. Booleans are UINT8, as in the graph.
 
     Raises:
+        DescError: `graph` is no graph.
         CompileError: the graph breaks rules, a constant does not fit, or ONNX cannot express a node or a view; all problems at once.
     """
+    graph = graph.graph if isinstance(graph, CompiledGraph) else graph
+    if not isinstance(graph, Graph):
+        remedy = "add it to a GraphBuilder" if isinstance(graph, OperatorDesc) else _REMEDIES.get(type(graph).__name__)
+        raise DescError("onnx.export", [Problem("field.form", "graph", brief(graph), "a Graph or a CompiledGraph", remedy=remedy)])
     if problems := only_errors(graph.check(None, lenient=True)):
         raise CompileError("onnx.export", problems)
     return _Export(GraphIR.of(graph), constants or {}).model()
