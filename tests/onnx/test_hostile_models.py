@@ -15,10 +15,12 @@ from onnx.helper import (
     make_attribute,
     make_function,
     make_graph,
+    make_map_type_proto,
     make_node,
     make_opsetid,
     make_sparse_tensor,
     make_tensor,
+    make_tensor_type_proto,
     make_tensor_value_info,
 )
 
@@ -106,6 +108,18 @@ REFUSED: list[tuple[str, Callable[[ModelProto], object], str, str]] = [
     ("a negative size", lambda built: built.graph.initializer[0].dims.__setitem__(0, -3), "onnx.tensor", "each 0 or more"),
     ("a giant", lambda built: built.graph.initializer[0].dims.__setitem__(0, 2**62), "onnx.tensor", "w.raw_data is 48 bytes, expected"),
     ("an unknown type", lambda built: setattr(built.graph.initializer[0], "data_type", 99), "onnx.type", "w.data_type is 99"),
+    (
+        "a map of unknown keys",
+        lambda built: setattr(built.graph.input.add(name="m").type.map_type, "key_type", 999),
+        "onnx.type",
+        "m.type is a map with keys of type 999",
+    ),
+    (
+        "a map of unknown values",
+        lambda built: built.graph.input.add(name="m", type=make_map_type_proto(7, make_tensor_type_proto(999, None))),
+        "onnx.type",
+        "m.type is 999",
+    ),
     (
         "two fields of data",
         lambda built: built.graph.initializer[0].float_data.append(1) or built.graph.initializer[0].ClearField("raw_data"),

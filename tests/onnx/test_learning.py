@@ -181,6 +181,13 @@ def test_maps_become_rows(operator: str, types: tuple[int, int], given: Any, att
         ((TEXT, FLOAT), {"a": "1"}, "x is the value '1' of 'a', expected values of float32"),
         ((TEXT, TEXT), {"a": 1}, "x is the value 1 of 'a', expected values of string"),
         ((TEXT, FLOAT), {}, "a map without elements"),
+        ((TEXT, FLOAT), {"a": 1e300}, "x is the value 1e+300 of 'a', expected values of float32"),
+        ((TEXT, FLOAT), {"a": 2**2000}, "expected values of float32"),
+        ((TEXT, WHOLE), {"a": 1.5}, "x is the value 1.5 of 'a', expected values of int64"),
+        ((TEXT, WHOLE), {"a": float("nan")}, "x is the value nan of 'a', expected values of int64"),
+        ((TEXT, WHOLE), {"a": 2**63}, "x is the value 9223372036854775808 of 'a', expected values of int64"),
+        ((WHOLE, FLOAT), {1.5: 1.0}, "x is the key 1.5, expected keys of int64"),
+        ((WHOLE, FLOAT), {-(2**63) - 1: 1.0}, "x is the key -9223372036854775809, expected keys of int64"),
     ],
 )
 def test_maps_of_other_types_are_refused(types: tuple[int, int], given: Any, message: str) -> None:

@@ -367,6 +367,15 @@ def _constant_problems(graph: GraphProto, place: str) -> Iterator[Problem]:
             yield Problem("onnx.type", f"{place}{tensor.name}", f"of element type {tensor.data_type}", f"that of the input: {own}")
 
 
+_KEYS = frozenset(
+    {
+        *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64, TensorProto.STRING),
+        *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+    }
+)
+"""The types that ONNX gives the keys of maps."""
+
+
 def _type_problem(item: ValueInfoProto) -> Problem | None:
     return _type_proto_problem(item.type, 0)
 
@@ -377,6 +386,10 @@ def _type_proto_problem(proto: TypeProto, depth: int) -> Problem | None:
     kind = proto.WhichOneof("value")
     if kind in ("sequence_type", "optional_type"):
         return _type_proto_problem(getattr(proto, kind).elem_type, depth + 1)
+    if kind == "map_type":
+        if proto.map_type.key_type not in _KEYS:
+            return Problem("onnx.type", "type", f"a map with keys of type {proto.map_type.key_type}", "keys of a type of integers or texts")
+        return _type_proto_problem(proto.map_type.value_type, depth + 1)
     if kind not in ("tensor_type", "sparse_tensor_type"):
         return None
     tensor = getattr(proto, kind)

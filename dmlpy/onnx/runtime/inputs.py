@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.values import Array, Value
 
-_PLAIN: dict[bool, Any] = {True: str, False: (int, float, np.number)}
-"""The types of Python's texts and of its numbers."""
+_INTEGERS, _NUMBERS = (int, np.integer), (int, float, np.integer, np.floating)
+"""The types of Python's and NumPy's integers, and of all real numbers."""
 _CPU = 1
 """DLPack's number for the host's memory."""
 
@@ -123,14 +123,29 @@ def _to_map(path: str, proto: TypeProto.Map, given: Any) -> tuple[Any, list[Prob
     if not isinstance(given, Mapping):
         return given, [Problem("onnx.inputs", path, brief(given), "a dict: the input is a map")]
     element = proto.value_type.tensor_type.elem_type
-    keys = _PLAIN[proto.key_type == TensorProto.STRING]
-    values = _PLAIN[element == TensorProto.STRING] if element else object
-    made: dict[Any, Any] = {key.item() if isinstance(key, np.generic) else key: value for key, value in given.items()}
-    if wrong := [key for key in made if not isinstance(key, keys)]:
-        return given, [Problem("onnx.inputs", path, f"the key {brief(wrong[0])}", f"keys of {element_name(proto.key_type)}")]
-    if wrong := [key for key, value in made.items() if not isinstance(value, values)]:
-        found, expected = f"the value {brief(made[wrong[0]])} of {brief(wrong[0])}", f"values of {element_name(element)}"
-        return given, [Problem("onnx.inputs", path, found, expected)]
-    if element and values is not str:
-        made = {key: np.dtype(dtype_of(element)).type(value) for key, value in made.items()}
+    made: dict[Any, Any] = {}
+    for key, value in given.items():
+        if (own := _element(proto.key_type, key)) is None:
+            return given, [Problem("onnx.inputs", path, f"the key {brief(key)}", f"keys of {element_name(proto.key_type)}")]
+        if element and (value := _element(element, found := value)) is None:
+            return given, [Problem("onnx.inputs", path, f"the value {brief(found)} of {brief(key)}", f"values of {element_name(element)}")]
+        made[own.item() if isinstance(own, np.generic) else own] = value
     return made, []
+
+
+def _element(element: int, given: Any) -> Any:
+    """A text or a number in the type of a map's elements; None if it is no such text or number."""
+    if element == TensorProto.STRING:
+        return given if isinstance(given, str) else None
+    dtype = np.dtype(dtype_of(element))
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return dtype.type(given) if isinstance(given, _INTEGERS) and limits.min <= given <= limits.max else None
+    if not isinstance(given, _NUMBERS):
+        return None
+    try:
+        with np.errstate(over="ignore"):
+            made = dtype.type(given)
+    except OverflowError:  # of integers beyond all floats
+        return None
+    return None if np.isinf(made) and not np.isinf(given) else made
