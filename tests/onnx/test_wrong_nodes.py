@@ -228,6 +228,19 @@ ROWS = {
         "Conv", (normal(1, 3, 8, 8), normal(4, 1, 3, 3)), ("group is 2, expected a divisor of", "3 channels"), {"group": 2}
     ),
     "Conv with another bias": Row("Conv", (normal(1, 3, 8), normal(4, 3, 3), normal(5)), ("input 2 'B'", "[5], expected [4]: one for")),
+    "Conv of matrices": Row("Conv", (normal(2, 3), normal(4, 3)), ("input 0 'X'", "[2, 3], expected at least 3 dimensions")),
+    "Conv of other ranks": Row(
+        "Conv", (normal(1, 1, 3, 3), normal(1, 1, 2)), ("input 1 'W'", "[1, 1, 2], expected 4 dimensions", "as many as input 0 'X' has")
+    ),
+    "ConvTranspose of other ranks": Row(
+        "ConvTranspose", (normal(1, 1, 3), normal(1, 4, 2, 3, 2)), ("input 1 'W'", "[1, 4, 2, 3, 2], expected 3 dimensions")
+    ),
+    "DeformConv of other ranks": Row(
+        "DeformConv", (normal(1, 1, 3, 3), normal(1, 1, 2), normal(1, 2, 2, 2)), ("input 1 'W'", "[1, 1, 2], expected 4 dimensions")
+    ),
+    "a grid of another rank": Row("GridSample", (normal(1, 1, 3, 3), normal(1, 2, 2)), ("'grid'", "[1, 2, 2], expected 4 dimensions")),
+    "MatMul of a scalar": Row("MatMul", (np.float32(2), normal(1, 4)), ("input 0 'A'", "[], expected at least 1 dimension")),
+    "MatMul with a scalar": Row("MatMul", (normal(4, 1), np.float32(2)), ("input 1 'B'", "[], expected at least 1 dimension")),
     "ConvTranspose of other channels": Row(
         "ConvTranspose", (normal(1, 3, 8, 8), normal(4, 2, 3, 3)), ("input 1 'W'", "[4, 2, 3, 3], expected 3 as first size")
     ),

@@ -83,9 +83,6 @@ def _slope(node: Node) -> Iterator[Problem]:
 def _matrices(node: Node) -> Iterator[Problem]:
     """The last dimension of A is the one before the last of B; the dimensions before these broadcast."""
     a, b = node.sizes(0), node.sizes(1)
-    if not a or not b:
-        yield _problem(node, 0 if not a else 1, "at least 1 dimension")
-        return
     inner = b[-2] if len(b) > 1 else b[0]
     if inner != a[-1]:
         place = f"{'the dimension before the last' if len(b) > 1 else 'its only dimension'} is {inner}"

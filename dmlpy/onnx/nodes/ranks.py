@@ -14,25 +14,36 @@ if TYPE_CHECKING:
 
 _EXACT = {"Gemm": ((0, 2), (1, 2)), "EyeLike": ((0, 2),)}
 """Inputs of operators that have so many dimensions, by index."""
-_LEAST = {
-    **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "InstanceNormalization"), 3),
-    **dict.fromkeys(("GroupNormalization", "Trilu"), 2),
-    **dict.fromkeys(("BatchNormalization", "Compress", "OneHot"), 1),
+_LEAST: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "InstanceNormalization"), (3,)),
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "GridSample", "QLinearConv"), (3,)),
+    **dict.fromkeys(("GroupNormalization", "Trilu"), (2,)),
+    **dict.fromkeys(("BatchNormalization", "Compress", "OneHot"), (1,)),
+    "MatMul": (1, 1),
 }
-"""The fewest dimensions of the first input."""
+"""The fewest dimensions of the first inputs."""
+_ALIKE = {
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "GridSample"), (1,)),
+    "DeformConv": (1, 2),
+    "QLinearConv": (3,),
+}
+"""Inputs that have as many dimensions as the first one, by index."""
 
 
 def rank_problems(node: Node) -> Iterator[Problem]:
     """Inputs of another number of dimensions."""
     for index, rank in _EXACT.get(node.op_type, ()):
         yield from _problems(node, index, rank, rank)
-    if (least := _LEAST.get(node.op_type)) is not None:
-        yield from _problems(node, 0, least, None)
+    for index, least in enumerate(_LEAST.get(node.op_type, ())):
+        yield from _problems(node, index, least, None)
+    if (alike := _ALIKE.get(node.op_type)) is not None and node.has(0) and (sizes := node.value(0).sizes) is not None:
+        for index in alike:
+            yield from _problems(node, index, len(sizes), len(sizes), f"as many as {node.input_label(0)} has")
 
 
-def _problems(node: Node, index: int, least: int, most: int | None) -> Iterator[Problem]:
+def _problems(node: Node, index: int, least: int, most: int | None, *why: str) -> Iterator[Problem]:
     if not node.has(index) or (sizes := node.value(index).sizes) is None:
         return
     if len(sizes) < least or (most is not None and len(sizes) > most):
         expected = plural(least, "dimension") if most == least else f"at least {plural(least, 'dimension')}"
-        yield Problem("onnx.invalid", node.input_label(index), listed(["?" if size is None else size for size in sizes]), expected)
+        yield Problem("onnx.invalid", node.input_label(index), listed(["?" if size is None else size for size in sizes]), expected, why)
