@@ -109,3 +109,8 @@ def test_scattered_elements_are_combined_in_order(reduction: str) -> None:
     for (row, column), block in zip(tuples, blocks, strict=True):
         expected[row, column] = [COMBINED[reduction](one, other) for one, other in zip(expected[row, column], block, strict=True)]
     np.testing.assert_array_equal(run("ScatterND", [data, tuples, blocks], reduction=reduction), expected)
+
+    nowhere, wholes = np.zeros((2, 1, 0), np.int64), rng.integers(-9, 9, (2, 1, 4, 5, 3))
+    combined = np.vectorize(COMBINED[reduction])
+    expected = combined(combined(data, wholes[0, 0]), wholes[1, 0])
+    np.testing.assert_array_equal(run("ScatterND", [data, nowhere, wholes], reduction=reduction), expected)

@@ -221,6 +221,9 @@ class ScatterND(OpRun):  # type: ignore[misc, unused-ignore]
     """Blocks of elements at tuples of indices."""
 
     def _run(self, data: Array, indices: Array, updates: Array, reduction: str | None = None) -> tuple[Array]:
+        if not indices.shape[-1]:  # tuples of no indices: each update is of all elements
+            places = np.zeros(indices.shape[:-1], np.int64)
+            return (_scattered(data[None], (places,), updates, reduction)[0][0],)
         return _scattered(data, tuple(np.moveaxis(indices, -1, 0)), updates, reduction)
 
 
