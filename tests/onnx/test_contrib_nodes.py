@@ -369,6 +369,14 @@ def test_a_text_is_split_by_one_separator_after_the_other_in_a_time_that_their_n
     assert [*found[0, :4], found[0, -1]] == ["a", "b", "c", ">d", "\0"]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("expression", "tokens"), [("[a||]+", ["a|a"]), ("[&&~~]", ["&", "~"]), (r"[\|||\~]+", ["|", "~"])])
+def test_what_python_may_once_take_for_operations_on_sets_are_characters(expression: str, tokens: list[str]) -> None:
+    given = {"x": np.array(["a|a &-~"], object)}
+    found = loaded("Tokenizer", given, {"y": TensorProto.STRING}, **TOKENS, tokenexp=expression).compile("numpy")(given)["y"]
+    assert found.tolist() == [tokens]
+
+
 def test_a_block_of_scales_may_be_larger_than_the_weights() -> None:
     own = {"N": 2, "K": 8, "quant_type": 1}
     small, large = (loaded("MatMulBnb4", dict(BNB4), **own, block_size=size).compile("numpy")(dict(BNB4))["y"] for size in (16, 1 << 40))
@@ -380,6 +388,7 @@ def test_a_block_of_scales_may_be_larger_than_the_weights() -> None:
     [
         *("(a)", "a|b", "a+b+", "a+b", "a*", "a?", "a{0,2}", "a{2}{3}", "a**", "[a", "[^]", "[z-a]", r"[\S]", "[[:alpha:]]"),
         *("^a", "a$", r"\b", r"\1", r"\Qa", r"\pN", "(?i)a", "", "a{,3}", "a{1000}"),
+        *("[a--b]", "a{0}", "a{0}b*", "a{0}b{00}"),
     ],
 )
 def test_tokens_of_expressions_that_python_may_match_otherwise_are_refused(expression: str) -> None:

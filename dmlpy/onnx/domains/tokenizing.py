@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 _START, _END = "\x02", "\x03"
 """What `mark` puts around the tokens of a text."""
-_ATOM = re.compile(r"(\[\^?\]?(?:\\[^A-Za-z0-9]|\\[wds]|[^\\\[\]])*\]|\\[wdsWDS]|\\[^A-Za-z0-9]|[^*+?()\[\]{}|^$\\])(\{\d{1,2}\}|)")
+_ATOM = re.compile(r"(\[\^?\]?(?:\\[^A-Za-z0-9]|\\[wds]|(?!--)[^\\\[\]])*\]|\\[wdsWDS]|\\[^A-Za-z0-9]|[^*+?()\[\]{}|^$\\])(\{\d{1,2}\}|)")
 """A character or a class of characters, which occurs once or a number of times."""
+_IN_CLASS = re.compile(r"\\.|[&|~]", re.DOTALL)
+"""What is escaped in a class, and what Python would read as an operation on sets where it comes twice."""
 _LAST = re.compile(r"([+*?]|\{\d{1,2},(?:\d{1,2})?\}|)$")
 """How often the last of them occurs."""
 _SPACES = r"\t\n\f\r "
@@ -85,7 +87,8 @@ def _expression(node: Node, name: str, given: str) -> re.Pattern[str]:
         parts.append(_spelled(found[1]) + found[2])
         place = found.end()
     last = _LAST.match(given, place)
-    may_be_empty = last is not None and len(parts) == 1 and (last[1] in ("*", "?") or last[1].startswith("{0"))
+    may_lack_last = last is not None and (last[1] in ("*", "?") or last[1].startswith("{0"))
+    may_be_empty = all(part.endswith(("{0}", "{00}")) for part in parts[: -1 if may_lack_last else None])
     if parts and last is not None and not may_be_empty and not (last[1] and parts[-1].endswith("}")):
         try:
             return re.compile("".join(parts) + last[1], re.ASCII)
@@ -97,7 +100,8 @@ def _expression(node: Node, name: str, given: str) -> re.Pattern[str]:
 
 def _spelled(atom: str) -> str:
     """A character or a class as Python spells it."""
-    return {r"\s": f"[{_SPACES}]", r"\S": f"[^{_SPACES}]"}.get(atom) or atom.replace(r"\s", _SPACES)
+    found = {r"\s": f"[{_SPACES}]", r"\S": f"[^{_SPACES}]"}.get(atom) or atom.replace(r"\s", _SPACES)
+    return _IN_CLASS.sub(lambda part: part[0] if len(part[0]) > 1 else f"\\{part[0]}", found) if found.startswith("[") else found
 
 
 def _split(text: str, separators: Sequence[re.Pattern[str]], least: int) -> list[str]:
