@@ -100,6 +100,7 @@ def test_labels_are_texts() -> None:
         ("SVMRegressor", FLOATS, {"coefficients": [1.0], "n_supports": 2, "support_vectors": [1.0] * 4}, "n_supports"),
         ("SVMRegressor", FLOATS, {"coefficients": [1.0], "n_supports": 1, "support_vectors": [1.0, 1.0], "kernel_type": "?"}, "_type"),
         ("SVMClassifier", FLOATS, MACHINES | {"vectors_per_class": [1]}, "vectors_per_class has 1 number, expected"),
+        ("SVMClassifier", FLOATS, MACHINES | {"vectors_per_class": [-1, 1]}, "vectors_per_class is -1, expected numbers of 0 or more"),
         ("SVMClassifier", FLOATS, MACHINES | {"support_vectors": [1.0]}, "support_vectors has 1 number, expected"),
         ("SVMClassifier", FLOATS, MACHINES | {"coefficients": [1.0]}, "coefficients has 1 number, expected"),
         ("SVMClassifier", FLOATS, MACHINES | {"rho": [1.0, 2.0]}, "rho has 2 numbers, expected"),

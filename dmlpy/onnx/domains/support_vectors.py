@@ -105,7 +105,7 @@ class _Pairs:
     @classmethod
     def of(cls, node: Node, classes: int) -> _Pairs:
         counts = tuple(int(count) for count in node.attribute("vectors_per_class"))
-        if len(counts) != classes or min(counts) < 0:
+        if len(counts) != classes:
             raise node.refusal("onnx.invalid", "vectors_per_class", plural(len(counts), "number"), f"{classes}, one for each label")
         total, machines = sum(counts), classes * (classes - 1) // 2
         vectors, coefficients, rho = (numbers_of(node, name) for name in ("support_vectors", "coefficients", "rho"))
@@ -206,6 +206,8 @@ def kernel_classifier(node: Node) -> Sequence[Array]:
     classes = len(labels)
     if classes < 2:
         raise node.refusal("onnx.attribute", "classlabels_ints", "one label", "at least two")
+    if (least := min(node.attribute("vectors_per_class") or (0,))) < 0:
+        raise node.refusal("onnx.invalid", "vectors_per_class", str(least), "numbers of 0 or more")
     if not sum(node.attribute("vectors_per_class") or ()):
         scores = _scores_of_classes(node, classes)
         return [labels[scores.argmax(-1)], transform_scores(scores, transform).astype(np.float32)]
