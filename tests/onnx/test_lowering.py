@@ -110,6 +110,7 @@ ROWS = [
     Row("BitShift", [np.asarray([1, 5], np.uint64), np.asarray([3, 60], np.uint64)], {"direction": "LEFT"}),
     Row("PRelu", [X2345, numbers(3, 1, 1)]),
     Row("HardSwish", [X345]),
+    Row("Swish", [X345], {"alpha": 1.702}, 24, expected=[X345 / (1 + np.exp(-1.702 * X345))]),
     Row("Gelu", [X345.astype(np.float16)], {"approximate": "tanh"}),
     # Along axes
     Row("Softmax", [X345], {}, 11, operators=["ACTIVATION_SOFTMAX"], expected=[(lambda e: e / e.sum((1, 2), keepdims=True))(np.exp(X345))]),
@@ -150,6 +151,15 @@ ROWS = [
     Row("MaxPool", [LINE], DILATED | {"auto_pad": "SAME_LOWER"}, 12, expected=[LINE[..., [1, 2, 3, 4, 5, 6, 7, 6]]]),
     Row("AveragePool", [LINE], DILATED | {"auto_pad": "SAME_UPPER"}, 19, expected=[LINE[..., [1, 1, 2, 3, 4, 5, 6, 6]]]),
     Row("LpPool", [LINE], DILATED | {"auto_pad": "SAME_UPPER", "p": 1}, 18, expected=[np.float32([[[2, 4, 6, 8, 10, 12, 14, 7]]])]),
+    # ONNX counts by columns: column * 4 + row of an image of 4 x 6; OpenVINO 2026.4.1 counts by rows and transposes.
+    Row(
+        "MaxPool",
+        [np.arange(24, dtype=np.float32).reshape(1, 1, 4, 6)],
+        {"kernel_shape": [2, 2], "strides": [2, 2], "storage_order": 1},
+        12,
+        expected=[np.float32([[[[7, 9, 11], [19, 21, 23]]]]), ints(5, 13, 21, 7, 15, 23).reshape(1, 1, 2, 3)],
+        outputs=2,
+    ),
     Row("LpPool", [np.abs(IMAGE)], {"kernel_shape": [2, 2], "p": 3}, 18, operators=["LP_POOLING"]),
     Row("GlobalLpPool", [IMAGE], {"p": 2}, 2, expected=[np.sqrt((IMAGE**2).sum((2, 3), keepdims=True))], operators=["LP_POOLING"]),
     Row("GlobalAveragePool", [WAVE], operators=["AVERAGE_POOLING"]),
@@ -174,8 +184,8 @@ ROWS = [
     Row(
         "LRN",
         [VOLUME],
-        {"size": 2, "alpha": 0.5},
-        expected=[VOLUME / (1 + 0.25 * np.stack([(VOLUME**2).sum(1), VOLUME[:, 1] ** 2], 1)) ** 0.75],
+        {"size": 2, "alpha": 0.5, "bias": 1.5},
+        expected=[VOLUME / (1.5 + 0.25 * np.stack([(VOLUME**2).sum(1), VOLUME[:, 1] ** 2], 1)) ** 0.75],
     ),
     # Indices
     Row("Gather", [X345, np.asarray(-1)], {"axis": 1}, 13, operators=["GATHER"]),
@@ -280,6 +290,14 @@ ROWS = [
         [None, None, ints(2, 3, 1, 3)],
         ["GEMM", "GEMM"],
     ),  # to one row, whose coordinates have no scale
+    # Both directions have their own activations; OpenVINO 2026.4.1 has the forward ones twice.
+    Row(
+        "RNN",
+        [np.float32([1, 2, 3]).reshape(3, 1, 1), np.ones((2, 1, 1), np.float32), np.zeros((2, 1, 1), np.float32)],
+        {"hidden_size": 1, "direction": "bidirectional", "activations": ["Tanh", "Relu"]},
+        14,
+        expected=[np.stack([np.tanh(np.float32([1, 2, 3])), np.float32([1, 2, 3])], 1).reshape(3, 2, 1, 1)],
+    ),
 ]
 
 
@@ -319,6 +337,83 @@ def test_nodes_become_operators_that_give_what_onnx_says(part: int) -> None:
             check(row)
         except AssertionError as error:
             raise AssertionError(f"{label(row)}: {error}") from error
+
+
+ROW, LOW = np.float32([[[-9, -1, 1, 9]]]), np.float32([[[-3, -2, -1]]])
+FACTORS, WHOLE = np.array([1, 2, 3, 4], np.float32), np.float32(1)
+PAD = make_node("Pad", ["x", "pads"], ["padded"])
+CONV = [make_node("Conv", ["x", "filters"], ["copies"]), make_node("Mul", ["copies", "factors"], ["y"])]
+WEIGHTS = [make_node("DequantizeLinear", ["w", "scale", "zero"], ["weights"], axis=0), make_node("Mul", ["x", "weights"], ["y"])]
+QUANTIZED, NUMBERS = (
+    make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+    make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
+)
+LATE_SLICE = [
+    make_node("Cast", ["x"], ["whole"], to=TensorProto.INT64),
+    make_node("ReduceMax", ["whole"], ["most"]),
+    make_node("Mul", ["most", "far"], ["end"]),
+    make_node("Slice", ["x", "first", "end"], ["y"]),
+]
+CLIPPED = [QUANTIZED, make_node("Clip", ["q", "least", "most"], ["c"]), make_node("DequantizeLinear", ["c", "scale", "zero"], ["y"])]
+
+
+def steps(zero_point: Any, scale: Any = WHOLE, **others: Any) -> dict[str, Array]:
+    return {"scale": np.asarray(scale, np.float32), "zero": np.asarray(zero_point), **others}
+
+
+# Chains that an optimizer merges into nodes of other values: onnxoptimizer 0.4.2, onnxslim 0.1.98, qonnx 1.0.0. The numbers are those of
+# ONNX's formulas and of ONNX Runtime 1.32.0.
+CHAINS: dict[str, tuple[Sequence[Any], Array, dict[str, Array], Any]] = {
+    "zeros before a maximum": (
+        [PAD, make_node("MaxPool", ["padded"], ["y"], kernel_shape=[3])],
+        LOW,
+        {"pads": ints(0, 0, 1, 0, 0, 1)},
+        [[[0, -1, 0]]],
+    ),
+    "zeros before a mean with pads": (
+        [PAD, make_node("AveragePool", ["padded"], ["y"], kernel_shape=[3], pads=[1, 1])],
+        LOW,
+        {"pads": ints(0, 0, 1, 0, 0, 1)},
+        [[[-3 / 2, -5 / 3, -2, -1, -1 / 2]]],
+    ),
+    "factors of columns": (
+        CONV,
+        np.ones((1, 1, 4, 4), np.float32),
+        {"filters": np.ones((4, 1, 1, 1), np.float32), "factors": FACTORS},
+        [[[FACTORS] * 4] * 4],
+    ),
+    "factors of rows": (
+        CONV,
+        np.ones((1, 1, 4, 4), np.float32),
+        {"filters": np.ones((4, 1, 1, 1), np.float32), "factors": FACTORS.reshape(4, 1)},
+        [[[[factor] * 4 for factor in FACTORS]] * 4],
+    ),
+    "UINT8 weights": (WEIGHTS, np.ones(3, np.float32), steps(np.uint8(128), w=np.uint8([0, 128, 255])), [-128, 0, 127]),
+    "INT8 weights": (WEIGHTS, np.ones(3, np.float32), steps(np.int8(1), w=np.int8([-128, 0, 127])), [-129, -1, 126]),
+    "scales of rows": (WEIGHTS, np.ones((2, 2), np.float32), steps(np.int8([0, 0]), [1, 2], w=np.ones((2, 2), np.int8)), [[1, 1], [2, 2]]),
+    "scales of channels": ([QUANTIZED, NUMBERS], np.full((1, 2, 2), 3, np.float32), steps(np.int8([0, 0]), [1, 2]), [[[3, 3], [4, 4]]]),
+    # OpenVINO 2026.4.1 loses elements to ends past INT32 that are computed.
+    "an end far behind": (LATE_SLICE, np.arange(6, dtype=np.float32), {"first": ints(1), "far": ints(2**40)}, [1, 2, 3, 4, 5]),
+    "integers from 0 to 7": (CLIPPED, ROW, steps(np.int8(0), least=np.int8(0), most=np.int8(7)), [[[0, 0, 1, 7]]]),
+    "integers from -5 to 9": (CLIPPED, ROW, steps(np.int8(0), least=np.int8(-5), most=np.int8(9)), [[[-5, -1, 1, 9]]]),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_give_what_their_nodes_say(name: str) -> None:
+    nodes, x, constants, expected = CHAINS[name]
+    loaded = onnx.load(model(nodes, {"x": x.shape}, ["y"], opset=17, constants=constants))
+    for device in ("numpy", "cpu"):
+        assert_close(loaded.compile(device)({"x": x})["y"], np.asarray(expected, np.float64), np.float32, terms=4, what=device)
+
+
+@pytest.mark.parametrize("reader", ["Gather", "Slice"])
+def test_a_part_of_a_shape_is_not_the_whole(reader: str) -> None:
+    """Where the sizes are known and where they are open; onnx-graphsurgeon 0.6.1 and onnxoptimizer 0.4.2 leave out Shape's start."""
+    nodes = [make_node("Shape", ["x"], ["s"], start=1), make_node(reader, ["s", "first", *(["end"] if reader == "Slice" else [])], ["y"])]
+    for sizes in ([2, 3, 4], ["a", "b", "c"]):
+        built = model(nodes, {"x": sizes}, ["y"], opset=17, constants={"first": ints(0), "end": ints(1)}, types={"y": TensorProto.INT64})
+        assert onnx.load(built).compile("numpy")({"x": np.zeros((2, 3, 4), np.float32)})["y"].tolist() == [3]
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
