@@ -3,7 +3,8 @@
 #
 # The first stretches an image where it should keep its shape: [1, 1, 4, 5] to sizes of [7, 8] with "not_larger" is [1, 1, 6, 8] by ONNX. The
 # second stretches the filter of a smaller image: [1, 0, 0, 0, 0, 0, 0, 0] by a scale of 1/4 is [0.28125, 0], by OpenVINO [0, 0]. The third
-# leaves out what lies beyond the border; OpenVINO counts the border's element once more. ONNX Runtime 1.32.0 has all three right. Nothing is said.
+# leaves out what lies beyond the border; OpenVINO counts the border's element once more. ONNX Runtime 1.32.0 has all three right. OpenVINO's table of
+# operators has Resize up to version 11, which has exclude_outside; the other two came with version 18, whose nodes it reads, too. Nothing is said.
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # OpenVINO 2026.4.1's CPU plugin cuts an ONNX Slice short where its end, which the model computes or takes as an input, is larger than INT32.
 #
-# ONNX says of an end beyond the dimension that it is the dimension, and advises the largest integer for "to the end". [0, 1, 2, 3, 4, 5] from 1
-# to 2**63 - 1 is [1, 2, 3, 4, 5], as ONNX Runtime 1.32.0 has it; OpenVINO gives [1, 2, 3, 4]. To 2**40 it gives no element. To 2**31 - 1,
-# and where starts and ends are initializers, it is right. Nothing is said.
+# ONNX clamps an end beyond the dimension to the dimension, and many exporters write 2**63 - 1 for an open end. [0, 1, 2, 3, 4, 5] from 1 to 2**63 - 1
+# is [1, 2, 3, 4, 5], as ONNX Runtime 1.32.0 has it; OpenVINO gives [1, 2, 3, 4]. To 2**40 it gives no element. To 2**31 - 1, the INT_MAX
+# that ONNX recommends, and where starts and ends are initializers, it is right. Nothing is said.
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

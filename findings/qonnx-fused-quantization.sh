@@ -52,6 +52,7 @@ def check(name, pair, right, given):
 
 one, scales = np.float32(1), np.array([1, 2], np.float32)
 check("UINT8 weights", weights(np.array([0, 128, 255], np.uint8), one, np.uint8(128)), [-128, 0, 127], [127, 0, 127])
+check("INT8 weights", weights(np.array([-128, 0, 127], np.int8), one, np.int8(1)), [-129, -1, 126], [126, -1, 126])
 check("a scale for each row", weights(np.ones((2, 2), np.int8), scales, np.zeros(2, np.int8), axis=0), [[1, 1], [2, 2]], [[1, 2], [0, 2]])
 image = np.full((1, 2, 1, 2), 3, np.float32)
 check("a scale for each channel", values(image, scales), [[[[3, 3]], [[4, 4]]]], [[[[3, 4]], [[3, 4]]]])

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # TVM 0.27.0's ONNX importer doubles [0, 1, 2, 3, 4] by an Upsample of opset 7, mode nearest, to [0, 0, 1, 2, 2, 2, 3, 4, 4, 4].
 #
-# Doubled, each element stands twice, as ONNX Runtime 1.32.0 has it and as a Resize of opset 10 says, which took Upsample's place: x / scale rounded
-# down. TVM rounds x / 2 to the nearest, halves to even numbers, so elements 0 and 3 stand once or twice and 2 and 4 three times. ONNX's node
-# test upsample_nearest has two elements, where both ways are the same. Nothing is said. (An Upsample of opset 9 is refused.)
+# Doubled, each element stands twice, as in ONNX's node test upsample_nearest and in ONNX Runtime 1.32.0, which rounds x / scale down. TVM rounds
+# x / 2 to the nearest, halves to even numbers, so that elements 1 and 3 stand once and 2 and 4 three times. The node test has two elements,
+# where both ways are the same. Nothing is said. (An Upsample of opset 9 is refused.)
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
