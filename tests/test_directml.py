@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,14 @@ def test_every_struct_and_enumeration_member_has_its_c_name() -> None:
     expected["DML_BINDING_PROPERTIES"] = dml.compile(matrix_product(), "numpy").binding_properties.__class__
     expected |= {name: getattr(header, name) for name in OF_THE_HEADER}
     assert {name: getattr(directml, name) for name in directml.__all__} == expected
+
+
+def test_binding_properties_are_read_by_their_c_names() -> None:
+    found: Any = directml.DML_BINDING_PROPERTIES(11, 256, 512)
+    assert (found.RequiredDescriptorCount, found.TemporaryResourceSize, found.PersistentResourceSize) == (11, 256, 512)
+    with pytest.raises(AttributeError, match="BindingProperties has no member 'TemporarySize'"):
+        _ = found.TemporarySize
+    assert pickle.loads(pickle.dumps(found)) == found
 
 
 def test_a_c_program_reads_the_same() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from dmlpy.description.arrays import array_at
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.cost import Cost
+from dmlpy.messages.naming import c_member
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +66,15 @@ class BindingProperties:
     required_descriptor_count: int
     temporary_resource_size: int
     persistent_resource_size: int
+
+    if not TYPE_CHECKING:  # with it type checkers would allow any name
+
+        def __getattr__(self, name: str) -> int:
+            """Reads a member by its C name, as of a desc."""
+            members = {c_member(field.name): field.name for field in fields(self)}
+            if name in members:
+                return getattr(self, members[name])
+            raise AttributeError(f"{type(self).__name__} has no member {name!r}", name=name, obj=self)
 
 
 class InOrder:
