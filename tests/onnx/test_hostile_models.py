@@ -247,6 +247,9 @@ def test_bytes_have_no_folder() -> None:
         (b"\x89HDF\r\n\x1a\n", "HDF5"),
         (b"\x20\x00\x00\x00ORTM", "ONNX Runtime's own format"),
         (b"\x1c\x00\x00\x00TFL3", "TensorFlow Lite"),
+        (b"GGUF\x03\x00\x00\x00", "a model of llama.cpp"),
+        (b"\x93NUMPY\x01\x00v\x00{'descr': '<f4'", "an array of NumPy"),
+        (b'\x12\x00\x00\x00\x00\x00\x00\x00{"__metadata__":{}}', "arrays in a safetensors file"),
     ],
 )
 def test_other_files_are_told_apart(data: bytes, text: str) -> None:

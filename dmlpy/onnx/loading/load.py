@@ -46,6 +46,9 @@ _OTHER_FORMATS: tuple[tuple[int, bytes, str, str | None], ...] = (
     (0, b"\x89HDF", "HDF5, as Keras writes", "export the model: Model.export of Keras"),
     (4, b"ORTM", "in ONNX Runtime's own format (.ort)", "load the ONNX model that it was made from"),
     (4, b"TFL3", "a model of TensorFlow Lite", "convert it: tf2onnx, --tflite"),
+    (0, b"GGUF", "a model of llama.cpp (GGUF)", None),
+    (0, b"\x93NUMPY", "an array of NumPy", None),
+    (8, b'{"', "arrays in a safetensors file", "load them into the model that they belong to, and export it: torch.onnx.export"),
     (0, b"{", "text in JSON", "load(onnx.load(path, format='json'))"),
     (0, b"ir_version:", "text of protobuf", "load(onnx.load(path, format='textproto'))"),
 )
@@ -259,7 +262,9 @@ def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:
         data, weights = read_model(file, MAX_BYTES)
     except (OSError, ValueError, MemoryError) as error:  # a name with a null character is a ValueError
         reason = "more than fits into memory" if isinstance(error, MemoryError) else getattr(error, "strerror", None) or str(error)
-        raise DescError("onnx.load", [Problem("onnx.file", "source", f"{brief(path.name)}: {reason}", "a file that can be read")]) from None
+        raise DescError(
+            "onnx.load", [Problem("onnx.file", "source", f"{brief(path.name or str(path))}: {reason}", "a file that can be read")]
+        ) from None
     return LoadedModel(_parse(data, path.name, limits), path.name, file.parent, limits, weights)
 
 
