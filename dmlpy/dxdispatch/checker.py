@@ -14,6 +14,7 @@ from dmlpy.graphs import Graph
 from dmlpy.messages.json_positions import parts
 from dmlpy.messages.naming import plural, printable
 from dmlpy.messages.problems import DescError, Problem, only_errors, only_undocumented
+from dmlpy.system.other_formats import other_format
 from dmlpy.validation.checking import LATEST, lowest_level
 
 if TYPE_CHECKING:
@@ -98,7 +99,10 @@ def check_file(
     try:
         graph = read_serialized(data, input_path or path.parent)
     except DescError as error:
-        return _report(path, "serialized graph", feature_level, [Finding("", error.problems)], None)
+        if (known := other_format(data, least=4)) is None:
+            return _report(path, "serialized graph", feature_level, [Finding("", error.problems)], None)
+        problem = Problem("file.format", "file", known[0], "a model, a desc or a graph in JSON, or a serialized graph", (), known[1])
+        return _report(path, None, feature_level, [Finding("", (problem,))], None)
     return _check_graph(path, "serialized graph", graph, feature_level, strict, lenient=True)
 
 

@@ -18,6 +18,7 @@ from dmlpy.messages.json_positions import Position, Positions
 from dmlpy.messages.json_text import STRING, without_comments
 from dmlpy.messages.problems import MAX_REPORTED, Problem, and_more
 from dmlpy.system import files
+from dmlpy.system.other_formats import other_format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +108,9 @@ def decode(data: bytes, path: Path) -> Document:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         why = ("it begins like UTF-16, which some Windows programs write",) if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ()
-        raise _refuse(path, "json.encoding", f"not UTF-8 at byte {error.start}", "UTF-8 text", *why) from None
+        known, remedy = other_format(data, least=2) or (None, None)
+        why = (f"it is {known}",) if known is not None else why
+        raise _refuse(path, "json.encoding", f"not UTF-8 at byte {error.start}", "UTF-8 text", *why, remedy=remedy) from None
     return parse(text, path)
 
 

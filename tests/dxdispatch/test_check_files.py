@@ -133,6 +133,9 @@ def test_files_that_hold_nothing_known(tmp_path: Path) -> None:
         (b"\x10\x00\x00\x00", "serialized", True),
         (b"\x10\x00\x00\x00" + bytes(60), "serialized", True),
         (bytes(1000), "serialized", True),
+        (b"<\x00\x00\x00" + bytes(60), "serialized", True),  # an offset of 60, as a graph may begin, and not HTML
+        (b"PK\x03\x04\x14" + bytes(60), "file.format", True),
+        (b"\x1c\x00\x00\x00TFL3" + bytes(60), "file.format", True),
         (None, "file.unreadable", False),
     ]:
         path = tmp_path / "file"

@@ -60,7 +60,14 @@ def test_syntax_errors_name_the_place(tmp_path: Path, text: str, code: str, mess
 def test_files_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "bytes.json").write_bytes(b'{"a": "\xff"}')
     (tmp_path / "wide.json").write_text("{}", encoding="utf-16")
-    for name, message in (("bytes.json", "not UTF-8 at byte 7"), ("wide.json", "UTF-16"), ("absent.json", "missing"), (".", "a directory")):
+    (tmp_path / "model.pt").write_bytes(b"PK\x03\x04\xff")
+    for name, message in (
+        ("bytes.json", "not UTF-8 at byte 7, expected UTF-8 text  .json.encoding.$"),
+        ("wide.json", "UTF-16"),
+        ("model.pt", r"not UTF-8 at byte 4.*\n.*it is a ZIP archive, as torch.save.*\n.*remedy: export the model: torch\.onnx\.export"),
+        ("absent.json", "missing"),
+        (".", "a directory"),
+    ):
         with pytest.raises(ModelError, match=message):
             model_text.read(tmp_path / name)
 

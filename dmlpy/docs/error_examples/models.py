@@ -12,6 +12,7 @@ from onnx import NodeProto, TensorProto, helper
 import dmlpy as dml
 from dmlpy.docs.error_examples.example import shows
 from dmlpy.dxdispatch import Folders, RunOptions, load, run
+from dmlpy.dxdispatch.checker import check_file
 from dmlpy.validation.checking import LATEST
 
 tensor = {"DataType": "FLOAT32", "Sizes": [1, 4]}
@@ -151,6 +152,12 @@ def image_type() -> Any:
     Path("x.png").write_bytes(b"no picture")
     resource = {"initialValuesDataType": "INT8", "initialValues": {"sourcePath": "x.png"}}
     read(json.dumps(model | {"resources": {"x": resource, "y": x}}))
+
+
+@shows("file.format")
+def file_format() -> Any:
+    np.save("x.npy", np.zeros(4))
+    return [problem for finding in check_file(Path("x.npy")).findings for problem in finding.problems]
 
 
 @shows("file.parts")

@@ -25,6 +25,7 @@ from dmlpy.onnx.loading.node_order import with_sorted_nodes
 from dmlpy.onnx.loading.separate_weights import SeparateWeights, read_model
 from dmlpy.onnx.loading.stored_weights import LEAST_STORED, StoredWeight, WeightFile
 from dmlpy.system import forks
+from dmlpy.system.other_formats import other_format
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -35,24 +36,6 @@ MAX_BYTES = (1 << 31) - 1
 """The most bytes of a model's file, protobuf's limit; larger weights are external data."""
 _STORED_TYPES = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16})
 """The types of weights that products read as they are."""
-_OTHER_FORMATS: tuple[tuple[int, bytes, str, str | None], ...] = (
-    (0, b"", "empty", None),
-    (0, tensors.LFS_POINTER, "a pointer of Git LFS", tensors.LFS_REMEDY),
-    (0, b"<?xml", "XML, as OpenVINO's models are", None),
-    (0, b"<", "a page of HTML", "download the file itself: what a site shows is a page about it"),
-    (0, b"PK\x03\x04", "a ZIP archive, as torch.save and Keras write", "export the model: torch.onnx.export, or Model.export of Keras"),
-    (0, b"\x80", "a pickle, as torch.save once wrote", "export the model: torch.onnx.export"),
-    (0, b"\x1f\x8b", "compressed by gzip", "load(gzip.decompress(data))"),
-    (0, b"\x89HDF", "HDF5, as Keras writes", "export the model: Model.export of Keras"),
-    (4, b"ORTM", "in ONNX Runtime's own format (.ort)", "load the ONNX model that it was made from"),
-    (4, b"TFL3", "a model of TensorFlow Lite", "convert it: tf2onnx, --tflite"),
-    (0, b"GGUF", "a model of llama.cpp (GGUF)", None),
-    (0, b"\x93NUMPY", "an array of NumPy", None),
-    (8, b'{"', "arrays in a safetensors file", "load them into the model that they belong to, and export it: torch.onnx.export"),
-    (0, b"{", "text in JSON", "load(onnx.load(path, format='json'))"),
-    (0, b"ir_version:", "text of protobuf", "load(onnx.load(path, format='textproto'))"),
-)
-"""What other files begin with, at which byte; what they are; and how they become a model. No model of ONNX begins so and can be parsed."""
 
 
 class LoadedModel:
@@ -280,13 +263,7 @@ def _parse(data: bytes, name: str, limits: Limits) -> ModelProto:
     else:
         if data:
             return proto
-    beginnings = (data[:256], data[:256].lstrip())  # of binary formats, of texts
-    kinds = [
-        (found, remedy)
-        for at, text, found, remedy in _OTHER_FORMATS
-        if (any(head[at:].startswith(text) for head in beginnings) if text else not data)
-    ]
-    found, remedy = kinds[0] if kinds else ("bytes that are no ONNX model", None)
+    found, remedy = other_format(data) or ("bytes that are no ONNX model", None)
     raise DescError(f"onnx.load: {name}", [Problem("onnx.protobuf", "", found, "a serialized ModelProto", remedy=remedy)])
 
 

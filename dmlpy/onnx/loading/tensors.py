@@ -17,15 +17,13 @@ from dmlpy.messages.naming import Count, listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading.elements import MAX_DIMENSIONS, dtype_of, element_name, sizes_problem
 from dmlpy.system import files
+from dmlpy.system.other_formats import LFS_POINTER, LFS_REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dmlpy.onnx.loading.values import Array
 
-LFS_POINTER = b"version https://git-lfs"
-"""The beginning of what Git leaves in place of a file that it has not fetched."""
-LFS_REMEDY = "fetch the file itself: git lfs pull, or download it by the link to its raw contents"
 _LARGEST_POINTER = 1024
 MAX_DENSE_BYTES = 1 << 28
 """The most bytes of a sparse tensor when made dense."""
