@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
+from dmlpy.description.registry import OPERATORS
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
@@ -52,9 +53,18 @@ def activation(value: ActivationDesc | str | None) -> ActivationDesc:
     name = "linear" if value is None else value
     if not isinstance(name, str) or name not in ACTIVATIONS:
         expected = f"an activation desc, or one of {', '.join(ACTIVATIONS)}"
-        problem = Problem("field.form", "", brief(value), expected, remedy=did_you_mean(name, ACTIVATIONS))
+        remedy = _desc_remedy(name) or did_you_mean(name, ACTIVATIONS)
+        problem = Problem("field.form", "", brief(value), expected, remedy=remedy)
         raise DescError("activation", [problem])
     return ACTIVATIONS[name]
+
+
+def _desc_remedy(name: object) -> str | None:
+    """The remedy for an activation that recurrent layers run and Keras 1 has no name for: its desc."""
+    descs = [kind for kind in OPERATORS.values() if issubclass(kind, ActivationDesc) and kind.fusable]
+    kinds = {kind.__name__.removeprefix("Activation").lower(): kind for kind in descs}
+    kind = kinds.get(f"{name.replace('_', '').lower()}desc") if isinstance(name, str) else None
+    return f"give its desc: dmlpy.{kind.__name__}(...)" if kind else None
 
 
 @lru_cache(maxsize=256)

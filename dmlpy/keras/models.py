@@ -24,6 +24,7 @@ from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
 from dmlpy.keras.profiling import profile_layers
 from dmlpy.keras.training import Data, DataReader, Measured, Objective
+from dmlpy.keras.unknown_names import unknown_method
 from dmlpy.messages.naming import class_remedy, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.messages.tables import Table
@@ -80,6 +81,11 @@ class Sequential:
         return f"<Sequential on {self.backend.device.name} of {plural(len(self.layers), 'layer')}{f': {layers}' if layers else ''}>"
 
     # Layers
+
+    if not TYPE_CHECKING:  # with it type checkers would allow any name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(unknown_method(name), name=name, obj=self)
 
     def add(self, layer: Layer) -> None:
         """Adds a layer and creates its weights.

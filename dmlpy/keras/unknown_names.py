@@ -22,6 +22,22 @@ _HINTS = {
 }
 """What stands in the place of names of Keras."""
 
+_MODEL_HINTS = {
+    "export": "dmlpy.x writes its operators as a graph, which dmlpy.onnx.export writes as an ONNX model: the page of dmlpy.keras shows it",
+    "to_json": "save writes layers and weights, for load_model",
+    "get_config": "save writes layers and weights, for load_model",
+    "pop": "make a Sequential of other layers, as of model.layers[:-1]",
+    "fit_generator": "fit takes a generator",
+    "predict_classes": "model.predict(x).argmax(-1)",
+}
+"""What stands in the place of methods of Keras's models."""
+
+
+def unknown_method(name: str) -> str:
+    """What an AttributeError of a `Sequential` says."""
+    hint = _MODEL_HINTS.get(name)
+    return f"'Sequential' object has no attribute {name!r}{f': {hint}' if hint else ''}"
+
 
 def unknown_attribute(name: str, public: Sequence[str]) -> str:
     """What an AttributeError of `dmlpy.keras` says.

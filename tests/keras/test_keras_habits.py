@@ -288,8 +288,26 @@ def test_names_that_only_keras_has(name: str, hint: str) -> None:
         getattr(dml_keras, name)
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("export", r": .*dmlpy\.onnx\.export writes as an ONNX model"), ("to_json", ": save writes"), ("qqqqqq", "$"), ("__qqq__", "$")],
+)
+def test_an_unknown_method_of_a_model(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=f"^'Sequential' object has no attribute '{name}'{hint}"):
+        getattr(model(), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("gelu", r"remedy: give its desc: dmlpy\.ActivationGeluDesc\(\.\.\.\)"), ("leaky_relu", "ActivationLeakyReluDesc"), ("tanhh", "tanh")],
+)
+def test_an_unknown_activation(name: str, remedy: str) -> None:
+    with pytest.raises(dml.DescError, match=rf"is '{name}', expected an activation desc(.*\n)+.*{remedy}"):
+        GRU(4, activation=name)
+
+
 def test_the_names_that_hints_name_exist() -> None:
-    for hint in unknown_names._HINTS.values():
+    for hint in (*unknown_names._HINTS.values(), *unknown_names._MODEL_HINTS.values()):
         for path in re.findall(r"dmlpy\.([\w.]+)", hint):
             module, _, member = path.partition(".")
             assert not member or hasattr(import_module(f"dmlpy.{module}"), member)
