@@ -5,6 +5,7 @@ What ONNX Runtime gives for most of them is stored (`test_stored_nodes.py`); her
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import ml_dtypes
@@ -377,6 +378,34 @@ def test_what_python_may_once_take_for_operations_on_sets_are_characters(express
     assert found.tolist() == [tokens]
 
 
+@pytest.mark.parametrize(
+    ("expression", "unit", "tokens"),
+    [("[ab]{99}" * 10 + "c", "a", 0), ("[ab]{9}[ab]+", "ab", 1), (r"[^a]{2}\w{0,99}", "a--", 1), ("ab+", "ab", 2)],
+)
+def test_the_time_of_an_expression_grows_with_the_text(expression: str, unit: str, tokens: int) -> None:
+    """Eight times the text takes about eight times as long: a search that tries each end from each start would take 64 times as long."""
+    own = {"tokenexp": expression}
+
+    def seconds(count: int) -> float:
+        given = {"x": np.array([unit * count], object)}
+        run = loaded("Tokenizer", given, {"y": TensorProto.STRING}, **TOKENS, **own).compile("numpy")
+        found, times = np.empty(0), []
+        for _ in range(3):
+            started = time.process_time()
+            found = run(given)["y"]
+            times.append(time.process_time() - started)
+        assert (found.shape[-1] > 0) == (tokens > 0)
+        return min(times)
+
+    assert seconds(16_000) < 30 * max(seconds(2_000), 1e-4)
+
+
+def test_an_expression_of_too_many_characters_is_refused() -> None:
+    given = {"x": np.array(["a" * 9], object)}
+    with pytest.raises(dml.DmlError, match="more than 1000 characters"):
+        loaded("Tokenizer", given, {"y": TensorProto.STRING}, **TOKENS, tokenexp="[ab]{99}" * 11).compile("numpy")(given)
+
+
 def test_a_block_of_scales_may_be_larger_than_the_weights() -> None:
     own = {"N": 2, "K": 8, "quant_type": 1}
     small, large = (loaded("MatMulBnb4", dict(BNB4), **own, block_size=size).compile("numpy")(dict(BNB4))["y"] for size in (16, 1 << 40))
@@ -387,7 +416,7 @@ def test_a_block_of_scales_may_be_larger_than_the_weights() -> None:
     "expression",
     [
         *("(a)", "a|b", "a+b+", "a+b", "a*", "a?", "a{0,2}", "a{2}{3}", "a**", "[a", "[^]", "[z-a]", r"[\S]", "[[:alpha:]]"),
-        *("^a", "a$", r"\b", r"\1", r"\Qa", r"\pN", "(?i)a", "", "a{,3}", "a{1000}"),
+        *("^a", "a$", r"\b", r"\1", r"\Qa", r"\pN", "(?i)a", "", "a{,3}", "a{1000}", "a+\n"),
         *("[a--b]", "a{0}", "a{0}b*", "a{0}b{00}"),
     ],
 )

@@ -24,8 +24,10 @@ _ATOM = re.compile(r"(\[\^?\]?(?:\\[^A-Za-z0-9]|\\[wds]|(?!--)[^\\\[\]])*\]|\\[w
 """A character or a class of characters, which occurs once or a number of times."""
 _IN_CLASS = re.compile(r"\\.|[&|~]", re.DOTALL)
 """What is escaped in a class, and what Python would read as an operation on sets where it comes twice."""
-_LAST = re.compile(r"([+*?]|\{\d{1,2},(?:\d{1,2})?\}|)$")
+_LAST = re.compile(r"([+*?]|\{\d{1,2},(?:\d{1,2})?\}|)\Z")
 """How often the last of them occurs."""
+_MOST_CHARACTERS = 1000
+"""The most characters that an expression counts: each place of a text is compared with as many."""
 _SPACES = r"\t\n\f\r "
 """What RE2 takes for spaces."""
 
@@ -82,10 +84,13 @@ def _expression(node: Node, name: str, given: str) -> re.Pattern[str]:
     Raises:
         NotLowered: it has groups, alternatives, places such as a word's end, or a varying number of anything but the last character.
     """
-    parts, place = [], 0
+    parts, place, count = [], 0, 0
     while (found := _ATOM.match(given, place)) is not None:
         parts.append(_spelled(found[1]) + found[2])
         place = found.end()
+        count += int(found[2][1:-1] or 1)
+        if count > _MOST_CHARACTERS:
+            raise node.refusal("onnx.limit", name, f"one of more than {_MOST_CHARACTERS} characters", f"at most {_MOST_CHARACTERS}")
     last = _LAST.match(given, place)
     may_lack_last = last is not None and (last[1] in ("*", "?") or last[1].startswith("{0"))
     may_be_empty = all(part.endswith(("{0}", "{00}")) for part in parts[: -1 if may_lack_last else None])
@@ -107,6 +112,7 @@ def _spelled(atom: str) -> str:
 def _split(text: str, separators: Sequence[re.Pattern[str]], least: int) -> list[str]:
     """The parts of a text, split by one separator after the other."""
     parts = [text]
-    for separator in separators:
-        parts = [own for part in parts for own in separator.split(part)]
+    for separator in dict.fromkeys(separators):
+        if separator.search(text) is not None:  # else no part of it has one
+            parts = [own for part in parts for own in separator.split(part)]
     return [part for part in parts if len(part) >= least]
