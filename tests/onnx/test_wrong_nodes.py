@@ -59,6 +59,14 @@ def recurrent(
     return Row(operator, given, message, {"hidden_size": 4} | attributes, held=held)
 
 
+def grouped_past(heads: int, size: int, *told: str, packed: bool = False, steps: int = 2) -> Row:
+    """A GroupQueryAttention of 4 heads that share 2 of 8 elements, after steps of other heads."""
+    own = (normal(1, 3, 64), None, None) if packed else (normal(1, 3, 32), normal(1, 3, 16), normal(1, 3, 16))
+    counts = np.asarray([2 + steps], np.int32), np.asarray(3 + steps, np.int32)
+    given = (*own, normal(1, heads, steps, size), normal(1, heads, steps, size), *counts)
+    return Row("GroupQueryAttention", given, told, {"num_heads": 4, "kv_num_heads": 2}, held=(6,), domain="com.microsoft")
+
+
 def past(operator: str, keys: int | None, values: int | None, *told: str) -> Row:
     """An attention whose keys and values are of so many past steps; None leaves them out."""
     states = tuple(None if steps is None else normal(1, 2, steps, 8) for steps in (keys, values))
@@ -88,6 +96,9 @@ ROWS = {
     ),
     "GroupQueryAttention of None past keys and 2 values": past("GroupQueryAttention", None, 2, "input 3 is left out"),
     "GroupQueryAttention of 0 past keys and None values": past("GroupQueryAttention", 0, None, "input 4 is left out"),
+    "past steps of other elements": grouped_past(2, 4, "input 3 is [", "2, 2, 4]", "[batch, 2, steps, 8]", "input 4"),
+    "past steps of the heads of queries": grouped_past(4, 8, "input 3 is [", "4, 2, 8]", "[batch, 2, steps, 8]", packed=True),
+    "no past steps of other elements": grouped_past(2, 4, "input 3 is [", "2, 0, 4]", "[batch, 2, steps, 8]", steps=0),
     "one-hot vectors of a scalar": Row("OneHot", (np.asarray(2), integers(4), normal(2)), ("indices", "[]", "at least 1 dimension")),
     "a product of a batch": Row("Gemm", (normal(2, 3, 4), normal(4, 5)), ("input 0 'A'", "3, 4]", "2 dimensions")),
     "a product with a vector": Row("Gemm", (normal(2, 4), normal(4)), ("input 1 'B'", "[4]", "2 dimensions")),

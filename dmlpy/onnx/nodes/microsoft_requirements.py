@@ -64,7 +64,31 @@ def past_problems(node: Node, index: int) -> Iterator[Problem]:
         return
     first, second = (node.value(at).sizes if keys else None for at in (index, index + 1))
     # Other sizes may not be known yet, but what has no elements is left out already.
-    if first is None or second is None or len(first) != 4 or len(second) != 4 or None in (first[2], second[2]) or first[2] == second[2]:
+    is_sized = first is not None and second is not None and len(first) == len(second) == 4
+    if is_sized and first and second and None not in (first[2], second[2]) and first[2] != second[2]:
+        expected = f"{first[2]} past steps, as input {index}, {listed(first)}, has"
+        yield Problem("onnx.invalid", f"input {index + 1}", listed(second), expected)
+    if node.op_type == "GroupQueryAttention":
+        yield from _grouped_past_problems(node, index)
+
+
+def _grouped_past_problems(node: Node, index: int) -> Iterator[Problem]:
+    """Keys and values of past steps that have other heads than the new ones, with elements or without.
+
+    Args:
+        node: a GroupQueryAttention.
+        index: the input that has the keys of past steps.
+    """
+    heads, groups = (node.attribute(name, 0) for name in ("num_heads", "kv_num_heads"))
+    is_quantized = node.attribute("kv_cache_bit_width", 0) or "k_quant_type" in node.attributes
+    new = node.value(1 if node.has(1) else 0).sizes if groups else None
+    if is_quantized or new is None or len(new) != 3 or not isinstance(new[2], int):
         return
-    expected = f"{first[2]} past steps, as input {index}, {listed(first)}, has"
-    yield Problem("onnx.invalid", f"input {index + 1}", listed(second), expected)
+    size = new[2] // (groups if node.has(1) else heads + 2 * groups)
+    for at in (index, index + 1):
+        sizes = node.value(at).sizes if node.has(at) else None
+        if sizes is None or len(sizes) != 4:
+            continue
+        if any(isinstance(found, int) and found != own for found, own in ((sizes[1], groups), (sizes[3], size))):
+            expected = f"[batch, {groups}, steps, {size}], for the heads of the new keys and values"
+            yield Problem("onnx.invalid", f"input {at}", listed(sizes), expected)
