@@ -64,12 +64,58 @@ def run(operator: str, x: Array, *, version: int = 3, outputs: int = 1, inputs: 
         ("CategoryMapper", TEXTS, 1, {"cats_strings": ["a", "b"], "cats_int64s": [4, 5]}, [[4, 5], [-1, 4]]),
         ("CategoryMapper", NUMBERS, 1, {"cats_strings": ["a", "b"], "cats_int64s": [0, 2]}, [["a", "_Unused"], ["b", "a"]]),
         ("OneHotEncoder", TEXTS, 1, {"cats_strings": ["c", "a"]}, [[[0, 1], [0, 0]], [[1, 0], [0, 1]]]),
+        ("Binarizer", FLOATS, 1, {"threshold": 1.0}, [[0, 0], [1, 0]]),
         ("Imputer", FLOATS, 1, {"imputed_value_floats": [7.0, 8.0], "replaced_value_float": NAN}, [[0, 8], [2.5, 0]]),
     ],
 )  # fmt: skip
 def test_tables_replace_elements(operator: str, x: Array, version: int, attributes: dict[str, Any], expected: Any) -> None:
     (found,) = run(operator, x, version=version, **attributes)
     assert found.tolist() == expected
+
+
+TREE = {
+    **{"nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [1, 0, 0], "nodes_values": [0.5, 0.0, 0.0]},
+    **{"nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0]},
+}
+"""Two leaves by the second feature."""
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "shapes"),
+    [
+        ("Scaler", {"offset": [1.0], "scale": [2.0]}, [(0, 2)]),
+        *(("Normalizer", {"norm": norm}, [(0, 2)]) for norm in ("MAX", "L1", "L2")),
+        ("Binarizer", {"threshold": 0.5}, [(0, 2)]),
+        ("Imputer", {"imputed_value_floats": [1.0], "replaced_value_float": NAN}, [(0, 2)]),
+        ("LabelEncoder", {"keys_floats": [1.0], "values_int64s": [2]}, [(0, 2)]),
+        ("OneHotEncoder", {"cats_int64s": [0, 1, 2]}, [(0, 2, 3)]),
+        ("FeatureVectorizer", {"inputdimensions": [3]}, [(0, 3)]),
+        ("LinearRegressor", {"coefficients": [1.0, 2.0]}, [(0, 1)]),
+        ("LinearClassifier", {"coefficients": [1.0, 2.0] * 3, "intercepts": [0.0] * 3, "classlabels_ints": [1, 2, 3]}, [(0,), (0, 3)]),
+        ("SVMClassifier", MACHINES, [(0,), (0, 2)]),
+        ("TreeEnsembleRegressor", {**TREE, "target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0],
+                                   "target_weights": [1.0, 2.0], "n_targets": 1}, [(0, 1)]),
+        ("TreeEnsembleClassifier", {**TREE, "class_treeids": [0, 0], "class_nodeids": [1, 2], "class_ids": [0, 1],
+                                    "class_weights": [1.0, 2.0], "classlabels_int64s": [4, 5]}, [(0,), (0, 2)]),
+    ],
+)  # fmt: skip
+def test_a_batch_may_be_empty(operator: str, attributes: dict[str, Any], shapes: list[tuple[int, ...]]) -> None:
+    """Also one that is empty only when the model runs."""
+    names = [f"y{index}" for index in range(len(shapes))]
+    node = make_node(operator, ["x"], names, name="node", domain="ai.onnx.ml", **attributes)
+    built = model([node], {"x": ["n", 2]}, names, domains={"ai.onnx.ml": 3})
+    for output in built.graph.output:
+        output.type.Clear()
+    compiled = onnx.load(built).compile("numpy")
+    for rows in (0, 3):
+        found = compiled({"x": np.ones((rows, 2), np.float32)})
+        assert [found[name].shape for name in names] == [(rows, *shape[1:]) for shape in shapes]
+
+
+@pytest.mark.parametrize("norm", ["MAX", "L1", "L2"])
+def test_the_norm_of_a_row_with_nan_is_nan(norm: str) -> None:
+    (found,) = run("Normalizer", FLOATS, norm=norm)
+    np.testing.assert_array_equal(found, np.array([[NAN, NAN], [1, 0]], np.float32))
 
 
 def test_labels_are_texts() -> None:

@@ -110,7 +110,7 @@ def join_features(node: Node) -> Sequence[Array]:
     parts = []
     for array, width in zip(arrays, widths, strict=True):
         part = np.zeros((count, width), np.float32)
-        rows = array.reshape(count, -1)
+        rows = array.reshape(count, -1) if array.size else array.reshape(count, 0 if count else width)
         part[:, : rows.shape[1]] = rows[:, :width]
         parts.append(part)
     return [np.concatenate(parts, 1)]

@@ -170,7 +170,7 @@ class DeferredNodes:
         """The program for these inputs, compiled if it is not there."""
         sizes = self, tuple(map(_form_of, given.values()))
         compiled: dict[str, set[bytes]] = self._cache.get((DeferredNodes, *sizes)) or {}
-        for changing in ([], self._changing(compiled)):
+        for changing in (set[str](), self._changing(compiled)):
             run: Runnable | None = self._cache.get((*sizes, self._elements(given, to_host, changing)))
             if run is not None:
                 return run
@@ -249,7 +249,7 @@ def value_from_array(name: str, held: Any, declared: Value) -> Value:
 def _form_of(held: Any) -> Hashable:
     """What nodes are compiled for of an input, but for its elements."""
     if isinstance(held, list | dict) or held is None:
-        return len(held) if isinstance(held, list) else type(held)
+        return str(len(held)) if isinstance(held, list) else type(held).__name__
     if isinstance(held, DeviceTensor):
         return held.value.element, held.value.sizes
     return element_of_dtype(np.dtype(held.dtype)), tuple(held.shape)
