@@ -94,3 +94,15 @@ def test_an_optional_comes_and_goes() -> None:
 def test_nothing_is_no_element() -> None:
     with pytest.raises(dml.DmlError, match="'o', None, expected an optional that holds something"):
         load(GET).compile("numpy")({"o": None})
+
+
+CONSTRUCTED = "(float[2, 3] x) => (seq(float[2, 3]) s) { s = SequenceConstruct(x, x) }"
+THE_SAME = "(seq(float[2, 3]) s) => (seq(float[2, 3]) t) { t = Identity(s) }"
+
+
+@pytest.mark.parametrize(("text", "hold"), [(CONSTRUCTED, lambda x: {"x": x}), (THE_SAME, lambda x: {"s": [x]})], ids=["made", "passed"])
+def test_sequences_hold_no_memory_of_the_caller(text: str, hold: Any) -> None:
+    compiled, x = load(text).compile("numpy"), A.copy()
+    ((found, *_),) = compiled(hold(x)).values()
+    x[...] = 0
+    check(found, A)

@@ -99,6 +99,8 @@ class CompiledProgram:
             return held.elements(self._context.device)
         if isinstance(held, np.ndarray):
             return held.copy()
+        if isinstance(held, list):
+            return [self._output(item, on_device=on_device) for item in held]
         return held if on_device else self._context.to_host(held)
 
     def plan(self) -> ModelPlan:
