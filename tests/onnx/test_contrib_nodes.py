@@ -424,3 +424,11 @@ def test_tokens_of_expressions_that_python_may_match_otherwise_are_refused(expre
     """Nor may the time grow with more than the text."""
     with pytest.raises(dml.DmlError, match="characters and classes such as"):
         loaded("Tokenizer", {"x": TEXTS}, {"y": TensorProto.STRING}, **TOKENS, tokenexp=expression).compile("numpy")({"x": TEXTS})
+
+
+@pytest.mark.parametrize(("wrong", "message"), [([b"a"], "x is b'a' at element 0"), (["a", None], "x is None at element 1")])
+def test_objects_that_are_no_texts_are_refused(wrong: list[Any], message: str) -> None:
+    node = make_node("StringNormalizer", ["x"], ["y"])
+    compiled = onnx.load(model([node], {"x": ("n",)}, ["y"], types={"x": TensorProto.STRING, "y": TensorProto.STRING})).compile("numpy")
+    with pytest.raises(dml.BindError, match=f"{message}, expected texts"):
+        compiled({"x": np.array(wrong, object)})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx.helper import make_node
 
+import dmlpy as dml
 from dmlpy.onnx.lowering.host_evaluation import HostProgram
 from tests.support.onnx.models import Array
 
@@ -114,3 +115,8 @@ def test_scattered_elements_are_combined_in_order(reduction: str) -> None:
     combined = np.vectorize(COMBINED[reduction])
     expected = combined(combined(data, wholes[0, 0]), wholes[1, 0])
     np.testing.assert_array_equal(run("ScatterND", [data, nowhere, wholes], reduction=reduction), expected)
+
+
+def test_texts_change_to_no_unknown_case() -> None:
+    with pytest.raises(dml.DmlError, match="case_change_action is 'lower', expected one of NONE, LOWER, UPPER"):
+        run("StringNormalizer", [np.array(["A"], object)], case_change_action="lower")

@@ -173,11 +173,14 @@ class StringNormalizer(OpRun):  # type: ignore[misc, unused-ignore]
         locale: str | None = None,
         stopwords: list[str] | None = None,
     ) -> tuple[Array]:
+        changes = {"NONE": None, "LOWER": _lower, "UPPER": _upper}
+        if (action := "NONE" if case_change_action is None else case_change_action) not in changes:
+            raise ValueError(f"case_change_action is {action!r}, expected one of {', '.join(changes)}")
         ascii_only = locale in _ASCII_LOCALES
         words = {word if is_case_sensitive else _lower(word, ascii_only=ascii_only) for word in stopwords or ()}
         texts = [str(text) for text in x.ravel()]
         kept = [text for text in texts if (text if is_case_sensitive or not words else _lower(text, ascii_only=ascii_only)) not in words]
-        change = {"LOWER": _lower, "UPPER": _upper}.get(case_change_action or "NONE")
+        change = changes[action]
         found = kept if change is None else [change(text, ascii_only=ascii_only) for text in kept]
         return (np.array(found or [""], object).reshape(*x.shape[:-1], -1),)
 

@@ -47,12 +47,17 @@ def receive(name: str, value: Value, given: Any, device: Device) -> tuple[Any, l
         device: where it is read.
     """
     try:
-        return to_array(given, device), []
+        array = to_array(given, device)
     except DmlError:
         raise
     except Exception as error:  # other libraries' code
         found = f"a {brief(type(given))} whose memory cannot be read"
         return None, [Problem("onnx.inputs", name, found, value.summary(), (f"{type(error).__name__}: {error}",))]
+    if value.element == TensorProto.STRING and isinstance(array, np.ndarray) and array.dtype.hasobject:
+        for index, element in enumerate(array.flat):
+            if not isinstance(element, str):
+                return None, [Problem("onnx.inputs", name, f"{brief(element)} at element {index}", "texts")]
+    return array, []
 
 
 def to_array(array: Any, device: Device) -> Any:
