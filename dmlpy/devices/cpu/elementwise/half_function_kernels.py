@@ -5,7 +5,7 @@ They rely on the range of halves: no finite argument is above 65504, and none bu
 
 from __future__ import annotations
 
-from math import inf, log, pi
+from math import log, pi
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.elementwise.function_kernels import LOGARITHM, Functions
@@ -72,27 +72,9 @@ class HalfFunctions(Functions):
         x = math.at_most(math.at_least(x, math.constant(-_ERF_END)), math.constant(_ERF_END))
         return math.multiply(x, math.polynomial(math.multiply(x, x), _ERF))
 
-    def _log_of_more(self, x: Any, whole: Any) -> Any:
-        """ln(1 + x), where `whole` is 1 + x: with all its digits also where x is small. NaN where x is negative."""
-        math = self._math
-        return math.select(math.less(x, math.constant(1.0)), math.log_one_plus(x), self._log(whole))
-
-    def _asinh(self, x: Any) -> Any:
-        math, one, size = self._math, self._math.constant(1.0), self._math.magnitude(x)
-        square = math.multiply(size, size)
-        root = math.built_in("sqrt", math.add(square, one))
-        more = math.add(size, math.divide(square, math.add(root, one)))
-        more = math.select(math.less(size, math.constant(inf)), more, size)
-        return math.built_in("copysign", self._log_of_more(more, math.add(size, root)), x)
-
-    def _acosh(self, x: Any) -> Any:
-        math, one = self._math, self._math.constant(1.0)
-        above = math.subtract(x, one)
-        # The root of a negative number is NaN.
-        more = math.fused(math.built_in("sqrt", above), math.built_in("sqrt", math.add(x, one)), above)
-        return self._log_of_more(more, math.add(more, one))
-
     def _power_of_size(self, size: Any, exponent: Any) -> Any:
+        if self._math.scales_at_once:
+            return super()._power_of_size(size, exponent)
         math = self._math
         product = math.multiply(exponent, self._log(size))
         product = math.at_most(math.at_least(product, math.constant(-_POWER_END)), math.constant(_POWER_END))
