@@ -47,13 +47,13 @@ from .devices.graphs.compiled import CompiledGraph as CompiledGraph
 from .devices.graphs.compiled import PreparedGraph as PreparedGraph
 from .devices.graphs.report import GraphReport as GraphReport
 from .devices.initializer import OperatorInitializer as OperatorInitializer
+from .devices.memory.reserve import Reserve as Reserve
 from .devices.operator import CompiledOperator as CompiledOperator
 from .devices.operator import PreparedOperator as PreparedOperator
 from .devices.plan import BindingProperties as BindingProperties
-from .devices.profile import Profile as Profile
-from .devices.profile import ProfiledNode as ProfiledNode
-from .devices.report import PlanReport as PlanReport
-from .devices.reserve import Reserve as Reserve
+from .devices.reporting.profile import Profile as Profile
+from .devices.reporting.profile import ProfiledNode as ProfiledNode
+from .devices.reporting.report import PlanReport as PlanReport
 from .graphs.builder import GraphBuilder as GraphBuilder
 from .graphs.graph import Graph as Graph
 from .graphs.nodes import ConstantNode as ConstantNode

@@ -13,9 +13,10 @@ from dmlpy.description.bfloat16_numbers import is_float
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
-from dmlpy.devices import Device, binding
+from dmlpy.devices import Device
 from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
 from dmlpy.devices.graphs.ir import GraphIR
+from dmlpy.devices.memory import binding
 from dmlpy.graphs import Graph
 from dmlpy.messages.problems import BindError, DescError, Problem
 from dmlpy.reference.evaluation import Definition

@@ -16,7 +16,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
-from dmlpy.devices.pickling import Refused, device_name, version_refused, written_by
+from dmlpy.devices.persistence.pickling import Refused, device_name, version_refused, written_by
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import CompileError, DescError, Problem, only_errors
 from dmlpy.system import forks
@@ -162,7 +162,7 @@ def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel | 
     if plan is None:
         raise CompileError(desc.c_name, [_not_built(desc, device, uncomputed)], HResult.E_NOTIMPL, desc)
     if owned := tuple(place for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML):
-        from dmlpy.devices.owned_inputs import OwningPlan
+        from dmlpy.devices.memory.owned_inputs import OwningPlan
 
         plan = OwningPlan(plan, owned, desc, device)
     operator = CompiledOperator(desc, device, level, flags, plan)

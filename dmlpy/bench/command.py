@@ -16,7 +16,7 @@ from dmlpy.bench.operators.shape import select as select_operators
 from dmlpy.bench.records import Record
 from dmlpy.bench.references import References
 from dmlpy.bench.shapes import DataType, Shape, select
-from dmlpy.devices.processors import processors
+from dmlpy.devices.host.processors import processors
 from dmlpy.messages.naming import nearest
 from dmlpy.messages.problems import DmlError
 from dmlpy.messages.tables import Table

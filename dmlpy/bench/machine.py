@@ -20,7 +20,7 @@ from dmlpy.bench.records import Host, Machine
 from dmlpy.bench.shapes import LayerShape, Recurrent
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import show_bytes
-from dmlpy.devices.processors import processors
+from dmlpy.devices.host.processors import processors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -23,7 +23,7 @@ from dmlpy.bench.shapes import Recurrent
 from dmlpy.bench.tables import conditions, time_text
 from dmlpy.bench.work import Array, Case, Work, relative_error
 from dmlpy.devices.device import show_bytes
-from dmlpy.devices.processors import processors
+from dmlpy.devices.host.processors import processors
 from dmlpy.messages.problems import DmlError
 
 if TYPE_CHECKING:

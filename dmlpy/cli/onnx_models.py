@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
-    from dmlpy.devices.profile import Profile
+    from dmlpy.devices.reporting.profile import Profile
     from dmlpy.onnx import Limits, Model
     from dmlpy.onnx.reporting.report import Like
     from dmlpy.onnx.reporting.report import Report as ModelReport

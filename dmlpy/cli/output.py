@@ -13,7 +13,7 @@ import dmlpy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dmlpy.devices.profile import Profile
+    from dmlpy.devices.reporting.profile import Profile
     from dmlpy.messages.tables import Table
 
 
@@ -39,7 +39,7 @@ def write_trace(path: Path, profiles: Iterable[Profile]) -> None:
     Raises:
         DeviceError: the file cannot be written.
     """
-    from dmlpy.devices import profile
+    from dmlpy.devices.reporting import profile
 
     try:
         profile.write_trace(path, profiles)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from dmlpy import compiler
 from dmlpy.cli.warmup_work import WORK
 from dmlpy.devices import device as find_device
-from dmlpy.devices import image_archive
 from dmlpy.devices.device import show_bytes
-from dmlpy.devices.image_store import ImageStore, cache_directory
+from dmlpy.devices.persistence import image_archive
+from dmlpy.devices.persistence.image_store import ImageStore, cache_directory
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DeviceError
 from dmlpy.messages.tables import Table

@@ -19,7 +19,7 @@ from dmlpy.description.tensors import same_layout
 from dmlpy.devices import Device, Reserve
 from dmlpy.devices import device as find_device
 from dmlpy.devices.device import no_memory
-from dmlpy.devices.pickling import WrittenBy
+from dmlpy.devices.persistence.pickling import WrittenBy
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, DeviceError, DmlError, Problem
 from dmlpy.system import forks

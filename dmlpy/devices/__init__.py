@@ -3,9 +3,9 @@
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices.device import DEVICE_KINDS, Device, Memory, device, list_devices
 from dmlpy.devices.dispatch import Dispatch
+from dmlpy.devices.memory.reserve import Reserve
 from dmlpy.devices.operator import CompiledOperator, PreparedOperator
 from dmlpy.devices.plan import BindingProperties, Launch, Plan, Pointers
-from dmlpy.devices.reserve import Reserve
 
 __all__ = [
     "DEVICE_KINDS",

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, Never, NoReturn, Protocol
 import numpy as np
 
 from dmlpy.description.array_problems import value_problems
-from dmlpy.devices import binding
 from dmlpy.devices.device import Device, Memory, no_memory
-from dmlpy.devices.reserve import Reserve
+from dmlpy.devices.memory import binding
+from dmlpy.devices.memory.reserve import Reserve
 from dmlpy.messages.problems import BindError, DispatchError, PickleError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
-    from dmlpy.devices.binding import BoundTensor, KnownLayouts
-    from dmlpy.devices.binding_table import OperatorTables
+    from dmlpy.devices.memory.binding import BoundTensor, KnownLayouts
+    from dmlpy.devices.memory.binding_table import OperatorTables
     from dmlpy.devices.plan import BindingProperties, Joined, Launch, Plan
-    from dmlpy.devices.profile import Profile, ProfiledPart
-    from dmlpy.devices.report import PlanReport
+    from dmlpy.devices.reporting.profile import Profile, ProfiledPart
+    from dmlpy.devices.reporting.report import PlanReport
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class Rebindable(BoundWork):
             DescError: `runs` is no number from 1 on.
             BindError, DeviceError, DispatchError: as for a call; a stream that is being captured cannot be profiled.
         """
-        from dmlpy.devices.profile import Profile, checked_runs, profile_parts, profile_whole  # imports tables
+        from dmlpy.devices.reporting.profile import Profile, checked_runs, profile_parts, profile_whole  # imports tables
 
         found: list[Profile] = []
         count, handle = checked_runs(runs, f"{self._name}.profile"), self._stream_handle(stream)
@@ -464,7 +464,7 @@ class Dispatch(Rebindable):
 
     def _profiled_parts(self) -> Sequence[ProfiledPart]:
         from dmlpy.devices.flops import flops_of  # imports operators
-        from dmlpy.devices.profile import ProfiledPart
+        from dmlpy.devices.reporting.profile import ProfiledPart
 
         desc = self.operator.desc
         return [ProfiledPart(self._name, type(desc).short_name(), self._launched(tuple(self._bound.values())), flops_of(desc))]
@@ -474,6 +474,6 @@ class Dispatch(Rebindable):
             self._value_bounds = self.operator._host_bounded_values(tuple(bound.values()))
 
     def _repr_html_(self) -> str:
-        from dmlpy.devices.notebook import bound_table
+        from dmlpy.devices.reporting.notebook import bound_table
 
         return bound_table(repr(self), self._bound.values()).to_html()

@@ -8,8 +8,8 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.coercion import brief
-from dmlpy.devices import binding
 from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
+from dmlpy.devices.memory import binding
 from dmlpy.devices.operator import CompiledOperator, PreparedOperator
 from dmlpy.devices.plan import BindingProperties
 from dmlpy.messages.naming import plural

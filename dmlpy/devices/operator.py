@@ -13,14 +13,14 @@ import numpy as np
 from dmlpy.description.array_problems import value_problems
 from dmlpy.description.enums import at_level
 from dmlpy.description.outputs import Outputs
-from dmlpy.devices import binding
-from dmlpy.devices.binding import BoundTensor
-from dmlpy.devices.binding_table import BoundNames, OperatorTables, with_call_errors
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import BoundedValues, Dispatch, ValueBound
-from dmlpy.devices.pickling import Bytes, Refused, host_bytes, layout_fingerprint, packed_bytes, packed_memory
+from dmlpy.devices.memory import binding
+from dmlpy.devices.memory.binding import BoundTensor
+from dmlpy.devices.memory.binding_table import BoundNames, OperatorTables, with_call_errors
+from dmlpy.devices.memory.reserve import Reserve, configuration, foreign_problems
+from dmlpy.devices.persistence.pickling import Bytes, Refused, host_bytes, layout_fingerprint, packed_bytes, packed_memory
 from dmlpy.devices.plan import ArrayPlan, BindingProperties, BoundAddress, Launch, Plan
-from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
 from dmlpy.devices.staged_calls import StagedCalls
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import BindError, PickleError, Problem
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.markers import TensorField
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.report import PlanReport
+    from dmlpy.devices.reporting.report import PlanReport
     from dmlpy.validation.tensor_arguments import TensorArguments
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -146,7 +146,7 @@ class CompiledOperator:
 
         Floors and estimates come from a model and are not measured. Only GPUs have one.
         """
-        from dmlpy.devices.report import explain
+        from dmlpy.devices.reporting.report import explain
 
         return explain(self.desc, self.device, self._plan.cost())
 
@@ -446,7 +446,7 @@ class CompiledOperator:
         return BoundNames(self.name, tuple(self._tables.inputs[False].descs), tuple(self._tables.outputs.descs))
 
     def _repr_html_(self) -> str:
-        from dmlpy.devices.notebook import operator_html
+        from dmlpy.devices.reporting.notebook import operator_html
 
         return operator_html(self.desc, f"{self!r}\n{self.plan}")
 
@@ -536,7 +536,7 @@ class PreparedOperator:
         return BoundNames(self.operator.name, tuple(tables.inputs[True].descs), tuple(tables.outputs.descs))
 
     def _repr_html_(self) -> str:
-        from dmlpy.devices.notebook import operator_html
+        from dmlpy.devices.reporting.notebook import operator_html
 
         return operator_html(self.desc, f"{self!r}\n{self.plan}")
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from dmlpy.description.outputs import Outputs
-from dmlpy.devices.binding import strided
+from dmlpy.devices.memory.binding import strided
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.binding_table import OperatorTables
     from dmlpy.devices.device import Device
     from dmlpy.devices.dispatch import Dispatch, ValueBound
+    from dmlpy.devices.memory.binding_table import OperatorTables
     from dmlpy.devices.plan import BindingProperties
 
 _MOST_BYTES = 1 << 18

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.description.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
-from dmlpy.devices.binding import BoundTensor, hazards
+from dmlpy.devices.memory.binding import BoundTensor, hazards
 from dmlpy.dxdispatch.entries import SourceEntry
 from dmlpy.messages.naming import c_member, c_path, did_you_mean, plural
 from dmlpy.messages.problems import MAX_REPORTED, Problem, truncate

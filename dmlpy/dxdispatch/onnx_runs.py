@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.devices import Device
-    from dmlpy.devices.profile import Profile
+    from dmlpy.devices.reporting.profile import Profile
     from dmlpy.dxdispatch.bindings import Range
     from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatch
     from dmlpy.dxdispatch.resources import Resource

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.profile import Profile
+    from dmlpy.devices.reporting.profile import Profile
     from dmlpy.dxdispatch.model import Model
     from dmlpy.dxdispatch.resources import Resource
     from dmlpy.onnx import CompiledModel

@@ -13,7 +13,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.foreign_names import member_remedy
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import device as find_device
-from dmlpy.devices.reserve import Reserve
+from dmlpy.devices.memory.reserve import Reserve
 from dmlpy.eager.runs import Operand, Prepared, prepare_call
 from dmlpy.messages.naming import did_you_mean, plural
 from dmlpy.messages.problems import DescError, Problem

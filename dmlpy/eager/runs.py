@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.dlpack import tensor_of
-from dmlpy.devices.reserve import Reserve
+from dmlpy.devices.memory.reserve import Reserve
 from dmlpy.devices.staged_calls import Stages
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 
 from dmlpy.description.coercion import brief
-from dmlpy.devices.profile import checked_runs
+from dmlpy.devices.reporting.profile import checked_runs
 from dmlpy.keras import saving
 from dmlpy.keras.arguments import found_argument, found_arrays
 from dmlpy.keras.backend import Array, Backend
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dmlpy.devices import Device
-    from dmlpy.devices.profile import Profile
+    from dmlpy.devices.reporting.profile import Profile
     from dmlpy.keras.callbacks import Callback, History
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.profile import Profile, ProfiledPart, profile_parts, profile_whole
+from dmlpy.devices.reporting.profile import Profile, ProfiledPart, profile_parts, profile_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

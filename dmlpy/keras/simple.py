@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.description.enums import MatrixTransform
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.blas import limited, worth
+from dmlpy.devices.host.blas import limited, worth
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.activations import of_rows
 from dmlpy.keras.arguments import dropout_problems, found_argument, size_problems

@@ -2,7 +2,7 @@
 
 A lock that another thread held would never be released there. So the locks of dmlpy are made here, and are free in a forked process: what
 they guard is complete, or made anew. A fork waits for what cannot be made anew: modules that other threads are importing, and work under
-locks of other libraries. `dmlpy.devices.threads` makes it wait for launches.
+locks of other libraries. `dmlpy.devices.host.threads` makes it wait for launches.
 
 Another thread's import may still begin between that wait and the fork itself, among the other hooks that run before it. What is left of
 such an import in the forked process is forgotten there, so that the module is imported anew.

@@ -37,9 +37,9 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.devices.initializer": ("OperatorInitializer",),
     "dmlpy.devices.operator": ("CompiledOperator", "PreparedOperator"),
     "dmlpy.devices.plan": ("BindingProperties",),
-    "dmlpy.devices.profile": ("Profile", "ProfiledNode"),
-    "dmlpy.devices.report": ("PlanReport",),
-    "dmlpy.devices.reserve": ("Reserve",),
+    "dmlpy.devices.reporting.profile": ("Profile", "ProfiledNode"),
+    "dmlpy.devices.reporting.report": ("PlanReport",),
+    "dmlpy.devices.memory.reserve": ("Reserve",),
     "dmlpy.validation.features": (
         "FeatureDataFeatureLevels",
         "FeatureDataTensorDataTypeSupport",

@@ -23,7 +23,7 @@ from dmlpy.bench.records import Host, Machine, Measurement, Record
 from dmlpy.bench.work import TOLERANCES, Case, OperatorWork, relative_error
 from dmlpy.cli.main import app
 from dmlpy.description.registry import OPERATORS
-from dmlpy.devices.processors import processors
+from dmlpy.devices.host.processors import processors
 from dmlpy.inspection.operator_records import CASES, RECORDS
 from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc
 from tests.conftest import cuda_on_cpu

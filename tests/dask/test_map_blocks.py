@@ -187,7 +187,7 @@ def test_what_is_sent_names_its_version(monkeypatch: pytest.MonkeyPatch) -> None
     (sent,) = [task for key, task in graph.items() if str(key).endswith("-constants")]
     pickled = pickle.dumps(sent)
     assert b"check_version" in pickled
-    monkeypatch.setattr("dmlpy.devices.pickling.__version__", "0.0.9")
+    monkeypatch.setattr("dmlpy.devices.persistence.pickling.__version__", "0.0.9")
     with pytest.raises(dml.PickleError, match=r"wrote this pickle, and dmlpy 0\.0\.9 is to load it"):
         pickle.loads(pickled).job  # noqa: B018  (the property reads it)
 

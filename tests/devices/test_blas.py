@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices import blas
-from dmlpy.devices.blas import WORK_OF_A_THREAD, Limits, blas_threads, limited, with_limited_blas
+from dmlpy.devices.host import blas
+from dmlpy.devices.host.blas import WORK_OF_A_THREAD, Limits, blas_threads, limited, with_limited_blas
 from tests.support.interruptions import interrupted_everywhere
 from tests.support.tensors import tensor
 
@@ -195,8 +195,8 @@ def test_launches_are_limited(library: Library, monkeypatch: pytest.MonkeyPatch,
 
 OWN = """\
 import numpy, threadpoolctl
-from dmlpy.devices import blas
-from dmlpy.devices.threads import available_threads
+from dmlpy.devices.host import blas
+from dmlpy.devices.host.threads import available_threads
 before = blas.blas_threads()
 with threadpoolctl.threadpool_limits(1, user_api="blas"):
     print(blas.blas_threads(), available_threads())

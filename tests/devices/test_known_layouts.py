@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices import binding
 from dmlpy.devices.graphs import CompiledGraph
+from dmlpy.devices.memory import binding
 from dmlpy.devices.operator import CompiledOperator
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices import Outputs
-from dmlpy.devices.reserve import Reserve
+from dmlpy.devices.memory.reserve import Reserve
 
 SIZES = (1, 1, 2, 3)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.memory.owned_inputs import OwningPlan
 from dmlpy.devices.numpy.plans import plan_of
-from dmlpy.devices.owned_inputs import OwningPlan
 
 Array = np.ndarray[Any, Any]
 

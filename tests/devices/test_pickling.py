@@ -18,10 +18,11 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.compiler import _compile, _compile_arrived, _compile_operator
-from dmlpy.devices import cuda, pickling
+from dmlpy.devices import cuda
 from dmlpy.devices.device import DEVICE_KINDS
 from dmlpy.devices.dispatch import BoundWork
 from dmlpy.devices.numpy.device import NumpyDevice
+from dmlpy.devices.persistence import pickling
 from tests.conftest import cuda_on_cpu
 from tests.support.pickled_objects import everything, gru, plus_one, run_all, run_elsewhere, values
 from tests.support.tensors import tensor

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dmlpy.devices import processors as processors_module
-from dmlpy.devices.processors import processors, quota
+from dmlpy.devices.host import processors as processors_module
+from dmlpy.devices.host.processors import processors, quota
 
 GROUPS: dict[str, tuple[str, Mapping[str, str], int | None]] = {
     "none": ("", {}, None),
@@ -90,7 +90,7 @@ def test_the_quota_is_read_again_in_a_while(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_mask_of_one_processor(when: str) -> None:
     """As `taskset` sets it, before dmlpy is imported or afterwards."""
-    mask, load = "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})", "from dmlpy.devices.threads import available_threads"
+    mask, load = "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})", "from dmlpy.devices.host.threads import available_threads"
     lines = ["import os", *((mask, load) if when == "before" else (load, mask)), "print(available_threads())"]
     found = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     assert found.stdout == "1\n"

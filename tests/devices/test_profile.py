@@ -13,7 +13,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.numpy.device import NumpyDevice
-from dmlpy.devices.profile import write_trace
+from dmlpy.devices.reporting.profile import write_trace
 from tests.support.tensors import tensor
 
 RNG = np.random.default_rng(7)

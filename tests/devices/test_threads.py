@@ -15,9 +15,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.arrays import array_at
-from dmlpy.devices import threads as threads_module
 from dmlpy.devices.cpu import thread_pool as pool_module
-from dmlpy.devices.threads import Gate, apart_from_forks, available_threads, share
+from dmlpy.devices.host import threads as threads_module
+from dmlpy.devices.host.threads import Gate, apart_from_forks, available_threads, share
 from tests.support.forks import forked
 from tests.support.interruptions import Interrupts, interrupted_everywhere
 
@@ -59,7 +59,7 @@ def test_an_error_in_another_thread_is_raised() -> None:
 
 AT_EXIT = """\
 import atexit
-from dmlpy.devices.threads import share
+from dmlpy.devices.host.threads import share
 
 found = []
 share(lambda item, thread: found.append(item), range(9), 3)

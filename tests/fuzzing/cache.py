@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dmlpy.devices.image_store import ImageStore, cache_directory
+from dmlpy.devices.persistence.image_store import ImageStore, cache_directory
 from tests.fuzzing.tally import FuzzRun, run
 
 ELSEWHERE = b"belongs to somebody else"
@@ -194,7 +194,7 @@ def swaps(fuzz: FuzzRun, base: Path) -> str:
 
 RACER = """
 import sys
-from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.persistence.image_store import ImageStore
 from tests.fuzzing.cache import content
 store, seed = ImageStore.open(), int(sys.argv[1])
 for round in range(40):

@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description import structs
-from dmlpy.devices import image_store
+from dmlpy.devices.persistence import image_store
 from dmlpy.graphs import desc
 from dmlpy.validation import tensor_arguments
 from dmlpy.x import desc_cache

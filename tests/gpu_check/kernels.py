@@ -16,15 +16,15 @@ import dmlpy as dml
 from dmlpy.bench import priorities
 from dmlpy.bench.operators.shape import LargeShape
 from dmlpy.bench.shapes import Recurrent
-from dmlpy.devices import image_archive
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.offline_device import OfflineRuntime, limits_of
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.runtime.cupy_runtime import compiler_name
 from dmlpy.devices.cuda.runtime.interface import Limits
-from dmlpy.devices.image_store import ImageStore
-from dmlpy.devices.processors import processors
+from dmlpy.devices.host.processors import processors
+from dmlpy.devices.persistence import image_archive
+from dmlpy.devices.persistence.image_store import ImageStore
 from dmlpy.messages.problems import DeviceError
 from tests.gpu_check import bench, info, steps
 from tests.gpu_check.calls import named_in

@@ -49,7 +49,7 @@ print(json.dumps({
 """
 OTHER_OPERATORS = """dmlpy.operators.elementwise.logic dmlpy.operators.movement.blocks dmlpy.operators.pooling.maximum
 dmlpy.operators.pooling.roi dmlpy.operators.normalization.fused_batch dmlpy.operators.normalization.lp"""
-OTHER_WORK = """dmlpy.comparison dmlpy.devices.profile dmlpy.messages.tables dmlpy.graphs.picture dmlpy.onnx.runtime.plans
+OTHER_WORK = """dmlpy.comparison dmlpy.devices.reporting.profile dmlpy.messages.tables dmlpy.graphs.picture dmlpy.onnx.runtime.plans
 dmlpy.onnx.lowering.rules.microsoft_fused dmlpy.onnx.lowering.rules.resizing dmlpy.onnx.lowering.rules.recurrent
 dmlpy.onnx.lowering.quantized_chains dmlpy.evidence.undocumented llvmlite.binding dmlpy.onnx.runtime.loop_iterations"""
 """Modules that compare, profile, show, lower operators that the model has not, tell of types, compile kernels, and repeat loops."""

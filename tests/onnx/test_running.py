@@ -284,7 +284,7 @@ def test_a_compiled_model_travels_in_a_pickle(kind: str, tmp_path: Path, monkeyp
     arrived = pickle.loads(data)
     assert (arrived.device, arrived.feature_level) == (compiled.device, compiled.feature_level)
     np.testing.assert_array_equal(arrived(feeds)["y"], expected)
-    monkeypatch.setattr("dmlpy.devices.pickling.__version__", "0.0.1")
+    monkeypatch.setattr("dmlpy.devices.persistence.pickling.__version__", "0.0.1")
     with pytest.raises(dml.PickleError, match=r"dmlpy 0\.0\.1 is to load it"):
         pickle.loads(data)
 

@@ -20,7 +20,7 @@ from dmlpy.bench.work import (
     parameter_fields,
     upstream_of_y_alone,
 )
-from dmlpy.devices.report import total
+from dmlpy.devices.reporting.report import total
 
 if TYPE_CHECKING:
     from dmlpy.devices.device import Memory

@@ -9,8 +9,8 @@ from dmlpy.description.enums import DataType, ExecutionFlags
 from dmlpy.devices.bfloat16 import bfloat16_plan
 from dmlpy.devices.cpu.plans import compiled_plan, llvmlite_is_installed, rounding_plan, why_no_kernels
 from dmlpy.devices.device import shared
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.device import NumpyDevice
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dmlpy.debugging import CACHE
 from dmlpy.devices.cpu import elf_loader
 from dmlpy.devices.cpu.isa import host_processor
-from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.host.threads import apart_from_forks
+from dmlpy.devices.persistence.image_store import ImageStore
 from dmlpy.devices.plan import PlanPart
-from dmlpy.devices.threads import apart_from_forks
 from dmlpy.messages.problems import DeviceError
 from dmlpy.system import forks
 from dmlpy.system.garbage import collections_paused

@@ -13,9 +13,9 @@ from dmlpy.description.arrays import address_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Count, Flag, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, shared_pool
+from dmlpy.devices.host.threads import apart_from_forks
 from dmlpy.devices.loops import ArrayCopy
 from dmlpy.devices.plan import InOrder, Joined, Launch
-from dmlpy.devices.threads import apart_from_forks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

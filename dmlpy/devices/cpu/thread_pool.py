@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.host.threads import Helper
 from dmlpy.devices.plan import PlanPart
-from dmlpy.devices.threads import Helper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,9 +15,9 @@ import numpy as np
 from dmlpy.debugging import CACHE, SOURCES
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.timeouts import Timeouts
-from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.host.processors import processors
+from dmlpy.devices.persistence.image_store import ImageStore
 from dmlpy.devices.plan import log_launch
-from dmlpy.devices.processors import processors
 from dmlpy.messages.problems import DeviceError
 from dmlpy.system import forks
 

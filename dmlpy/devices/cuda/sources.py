@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from dmlpy.debugging import SOURCES
-from dmlpy.devices.image_store import cache_directory
+from dmlpy.devices.persistence.image_store import cache_directory
 from dmlpy.system.files import write_text
 
 MACHINE_HEADER = "common/machine.cuh"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dmlpy.description.coercion import brief
-from dmlpy.devices import binding
-from dmlpy.devices.binding import BoundTensor
+from dmlpy.devices.memory import binding
+from dmlpy.devices.memory.binding import BoundTensor
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import Problem
 from dmlpy.validation.tensor_arguments import in_order, named
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.binding import KnownLayouts
     from dmlpy.devices.device import Device
+    from dmlpy.devices.memory.binding import KnownLayouts
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,6 @@ import numpy as np
 
 from dmlpy.description.enums import at_level
 from dmlpy.description.outputs import Outputs
-from dmlpy.devices import binding
-from dmlpy.devices.binding import BoundTensor, KnownLayouts
-from dmlpy.devices.binding_table import BoundNames, with_call_errors
 from dmlpy.devices.graphs.arguments import GraphArguments, immutable_problems
 from dmlpy.devices.graphs.calls import GraphCalls
 from dmlpy.devices.graphs.dispatch import GraphDispatch
@@ -20,7 +17,10 @@ from dmlpy.devices.graphs.hazards import areas_of, shared_memory
 from dmlpy.devices.graphs.ir import NumberedInputs, node_name
 from dmlpy.devices.graphs.launches import GraphLaunches
 from dmlpy.devices.graphs.packing import Packing
-from dmlpy.devices.pickling import Bytes, Refused, host_bytes
+from dmlpy.devices.memory import binding
+from dmlpy.devices.memory.binding import BoundTensor, KnownLayouts
+from dmlpy.devices.memory.binding_table import BoundNames, with_call_errors
+from dmlpy.devices.persistence.pickling import Bytes, Refused, host_bytes
 from dmlpy.devices.plan import BindingProperties
 from dmlpy.messages.problems import BindError, Problem
 from dmlpy.system import forks
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.device import Device, Memory
     from dmlpy.devices.graphs.program import GraphProgram
     from dmlpy.devices.graphs.report import GraphReport
-    from dmlpy.devices.profile import Profile
+    from dmlpy.devices.reporting.profile import Profile
     from dmlpy.graphs import Graph
 
 Values = Any
@@ -277,7 +277,7 @@ class CompiledGraph:
         return self._profile(tensors if inputs is None else inputs, None, runs, stream)
 
     def _profile(self, given: Values, persistent: Memory | None, runs: int, stream: Any) -> Profile:
-        from dmlpy.devices.profile import checked_runs  # imports tables
+        from dmlpy.devices.reporting.profile import checked_runs  # imports tables
 
         handle = self.device.stream_handle(stream)
         checked_runs(runs, f"{self.name}.profile")

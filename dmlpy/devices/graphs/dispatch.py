@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
-    from dmlpy.devices.binding import BoundTensor, KnownLayouts
     from dmlpy.devices.device import Device, Memory
     from dmlpy.devices.graphs.ir import Source
     from dmlpy.devices.graphs.program import GraphProgram
     from dmlpy.devices.graphs.report import GraphReport
+    from dmlpy.devices.memory.binding import BoundTensor, KnownLayouts
     from dmlpy.devices.plan import BindingProperties, Launch
-    from dmlpy.devices.profile import ProfiledPart
+    from dmlpy.devices.reporting.profile import ProfiledPart
     from dmlpy.graphs import Graph
 
 
@@ -128,6 +128,6 @@ class GraphDispatch(Rebindable):
         return self._graph_launches.parts(self._addresses_by_name(self._bound))
 
     def _repr_html_(self) -> str:
-        from dmlpy.devices.notebook import bound_table
+        from dmlpy.devices.reporting.notebook import bound_table
 
         return bound_table(repr(self), self._bound.values()).to_html()

@@ -11,9 +11,9 @@ from dmlpy.messages.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.devices.binding import BoundTensor
     from dmlpy.devices.device import Memory
     from dmlpy.devices.dispatch import Area
+    from dmlpy.devices.memory.binding import BoundTensor
 
 _WRITTEN = ("temporary", "persistent")
 """The areas that dmlpy writes itself."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs.ir import Source
     from dmlpy.devices.graphs.program import Copy, GraphProgram, Location, NodeStep
     from dmlpy.devices.plan import Joined, Launch
-    from dmlpy.devices.profile import ProfiledPart
+    from dmlpy.devices.reporting.profile import ProfiledPart
 
 SCRATCH = ""
 """The scratch among the addresses of a graph. No input and no output has this name."""
@@ -89,7 +89,7 @@ class GraphLaunches:
     def parts(self, addresses: Mapping[str, int]) -> list[ProfiledPart]:
         """The launches of the nodes, and of the copies after them, for these addresses: one by one, to be timed."""
         from dmlpy.devices.flops import flops_of  # imports operators
-        from dmlpy.devices.profile import ProfiledPart  # imports tables
+        from dmlpy.devices.reporting.profile import ProfiledPart  # imports tables
 
         program, found = self._program, []
         graph, chains = program.ir.graph, program.ir.groups

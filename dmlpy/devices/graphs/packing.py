@@ -11,17 +11,17 @@ import numpy as np
 
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.graphs.memory_planner import aligned
-from dmlpy.devices.pickling import Bytes, layout_fingerprint, packed_bytes
+from dmlpy.devices.persistence.pickling import Bytes, layout_fingerprint, packed_bytes
 from dmlpy.devices.plan import Launch, in_order
 from dmlpy.messages.problems import PickleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 
-    from dmlpy.devices.binding import BoundTensor
     from dmlpy.devices.dispatch import Area
     from dmlpy.devices.graphs.ir import Source
     from dmlpy.devices.graphs.program import GraphProgram
+    from dmlpy.devices.memory.binding import BoundTensor
 
 _ALLOCATED_ALIGNMENT = 64
 """Every device's allocations are aligned to this many bytes."""

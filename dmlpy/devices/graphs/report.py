@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dmlpy.devices.device import show_bytes
 from dmlpy.devices.graphs.ir import node_name
 from dmlpy.devices.graphs.memory_planner import MemoryPlan
-from dmlpy.devices.report import PlanReport, total
+from dmlpy.devices.reporting.report import PlanReport, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

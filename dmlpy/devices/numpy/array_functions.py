@@ -14,7 +14,7 @@ from dmlpy.description.arrays import arrays_at
 from dmlpy.description.bfloat16 import in_other_type
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import pack_tensor, unpack_tensor
-from dmlpy.devices.blas import with_limited_blas
+from dmlpy.devices.host.blas import with_limited_blas
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import ArrayPlan, Launch, Pointers
 from dmlpy.reference.registry import definition, why_undefined

@@ -13,11 +13,11 @@ from dmlpy.description.arrays import ArrayView, array_at
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.bfloat16 import WidenedPlan, moved_desc, widened
 from dmlpy.devices.device import Device, Memory, shared
+from dmlpy.devices.host.threads import apart_from_forks, available_threads
 from dmlpy.devices.numpy.array_functions import WholePlan, whole_plan
 from dmlpy.devices.numpy.conversion import ConversionPlan
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.plan import log_launch
-from dmlpy.devices.threads import apart_from_forks, available_threads
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 from dmlpy.reference.registry import definition, why_undefined

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.device import show_bytes
-from dmlpy.devices.report import show_flops
+from dmlpy.devices.reporting.report import show_flops
 from dmlpy.messages.naming import plural, printable
 from dmlpy.onnx.loading.size_candidates import TRIED
 from dmlpy.onnx.reporting.work import ON_DIRECTML, total

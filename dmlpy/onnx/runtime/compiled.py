@@ -16,7 +16,7 @@ from dmlpy.debugging import FALLBACKS, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
-from dmlpy.devices.pickling import Refused, device_name, version_refused, written_by
+from dmlpy.devices.persistence.pickling import Refused, device_name, version_refused, written_by
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, DescError, DmlError, Problem
 from dmlpy.onnx.loading.input_sizes import default_inputs, fit_problems
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from dmlpy.compiler import Flags
     from dmlpy.description.enums import FeatureLevel
-    from dmlpy.devices.profile import Profile
+    from dmlpy.devices.reporting.profile import Profile
     from dmlpy.onnx.loading.values import Value
     from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.runtime.bound_runs import Signature
@@ -206,7 +206,7 @@ class CompiledModel:
             BindError, CompileError, DeviceError: as for `run`.
             DescError: `runs` is no number from 1 on.
         """
-        from dmlpy.devices.profile import Profile, checked_runs, profile_whole  # imports tables
+        from dmlpy.devices.reporting.profile import Profile, checked_runs, profile_whole  # imports tables
         from dmlpy.onnx.runtime.profiling import profile_nodes
 
         if (other := self._with_replaced_defaults(inputs)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.profile import ProfiledNode
+from dmlpy.devices.reporting.profile import ProfiledNode
 from dmlpy.onnx.runtime.graph_runs import GraphCalls
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 import dmlpy as dml
 from dmlpy.devices.cpu import jit, llvm
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.persistence.image_store import ImageStore
 from tests.support.cpu.small_kernels import STORE, SUM
 
 ROOT = Path(__file__).parents[3]

@@ -16,7 +16,7 @@ from dmlpy.cli.main import app
 from dmlpy.cli.warmup import place, warm_up
 from dmlpy.cli.warmup_work import WORK
 from dmlpy.devices.cpu import jit, plans
-from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.persistence.image_store import ImageStore
 from dmlpy.graphs import OperatorNode
 
 

@@ -6,7 +6,7 @@ import random
 import time
 
 import dmlpy as dml
-from dmlpy.devices.binding import BoundTensor, hazards
+from dmlpy.devices.memory.binding import BoundTensor, hazards
 
 SPLIT = dml.SplitDesc(input_tensor=dml.TensorDesc(data_type="UINT8", sizes=[1]), output_tensors=[], axis=0)
 RELU = dml.ActivationReluDesc(input_tensor=dml.TensorDesc(data_type="UINT8", sizes=[1]))

@@ -16,14 +16,14 @@ from typing import Any
 import platformdirs
 import pytest
 
-from dmlpy.devices import image_store
 from dmlpy.devices.cuda import kernels, sources
 from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.cudnn import WRITE_HEADER_KERNEL
 from dmlpy.devices.cuda.recurrent.layer import persistent_block_kernel
-from dmlpy.devices.image_store import ImageStore, cache_directory
+from dmlpy.devices.persistence import image_store
+from dmlpy.devices.persistence.image_store import ImageStore, cache_directory
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.programs import COPY, FLOAT, CountingRuntime
 from tests.support.folders import ROOT
@@ -353,7 +353,7 @@ import os, pwd
 for name in ("HOME", "XDG_CACHE_HOME", "DMLPY_CACHE_DIR"): os.environ.pop(name, None)
 def nobody(uid): raise KeyError(uid)
 pwd.getpwuid = nobody
-from dmlpy.devices.image_store import ImageStore, cache_directory
+from dmlpy.devices.persistence.image_store import ImageStore, cache_directory
 assert cache_directory() is None and ImageStore.open() is None
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.emulation.runtime import H100

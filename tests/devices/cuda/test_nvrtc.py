@@ -18,7 +18,7 @@ from dmlpy.devices.cuda.common.functors import ELEMENT_WISE, functor
 from dmlpy.devices.cuda.emulation.compiler import FLAGS, HERE, over_cpu_machine
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.recurrent.block_shapes import MOST_PERSISTENT_BLOCK_THREADS
-from dmlpy.devices.processors import processors
+from dmlpy.devices.host.processors import processors
 from tests.support.cuda.binaries.nvrtc import (
     NEWEST,
     PROMISED,

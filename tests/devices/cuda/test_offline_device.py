@@ -14,13 +14,13 @@ import dmlpy as dml
 from dmlpy import compiler
 from dmlpy.cli import warmup, warmup_work
 from dmlpy.cli.main import app
-from dmlpy.devices import image_archive
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.offline_device import GPUS, OfflineRuntime, limits_of, offline_device
 from dmlpy.devices.cuda.runtime.cupy_runtime import CupyRuntime
 from dmlpy.devices.device import DEVICE_KINDS
-from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.persistence import image_archive
+from dmlpy.devices.persistence.image_store import ImageStore
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import emulated_gpu
 from tests.support.cuda.dry_run import DryRunRuntime

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.dask import jobs
-from dmlpy.devices import pickling
+from dmlpy.devices.persistence import pickling
 
 COUNTS = {"received": 0, "ready": 0}
 """How often this process has got constants, and packed them."""

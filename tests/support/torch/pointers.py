@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dmlpy.devices import binding
+from dmlpy.devices.memory import binding
 
 
 class Spy:

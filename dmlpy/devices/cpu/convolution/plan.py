@@ -16,10 +16,10 @@ from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc, NormalizedConvolutionDesc
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, Index, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
-from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 

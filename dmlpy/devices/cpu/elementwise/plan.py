@@ -28,8 +28,8 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import FixedArray
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,8 +11,8 @@ from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan, Elements
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

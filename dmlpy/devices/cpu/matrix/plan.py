@@ -15,9 +15,9 @@ from dmlpy.devices.cpu.matrix.blocked import VECTORS, BlockedProduct, load_produ
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, arrays_of, in_order, packing_of
-from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 

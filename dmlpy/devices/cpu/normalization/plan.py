@@ -17,12 +17,12 @@ from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.movement.plan import Copy, CopyPlan, Elements
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.normalization import forward, gradient
 from dmlpy.devices.numpy.normalization.blocks import Block
 from dmlpy.devices.numpy.normalization.common import TENSORS, Array, NormalizationLaunch, NormalizationPlan, axes_of
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import PlanWithoutConstants, in_order
-from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
 
 if TYPE_CHECKING:

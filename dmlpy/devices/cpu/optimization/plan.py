@@ -15,8 +15,8 @@ from dmlpy.devices.cpu.isa import host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Float32, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of, in_order
-from dmlpy.devices.threads import available_threads
 from dmlpy.reference.optimization import corrected_rate
 
 if TYPE_CHECKING:

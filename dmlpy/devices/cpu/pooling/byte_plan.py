@@ -13,8 +13,8 @@ from dmlpy.devices.cpu.pooling.plan import WindowParameters
 from dmlpy.devices.cpu.quantized.products import aligned, is_signed
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
-from dmlpy.devices.threads import available_threads
 from dmlpy.reference.windows import windows
 
 if TYPE_CHECKING:

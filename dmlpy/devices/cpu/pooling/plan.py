@@ -15,8 +15,8 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa, storage_of
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Flag, Float32, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
-from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc
 from dmlpy.reference.windows import Along
 

@@ -13,8 +13,8 @@ from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.pooling.region_plan import MOST_SAMPLES, SAMPLE_BYTES, RegionParameters, fit, sample_values
 from dmlpy.devices.cpu.structs import Bytes, Count, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from dmlpy.operators.pooling.roi import ROIAlignGradDesc

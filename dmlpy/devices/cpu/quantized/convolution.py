@@ -31,8 +31,8 @@ from dmlpy.devices.cpu.quantized.tiling import (
     RowTiling,
 )
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

@@ -14,8 +14,8 @@ from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.products import host_byte_isa, is_signed
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, FixedArray, Flag, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import BoundAddress, Launch, PlanWithoutConstants, Pointers
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,8 +14,8 @@ from dmlpy.devices.cpu.quantized.products import host_byte_isa
 from dmlpy.devices.cpu.structs import Address, Count, FixedArray, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.graphs.lookup_table_desc import ENTRIES
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Plan, Pointers, in_order
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

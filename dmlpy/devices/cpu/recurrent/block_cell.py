@@ -11,9 +11,9 @@ from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.matrix.blocked import VECTORS
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from dmlpy.operators.recurrent.block_cell import GRUBlockDesc

@@ -52,8 +52,8 @@ from dmlpy.devices.cpu.recurrent.schedule import (
     tile_groups,
     tile_size,
 )
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.launches import HostCall, Work

@@ -14,8 +14,8 @@ from dmlpy.devices.cpu.jit import ACQUIRE, Kernel
 from dmlpy.devices.cpu.launches import Task, steal_timeout_of
 from dmlpy.devices.cpu.recurrent.parameters import PackedMatrixParameters, PackingParameters
 from dmlpy.devices.cpu.recurrent.schedule import Copy, copy
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import PlanPart
-from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -17,7 +17,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.jit import ACQUIRE, Kernel
 from dmlpy.devices.cpu.launches import Task, fuse_launches, steal_timeout_of
 from dmlpy.devices.cpu.structs import ConcurrentParameters
-from dmlpy.devices.threads import available_threads
+from dmlpy.devices.host.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

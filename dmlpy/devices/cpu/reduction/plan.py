@@ -13,8 +13,8 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Storage, have_one_storage, host_i
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
-from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
 
 if TYPE_CHECKING:

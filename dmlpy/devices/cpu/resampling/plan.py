@@ -15,8 +15,8 @@ from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan, floats_of
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, FixedArray, Float32, KernelStruct, UnitParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, WorkShares
+from dmlpy.devices.host.threads import available_threads
 from dmlpy.devices.plan import Launch, Plan, PlanWithoutConstants, Pointers, in_order
-from dmlpy.devices.threads import available_threads
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 from dmlpy.reference.resampling import Pass, passes
 from dmlpy.reference.taps import MOST_TURNS

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dmlpy.debugging import PLANS
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.synchronous import is_set
-from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.persistence.image_store import ImageStore
 from dmlpy.devices.plan import Plan
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
 from dmlpy.devices.graphs.fused_convolution_descs import NormalizedConvolutionDesc
+from dmlpy.devices.host.blas import WORK_OF_A_THREAD, with_limited_blas
+from dmlpy.devices.host.threads import available_threads, share
 from dmlpy.devices.numpy.convolution.finish import Call, Finish
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, Index, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
-from dmlpy.devices.threads import available_threads, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.devices.blas import WORK_OF_A_THREAD
+from dmlpy.devices.host.blas import WORK_OF_A_THREAD
 from dmlpy.devices.numpy.convolution.common import CACHE, Scratch, TiledPlan
 from dmlpy.devices.numpy.convolution.geometry import DIMENSIONS, Array, Box, Geometry, Index, boxes, extents
 from dmlpy.devices.numpy.plans import COMPUTE

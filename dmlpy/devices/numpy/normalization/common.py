@@ -11,11 +11,11 @@ import numpy as np
 
 from dmlpy.description.arrays import array_at
 from dmlpy.devices.axes import merged
+from dmlpy.devices.host.threads import available_threads, share
 from dmlpy.devices.numpy.normalization import blocks
 from dmlpy.devices.numpy.normalization.blocks import Block, Blocking
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
-from dmlpy.devices.threads import available_threads, share
 
 if TYPE_CHECKING:
     from dmlpy.devices.axes import Axis

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
+from dmlpy.devices.host.blas import WORK_OF_A_THREAD, with_limited_blas
+from dmlpy.devices.host.threads import available_threads, share
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
 from dmlpy.devices.numpy.recurrent.division import division_of
 from dmlpy.devices.numpy.recurrent.recurrence import Form, Recurrence
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of, packing_of
-from dmlpy.devices.threads import available_threads, share
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

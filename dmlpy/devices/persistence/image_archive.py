@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from dmlpy.devices.image_store import ImageStore
+    from dmlpy.devices.persistence.image_store import ImageStore
 
 
 def pack(store: ImageStore, keys: Iterable[str], file: Path) -> int:

@@ -18,8 +18,8 @@ from dmlpy.version import __version__
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.binding import BoundTensor
     from dmlpy.devices.device import Device, Memory
+    from dmlpy.devices.memory.binding import BoundTensor
     from dmlpy.devices.plan import Plan
 
 

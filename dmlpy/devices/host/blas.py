@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dmlpy.devices.processors import processors
+from dmlpy.devices.host.processors import processors
 from dmlpy.system import forks
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from dmlpy.devices.binding import KnownLayouts
+from dmlpy.devices.memory.binding import KnownLayouts
 from dmlpy.messages.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import TensorArguments
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.binding import BoundTensor
+    from dmlpy.devices.memory.binding import BoundTensor
 
 
 def bound_table(name: str, bound: Iterable[BoundTensor]) -> Table:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dmlpy.devices.blas import blas_threads
-from dmlpy.devices.processors import processors
+from dmlpy.devices.host.blas import blas_threads
+from dmlpy.devices.host.processors import processors
 from dmlpy.system import forks
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The host's processors, and the threads that share its work."""

@@ -1,0 +1,1 @@
+"""Reports of operators, profiles of dispatches, and their views in notebooks."""
