@@ -21,7 +21,6 @@ from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.recurrent.stack import stack_of
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.dry_run import DryRunRuntime
-from tests.support.recurrent.cudnn_runs import check_torch
 from tests.support.recurrent.layer_runs import place
 from tests.support.recurrent.networks import (
     MODES,
@@ -30,6 +29,7 @@ from tests.support.recurrent.networks import (
     Network,
     by_block,
     check,
+    check_torch,
     described,
     gradient_inputs,
     gradients,

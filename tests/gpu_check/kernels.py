@@ -30,8 +30,8 @@ from tests.gpu_check import bench, info, steps
 from tests.gpu_check.calls import named_in
 from tests.support.cuda import gpu_kernels, plan_kernels
 from tests.support.cuda.binaries.nvrtc import Nvrtc, NvrtcError
+from tests.support.cuda.changed_waits import delays
 from tests.support.cuda.gpu_kernels import Named
-from tests.support.cuda.late_blocks import delays
 from tests.support.tools import folder_of
 
 TOLD_EACH = 50

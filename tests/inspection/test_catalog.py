@@ -24,11 +24,12 @@ from tests.support.descs import documented_examples as page_examples
 from tests.support.descs import facts_reader
 from tests.support.folders import ROOT, STORED_CASES, TESTS
 from tests.support.keras import gradients as keras_gradients
-from tests.support.keras import layer_runs as keras_layer_runs
 from tests.support.keras import model_losses as keras_model_losses
+from tests.support.keras.cases import check_keras_case
 from tests.support.operators import batch_normalization_cases, onnx_runtime_activations, stored_results
 from tests.support.operators.operator_results import RESULTS, SYSTEMS
-from tests.support.recurrent import block_cell_runs, cudnn_runs
+from tests.support.recurrent import block_cell_runs
+from tests.support.recurrent.networks import check_torch
 
 INDEX = [entry["case"] for entry in json.loads((STORED_CASES / "index.json").read_text())]
 
@@ -41,12 +42,12 @@ COMPARISONS: dict[str, tuple[str, Callable[[str, dml.Device], Any]]] = {
     "tf_gru_block_cell_grad_": ("TensorFlow", lambda case, on: block_cell_runs.check_tensorflow_gradient(on, case)),
     "tf_gru_block_cell_": ("TensorFlow", lambda case, on: block_cell_runs.check_tensorflow_step(on, case)),
     "tf_fused_batch_norm_": ("TensorFlow", lambda case, on: batch_normalization_cases.check_tensorflow(on, case)),
-    "torch_": ("PyTorch", lambda case, on: cudnn_runs.check_torch(on, case)),
+    "torch_": ("PyTorch", lambda case, on: check_torch(on, case)),
     "model_": ("PyTorch", lambda case, on: keras_model_losses.check_loss_and_gradients(case)),
     "keras_mask_grad_": ("Keras", lambda case, on: keras_gradients.check_keras(on, case)),
     "keras_dropout_grad_": ("Keras", lambda case, on: keras_gradients.check_keras(on, case)),
     "keras_dropout_mask_grad_": ("Keras", lambda case, on: keras_gradients.check_keras(on, case)),
-    "keras_": ("Keras", lambda case, on: keras_layer_runs.check_keras_case(case, on.name)),
+    "keras_": ("Keras", lambda case, on: check_keras_case(case, on.name)),
 }
 # test_numpy_recurrent runs these without compiling them; live layers of Keras are imported, and computed as the other cases are.
 DESCRIBED = "onnx_rnn_", "onnx_lstm_", "onnx_gru_"

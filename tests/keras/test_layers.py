@@ -10,8 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.keras import GRU, LSTM, Adam, Bidirectional, Dense, Embedding, Recurrent, Sequential, SimpleRNN, TimeDistributed, l1l2, l2
-from tests.support.keras.cases import DEVICES, Array, built, names, run, trained
-from tests.support.keras.layer_runs import LAYERS, check_keras_case
+from tests.support.keras.cases import DEVICES, LAYERS, Array, built, check_keras_case, names, run, trained
 from tests.support.tolerance import assert_close
 
 SMOOTH: dict[str, Callable[..., Recurrent]] = {

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.support.descs.definitions import reference_of_undefined
+from tests.support.descs.messages import reference_of_undefined
 
 Array = np.ndarray[Any, Any]
 

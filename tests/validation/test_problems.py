@@ -15,7 +15,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.messages.naming import Count, plural
 from dmlpy.messages.problems import DmlError, Problem, and_more, lay_out
 from dmlpy.operators.recurrent.params import ParamsLayout
-from tests.support.descs.definitions import reference_of_undefined
+from tests.support.descs.messages import reference_of_undefined
 from tests.support.descs.own_descs import batch_norm as own_batch_norm
 from tests.support.descs.own_descs import network, training
 from tests.support.descs.rnn_desc import rnn

@@ -14,10 +14,9 @@ from dmlpy.devices.cpu.thread_pool import ThreadPool
 from dmlpy.operators.activation import ActivationGeluDesc, ActivationScaledTanhDesc, ActivationSoftsignDesc
 from tests.support.cpu.stalled_worker import HELD_S, MOST_S, StalledWorker
 from tests.support.pairwise import first_few
-from tests.support.recurrent.cudnn_runs import check_torch
 from tests.support.recurrent.gradient_runs import CELLS, UPSTREAM
 from tests.support.recurrent.layer_runs import EVERY_ACTIVATION, FLAGS, USUAL, scratch
-from tests.support.recurrent.networks import torch_case, torch_cases
+from tests.support.recurrent.networks import check_torch, torch_case, torch_cases
 from tests.support.recurrent.training_runs import (
     DIRECTIONS,
     HOLES,

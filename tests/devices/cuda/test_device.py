@@ -12,8 +12,7 @@ import pytest
 
 import dmlpy as dml
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.each_strategy import EACH_STRATEGY
-from tests.support.recurrent.small_rnn import B, H, T, bind, inputs, on, rnn
+from tests.support.recurrent.small_rnn import EACH_STRATEGY, B, H, T, bind, inputs, on, rnn
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 

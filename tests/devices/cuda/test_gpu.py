@@ -11,8 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.each_strategy import EACH_STRATEGY
-from tests.support.recurrent.small_rnn import I, bind, inputs, on, rnn
+from tests.support.recurrent.small_rnn import EACH_STRATEGY, I, bind, inputs, on, rnn
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 

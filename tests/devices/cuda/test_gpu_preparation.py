@@ -27,9 +27,9 @@ from dmlpy.messages.problems import DeviceError
 from tests.gpu_check import calls, info, kernels, plan, plugin
 from tests.support.cuda import gpu_kernels
 from tests.support.cuda.binaries.nvrtc import NEWEST, Nvrtc, library_of
+from tests.support.cuda.changed_waits import DELAY
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.instances.persistent_grid import grid_instances
-from tests.support.cuda.late_blocks import DELAY
 from tests.support.cuda.programs import COPY
 from tests.support.tools import require
 

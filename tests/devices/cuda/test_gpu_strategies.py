@@ -15,11 +15,11 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.recurrent.model import Protocol
+from tests.support.cuda.changed_waits import DELAY, STORES, delays, with_delays
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.exchanging_layers import SIGNALS, Layer, exchanging_by
 from tests.support.cuda.instances.kernels import instances
-from tests.support.cuda.late_blocks import DELAY, STORES, delays, with_delays
 from tests.support.cuda.network_checks import check_network, check_resetting_gru, resetting_gru, stacked
 from tests.support.pairwise import first_few
 from tests.support.recurrent.networks import Mode, Network

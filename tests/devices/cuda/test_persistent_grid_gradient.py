@@ -21,9 +21,9 @@ from dmlpy.devices.cuda.recurrent.grid_shapes import Facts
 from dmlpy.devices.cuda.recurrent.persistent_grid_gradient import PersistentGridGradientPlan
 from dmlpy.devices.cuda.runtime.interface import CudaRuntime, Limits, NotResidentError
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+from tests.support.cuda.changed_waits import RELAXED_POLL
 from tests.support.cuda.dry_run import DryRunRuntime
 from tests.support.cuda.gradient_cases import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
-from tests.support.cuda.relaxed_poll import RELAXED_POLL
 from tests.support.operators.bfloat16_cases import BFLOAT16
 from tests.support.pairwise import first_few
 from tests.support.recurrent.layer_runs import GUARD, options_of, random_order

@@ -11,9 +11,9 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.emulation.runtime import H100, EmulatedRuntime
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import training_layers as training
+from tests.support.cuda.changed_waits import RELAXED_POLL
 from tests.support.cuda.grid_rows import RESETS_FIRST, Row
 from tests.support.cuda.layer_plans import launch
-from tests.support.cuda.relaxed_poll import RELAXED_POLL
 from tests.support.tools import require
 
 ROWS = {

@@ -16,7 +16,7 @@ from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma, Product, TensorCores, whole_pieces
 from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.relaxed_poll import RELAXED_POLL
+from tests.support.cuda.changed_waits import RELAXED_POLL
 from tests.support.folders import TESTS
 from tests.support.tools import require
 

@@ -1,0 +1,1 @@
+"""Devices, plans, kernels and layers for tests of the device `cuda`."""

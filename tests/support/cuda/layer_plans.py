@@ -1,4 +1,4 @@
-"""Recurrent layers on CUDA: rows of shapes and options, the plans of each strategy, launches and the comparison with the definition."""
+"""Recurrent layers on CUDA: rows of shapes and options, plans, launches and the comparison with the definition."""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""A GRU with weights that do not fit, and the order of pieces in a message."""
+"""A GRU with weights that do not fit, an operator that nothing defines, and the order of pieces in a message."""
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import dmlpy as dml
+from dmlpy.inspection.samples import sample
 from tests.support.tensors import tensor
 
 GATES = [dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()]
@@ -28,3 +31,9 @@ def in_order(pieces: list[str], text: str) -> str | None:
         if place < 0:
             return piece
     return None
+
+
+def reference_of_undefined() -> dml.Outputs:
+    """Asks `dml.reference` for an operator that nothing defines. Raises CompileError."""
+    with patch("dmlpy.reference.evaluation.why_undefined", return_value="it has no definition"):
+        return dml.reference(sample(dml.ROIAlignGradDesc))

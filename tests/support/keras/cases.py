@@ -1,4 +1,4 @@
-"""The stored results of Keras's layers, and what the tests of dmlpy.keras share."""
+"""The stored results of Keras's layers, layers compared with them, and what the tests of dmlpy.keras share."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from dmlpy.keras import Layer
+from dmlpy.keras import GRU, LSTM, Layer, Recurrent, SimpleRNN
 from dmlpy.keras.backend import Backend
 from tests.support.folders import STORED_CASES
+from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]
@@ -106,3 +107,20 @@ def like_keras(kind: str, config: dict[str, Any], weights: list[Array], shape: t
     made.get_weights = lambda: weights
     made.get_build_config = lambda: {"input_shape": shape}
     return made
+
+
+LAYERS: dict[str, type[Recurrent]] = {"SimpleRNN": SimpleRNN, "GRU": GRU, "LSTM": LSTM}
+
+
+def check_keras_case(name: str, device: str) -> None:
+    stored = case(name)
+    options = dict(stored.attributes)
+    kind, units = LAYERS[options.pop("layer")], options.pop("output_dim")
+    if options["inner_activation"] is None:
+        del options["inner_activation"]
+    for training in (False, True):
+        layer = built(kind(units, **options), *stored.inputs["x0"].shape, device=device)
+        layer.set_weights([stored.inputs[weight] for weight in "WUb"], order="keras3")
+        for x, y in stored.batches:
+            found = trained(layer, x, stored.mask).output if training else run(layer, x, stored.mask)
+            assert_close(found, y, np.float32, terms=x[0].size, what=name)

@@ -1,4 +1,4 @@
-"""Random stacked networks, and ways to run them and their gradients on a device."""
+"""Random stacked networks, ways to run them and their gradients on a device, and PyTorch's results of some."""
 
 from __future__ import annotations
 
@@ -210,3 +210,8 @@ def reference(net: Network, given: Arrays, desc: dml.CudnnRNNBackpropV3Desc | No
     results = dml.reference(net.desc, net.arrays).as_dict()
     arrays = gradient_inputs(net, desc) | given | {"reserve_space": results["reserve_space"]}
     return values(results | dml.reference(desc, arrays).as_dict())
+
+
+def check_torch(any_device: dml.Device, name: str) -> None:
+    case = torch_case(name)
+    check(gradients(any_device, case.network, case.upstream), case.outputs, case.network.layout)

@@ -15,6 +15,9 @@ T, B, I, H = 7, 3, 4, 5  # noqa: E741  (the field's letters)
 
 Array = np.ndarray[Any, Any]
 
+EACH_STRATEGY = pytest.mark.parametrize("device", ["persistent_block", "persistent_grid", "per_step"], indirect=True)
+"""The strategies that can be selected for a CUDA device. It is here since GPU tests run without the packages that others need."""
+
 
 def rnn(**members: Any) -> dml.RNNDesc:
     """A valid RNN with ragged lengths and both outputs."""

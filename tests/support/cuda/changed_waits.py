@@ -1,4 +1,4 @@
-"""Kernels whose blocks come late at random where others wait for them."""
+"""Changes of kernels that wait for other blocks: blocks that come late at random, and a wait without its acquire."""
 
 from __future__ import annotations
 
@@ -34,3 +34,7 @@ def delays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.setattr(sources, "read", lambda file: with_delays(read(file)))
         yield
+
+
+RELAXED_POLL = ("machine::load_acquire(flags_ + block)", 0, "__atomic_load_n(flags_ + block, __ATOMIC_RELAXED)")
+"""In place of the acquire of a wait."""
