@@ -282,15 +282,17 @@ class Benchmark:
             opened, recorded = self._open(case, peer, workers[peer.name])
             entries += opened
             runs += recorded
-        entries = [entry for entry in entries if self._told(case, entry, runs, lambda entry: self._check(work, entry, reference, folder))]
+        entries = [
+            entry for entry in entries if self._succeeds(case, entry, runs, lambda entry: self._check(work, entry, reference, folder))
+        ]
         self._calibrate(case, entries)
-        entries = [entry for entry in entries if self._told(case, entry, runs, lambda entry: self._warm_up(case, entry))]
+        entries = [entry for entry in entries if self._succeeds(case, entry, runs, lambda entry: self._warm_up(case, entry))]
         for number in range(self._options.rounds):
             if number == self._options.rounds // 2 > 0:
                 self._calibrate(case, entries)
             first = number % max(len(entries), 1)  # none is always the first
             for entry in (*entries[first:], *entries[:first]):
-                if not self._told(case, entry, runs, self._turn):
+                if not self._succeeds(case, entry, runs, self._turn):
                     entries.remove(entry)
         self._calibrate(case, entries, is_last=True)
         floors = [entry.floor_us for entry in entries if entry.floor_us is not None]
@@ -361,7 +363,7 @@ class Benchmark:
                 raise DmlError(f"{name} is {version} here, and {before} in the existing record: start a new one")
             self.record.versions[name] = version
 
-    def _told(self, case: Case, entry: _Entry, runs: list[Measurement], act: Callable[[_Entry], str | None]) -> bool:
+    def _succeeds(self, case: Case, entry: _Entry, runs: list[Measurement], act: Callable[[_Entry], str | None]) -> bool:
         """Returns whether an action succeeded; if not, adds a run with the reason. `act` returns why its results are wrong, or None."""
         try:
             wrong = act(entry)

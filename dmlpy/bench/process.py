@@ -120,7 +120,7 @@ class Worker:
             except OSError as error:
                 raise FailedError(f"{python} cannot be started: {error.strerror}") from error
         self._over: FailedError | None = None
-        self._answers, self._reader = receive_lines(self.process)
+        self._responses, self._reader = receive_lines(self.process)
 
     def send(self, request: str, **arguments: Any) -> None:
         """Sends a request; the answer must then be received."""
@@ -139,7 +139,7 @@ class Worker:
         if self._over is None:
             left = self.limit_s if self.until is None else max(0.0, min(self.limit_s, self.until - time.monotonic()))
             try:
-                line = self._answers.get(timeout=left)
+                line = self._responses.get(timeout=left)
             except queue.Empty:
                 self.close()
                 late = left != self.limit_s
@@ -148,13 +148,13 @@ class Worker:
                 self._over = None if line else FailedError(self._ending())
         if self._over is not None:
             raise self._over
-        answer = json.loads(line)
+        response = json.loads(line)
         for kind in ("not installed", "absent"):
-            if kind in answer:
-                raise AbsentError(answer[kind], everywhere=kind == "not installed")
-        if "failed" in answer:
-            raise FailedError(answer["failed"])
-        return answer["value"]
+            if kind in response:
+                raise AbsentError(response[kind], everywhere=kind == "not installed")
+        if "failed" in response:
+            raise FailedError(response["failed"])
+        return response["value"]
 
     def ask(self, request: str, **arguments: Any) -> Any:
         """Sends a request and receives its answer."""

@@ -133,19 +133,19 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def serve(requests: IO[str], answers: IO[str]) -> None:
+def serve(requests: IO[str], responses: IO[str]) -> None:
     """Answers every request with its value, or the reason why there is none."""
     session = Session()
     for line in requests:
         name, arguments = pickle.loads(base64.b64decode(line))
         try:
-            answer = {"value": getattr(session, name)(**arguments)}
+            response = {"value": getattr(session, name)(**arguments)}
         except (NotInstalledError, UnsupportedError) as error:
-            answer = {"not installed" if isinstance(error, NotInstalledError) else "absent": str(error)}
+            response = {"not installed" if isinstance(error, NotInstalledError) else "absent": str(error)}
         except Exception as error:  # any library error is an answer; the traceback goes to standard error
             traceback.print_exc()
-            answer = {"failed": describe_error(error)}
-        print(json.dumps(answer), file=answers, flush=True)
+            response = {"failed": describe_error(error)}
+        print(json.dumps(response), file=responses, flush=True)
 
 
 def main() -> None:

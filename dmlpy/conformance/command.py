@@ -98,15 +98,15 @@ class _Run:
         for desc, findings in self._each(kind, list(dict.fromkeys([*questions(kind), *more]))):
             problems = check(desc, self.level)
             try:
-                answer = self.worker.ask(desc.to_dict())
+                response = self.worker.ask(desc.to_dict())
             except EndedError as error:
                 findings.ended(desc, str(error))
                 continue
-            findings.answered(desc, problems, answer)
-            accepted = not answer["call"]
+            findings.answered(desc, problems, response)
+            accepted = not response["call"]
             if desc == first and accepted:
-                sizes = {"temporary_bytes": answer["temporary"], "persistent_bytes": answer["persistent"]}
-                findings.sample = Binding(descriptors=answer["descriptors"], **sizes)
+                sizes = {"temporary_bytes": response["temporary"], "persistent_bytes": response["persistent"]}
+                findings.sample = Binding(descriptors=response["descriptors"], **sizes)
             if desc == first or self.options.every_level:
                 self.accepted[desc] = accepted
 
@@ -168,9 +168,9 @@ class _Run:
             if time.monotonic() > self.until:
                 break
             with suppress(EndedError):
-                answer = self.worker.ask(desc.to_dict())
+                response = self.worker.ask(desc.to_dict())
                 asked += 1
-                if accepted != (not answer["call"]):
+                if accepted != (not response["call"]):
                     others.append(desc)
         smallest = min(others, key=size_of).to_dict() if others else None
         self.levels[str(level)] = LevelRecord(opened=True, asked=asked, other_answers=len(others), smallest=smallest)

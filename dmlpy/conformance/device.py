@@ -78,7 +78,7 @@ class _Message(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Verdict:
     """What DirectML says to a desc.
 
     Attributes:
@@ -171,7 +171,7 @@ class Device:
                 return level
         raise DmlError("DirectML reports none of the feature levels that dmlpy knows")
 
-    def ask(self, desc: OperatorDesc) -> Answer:
+    def ask(self, desc: OperatorDesc) -> Verdict:
         """Creates and compiles an operator.
 
         Raises:
@@ -183,9 +183,9 @@ class Device:
             with self.compile(struct) as compiled:
                 found = binding_properties(compiled)
         except HresultError as error:
-            answer = Answer(hresult_name(error.result), error.call, messages=tuple(self._messages()))
+            response = Verdict(hresult_name(error.result), error.call, messages=tuple(self._messages()))
         else:
-            answer = Answer(
+            response = Verdict(
                 "S_OK",
                 "",
                 found.RequiredDescriptorCount,
@@ -194,7 +194,7 @@ class Device:
                 tuple(self._messages()),
             )
         self.check_removed()
-        return answer
+        return response
 
     def compile(self, struct: ctypes.Structure) -> ComObject:
         """Creates and compiles the operator of a DML_OPERATOR_DESC.

@@ -47,22 +47,22 @@ class Findings:
     sample: Binding | None = None
     _groups: dict[tuple[Kind, str], _Group] = field(default_factory=dict)
 
-    def answered(self, desc: OperatorDesc, problems: Sequence[Problem], answer: Mapping[str, Any]) -> None:
+    def answered(self, desc: OperatorDesc, problems: Sequence[Problem], response: Mapping[str, Any]) -> None:
         """Adds an answer of DirectML to a desc, in which dmlpy finds these problems."""
         self.asked += 1
-        accepted = not answer["call"]
+        accepted = not response["call"]
         errors, undocumented = only_errors(problems), only_undocumented(problems)
         if errors and not accepted:
             self.confirmed[errors[0].code] += 1
         elif errors or (undocumented and accepted):
             first = (errors or undocumented)[0]
             kind = Kind.ACCEPTED if errors else Kind.UNDOCUMENTED_ACCEPTED
-            self._add(kind, first.code, desc, (str(first), *answer["messages"]))
+            self._add(kind, first.code, desc, (str(first), *response["messages"]))
         elif accepted:
             self.both_accept += 1
         else:
             kind = Kind.UNDOCUMENTED_REFUSED if undocumented else Kind.REFUSED
-            self._add(kind, f"{answer['call']}: {answer['hresult']}", desc, answer["messages"])
+            self._add(kind, f"{response['call']}: {response['hresult']}", desc, response["messages"])
 
     def ended(self, desc: OperatorDesc, reason: str, *, run: bool = False) -> None:
         """Adds a desc which the process did not survive, when it was asked about or run."""

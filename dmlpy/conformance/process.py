@@ -67,7 +67,7 @@ class Worker:
         self._dll, self._hardware, self._debug, self._limit_s = dll, hardware, debug, limit_s
         self._level = "1_0"
         self._process: subprocess.Popen[str] | None = None
-        self._answers: queue.Queue[str] = queue.Queue()
+        self._responses: queue.Queue[str] = queue.Queue()
         self.endings = 0
 
     def open(self, level: str) -> Opened:
@@ -122,7 +122,7 @@ class Worker:
             stderr=subprocess.DEVNULL,
             encoding="utf-8",
         )
-        self._answers, _ = receive_lines(self._process)
+        self._responses, _ = receive_lines(self._process)
 
     def start(self) -> Opened:
         """Starts a process with a device of the last level.
@@ -147,18 +147,18 @@ class Worker:
         with suppress(OSError):  # it has ended, which the missing answer shows
             print(json.dumps([name, arguments]), file=process.stdin, flush=True)
         try:
-            line = self._answers.get(timeout=limit_s)
+            line = self._responses.get(timeout=limit_s)
         except queue.Empty:
             raise self._ended(f"no answer within {limit_s:g} s") from None
         if not line:
             status = process.wait()
             raise self._ended(f"the process ended with status {status if status < 0 else f'0x{status:X}'}")
-        answer = json.loads(line)
-        if "ended" in answer:
-            raise self._ended(answer["ended"])
-        if "failed" in answer:
-            raise DmlError(answer["failed"])
-        return answer["value"]
+        response = json.loads(line)
+        if "ended" in response:
+            raise self._ended(response["ended"])
+        if "failed" in response:
+            raise DmlError(response["failed"])
+        return response["value"]
 
     def _ended(self, reason: str) -> EndedError:
         self.endings += 1

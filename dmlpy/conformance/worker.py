@@ -70,7 +70,7 @@ class Session:
         return [None if data is None else base64.b64encode(data).decode("ascii") for data in results]
 
 
-def answer_to(session: Session, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def response_to(session: Session, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """The answer to a request: its value, why it failed, or, as `ended`, why the process must end."""
     try:
         return {"value": getattr(session, name)(**arguments)}
@@ -82,14 +82,14 @@ def answer_to(session: Session, name: str, arguments: dict[str, Any]) -> dict[st
         return {"ended": f"a crash: {re.sub(' 0x[0-9A-Fa-f]+', '', str(error))}"}  # addresses differ from run to run
 
 
-def serve(requests: IO[str], answers: IO[str]) -> None:
+def serve(requests: IO[str], responses: IO[str]) -> None:
     """Answers requests until there are no more, or until DirectML cannot be used any more."""
     session = Session()
     for line in requests:
         name, arguments = json.loads(line)
-        answer = answer_to(session, name, arguments)
-        print(json.dumps(answer), file=answers, flush=True)
-        if "ended" in answer:
+        response = response_to(session, name, arguments)
+        print(json.dumps(response), file=responses, flush=True)
+        if "ended" in response:
             os._exit(1)  # releasing objects may crash too
 
 

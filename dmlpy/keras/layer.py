@@ -119,8 +119,8 @@ class Layer(ABC):
         kind = type(self).__name__.lower()
         Layer._made[kind] += 1
         self.name = name or f"{kind}_{Layer._made[kind]}"
-        told = {name: size for name, size in {"input_dim": input_dim, "input_length": input_length}.items() if size is not None}
-        problems = size_problems(**told)
+        given = {name: size for name, size in {"input_dim": input_dim, "input_length": input_length}.items() if size is not None}
+        problems = size_problems(**given)
         for name, shape in {"input_shape": input_shape, "batch_input_shape": batch_input_shape}.items():
             if shape is not None and not _is_shape(shape):
                 problems.append(Problem("layer.input_shape", name, brief(shape), "sizes of at least 1, None where calls may choose"))
@@ -164,13 +164,13 @@ class Layer(ABC):
         Raises:
             DescError: the layer does not accept such an input; the problem names what it accepts.
         """
-        self.output_shape, told = self.compute_output_shape(input_shape), self.input_shape
+        self.output_shape, before = self.compute_output_shape(input_shape), self.input_shape
         self.input_shape, self.backend = input_shape, backend
         try:
             with backend.current():
                 self.make_weights(backend)
         except Exception:
-            self.input_shape, self.output_shape, self.weights, self.backend = told, None, [], None
+            self.input_shape, self.output_shape, self.weights, self.backend = before, None, [], None
             raise
 
     @abstractmethod

@@ -281,10 +281,10 @@ class AttentionDesc(OperatorDesc):
         counts = [getattr(self, name) for name in self.head_counts]
         if self._counts is not None or not all(1 <= count <= MAX_SIZE for count in counts):
             return
-        told = set()
+        reported = set()
         for name, width, index in self._widths:
-            if self.head_counts[index] not in told:
-                told.add(self.head_counts[index])
+            if self.head_counts[index] not in reported:
+                reported.add(self.head_counts[index])
                 yield Violation(self.head_counts[index], str(counts[index]), f"a divisor of {width}, the last size of {name}")
 
     @rule("a mask is given if and only if mask_type is not NONE")
@@ -403,16 +403,16 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
 
     @derived("past_sequence_length + key_value_sequence_length, or the length of the present tensors with past_sequence_lengths_tensor")
     def total_sequence_length(self, known: Sizes) -> Explained:
-        told = self._joined_length(known)
+        joined = self._joined_length(known)
         presents = [tensor for tensor in (self.output_present_key_tensor, self.output_present_value_tensor) if tensor is not None]
         lengths = {size for tensor in presents for size in tensor.sizes[-2:-1]}
         if self.past_sequence_lengths_tensor is None or len(lengths) != 1:
-            return told
+            return joined
         # The lengths say how much of a buffer is valid: it may have room for later steps, or be the past's, which receives the new keys.
         (held,) = lengths
         past = 0 if self.past_key_tensor is None else known["past_sequence_length"]
-        fits = held >= told.value if self.past_key_tensor is None else held == past >= told.value - past
-        return Explained(held, "the length of the present tensors; past_sequence_lengths_tensor gives the valid part") if fits else told
+        fits = held >= joined.value if self.past_key_tensor is None else held == past >= joined.value - past
+        return Explained(held, "the length of the present tensors; past_sequence_lengths_tensor gives the valid part") if fits else joined
 
     @rule("heads of the queries share those of keys and values in groups of equal size; stacked, there are as many")
     def head_groups(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:

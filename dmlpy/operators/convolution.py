@@ -67,8 +67,8 @@ class ConvolvingDesc(SlidingDesc):
 
     @rule("group_count divides the channels of the input and of the output")
     def groups_of_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        told = len(self.input_tensor.sizes) <= self.rank  # which of more dimensions are the channels?
-        for symbol in ("input_channels", "output_channels") if told else ("output_channels",):
+        are_known = len(self.input_tensor.sizes) <= self.rank  # which of more dimensions are the channels?
+        for symbol in ("input_channels", "output_channels") if are_known else ("output_channels",):
             if symbol in known and self.group_count >= 1 and known[symbol] % self.group_count:
                 yield Violation("group_count", str(self.group_count), f"a divisor of {symbol} = {known[symbol]}", (known.why(symbol),))
 

@@ -119,8 +119,8 @@ def _entries(kind: type[OperatorDesc], members: Mapping[str, Any], tensors: Mapp
     pair = (first, tensors.get("filter_tensor"))
     possible = {len(tensor.sizes) - 2 for tensor in pair if isinstance(tensor, TensorDesc)}
     arrays = [given for name in _REPEATED if isinstance(given := members.get(name), Sequence) and _has_length(given)]
-    told = possible.intersection(map(len, arrays)) or possible
-    return 2 if 2 in told else max(told)
+    agreed = possible.intersection(map(len, arrays)) or possible
+    return 2 if 2 in agreed else max(agreed)
 
 
 def _has_length(given: Sequence[Any]) -> bool:

@@ -37,7 +37,7 @@ from tests.support.folders import ROOT
 # --- the worker -----------------------------------------------------------------------------------------------------------
 
 
-def answers(*requests: tuple[str, dict[str, Any]]) -> list[Any]:
+def responses(*requests: tuple[str, dict[str, Any]]) -> list[Any]:
     """A worker's answers, without a separate process."""
     told = io.StringIO()
     serve(io.StringIO("".join(encode(name, **arguments) + "\n" for name, arguments in requests)), told)
@@ -47,7 +47,7 @@ def answers(*requests: tuple[str, dict[str, Any]]) -> list[Any]:
 def test_a_worker_answers_every_request(tmp_path: Path) -> None:
     case = Case(SMALL, "FLOAT32", "training")
     file = tmp_path / "results"
-    started, opened, checked, timed, packed = answers(
+    started, opened, checked, timed, packed = responses(
         ("start", {"target": "dmlpy.bench.libraries.dmlpy:Dmlpy", "device": "numpy", "threads": 1}),
         ("open", {"case": case}),
         ("check", {"mode": "eager", "file": str(file)}),
@@ -68,7 +68,7 @@ def test_a_worker_reports_why_it_cannot(capfd: pytest.CaptureFixture[str]) -> No
     found = {}
     for kind in (bench_peers.Missing, bench_peers.Unable, bench_peers.Raising):
         start = ("start", {"target": f"tests.support.bench.peers:{kind.__name__}", "device": "numpy", "threads": 1})
-        found[kind.__name__] = answers(start, ("open", {"case": Case(SMALL, "FLOAT32", "forward")}))
+        found[kind.__name__] = responses(start, ("open", {"case": Case(SMALL, "FLOAT32", "forward")}))
     assert found["Missing"][0] == {"not installed": "No module named 'missing': pip install missing"}
     assert found["Unable"][1] == {"value": {"eager": {"absent": "layers are not known here"}}}
     assert found["Raising"][1] == {"value": {"eager": {"failed": "ValueError: nothing"}}}

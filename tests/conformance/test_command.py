@@ -197,8 +197,8 @@ def test_a_device_of_a_lower_level_is_asked_too(behave: Behave, monkeypatch: pyt
 
     def otherwise(worker: InProcess, desc: dict[str, Any]) -> dict[str, Any]:
         """The device of the lower level accepts everything."""
-        answer = asked(worker, desc)
-        return {**answer, "call": "", "hresult": "S_OK"} if worker.level == "1_0" and len(worker.levels) > 1 else answer
+        response = asked(worker, desc)
+        return {**response, "call": "", "hresult": "S_OK"} if worker.level == "1_0" and len(worker.levels) > 1 else response
 
     monkeypatch.setattr(InProcess, "ask", otherwise)
     record = compare("ELEMENT_WISE_IDENTITY", run=False, every_level=every_level)

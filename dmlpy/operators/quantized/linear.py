@@ -238,10 +238,10 @@ class QuantizationDesc(OperatorDesc):
         desc = super().with_outputs(*names, data_types=data_types)
         if data_types and any(given is not None for given in data_types.values()):
             return desc
-        told = dict(zip(self.typed_like, self.quantization_tensors, strict=False)).get("output_tensor")
-        if told is None or desc.output_tensor is None or told.data_type not in self.support[-1].types["Y"]:
+        zero_point = dict(zip(self.typed_like, self.quantization_tensors, strict=False)).get("output_tensor")
+        if zero_point is None or desc.output_tensor is None or zero_point.data_type not in self.support[-1].types["Y"]:
             return desc
-        return desc.replace(output_tensor=desc.output_tensor.replace(data_type=told.data_type))
+        return desc.replace(output_tensor=desc.output_tensor.replace(data_type=zero_point.data_type))
 
     @rule("there is a scale and, with SCALE_ZERO_POINT, a zero point")
     def quantization_tensor_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:

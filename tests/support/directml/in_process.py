@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dmlpy.conformance.process import Opened, Worker
-from dmlpy.conformance.worker import Session, answer_to
+from dmlpy.conformance.worker import Session, response_to
 from dmlpy.messages.problems import DmlError
 
 
@@ -38,12 +38,12 @@ class InProcess(Worker):
 
     def _request(self, limit_s: float, name: str, **arguments: Any) -> Any:
         assert self._session is not None
-        answer = json.loads(json.dumps(answer_to(self._session, name, json.loads(json.dumps(arguments)))))
-        if "ended" in answer:
-            raise self._ended(answer["ended"])
-        if "failed" in answer:
-            raise DmlError(answer["failed"])
-        return answer["value"]
+        response = json.loads(json.dumps(response_to(self._session, name, json.loads(json.dumps(arguments)))))
+        if "ended" in response:
+            raise self._ended(response["ended"])
+        if "failed" in response:
+            raise DmlError(response["failed"])
+        return response["value"]
 
     def close(self) -> None:
         if self._session is not None:
