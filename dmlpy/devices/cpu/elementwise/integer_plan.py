@@ -324,6 +324,18 @@ def integer_plan(desc: OperatorDesc) -> SmallPlan | ContiguousPlan | ChoicePlan 
     return None
 
 
+def why_not_planned(desc: OperatorDesc) -> str | None:
+    """Why a checked desc has no plan here, for the classes that have no other compiled form; None for others."""
+    name = name_of(type(desc))
+    if name not in WITHOUT_PROGRAMS or (function := FUNCTIONS[name][0]) is Function.POW:
+        return None
+    if function is Function.SELECT:
+        return f"a compiled choice needs rows of {_SHORTEST_ROW} or more elements that are contiguous or repeat"
+    types = " of FLOAT32, FLOAT16 or integers" if function in COMPARISONS else ""
+    few = f", or for {_MOST_OF_SMALL} or fewer" if function in CODES else ""
+    return f"{desc.short_name()} is compiled for {_FEWEST} or more contiguous elements{types}{few}"
+
+
 def _is_small(function: Function, descs: Sequence[TensorDesc]) -> bool:
     """Whether a function's output and inputs are few elements, of types that the kernel of small tensors has."""
     if (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType, IsInfinityMode
-from dmlpy.devices.cpu.elementwise.integer_plan import WITHOUT_PROGRAMS, integer_plan
+from dmlpy.devices.cpu.elementwise.integer_plan import WITHOUT_PROGRAMS, integer_plan, why_not_planned
 from dmlpy.devices.cpu.elementwise.program import LOGIC, OPERATORS, Program, why_untranslated
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 
@@ -30,7 +30,7 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | CopyPlan | SmallPl
         return copy_plan(desc, "identity_copies")
     reason = why_untranslated(desc)
     if reason is not None:
-        return integer_plan(desc) or reason
+        return integer_plan(desc) or why_not_planned(desc) or reason
     (output,) = (slot for slot in desc.output_slots() if slot.tensor is not None)
     assert output.tensor is not None  # it was just found
     inputs = [(slot.place, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
