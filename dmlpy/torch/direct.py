@@ -33,7 +33,7 @@ _profiles = getattr(torch.autograd, "_profiler_enabled", lambda: True)
 
 
 def dual_level() -> int:
-    """The level of forward-mode differentiation; negative where there are no dual numbers, which a step is too short to look for."""
+    """The level of forward-mode differentiation; negative outside of it, where no tensor has to be searched for a tangent."""
     return getattr(forward_ad, "_current_level", 0)
 
 

@@ -17,7 +17,6 @@ from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.elementwise_fusion import fuse_elementwise
 from dmlpy.devices.graphs.epilogue_fusion import fuse_epilogues
 from dmlpy.devices.graphs.ir import GraphIR
-from dmlpy.devices.graphs.lookup_table_fusion import fuse_lookup_tables
 from dmlpy.devices.graphs.normalization_fusion import fuse_normalizations
 from dmlpy.devices.graphs.program import GraphProgram, program_of
 
@@ -41,6 +40,9 @@ __all__ = [
     "loaded_program",
 ]
 
+_QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE"})
+"""The operators that end a function of bytes."""
+
 
 def assign_buffers(
     ir: GraphIR, device: Device, compile_node: Callable[[OperatorDesc], CompiledOperator], *, fuse: bool
@@ -61,7 +63,9 @@ def assign_buffers(
             return device.is_element_wise(desc, compile_node(desc)._plan)
 
         ir = fuse_elementwise(ir, is_element_wise, compile_node)
-        if device.looks_up_bytes:
+        if device.looks_up_bytes and any(desc.short_name() in _QUANTIZING for desc in ir.operators.values()):
+            from dmlpy.devices.graphs.lookup_table_fusion import fuse_lookup_tables  # few graphs have such operators
+
             ir = fuse_lookup_tables(ir, is_element_wise, compile_node)
     return BufferAssignment(ir, compile_node)
 

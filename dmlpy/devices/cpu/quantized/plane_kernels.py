@@ -169,13 +169,8 @@ def build_depthwise_planes(output: Output, quads: int, orders: int, isa: ByteIsa
         """Computes all positions of a padded plane and a filter."""
         sums, bytes_of, results = scratch, scratch + chunk_sums, scratch + 2 * chunk_sums
         of_row, uses_second = p.row_terms + channel * ROW_SIZE, integer_at(p.uses_second) != 0
-        second, weights, ones, orders_at, offsets = (
-            row_terms_at(of_row).second,
-            p.weights + channel * quads * QUAD,
-            p.ones,
-            p.orders,
-            p.offsets,
-        )
+        second, weights = row_terms_at(of_row).second, p.weights + channel * quads * QUAD
+        ones, orders_at, offsets = p.ones, p.orders, p.offsets
         chunk, end, own = p.chunks, p.chunks + p.chunk_bytes, (of_row, p.low, p.high, target)
         columns = (p.column_first, bytes_of if uses_second else p.column_first, p.column_factor, p.column_scale)
         while chunk < end:
