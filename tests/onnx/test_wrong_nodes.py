@@ -168,6 +168,10 @@ ROWS = {
     ),
     "three pads of two axes": Row("Pad", (normal(2, 3), integers(1, 1, 1)), ("pads has 3 numbers, expected 4",), held=(1,)),
     "a filter of other channels": Row("Conv", (normal(1, 3, 5, 5), normal(2, 4, 3, 3)), ("input 1 'W'", "[2, 4, 3, 3], expected 3 as")),
+    "a filter of fewer dimensions": Row("Conv", (normal(1, 4, 5), normal(4)), ("input 1 'W' is [4], expected 3 dimensions",)),
+    "a transposed filter of more dimensions": Row("ConvTranspose", (normal(1, 4, 5), normal(4, 3, 1, 1)), ("'W'", "3 dimensions")),
+    "an image of one dimension": Row("Conv", (normal(4), normal(4)), ("input 0 'X' is [4], expected at least 3 dimensions",)),
+    "a pooling of rows": Row("MaxPool", (normal(4, 5),), ("'X'", "[4, 5], expected at least 3 dimensions"), {"kernel_shape": [2]}),
     "one statistic of four": Row("BatchNormalization", (normal(2, 4, 3, 3), *(normal(1) for _ in range(4))), ("4",)),
     "one scale of four": Row("InstanceNormalization", (normal(2, 4, 3, 3), normal(1), normal(1)), ("4",)),
     "groups that divide nothing": Row(

@@ -169,7 +169,7 @@ def linear_regressor(node: Node) -> Sequence[Array]:
     return [(transform_scores(scores, transform) if targets > 1 else scores).astype(np.float32)]
 
 
-def _classes_offeature_rows(node: Node, labels: Array) -> int:
+def _coefficient_rows(node: Node, labels: Array) -> int:
     """The classes that have a row of coefficients: those of the intercepts, or of the labels."""
     return len(node.attribute("intercepts") or labels)
 
@@ -186,7 +186,7 @@ def linear_classifier(node: Node) -> Sequence[Array]:
     Of two classes one row of coefficients may score the second one, which it is where the score is positive.
     """
     labels, transform = class_labels(node, "classlabels_ints"), transform_of(node)
-    classes = _classes_offeature_rows(node, labels)
+    classes = _coefficient_rows(node, labels)
     if classes != len(labels) and (classes, len(labels)) != (1, 2):
         raise node.refusal("onnx.invalid", "intercepts", plural(classes, "number"), f"{len(labels)}, one for each label")
     if len(labels) < 2:

@@ -49,9 +49,8 @@ def problems_of(node: Node) -> list[Problem]:
         return [*missing_parts(node), *(() if past is None else past_problems(node, past))]
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
-    found = [*_types(node), *_type_numbers(node)] or inference_guard.attribute_problems(node)
-    if not node.domain and not found:
-        found += rank_problems(node)
+    found = [*_types(node), *_type_numbers(node)] or ([] if node.domain else [*rank_problems(node)])
+    found = found or inference_guard.attribute_problems(node)
     rule = None if node.domain else _RULES.get(node.op_type)
     if rule is not None and not found:
         found += rule(node)

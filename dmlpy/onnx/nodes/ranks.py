@@ -17,6 +17,7 @@ _EXACT = {"Gemm": ((0, 2), (1, 2)), "EyeLike": ((0, 2),)}
 _LEAST: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "InstanceNormalization"), (3,)),
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "GridSample", "QLinearConv"), (3,)),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), (3,)),
     **dict.fromkeys(("GroupNormalization", "Trilu"), (2,)),
     **dict.fromkeys(("BatchNormalization", "Compress", "OneHot"), (1,)),
     "MatMul": (1, 1),
