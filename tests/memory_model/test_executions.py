@@ -235,7 +235,7 @@ LITMUS = [
 """Verdicts: the PTX ISA has MP and SB with fences, LB with and without dependences, and CoRR. NVIDIA's tests of its formal model
 (NVlabs/mixedproxy) have the relaxed store after a release. The tests of the verifier Dartagnan (hernanponcedeleon/Dat3M, litmus/PTX) have
 MP and ISA2 with two scopes, CoWW, CoRR and CoWW that are read weakly, the order of writes, the barrier with a read before it, and the
-barrier between blocks. The others follow from the ASPLOS paper's formulas, which are in tests/support/cuda/ptx_axioms.py."""
+barrier between blocks. The others follow from the ASPLOS paper's formulas, which are in tests/memory_model/axioms.py."""
 
 
 @table("litmus", LITMUS, ids=[litmus.name for litmus in LITMUS])
