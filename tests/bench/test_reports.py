@@ -401,5 +401,5 @@ def test_predictions_are_the_models() -> None:
 )
 def test_records_are_of_known_shapes(path: Path) -> None:
     runs = Record.load(path).runs
-    assert {run.shape for run in runs} <= set(SHAPES) | set(CASES)
+    assert {run.shape.partition("@")[0] for run in runs} <= set(SHAPES) | set(CASES)  # an operator of another size has it behind its name
     assert any(run.subject == tables.OWN and run.status == "ok" for run in runs)
