@@ -190,25 +190,43 @@ class _Operand:
                 store(self._floats)
 
 
-def _unrolled_loop(
-    builder: Any, simd: Simd, operands: Sequence[_Operand], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
-) -> Any:
-    """A loop over whole vectors, several in each turn. Returns the first element that is left."""
-    result, *reads = operands
-    before, last = builder.block, builder.and_(count, ADDRESS(-_UNROLL * simd.lanes))
-    with builder.if_then(builder.icmp_signed(">", last, ADDRESS(0))):
+def _loop_over_blocks(builder: Any, count: Any, size: int, compute: Callable[[Any], None], condition: Any = None) -> Any:
+    """A loop over whole blocks of elements. Returns the first element that is left.
+
+    Args:
+        builder: where the loop is written.
+        count: the elements.
+        size: the elements of a block, a power of two.
+        compute: writes the code for a block, given its first element.
+        condition: whether the loop runs at all; always by default.
+    """
+    before, last = builder.block, builder.and_(count, ADDRESS(-size))
+    runs = builder.icmp_signed(">", last, ADDRESS(0))
+    with builder.if_then(runs if condition is None else builder.and_(condition, runs)):
         loop = Loop(builder, [ADDRESS(0)])
-        places = [builder.add(loop.values[0], ADDRESS(part * simd.lanes)) for part in range(_UNROLL)]
-        loaded = [[read.load(read.place(at)) for read in reads] for at in places]
-        for at, values in zip(places, loaded, strict=True):
-            result.store(formula(*values, *constants), result.place(at))
-        following = builder.add(loop.values[0], ADDRESS(_UNROLL * simd.lanes))
+        compute(loop.values[0])
+        following = builder.add(loop.values[0], ADDRESS(size))
         loop.repeat_while(builder.icmp_signed("<", following, last), [following])
         after = builder.block
     first = builder.phi(ADDRESS)
     first.add_incoming(ADDRESS(0), before)
     first.add_incoming(last, after)
     return first
+
+
+def _unrolled_loop(
+    builder: Any, simd: Simd, operands: Sequence[_Operand], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
+) -> Any:
+    """A loop over whole vectors, several in each iteration. Returns the first element that is left."""
+    result, *reads = operands
+
+    def compute(first: Any) -> None:
+        places = [builder.add(first, ADDRESS(part * simd.lanes)) for part in range(_UNROLL)]
+        loaded = [[read.load(read.place(at)) for read in reads] for at in places]
+        for at, values in zip(places, loaded, strict=True):
+            result.store(formula(*values, *constants), result.place(at))
+
+    return _loop_over_blocks(builder, count, _UNROLL * simd.lanes, compute)
 
 
 def _loop_on_bits(builder: Any, simd: Simd, formats: Any, given: tuple[Any, Any, Any], formula: Callable[[Any, Any], Any]) -> Any:
@@ -217,19 +235,13 @@ def _loop_on_bits(builder: Any, simd: Simd, formats: Any, given: tuple[Any, Any,
     lanes, size = 2 * simd.lanes, ADDRESS(2)
     vector = ir.VectorType(ir.IntType(16), lanes)
     are_narrow = builder.icmp_signed("==", builder.and_(formats, ADDRESS(NARROW_RESULT + NARROW_X)), ADDRESS(NARROW_RESULT + NARROW_X))
-    before, last = builder.block, builder.and_(count, ADDRESS(-lanes))
-    with builder.if_then(builder.and_(are_narrow, builder.icmp_signed(">", last, ADDRESS(0)))):
-        loop = Loop(builder, [ADDRESS(0)])
-        offset = builder.mul(loop.values[0], size)
+
+    def compute(first: Any) -> None:
+        offset = builder.mul(first, size)
         source, target = (builder.inttoptr(builder.add(address, offset), vector.as_pointer()) for address in (x, result))
         builder.store(formula(builder, builder.load(source, align=2)), target, align=2)
-        following = builder.add(loop.values[0], ADDRESS(lanes))
-        loop.repeat_while(builder.icmp_signed("<", following, last), [following])
-        after = builder.block
-    first = builder.phi(ADDRESS)
-    first.add_incoming(ADDRESS(0), before)
-    first.add_incoming(last, after)
-    return first
+
+    return _loop_over_blocks(builder, count, lanes, compute, condition=are_narrow)
 
 
 def _loop(
