@@ -1,16 +1,15 @@
-"""The page on what dmlpy promises, dmlpy/PROMISES.md: its figures are the code's."""
+"""The page on what dmlpy promises, docs/promises.md: its figures are the code's."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import dmlpy
 from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.dxdispatch import entries, onnx_dispatchables, pictures, problem_collector, text
 from dmlpy.graphs import flatbuffer, serialized
 from dmlpy.keras import saving
 from dmlpy.onnx.loading import limits as onnx_limits
+from tests.support.folders import ROOT
 
 ONNX = onnx_limits.Limits()
 
@@ -48,7 +47,7 @@ def number(told: str) -> float:
 
 
 def test_limits_are_the_codes() -> None:
-    page = (Path(dmlpy.__file__).parent / "PROMISES.md").read_text("utf-8")
+    page = (ROOT / "docs/promises.md").read_text("utf-8")
     table = page[page.index("The limits:") : page.index("## What holds for callers")]
     rows = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", table, re.MULTILINE)[1:])
     assert rows.keys() == LIMITS.keys()

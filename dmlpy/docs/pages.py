@@ -23,11 +23,11 @@ ROOT = PACKAGE.parent
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Start here": {
         "README.md": "index",
-        "dmlpy/GALLERY.md": "guide/gallery",
+        "docs/gallery.md": "guide/gallery",
         "dmlpy/eager/README.md": "guide/eager",
         "examples/tour.ipynb": "guide/tour",
         "dmlpy/devices/cuda/README.md": "guide/gpu",
-        "dmlpy/FROM_DIRECTML.md": "guide/from-directml",
+        "docs/from-directml.md": "guide/from-directml",
         "examples/README.md": "guide/examples",
     },
     "Operators and graphs": {
@@ -37,18 +37,18 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "dmlpy/operators/recurrent/README.md": "guide/recurrent",
         "dmlpy/operators/normalization/README.md": "guide/normalization",
         "dmlpy/devices/README.md": "guide/devices",
-        "dmlpy/devices/CPU.md": "guide/cpu",
-        "dmlpy/devices/CUDA.md": "guide/cuda",
-        "dmlpy/devices/BFLOAT16.md": "guide/bfloat16",
-        "dmlpy/devices/ACCURACY.md": "guide/accuracy",
+        "docs/cpu.md": "guide/cpu",
+        "docs/cuda.md": "guide/cuda",
+        "docs/bfloat16.md": "guide/bfloat16",
+        "docs/accuracy.md": "guide/accuracy",
         "dmlpy/graphs/README.md": "guide/graphs",
         "dmlpy/x/README.md": "guide/x",
         "dmlpy/evidence/README.md": "guide/evidence",
     },
     "Models and libraries": {
         "dmlpy/onnx/README.md": "guide/onnx",
-        "dmlpy/onnx/RESULTS.md": "guide/onnx-results",
-        "dmlpy/onnx/COMPILATION.md": "guide/onnx-compilation",
+        "docs/onnx-results.md": "guide/onnx-results",
+        "docs/onnx-compilation.md": "guide/onnx-compilation",
         "dmlpy/nn/README.md": "guide/nn",
         "dmlpy/keras/README.md": "guide/keras",
         "dmlpy/torch/README.md": "guide/torch",
@@ -58,16 +58,16 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Commands": {
         "dmlpy/cli/README.md": "guide/command-line",
-        "dmlpy/DEBUGGING.md": "guide/debugging",
-        "dmlpy/PROFILING.md": "guide/profiling",
+        "docs/debugging.md": "guide/debugging",
+        "docs/profiling.md": "guide/profiling",
         "dmlpy/bench/README.md": "guide/bench",
         "dmlpy/bench/records/README.md": "guide/records",
         "dmlpy/conformance/README.md": "guide/conformance",
     },
     "Project": {
         "dmlpy/README.md": "guide/architecture",
-        "dmlpy/GLOSSARY.md": "guide/glossary",
-        "dmlpy/PROMISES.md": "guide/promises",
+        "docs/glossary.md": "guide/glossary",
+        "docs/promises.md": "guide/promises",
         "raw_kernels/README.md": "guide/raw-kernels",
         "schemas/README.md": "guide/schemas",
         ".github/CHANGELOG.md": "guide/changelog",
@@ -107,15 +107,20 @@ class Page:
 
 
 def read_pages(root: Path = ROOT) -> tuple[list[Page], list[str]]:
-    """Reads the existing pages and lists the missing paths: an installed wheel has only those in the package.
+    """Reads the existing pages and lists the missing paths: an installed wheel has neither examples nor the pages on contributing.
 
     The README of a wheel is the text in its metadata.
     """
-    texts = {path: _text(root / path) for path in PAGES if (root / path).is_file()}
+    texts = {path: _text(file) for path in PAGES if (file := _file(path, root)).is_file()}
     if "README.md" not in texts and (readme := _installed_readme()):
         texts["README.md"] = readme
     pages = [_page(path, texts[path], texts, root) for path in PAGES if path in texts]
     return pages, [path for path in PAGES if path not in texts]
+
+
+def _file(path: str, root: Path) -> Path:
+    """A file of the checkout. In a wheel, `docs`, `raw_kernels` and `schemas` are folders of the package."""
+    return next((file for file in (root / path, root / "dmlpy" / path) if file.is_file()), root / path)
 
 
 def _text(path: Path) -> str:
@@ -142,9 +147,9 @@ def _page(path: str, text: str, known: Iterable[str], root: Path) -> Page:
         if file in known:
             there = posixpath.relpath(f"{PAGES[file]}.md", posixpath.dirname(document) or ".")
             return f"[{label}]({there}{hash_}{anchor})"
-        if bang and (root / file).is_file():
+        if bang and (image := _file(file, root)).is_file():
             name = f"images/{file.replace('/', '-')}"
-            images[name] = root / file
+            images[name] = image
             return f"![{label}]({posixpath.relpath(name, posixpath.dirname(document) or '.')})"
         # A file of the checkout without a page on the site: show its name, which is often the label.
         return label if file in label else f"{label} ({code(file)})"
