@@ -1,4 +1,4 @@
-"""What `dmlpy conformance` does: asks about all descs, runs some, and makes the record."""
+"""What `dmlpy conformance` does: checks all descs, runs some, and makes the record."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dmlpy.conformance.cases import cases, operator_classes, runs
 from dmlpy.conformance.dxdispatch import DxDispatch
 from dmlpy.conformance.findings import Findings, differing_outputs, size_of
 from dmlpy.conformance.process import EndedError, PydirectmlWorker, StartError, Worker
 from dmlpy.conformance.pydirectml import expresses
-from dmlpy.conformance.questions import operator_classes, questions, runs
 from dmlpy.conformance.values import random_inputs, to_bytes
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
@@ -46,7 +46,7 @@ Inform = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ConformanceOptions:
-    """What to ask.
+    """What to compare.
 
     Attributes:
         operators: short names; none for all operators.
@@ -57,9 +57,9 @@ class ConformanceOptions:
         run: also run operators and compare their results.
         dxdispatch: Microsoft's dxdispatch.exe, which runs the operators in place of dmlpy's own calls.
         pydirectml: the installed pydirectml runs them, as far as it has functions for them.
-        every_level: ask devices of lower levels about all descs, not about the samples only.
+        every_level: check all descs on devices of lower levels, not the samples only.
         limit_s: the most seconds for one desc.
-        seconds: ask no more after so many seconds; None for no limit.
+        seconds: check no more descs after so many seconds; None for no limit.
     """
 
     operators: Sequence[str] = ()
@@ -86,23 +86,23 @@ class _Run:
     found: dict[str, Findings] = field(default_factory=dict)
     levels: dict[str, LevelRecord] = field(default_factory=dict)
     accepted: dict[OperatorDesc, bool] = field(default_factory=dict)
-    """The descs that devices of lower levels are asked about, each with whether the device of the highest level accepts it."""
+    """The descs to check on devices of lower levels, each with whether the device of the highest level accepts it."""
     until: float = float("inf")
 
     @property
     def level(self) -> FeatureLevel:
         return FeatureLevel.parse(self.opened.highest_level)
 
-    def ask_all(self, kind: type[OperatorDesc], more: Sequence[OperatorDesc]) -> None:
+    def check_all(self, kind: type[OperatorDesc], more: Sequence[OperatorDesc]) -> None:
         first = sample(kind)
-        for desc, findings in self._each(kind, list(dict.fromkeys([*questions(kind), *more]))):
+        for desc, findings in self._each(kind, list(dict.fromkeys([*cases(kind), *more]))):
             problems = check(desc, self.level)
             try:
-                response = self.worker.ask(desc.to_dict())
+                response = self.worker.check(desc.to_dict())
             except EndedError as error:
                 findings.ended(desc, str(error))
                 continue
-            findings.answered(desc, problems, response)
+            findings.compared(desc, problems, response)
             accepted = not response["call"]
             if desc == first and accepted:
                 sizes = {"temporary_bytes": response["temporary"], "persistent_bytes": response["persistent"]}
@@ -154,26 +154,26 @@ class _Run:
             endings = endings + 1 if self._endings > before else 0
             before = self._endings
 
-    def ask_level(self, level: FeatureLevel) -> None:
-        """Asks a device that was created for a lower level: does the level limit what it accepts?"""
-        asked, others = 0, list[OperatorDesc]()
+    def check_level(self, level: FeatureLevel) -> None:
+        """Checks descs on a device that was created for a lower level, which may limit what it accepts."""
+        checked, others = 0, list[OperatorDesc]()
         try:
             self.worker.open(str(level))
         except StartError as error:
             # A record names no folder, which may have a user's name.
             reason = str(error).replace(self.opened.file, PureWindowsPath(self.opened.file).name)
-            self.levels[str(level)] = LevelRecord(opened=False, reason=reason, asked=0, other_answers=0)
+            self.levels[str(level)] = LevelRecord(opened=False, reason=reason, checked=0, differing=0)
             return
         for desc, accepted in self.accepted.items():
             if time.monotonic() > self.until:
                 break
             with suppress(EndedError):
-                response = self.worker.ask(desc.to_dict())
-                asked += 1
+                response = self.worker.check(desc.to_dict())
+                checked += 1
                 if accepted != (not response["call"]):
                     others.append(desc)
         smallest = min(others, key=size_of).to_dict() if others else None
-        self.levels[str(level)] = LevelRecord(opened=True, asked=asked, other_answers=len(others), smallest=smallest)
+        self.levels[str(level)] = LevelRecord(opened=True, checked=checked, differing=len(others), smallest=smallest)
 
     def record(self) -> Record:
         return Record(
@@ -196,7 +196,7 @@ def run(options: ConformanceOptions, save: Callable[[Record], None], inform: Inf
     """Compares dmlpy with DirectML.
 
     Args:
-        options: what to ask.
+        options: what to compare.
         save: writes the record; it is also called where the run ends early, with what is known by then.
         inform: tells the user about progress.
 
@@ -219,7 +219,7 @@ def run(options: ConformanceOptions, save: Callable[[Record], None], inform: Inf
         if options.seconds is not None:
             started.until = time.monotonic() + options.seconds
         try:
-            _ask(started, kinds, more, inform)
+            _check_operators(started, kinds, more, inform)
         finally:
             record = started.record()
             save(record)
@@ -245,18 +245,18 @@ def _kinds(names: Sequence[str]) -> list[type[OperatorDesc]]:
     return operator_classes(kind.short_name() for kind in found)
 
 
-def _ask(started: _Run, kinds: Sequence[type[OperatorDesc]], more: Sequence[OperatorDesc], inform: Inform) -> None:
+def _check_operators(started: _Run, kinds: Sequence[type[OperatorDesc]], more: Sequence[OperatorDesc], inform: Inform) -> None:
     if started.options.run:
         for kind in kinds:
             started.run_all(kind)
         inform(f"{plural(sum(found.runs for found in started.found.values()), 'desc')} run")
     for index, kind in enumerate(kinds):
-        started.ask_all(kind, [desc for desc in more if isinstance(desc, kind)])
+        started.check_all(kind, [desc for desc in more if isinstance(desc, kind)])
         if index % 20 == 19:
             inform(f"{index + 1} of {plural(len(kinds), 'operator')}")
     for level in FeatureLevel:
         if level < started.level and time.monotonic() <= started.until:
-            started.ask_level(level)
+            started.check_level(level)
 
 
 def _more(files: Sequence[Path]) -> list[OperatorDesc]:
@@ -293,9 +293,9 @@ def differences_table(record: Record) -> Table:
 def summary(record: Record) -> str:
     """The figures of a record in two lines."""
     found: list[OperatorRecord] = list(record.operators.values())
-    asked, runs = sum(each.asked for each in found), sum(each.runs for each in found)
+    checked, runs = sum(each.checked for each in found), sum(each.runs for each in found)
     agreed, same = sum(each.both_accept + each.both_refuse for each in found), sum(each.runs_agree for each in found)
     return (
-        f"{plural(asked, 'desc')} of {plural(len(found), 'operator')}: both accept or both refuse {agreed}\n"
+        f"{plural(checked, 'desc')} of {plural(len(found), 'operator')}: both accept or both refuse {agreed}\n"
         f"{plural(runs, 'desc')} run: {same} with the results of dmlpy.reference"
     )

@@ -171,7 +171,7 @@ class Device:
                 return level
         raise DmlError("DirectML reports none of the feature levels that dmlpy knows")
 
-    def ask(self, desc: OperatorDesc) -> Verdict:
+    def check(self, desc: OperatorDesc) -> Verdict:
         """Creates and compiles an operator.
 
         Raises:

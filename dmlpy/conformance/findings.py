@@ -38,7 +38,7 @@ class _Group:
 class Findings:
     """What has been found about one operator."""
 
-    asked: int = 0
+    checked: int = 0
     both_accept: int = 0
     confirmed: Counter[str] = field(default_factory=Counter)
     runs: int = 0
@@ -47,9 +47,9 @@ class Findings:
     sample: Binding | None = None
     _groups: dict[tuple[Kind, str], _Group] = field(default_factory=dict)
 
-    def answered(self, desc: OperatorDesc, problems: Sequence[Problem], response: Mapping[str, Any]) -> None:
+    def compared(self, desc: OperatorDesc, problems: Sequence[Problem], response: Mapping[str, Any]) -> None:
         """Adds an answer of DirectML to a desc, in which dmlpy finds these problems."""
-        self.asked += 1
+        self.checked += 1
         accepted = not response["call"]
         errors, undocumented = only_errors(problems), only_undocumented(problems)
         if errors and not accepted:
@@ -65,11 +65,11 @@ class Findings:
             self._add(kind, f"{response['call']}: {response['hresult']}", desc, response["messages"])
 
     def ended(self, desc: OperatorDesc, reason: str, *, run: bool = False) -> None:
-        """Adds a desc which the process did not survive, when it was asked about or run."""
+        """Adds a desc which the process did not survive, when it was checked or run."""
         if run:
             self.runs += 1
         else:
-            self.asked += 1
+            self.checked += 1
         self._add(Kind.ENDED, f"{'running it' if run else 'creating it'}: {reason}", desc, ())
 
     def failed(self, desc: OperatorDesc, reason: str) -> None:
@@ -106,7 +106,7 @@ class Findings:
             for (kind, rule), group in ordered
         )
         return OperatorRecord(
-            asked=self.asked,
+            checked=self.checked,
             both_accept=self.both_accept,
             both_refuse=self.confirmed.total(),
             confirmed=dict(sorted(self.confirmed.items())),

@@ -87,7 +87,7 @@ class Worker:
             self.close()
             raise StartError(str(error)) from error
 
-    def ask(self, desc: dict[str, Any]) -> dict[str, Any]:
+    def check(self, desc: dict[str, Any]) -> dict[str, Any]:
         """Creates and compiles an operator.
 
         Raises:
@@ -95,10 +95,10 @@ class Worker:
             StartError: a new process could not be started after an earlier one ended.
             DmlError: a call failed.
         """
-        return self._call("ask", desc=desc)  # type: ignore[no-any-return]
+        return self._call("check", desc=desc)  # type: ignore[no-any-return]
 
     def run(self, desc: dict[str, Any], inputs: list[str | None]) -> list[str | None]:
-        """Runs an operator; errors as for `ask`."""
+        """Runs an operator; errors as for `check`."""
         return self._call("run", desc=desc, inputs=inputs)  # type: ignore[no-any-return]
 
     def _call(self, name: str, **arguments: Any) -> Any:

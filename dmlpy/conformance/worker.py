@@ -58,9 +58,9 @@ class Session:
         assert self._device is not None, "open comes first"
         return self._device
 
-    def ask(self, desc: dict[str, Any]) -> dict[str, Any]:
+    def check(self, desc: dict[str, Any]) -> dict[str, Any]:
         """Creates and compiles an operator."""
-        return asdict(self.device.ask(OperatorDesc.from_dict(desc)))
+        return asdict(self.device.check(OperatorDesc.from_dict(desc)))
 
     def run(self, desc: dict[str, Any], inputs: list[str | None]) -> list[str | None]:
         """Runs an operator; tensors are the Base64 of their bytes."""

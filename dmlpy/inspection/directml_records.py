@@ -68,9 +68,9 @@ class Binding(_Model):
 
 
 class OperatorRecord(_Model):
-    """An operator: the descs that were asked about and run, and the differences."""
+    """An operator: the descs that were checked and run, and the differences."""
 
-    asked: Count
+    checked: Count
     both_accept: Count
     both_refuse: Count
     confirmed: dict[str, Annotated[int, Field(ge=1)]]
@@ -80,7 +80,7 @@ class OperatorRecord(_Model):
     runs_agree: Count
     """Those of them whose results agree with `dmlpy.reference`."""
     left_out: Count
-    """The descs that were neither asked about nor run, as the time was over or the process had ended too often."""
+    """The descs that were neither checked nor run, as the time was over or the process had ended too often."""
     sample: Binding | None
     """The binding properties of the operator's sample, where DirectML accepts it."""
     differences: tuple[Difference, ...]
@@ -92,9 +92,9 @@ class LevelRecord(_Model):
     opened: bool
     reason: Text = ""
     """Why it could not be created."""
-    asked: Count
-    other_answers: Count
-    """The descs that it answers otherwise than the device of the highest level."""
+    checked: Count
+    differing: Count
+    """The descs that it accepts and the device of the highest level does not, or the reverse."""
     smallest: dict[str, Any] | None = None
     """The smallest of these descs."""
 
@@ -157,7 +157,7 @@ def summary(short_name: str, records: tuple[Record, ...]) -> str:
         if short_name in record.operators:
             found = record.operators[short_name]
             differing = sum(difference.count for difference in found.differences if difference.kind.is_disagreement)
-            total = found.asked + found.runs
+            total = found.checked + found.runs
             said = f"{plural(differing, 'difference')} in {total}" if differing else f"agrees in all {total}"
             return f"{record.directml_version}: {said}"
     return ""

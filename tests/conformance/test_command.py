@@ -1,4 +1,4 @@
-"""`dmlpy conformance` over a mock of DirectML: what it asks, finds and writes."""
+"""`dmlpy conformance` over a mock of DirectML: what it checks, finds and writes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 import dmlpy as dml
 from dmlpy.cli.main import app
 from dmlpy.conformance import command, execution, libraries
+from dmlpy.conformance.cases import cases, operator_classes, runs
 from dmlpy.conformance.device import Device, RemovedError
 from dmlpy.conformance.findings import Findings, differing_outputs, size_of
 from dmlpy.conformance.operator_numbers import OPERATOR_NUMBERS
 from dmlpy.conformance.process import EndedError, Worker
-from dmlpy.conformance.questions import operator_classes, questions, runs
 from dmlpy.conformance.values import from_bytes, random_inputs, to_bytes
 from dmlpy.conformance.worker import Session
 from dmlpy.inspection import directml_records
@@ -73,16 +73,16 @@ def test_a_directml_like_dmlpy_has_no_differences(behave: Behave) -> None:
     assert list(record.operators) == ["FILL_VALUE_CONSTANT"]
     found = record.operators["FILL_VALUE_CONSTANT"]
     kind = KINDS["FILL_VALUE_CONSTANT"]
-    assert (found.asked, found.runs, found.left_out) == (len(questions(kind)), len(runs(kind, dml.FeatureLevel.FL_6_4)), 0)
-    assert found.both_accept + found.both_refuse == found.asked
+    assert (found.checked, found.runs, found.left_out) == (len(cases(kind)), len(runs(kind, dml.FeatureLevel.FL_6_4)), 0)
+    assert found.both_accept + found.both_refuse == found.checked
     assert min(found.both_accept, found.both_refuse) > 5
-    expected = Counter(problems[0].code for desc in questions(kind) if (problems := dml.check(desc)))
+    expected = Counter(problems[0].code for desc in cases(kind) if (problems := dml.check(desc)))
     assert found.confirmed == expected
     assert len(expected) > 5
     assert found.runs_agree == found.runs > 1
     assert found.differences == ()
     assert list(record.levels) == [str(level) for level in dml.FeatureLevel][:-1]
-    assert {(level.opened, level.asked, level.other_answers) for level in record.levels.values()} == {(True, 1, 0)}
+    assert {(level.opened, level.checked, level.differing) for level in record.levels.values()} == {(True, 1, 0)}
     assert (record.directml_version, record.feature_level, record.adapter) == ("1.2.3.4", "6_4", "Mock of a basic render driver")
     # The mock's rule: two more descriptors than tensors, and sizes by the operator's number.
     number = OPERATOR_NUMBERS[kind.type_name]
@@ -114,8 +114,8 @@ def test_differences(behave: Behave, option: str, kind: Kind, rule: str) -> None
     assert [problem.code for problem in problems][:1] == ([rule] if kind is Kind.ACCEPTED else [])
     if kind is Kind.ACCEPTED:
         assert difference.messages[0] == str(problems[0])
-        firsts = ((asked, dml.check(asked)) for asked in questions(type(desc)))
-        sizes = [size_of(asked) for asked, problems in firsts if problems and problems[0].code == rule]
+        firsts = ((each, dml.check(each)) for each in cases(type(desc)))
+        sizes = [size_of(each) for each, problems in firsts if problems and problems[0].code == rule]
         assert len(sizes) == difference.count
         assert size_of(desc) == min(sizes) < max(sizes)
     assert not command.is_clean(record)
@@ -141,7 +141,7 @@ ERROR, UNDOCUMENTED = Problem("size.equal", "a", "1", "2"), Problem("type.suppor
 def test_an_answer_is_compared_with_the_check(problems: list[Problem], call: str, expected: str) -> None:
     """Undocumented types refuse nothing, so each answer about a desc that has no errors is listed."""
     findings = Findings()
-    findings.answered(sample(dml.ReduceDesc), problems, {"call": call, "hresult": "0x80070057", "messages": ()})
+    findings.compared(sample(dml.ReduceDesc), problems, {"call": call, "hresult": "0x80070057", "messages": ()})
     record = findings.record()
     counted = {"both accept": record.both_accept, "both refuse": record.both_refuse}
     assert counted == {name: int(name == expected) for name in counted}
@@ -183,7 +183,7 @@ def test_an_older_directml_is_held_to_its_level(behave: Behave) -> None:
         ),
     ],
 )
-def test_what_cannot_be_asked_has_one_clear_line(behave: Behave, options: Any, behaviour: Any, expected: str) -> None:
+def test_what_cannot_be_checked_has_one_clear_line(behave: Behave, options: Any, behaviour: Any, expected: str) -> None:
     behave(**behaviour)
     with pytest.raises(dml.DmlError) as caught:
         command.run(command.ConformanceOptions(**options), lambda record: None, lambda text: None)
@@ -191,20 +191,20 @@ def test_what_cannot_be_asked_has_one_clear_line(behave: Behave, options: Any, b
 
 
 @pytest.mark.parametrize("every_level", [False, True])
-def test_a_device_of_a_lower_level_is_asked_too(behave: Behave, monkeypatch: pytest.MonkeyPatch, every_level: bool) -> None:
+def test_descs_are_checked_on_devices_of_lower_levels_too(behave: Behave, monkeypatch: pytest.MonkeyPatch, every_level: bool) -> None:
     behave(max_level="2_0")
-    asked = InProcess.ask
+    check = InProcess.check
 
     def otherwise(worker: InProcess, desc: dict[str, Any]) -> dict[str, Any]:
         """The device of the lower level accepts everything."""
-        response = asked(worker, desc)
+        response = check(worker, desc)
         return {**response, "call": "", "hresult": "S_OK"} if worker.level == "1_0" and len(worker.levels) > 1 else response
 
-    monkeypatch.setattr(InProcess, "ask", otherwise)
+    monkeypatch.setattr(InProcess, "check", otherwise)
     record = compare("ELEMENT_WISE_IDENTITY", run=False, every_level=every_level)
     found = record.levels["1_0"]
     counted = record.operators["ELEMENT_WISE_IDENTITY"]
-    assert (found.asked, found.other_answers) == ((counted.asked, counted.both_refuse) if every_level else (1, 0))
+    assert (found.checked, found.differing) == ((counted.checked, counted.both_refuse) if every_level else (1, 0))
     if every_level:
         assert found.smallest is not None
         assert dml.check(dml.OperatorDesc.from_dict(found.smallest), "2_0") != []
@@ -223,8 +223,8 @@ def test_a_level_that_cannot_be_opened_is_recorded_without_a_folder(behave: Beha
     monkeypatch.setattr(Session, "load", lambda session, dll: {**load(session, dll), "file": "C:\\Users\\name\\DirectML.dll"})
     record = compare("FILL_VALUE_CONSTANT", run=False)
     found = record.levels["2_0"]
-    assert (found.opened, found.reason, found.asked) == (False, "DirectML.dll does not know it", 0)
-    assert record.levels["2_1"].asked == 1
+    assert (found.opened, found.reason, found.checked) == (False, "DirectML.dll does not know it", 0)
+    assert record.levels["2_1"].checked == 1
     assert "Users" not in record.to_json()
 
 
@@ -339,7 +339,7 @@ def test_another_processor(windows: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def marked(kind: str) -> dml.OperatorDesc:
-    """A desc with an alignment that no question has."""
+    """A desc with an alignment that no case has."""
     base = sample(KINDS[kind])
     output = base.tensors()["output_tensor"].replace(guaranteed_base_offset_alignment=MARKED)
     return base.replace(output_tensor=output)
@@ -352,16 +352,16 @@ def test_a_desc_that_ends_the_process_is_the_only_one_lost(behave: Behave, fault
     with Worker(None, hardware=False, debug=True, limit_s=5) as worker:
         worker.open("1_0")
         with pytest.raises(EndedError, match=reason):
-            worker.ask(marked("FILL_VALUE_CONSTANT").to_dict())
+            worker.check(marked("FILL_VALUE_CONSTANT").to_dict())
         assert worker.endings == 1
-        assert worker.ask(sample(KINDS["FILL_VALUE_CONSTANT"]).to_dict())["hresult"] == "S_OK"
+        assert worker.check(sample(KINDS["FILL_VALUE_CONSTANT"]).to_dict())["hresult"] == "S_OK"
 
 
 def test_an_access_violation_ends_the_process(behave: Behave, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(device: Device, desc: dml.OperatorDesc) -> None:
+    def check(device: Device, desc: dml.OperatorDesc) -> None:
         raise OSError(f"exception: access violation reading 0x{id(desc):016X}")
 
-    monkeypatch.setattr(Device, "ask", ask)
+    monkeypatch.setattr(Device, "check", check)
     (difference,) = compare("FILL_VALUE_CONSTANT", run=False).operators["FILL_VALUE_CONSTANT"].differences
     assert (difference.kind, difference.rule) == (Kind.ENDED, "creating it: a crash: exception: access violation reading")
     assert difference.count == command.MOST_ENDINGS
@@ -372,16 +372,16 @@ def test_endings_in_a_row_leave_the_rest_out(behave: Behave) -> None:
     found = compare("ELEMENT_WISE_IDENTITY").operators["ELEMENT_WISE_IDENTITY"]
     possible = len(runs(KINDS["ELEMENT_WISE_IDENTITY"], dml.FeatureLevel.FL_6_4))
     assert (found.runs, found.left_out) == (command.MOST_ENDINGS, possible - command.MOST_ENDINGS)
-    assert found.both_accept > 10  # these are asked about nevertheless
+    assert found.both_accept > 10  # these are checked nevertheless
 
 
 def test_more_descs_come_from_files(behave: Behave, tmp_path: Path) -> None:
     (tmp_path / "descs.json").write_text(json.dumps([marked("FILL_VALUE_CONSTANT").to_dict()]))
-    asked = [
-        compare("FILL_VALUE_CONSTANT", run=False, files=files).operators["FILL_VALUE_CONSTANT"].asked
+    counts = [
+        compare("FILL_VALUE_CONSTANT", run=False, files=files).operators["FILL_VALUE_CONSTANT"].checked
         for files in ([], [tmp_path / "descs.json"])
     ]
-    assert asked[1] == asked[0] + 1
+    assert counts[1] == counts[0] + 1
     (tmp_path / "descs.json").write_text('[{"Type": "DML_OPERATOR_RNN", "Desc": {}}]')
     with pytest.raises(dml.DmlError, match=r"descs.json, desc 0: DML_RNN_OPERATOR_DESC"):
         compare(files=[tmp_path / "descs.json"])
@@ -389,7 +389,7 @@ def test_more_descs_come_from_files(behave: Behave, tmp_path: Path) -> None:
 
 def test_no_time_is_left(behave: Behave) -> None:
     found = compare("FILL_VALUE_CONSTANT", seconds=0.0).operators["FILL_VALUE_CONSTANT"]
-    assert (found.asked, found.runs) == (0, 0)
+    assert (found.checked, found.runs) == (0, 0)
     assert found.left_out > 50
 
 
@@ -473,5 +473,5 @@ def test_every_operator_agrees_with_itself(behave: Behave, name: str) -> None:
     found = record.operators[name]
     assert {difference.kind for difference in found.differences} <= {Kind.UNDOCUMENTED_ACCEPTED}
     assert command.is_clean(record)
-    assert found.asked > 50
+    assert found.checked > 50
     assert found.runs_agree == found.runs > 0

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 import dmlpy as dml
 from dmlpy.cli.main import app
 from dmlpy.conformance import command, libraries
+from dmlpy.conformance.cases import operator_classes, runs
 from dmlpy.conformance.dxdispatch import SOFTWARE_ADAPTER, DxDispatch
 from dmlpy.conformance.findings import differing_outputs
-from dmlpy.conformance.questions import operator_classes, runs
 from dmlpy.conformance.values import random_inputs, to_bytes
 from tests.support.directml.in_process import InProcess
 from tests.support.tools import require

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
+from dmlpy.conformance.cases import cases, operator_classes
 from dmlpy.conformance.layout import operator_struct, struct_of
 from dmlpy.conformance.operator_numbers import OPERATOR_NUMBERS
-from dmlpy.conformance.questions import operator_classes, questions
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.inspection.samples import sample
 from tests.support.descs import facts_reader as facts
@@ -126,7 +126,7 @@ def test_every_sample_arrives_as_written() -> None:
 
 @pytest.mark.parametrize("name", ["GRU", "PADDING1", "DIAGONAL_MATRIX1", "CONVOLUTION", "QUANTIZE"])
 def test_descs_arrive_as_written(name: str) -> None:
-    descs = questions(KINDS[name])
+    descs = cases(KINDS[name])
     assert len(descs) > 50
     assert differing(descs[::6]) == []
 
@@ -134,5 +134,5 @@ def test_descs_arrive_as_written(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_all_descs_arrive_as_written(name: str) -> None:
-    assert differing(questions(KINDS[name])) == []
-    assert all(mock.desc_of(mock.described(operator_struct(desc))).type_name == desc.type_name for desc in questions(KINDS[name])[:3])
+    assert differing(cases(KINDS[name])) == []
+    assert all(mock.desc_of(mock.described(operator_struct(desc))).type_name == desc.type_name for desc in cases(KINDS[name])[:3])

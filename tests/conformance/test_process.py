@@ -36,7 +36,7 @@ for line in sys.stdin:
         print(json.dumps({"failed": "a call failed"}), flush=True)
         continue
     else:
-        value = {"asked": arguments["desc"], "process": os.getpid()}
+        value = {"received": arguments["desc"], "process": os.getpid()}
     print(json.dumps({"value": value}), flush=True)
 """
 
@@ -58,14 +58,14 @@ def _program(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_ended_process_is_followed_by_another(desc: str, reason: str) -> None:
     with Worker(None, hardware=False, debug=False, limit_s=2) as worker:
         assert vars(worker.open("1_0")) == OPENED
-        first = worker.ask("first")
-        assert worker.ask("second") == {**first, "asked": "second"}
+        first = worker.check("first")
+        assert worker.check("second") == {**first, "received": "second"}
         with pytest.raises(EndedError) as caught:
-            worker.ask(desc)
+            worker.check(desc)
         assert str(caught.value) == reason
         assert (worker.endings, worker.is_running) == (1, False)
-        third = worker.ask("third")
-        assert third["asked"] == "third"
+        third = worker.check("third")
+        assert third["received"] == "third"
         assert third["process"] != first["process"]
     assert not worker.is_running
 
@@ -73,10 +73,10 @@ def test_an_ended_process_is_followed_by_another(desc: str, reason: str) -> None
 def test_a_failed_call_leaves_the_process_alive() -> None:
     with Worker(None, hardware=False, debug=False, limit_s=20) as worker:
         worker.open("1_0")
-        first = worker.ask("first")
+        first = worker.check("first")
         with pytest.raises(DmlError, match="a call failed"):
-            worker.ask("wrong")
-        assert worker.ask("second")["process"] == first["process"]
+            worker.check("wrong")
+        assert worker.check("second")["process"] == first["process"]
 
 
 def test_a_level_that_cannot_be_opened() -> None:

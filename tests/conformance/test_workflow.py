@@ -72,4 +72,4 @@ def test_the_steps_make_the_record_that_is_kept(row: dict[str, str], tmp_path: P
     assert upload["if"] == "always()"
     assert os.listdir(tmp_path) == [filled(upload["with"]["path"], row)]
     record = directml_records.read(tmp_path / filled(upload["with"]["path"], row))
-    assert record.operators["FILL_VALUE_CONSTANT"].asked > 50
+    assert record.operators["FILL_VALUE_CONSTANT"].checked > 50

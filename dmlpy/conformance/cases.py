@@ -1,7 +1,7 @@
-"""The descs that DirectML is asked about.
+"""The descs that `dmlpy conformance` has DirectML check and run.
 
 These are the sample of every operator, other values of each member, other types, ranks and layouts, and descs that released programs build.
-Only descs that the C structs can hold are asked about: there is no pointer to a member that a struct must have in Python.
+Only descs that the C structs can hold are among them: a count beyond 32 bits, for instance, is not.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _of_evidence() -> dict[type[OperatorDesc], list[OperatorDesc]]:
     return found
 
 
-def questions(kind: type[OperatorDesc]) -> list[OperatorDesc]:
-    """The different descs of an operator, its sample first."""
+def cases(kind: type[OperatorDesc]) -> list[OperatorDesc]:
+    """The descs of an operator to check, without duplicates; the sample comes first."""
     found: dict[OperatorDesc, None] = {}
     for desc in (*_candidates(kind), *_of_evidence().get(kind, ())):
         if desc not in found and _is_expressible(desc):
