@@ -62,7 +62,6 @@ from .graphs.nodes import IntermediateEdge as IntermediateEdge
 from .graphs.nodes import OperatorNode as OperatorNode
 from .graphs.nodes import OutputEdge as OutputEdge
 from .graphs.serialized import load_serialized as load_serialized
-from .graphs.serialized import read_serialized as read_serialized
 from .inspection.explain import Explanation as Explanation
 from .inspection.explain import explain as explain
 from .messages.hresult import HResult as HResult
@@ -560,7 +559,6 @@ __all__ = [
     "params_size",
     "params_to_canonical",
     "params_to_weights_and_biases",
-    "read_serialized",
     "reference",
     "unpack_int4",
     "weights_and_biases_to_params",

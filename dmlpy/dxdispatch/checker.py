@@ -94,10 +94,10 @@ def check_file(
             return _check_json(text.decode(data, path), feature_level, strict, lenient, input_path)
     except ModelError as error:
         return Report(path, None, feature_level, None, tuple(error.findings))
-    from dmlpy.graphs.serialized import read_serialized  # needs flatbuffers
+    from dmlpy.graphs.serialized import load_serialized  # needs flatbuffers
 
     try:
-        graph = read_serialized(data, input_path or path.parent)
+        graph = load_serialized(data, input_path or path.parent).graph
     except DescError as error:
         if (known := other_format(data, least=4)) is None:
             return _report(path, "serialized graph", feature_level, [Finding("", error.problems)], None)

@@ -8,12 +8,12 @@ from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
 
 if TYPE_CHECKING:
-    from dmlpy.graphs.serialized import ConstantFile, SerializedGraph, load_serialized, read_serialized
+    from dmlpy.graphs.serialized import ConstantFile, SerializedGraph, load_serialized
 
 
 def __getattr__(name: str) -> Any:
     # Only a dump needs the flatbuffers library.
-    if name in ("ConstantFile", "SerializedGraph", "load_serialized", "read_serialized"):
+    if name in ("ConstantFile", "SerializedGraph", "load_serialized"):
         from dmlpy.graphs import serialized
 
         return getattr(serialized, name)
@@ -34,5 +34,4 @@ __all__ = [
     "Value",
     "check_graph",
     "load_serialized",
-    "read_serialized",
 ]

@@ -86,11 +86,6 @@ class SerializedGraph:
         return data + bytes(max(0, size - len(data)))
 
 
-def read_serialized(source: str | Path | bytes, constants: str | Path | None = None) -> Graph:
-    """The graph of a dump; as `load_serialized(...).graph`."""
-    return load_serialized(source, constants).graph
-
-
 def load_serialized(source: str | Path | bytes, constants: str | Path | None = None) -> SerializedGraph:
     """Reads a graph dump. The file is untrusted: everything in it is verified before it is used.
 

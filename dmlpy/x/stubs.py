@@ -51,7 +51,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.description.int4": ("pack_int4", "unpack_int4"),
     "dmlpy.graphs.graph": ("Graph",),
     "dmlpy.graphs.nodes": ("ConstantNode", "InputEdge", "IntermediateEdge", "OperatorNode", "OutputEdge"),
-    "dmlpy.graphs.serialized": ("load_serialized", "read_serialized"),
+    "dmlpy.graphs.serialized": ("load_serialized",),
     "dmlpy.operators.activation": ("ActivationDesc",),
     "dmlpy.operators.recurrent.block_cell": ("gru_block_cell_weight_gradients",),
     "dmlpy.operators.recurrent.layer": ("RecurrentDesc",),

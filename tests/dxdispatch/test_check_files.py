@@ -16,7 +16,7 @@ import dmlpy as dml
 from dmlpy.dxdispatch import Folders, ModelError, load, run
 from dmlpy.dxdispatch.checker import Report, check_file
 from dmlpy.dxdispatch.report import Finding
-from dmlpy.graphs import read_serialized
+from dmlpy.graphs import load_serialized
 from dmlpy.messages.problems import MAX_PROBLEMS, MAX_REPORTED
 from dmlpy.validation.checking import parse_level
 from tests.support.dxdispatch.models import Data, put, rnn_model, write
@@ -279,7 +279,7 @@ def test_dumps_are_checked_leniently_and_graphs_on_demand(tmp_path: Path) -> Non
     assert check_file(tmp_path / "graph.bin").findings == ()
     assert check_file(graph_model(tmp_path)).findings == ()
     path = tmp_path / "graph.json"
-    path.write_text(read_serialized(data).to_json())
+    path.write_text(load_serialized(data).graph.to_json())
     assert {item[0] for item in told(check_file(path))} == {"graph.data_type", "graph.unused_input"}
     assert check_file(path, lenient=True).findings == ()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
-from dmlpy.graphs import Graph, GraphBuilder, load_serialized, read_serialized
+from dmlpy.graphs import Graph, GraphBuilder, load_serialized
 from dmlpy.graphs.flatbuffer import MAX_BYTES
 from dmlpy.graphs.serialized import MAX_NODES
 from tests.support.graphs import flatbuffer_writer as writer
@@ -45,7 +45,7 @@ def of_builder(call: Callable[[GraphBuilder, Any], Any]) -> Callable[[Path], Any
 
 
 def with_constant(name: str) -> Callable[[Path], Any]:
-    return lambda folder: read_serialized(writer.write(Dump([Constant("c", "c", name), relu(0, "c")], [], ["y"])), folder)
+    return lambda folder: load_serialized(writer.write(Dump([Constant("c", "c", name), relu(0, "c")], [], ["y"])), folder).graph
 
 
 def link_out(folder: Path) -> Any:
@@ -58,7 +58,7 @@ def link_out(folder: Path) -> Any:
 def too_large(folder: Path) -> Any:
     with (folder / "large").open("wb") as file:
         file.truncate(MAX_BYTES + 1)
-    return read_serialized(folder / "large")
+    return load_serialized(folder / "large").graph
 
 
 def vanished(folder: Path) -> Any:
@@ -73,13 +73,13 @@ def too_long(_: Path) -> Any:
         def __len__(self) -> int:
             return MAX_BYTES + 1
 
-    return read_serialized(Long())
+    return load_serialized(Long()).graph
 
 
 def unknown_type(_: Path) -> Any:
     data = bytearray(writer.write(elu(Attribute("Alpha", "Float32", 1.0))))
     data[find_union(bytes(data))] = 14
-    return read_serialized(bytes(data))
+    return load_serialized(bytes(data)).graph
 
 
 # What returns or raises problems, by one of their codes.
@@ -91,7 +91,7 @@ OTHERS: dict[str, Callable[[Path], Any]] = {
     "level.graph": lambda _: network().check("2_0"),
     "level.constant": lambda _: network().check("6_1"),
     "serialized.constant": lambda _: load_serialized(writer.write(Dump([relu()], ["x"], ["y"]))).read_constant("x"),
-    "serialized.nodes": lambda _: read_serialized(writer.write(Dump([relu()] * (MAX_NODES + 1), ["x"], ["y"]))),
+    "serialized.nodes": lambda _: load_serialized(writer.write(Dump([relu()] * (MAX_NODES + 1), ["x"], ["y"]))).graph,
     "flatbuffer.limit": too_long,
     "flatbuffer.union": unknown_type,
     "file.name": with_constant("../c"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.graphs import ConstantNode, Graph, GraphBuilder, OperatorNode, load_serialized, read_serialized
+from dmlpy.graphs import ConstantNode, Graph, GraphBuilder, OperatorNode, load_serialized
 from dmlpy.graphs.flatbuffer import Buffer
 from tests.support.descs import facts_reader, relation_descs
 from tests.support.graphs import flatbuffer_writer as writer
@@ -21,7 +21,7 @@ from tests.support.graphs.serialized import DAMAGED, NESTED, TENSOR, WRONG, elu,
 
 
 def read(dump: Dump) -> Graph:
-    return read_serialized(writer.write(dump))
+    return load_serialized(writer.write(dump)).graph
 
 
 def stored(value: Any) -> Any:
@@ -81,7 +81,7 @@ def test_the_sample_of_the_format_s_description(tmp_path: Path) -> None:
 
     dump = load_serialized(path, tmp_path)
     graph = dump.graph
-    assert graph == read_serialized(path)
+    assert graph == load_serialized(path).graph
     assert graph.check() == []
     assert (graph.input_names, graph.output_names) == (("model_input", "matmul_b_tensor", "add_b_tensor"), ("model_output",))
     (node,) = graph.nodes
@@ -210,7 +210,7 @@ def test_damage_is_reported_with_the_byte_where_it_lies(about: str) -> None:
     damaged = change(bytes_of_relu())
     assert damaged != bytes_of_relu()
     with pytest.raises(dml.DescError) as caught:
-        read_serialized(damaged)
+        load_serialized(damaged)
     assert [problem.code for problem in caught.value.problems if not problem.code.startswith(code)] == []
     assert text in str(caught.value)
     assert " at byte " in str(caught.value)
@@ -223,10 +223,10 @@ def test_values_of_unknown_types_are_refused() -> None:
         position = find_union(whole)
         data[position] = kind
         if kind == 6:
-            assert read_serialized(bytes(data)).check() == []
+            assert load_serialized(bytes(data)).graph.check() == []
             continue
         with pytest.raises(dml.DescError) as caught:
-            read_serialized(bytes(data))
+            load_serialized(bytes(data))
         assert caught.value.problems[0].path.startswith("nodes[0].desc"), kind
 
 
@@ -241,7 +241,7 @@ def test_parts_that_are_read_over_and_over_are_refused() -> None:
     target = start + 4 * count + 4
     offsets = b"".join(struct.pack("<I", target - (start + 4 * index)) for index in range(count))
     with pytest.raises(dml.DescError, match="read more than 2 times over"):
-        read_serialized(head + struct.pack("<I", count) + offsets + shared)
+        load_serialized(head + struct.pack("<I", count) + offsets + shared)
 
 
 def test_a_buffer_that_is_too_large_is_refused() -> None:
@@ -285,9 +285,9 @@ def test_constants_lead_nowhere_but_into_their_folder(tmp_path: Path, name: str)
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     (folder / "loop.bin").symlink_to(folder / "loop.bin")
     (folder / "folder.bin").mkdir()
-    assert read_serialized(data).input_count == 1
+    assert load_serialized(data).graph.input_count == 1
     with pytest.raises(dml.DescError) as caught:
-        read_serialized(data, folder)
+        load_serialized(data, folder)
     assert [problem.code.split(".")[0] for problem in caught.value.problems] == ["file"]
 
 
@@ -320,6 +320,6 @@ def test_a_constant_is_filled_up_to_a_multiple_of_four(tmp_path: Path) -> None:
 def test_files_that_are_none(tmp_path: Path) -> None:
     for path, text in ((tmp_path, "a directory"), (tmp_path / "missing", "missing"), ("a\0b", "missing")):
         with pytest.raises(dml.DescError, match=text):
-            read_serialized(path)
+            load_serialized(path)
     (tmp_path / "whole").write_bytes(bytes_of_relu())
-    assert read_serialized(str(tmp_path / "whole")).check() == []
+    assert load_serialized(str(tmp_path / "whole")).graph.check() == []

@@ -33,7 +33,7 @@ class Row:
     Attributes:
         operator: its operator.
         given: its inputs in order; None for one that is left out.
-        told: texts of the refusal: the input or attribute, and sizes.
+        texts: texts of the refusal: the input or attribute, and sizes.
         attributes: its attributes.
         opset: the version of ONNX.
         outputs: the number of its outputs.
@@ -43,7 +43,7 @@ class Row:
 
     operator: str
     given: tuple[Array | None, ...]
-    told: tuple[str, ...]
+    texts: tuple[str, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
     opset: int = 21
     outputs: int = 1
@@ -59,24 +59,24 @@ def recurrent(
     return Row(operator, given, message, {"hidden_size": 4} | attributes, held=held)
 
 
-def grouped_past(heads: int, size: int, *told: str, packed: bool = False, steps: int = 2) -> Row:
+def grouped_past(heads: int, size: int, *texts: str, packed: bool = False, steps: int = 2) -> Row:
     """A GroupQueryAttention of 4 heads that share 2 of 8 elements, after steps of other heads."""
     own = (normal(1, 3, 64), None, None) if packed else (normal(1, 3, 32), normal(1, 3, 16), normal(1, 3, 16))
     counts = np.asarray([2 + steps], np.int32), np.asarray(3 + steps, np.int32)
     given = (*own, normal(1, heads, steps, size), normal(1, heads, steps, size), *counts)
-    return Row("GroupQueryAttention", given, told, {"num_heads": 4, "kv_num_heads": 2}, held=(6,), domain="com.microsoft")
+    return Row("GroupQueryAttention", given, texts, {"num_heads": 4, "kv_num_heads": 2}, held=(6,), domain="com.microsoft")
 
 
-def past(operator: str, keys: int | None, values: int | None, *told: str) -> Row:
+def past(operator: str, keys: int | None, values: int | None, *texts: str) -> Row:
     """An attention whose keys and values are of so many past steps; None leaves them out."""
     states = tuple(None if steps is None else normal(1, 2, steps, 8) for steps in (keys, values))
     parts = normal(1, 3, 16), normal(1, 3, 16), normal(1, 3, 16)
     if operator == "Attention":
-        return Row(operator, (*parts, None, *states), told, {"q_num_heads": 2, "kv_num_heads": 2}, 23)
+        return Row(operator, (*parts, None, *states), texts, {"q_num_heads": 2, "kv_num_heads": 2}, 23)
     if operator == "MultiHeadAttention":
-        return Row(operator, (*parts, None, None, None, *states), told, {"num_heads": 2}, domain="com.microsoft")
+        return Row(operator, (*parts, None, None, None, *states), texts, {"num_heads": 2}, domain="com.microsoft")
     counts = np.asarray([2 + (keys or 0)], np.int32), np.asarray(3 + (keys or 0), np.int32)
-    return Row(operator, (*parts, *states, *counts), told, {"num_heads": 2, "kv_num_heads": 2}, held=(6,), domain="com.microsoft")
+    return Row(operator, (*parts, *states, *counts), texts, {"num_heads": 2, "kv_num_heads": 2}, held=(6,), domain="com.microsoft")
 
 
 ROWS = {
@@ -308,7 +308,7 @@ def test_a_node_that_contradicts_onnx_is_refused(name: str, way: str) -> None:
         onnx.load(proto).compile("numpy")(given)
     text = str(caught.value)
     assert "wrong" in text
-    assert all(part in text for part in row.told), text
+    assert all(part in text for part in row.texts), text
 
 
 def test_a_range_has_steps() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.docs.error_examples.example import shows
-from dmlpy.graphs import read_serialized
+from dmlpy.graphs import load_serialized
 
 image = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 2, 3])
 relu = dml.OperatorNode(operator=dml.ActivationReluDesc(input_tensor=image, output_tensor=image), name="relu")
@@ -199,7 +199,7 @@ def level_graph() -> Any:
 
 @shows("flatbuffer.bounds")
 def flatbuffer_bounds() -> Any:
-    read_serialized(b"DML")
+    load_serialized(b"DML")
 
 
 @shows("graph.tensor_count")

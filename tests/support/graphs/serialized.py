@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dmlpy as dml
-from dmlpy.graphs import read_serialized
+from dmlpy.graphs import load_serialized
 from tests.support.graphs import flatbuffer_writer as writer
 from tests.support.graphs.flatbuffer_writer import Attribute, Constant, Dump, Operator
 
@@ -219,7 +219,7 @@ def find_union(data: bytes) -> int:
     candidates = [at for at in range(len(data)) if data[at] == 6]
     for at in candidates:
         try:
-            read_serialized(data[:at] + b"\xff" + data[at + 1 :])
+            load_serialized(data[:at] + b"\xff" + data[at + 1 :])
         except dml.DescError as error:
             if "a value of type 255" in str(error):
                 return at
