@@ -310,55 +310,61 @@ def _cpu_suite() -> Iterable[Shape]:
     yield Recurrent(title="GRU with the reset before the product", layers=(before,), batch=16, steps=100, passes=("forward",), suite="cpu")
 
 
-def _models() -> Iterable[Shape]:
-    """The layers of known models. The title mentions a T or B that this project chose."""
+def _model(number: int, title: str, source: str, layers: tuple[LayerShape, ...], batch: int, steps: int, **more: Any) -> Recurrent:
+    """Layers of a known model. The title mentions a T or B that this project chose."""
+    return Recurrent(number=number, title=title, source=source, layers=layers, batch=batch, steps=steps, suite="models", **more)
 
-    def model(number: int, title: str, source: str, layers: tuple[LayerShape, ...], batch: int, steps: int, **more: Any) -> Recurrent:
-        return Recurrent(number=number, title=title, source=source, layers=layers, batch=batch, steps=steps, suite="models", **more)
 
-    f16: dict[str, Any] = {"dtypes": ("FLOAT16",)}
-    both: dict[str, Any] = {"dtypes": BOTH}
-    inference: dict[str, Any] = {"passes": ("forward",)}
-    deepbench = "DeepBench, rnn_problems.h"
+_F16: dict[str, Any] = {"dtypes": ("FLOAT16",)}
+_BOTH: dict[str, Any] = {"dtypes": BOTH}
+_INFERENCE: dict[str, Any] = {"passes": ("forward",)}
+_DEEPBENCH = "DeepBench, rnn_problems.h"
 
+
+def _small_models() -> Iterable[Shape]:
+    """Models 1 to 6: at most 256 hidden units."""
     source = "snakers4/silero-vad, tinygrad_model.py"
-    yield model(1, "Silero VAD, a chunk at a time", source, _stack("LSTM", 128, 128), 1, 1, **inference)
-    yield model(1, "Silero VAD (T chosen)", source, _stack("LSTM", 128, 128), 1, 512)
+    yield _model(1, "Silero VAD, a chunk at a time", source, _stack("LSTM", 128, 128), 1, 1, **_INFERENCE)
+    yield _model(1, "Silero VAD (T chosen)", source, _stack("LSTM", 128, 128), 1, 512)
     source = "pyannote-audio, defaults of PyanNet.py"
-    yield model(2, "pyannote segmentation (B, T chosen)", source, _stack("LSTM", 60, 128, 128, direction="BIDIRECTIONAL"), 32, 293)
-    yield model(3, "Resemblyzer speaker encoder (B chosen)", "Resemblyzer, hparams.py", _stack("LSTM", 40, 256, 256, 256), 64, 160)
+    yield _model(2, "pyannote segmentation (B, T chosen)", source, _stack("LSTM", 60, 128, 128, direction="BIDIRECTIONAL"), 32, 293)
+    yield _model(3, "Resemblyzer speaker encoder (B chosen)", "Resemblyzer, hparams.py", _stack("LSTM", 40, 256, 256, 256), 64, 160)
     source = "pytorch/rl, pull request 3816; stable-baselines3-contrib, recurrent/policies.py"
     for cell in ("GRU", "LSTM"):
-        yield model(4, f"recurrent RL, {cell}, 3% resets", source, _stack(cell, 256, 256), 128, 128, lengths="resets")
-    yield model(5, "policy on a small device", deepbench, _stack("RNN", 64, 64), 1, 96)
+        yield _model(4, f"recurrent RL, {cell}, 3% resets", source, _stack(cell, 256, 256), 128, 128, lengths="resets")
+    yield _model(5, "policy on a small device", _DEEPBENCH, _stack("RNN", 64, 64), 1, 96)
     for batch in (16, 64):
-        yield model(6, "character language model", deepbench, _stack("LSTM", 256, 256), batch, 150, **both)
-    yield model(7, "FlashRNN's baseline", "NX-AI/flashrnn, head_dim--lstm.svg", _stack("LSTM", 768, 768), 16, 1024, **f16)
+        yield _model(6, "character language model", _DEEPBENCH, _stack("LSTM", 256, 256), batch, 150, **_BOTH)
+
+
+def _large_models() -> Iterable[Shape]:
+    """Models 7 to 16."""
+    yield _model(7, "FlashRNN's baseline", "NX-AI/flashrnn, head_dim--lstm.svg", _stack("LSTM", 768, 768), 16, 1024, **_F16)
     source = "gist iiSeymour/bc3fac82"
-    yield model(8, "basecaller of Bonito's size", source, _stack("LSTM", 384, *[384] * 5), 64, 1600, **f16)
-    yield model(8, "basecaller of Bonito's size, one layer", source, _stack("LSTM", 384, 384), 64, 1600, **f16)
+    yield _model(8, "basecaller of Bonito's size", source, _stack("LSTM", 384, *[384] * 5), 64, 1600, **_F16)
+    yield _model(8, "basecaller of Bonito's size, one layer", source, _stack("LSTM", 384, 384), 64, 1600, **_F16)
     alternating = tuple(LayerShape("LSTM", 1024, 1024, "FORWARD" if index % 2 else "BACKWARD") for index in range(5))
     source = "nanoporetech/bonito, dna_r10.4.1@v4.3.toml"
-    yield model(9, "Bonito dna_r10.4.1 v4.3", source, alternating, 96, 1666, **f16)
+    yield _model(9, "Bonito dna_r10.4.1 v4.3", source, alternating, 96, 1666, **_F16)
     source = "NVIDIA/DeepLearningExamples, GNMT"
     gnmt = (LayerShape("LSTM", 1024, 1024, "BIDIRECTIONAL"), LayerShape("LSTM", 2048, 1024))
-    yield model(10, "GNMT, first two layers (T chosen)", source, gnmt, 128, 50, **f16)
+    yield _model(10, "GNMT, first two layers (T chosen)", source, gnmt, 128, 50, **_F16)
     source = "NVIDIA/DeepLearningExamples, Tacotron2"
     encoder = _stack("LSTM", 512, 256, direction="BIDIRECTIONAL")
-    yield model(11, "Tacotron 2, encoder (T chosen)", source, encoder, 48, 150, **both)
-    yield model(11, "Tacotron 2, attention cell", source, _stack("LSTM", 768, 1024), 48, 1, **both, **inference)
-    yield model(11, "Tacotron 2, decoder cell", source, _stack("LSTM", 1536, 1024), 48, 1, **both, **inference)
-    yield model(12, "AWD-LSTM", "salesforce/awd-lstm-lm, main.py", _stack("LSTM", 400, 1150, 1150, 400), 80, 70, **both)
+    yield _model(11, "Tacotron 2, encoder (T chosen)", source, encoder, 48, 150, **_BOTH)
+    yield _model(11, "Tacotron 2, attention cell", source, _stack("LSTM", 768, 1024), 48, 1, **_BOTH, **_INFERENCE)
+    yield _model(11, "Tacotron 2, decoder cell", source, _stack("LSTM", 1536, 1024), 48, 1, **_BOTH, **_INFERENCE)
+    yield _model(12, "AWD-LSTM", "salesforce/awd-lstm-lm, main.py", _stack("LSTM", 400, 1150, 1150, 400), 80, 70, **_BOTH)
     source = "SeanNaren/deepspeech.pytorch, train_config.py"
     # The model sums the directions and normalizes between layers, so each layer is a separate work; four of five are alike.
-    yield model(
+    yield _model(
         13,
         "DeepSpeech-style, one of 5 layers (T chosen)",
         source,
         _stack("LSTM", 1024, 1024, direction="BIDIRECTIONAL"),
         64,
         400,
-        **f16,
+        **_F16,
         lengths="ragged",
     )
     yield BatchNorm(
@@ -370,18 +376,18 @@ def _models() -> Iterable[Shape]:
         dtypes=("FLOAT16",),
         suite="models",
     )
-    yield model(14, "DeepBench speech", deepbench, _stack("RNN", 1760, 1760), 16, 50, **both)
-    yield model(14, "DeepBench speech", deepbench, _stack("GRU", 2816, 2816), 32, 375, **both)
-    yield model(14, "DeepBench speech", deepbench, _stack("GRU", 1024, 1024), 64, 1500, **both)
+    yield _model(14, "DeepBench speech", _DEEPBENCH, _stack("RNN", 1760, 1760), 16, 50, **_BOTH)
+    yield _model(14, "DeepBench speech", _DEEPBENCH, _stack("GRU", 2816, 2816), 32, 375, **_BOTH)
+    yield _model(14, "DeepBench speech", _DEEPBENCH, _stack("GRU", 1024, 1024), 64, 1500, **_BOTH)
     projected = (LayerShape("LSTM", 640, 2048, projection=640),)
-    yield model(15, "RNN-T for streaming, one layer (B, T chosen)", "Google AI blog, March 2019", projected, 16, 200, **f16)
+    yield _model(15, "RNN-T for streaming, one layer (B, T chosen)", "Google AI blog, March 2019", projected, 16, 200, **_F16)
     source = "mlcommons/training, rnnt, baseline_v3-1023sp.yaml"
-    yield model(15, "MLPerf RNN-T, encoder before stacking (B, T chosen)", source, _stack("LSTM", 240, 1024, 1024), 32, 200, **f16)
-    yield model(15, "MLPerf RNN-T, encoder after stacking (B, T chosen)", source, _stack("LSTM", 2048, 1024, 1024, 1024), 32, 100, **f16)
-    yield model(15, "MLPerf RNN-T, prediction (B, T chosen)", source, _stack("LSTM", 512, 512, 512), 32, 100, **f16)
+    yield _model(15, "MLPerf RNN-T, encoder before stacking (B, T chosen)", source, _stack("LSTM", 240, 1024, 1024), 32, 200, **_F16)
+    yield _model(15, "MLPerf RNN-T, encoder after stacking (B, T chosen)", source, _stack("LSTM", 2048, 1024, 1024, 1024), 32, 100, **_F16)
+    yield _model(15, "MLPerf RNN-T, prediction (B, T chosen)", source, _stack("LSTM", 512, 512, 512), 32, 100, **_F16)
     source = "fatchord/WaveRNN, hparams.py"
-    yield model(16, "WaveRNN", source, _stack("GRU", 512, 512), 32, 1375)
-    yield model(16, "WaveRNN, generation (B chosen)", source, _stack("GRU", 512, 512), 8, 11000, **inference)
+    yield _model(16, "WaveRNN", source, _stack("GRU", 512, 512), 32, 1375)
+    yield _model(16, "WaveRNN, generation (B chosen)", source, _stack("GRU", 512, 512), 8, 11000, **_INFERENCE)
 
 
 def _batch_norms() -> Iterable[Shape]:
@@ -394,7 +400,7 @@ def _batch_norms() -> Iterable[Shape]:
     yield BatchNorm(title="dense layer", sizes=(4096, 1024, 1, 1), layout="NHWC", dtypes=BOTH, suite="batch_norm_gpu")
 
 
-SHAPES: dict[str, Shape] = {shape.key: shape for shape in (*_cpu_suite(), *_models(), *_batch_norms())}
+SHAPES: dict[str, Shape] = {shape.key: shape for shape in (*_cpu_suite(), *_small_models(), *_large_models(), *_batch_norms())}
 
 
 def select(patterns: Sequence[str], memory_kind: str) -> list[Shape]:

@@ -42,7 +42,7 @@ batchnorm-4096x1024x1x1-nhwc
 
 
 def test_keys_are_these_and_unique() -> None:
-    made = [shape.key for part in (shapes._cpu_suite, shapes._models, shapes._batch_norms) for shape in part()]
+    made = [shape.key for part in (shapes._cpu_suite, shapes._small_models, shapes._large_models, shapes._batch_norms) for shape in part()]
     assert made == list(SHAPES) == KEYS.split()
 
 
