@@ -112,7 +112,7 @@ def compare(
     Raises:
         BindError: there are not two devices, or inputs are missing or do not fit.
         CompileError: the graph breaks rules, or a device does not run it.
-        DescError: `graph` is no graph, or `flags` are no flags.
+        DescError: `graph` is not a graph, or `flags` are not flags.
     """
     if not isinstance(graph, Graph):
         expected = "a graph, like that of GraphBuilder or dmlpy.x.graph"

@@ -90,7 +90,7 @@ def test_the_workflows_run_every_stage_of_the_check() -> None:
     assert all((ROOT / path).is_dir() for path in named)
     refused = subprocess.run([ROOT / ".ci/run", "no-stage"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert refused.stderr.startswith("'no-stage' is no stage; there are: lint ")
+    assert refused.stderr.startswith("'no-stage' is not a stage; there are: lint ")
 
 
 def test_stages_run_where_their_inputs_changed_and_all_of_them_at_night() -> None:

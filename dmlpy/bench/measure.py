@@ -400,7 +400,7 @@ class Benchmark:
         entry.times.append(entry.worker.ask("time", mode=entry.mode, repeats=entry.repeats))
 
     def _failure(self, case: Case, peer: Peer, mode: str, error: Exception, entry: _Entry | None = None) -> Measurement:
-        """Creates a failed run. A case for which dmlpy itself ran out of time is skipped: it is no failure."""
+        """Creates a failed run. A case for which dmlpy itself ran out of time is skipped: it is not a failure."""
         if isinstance(error, LateError) and peer is self._options.own:
             raise TimeOverError from error
         return self._run(case, peer.name, mode, "failed", str(error), entry)

@@ -59,5 +59,5 @@ def case_of(name: str) -> Case:
     if name not in known:
         near = nearest(name, known)
         hint = f"did you mean {near!r}?" if near else f"such as {FIRST_LAYERS[0]!r}"
-        raise DmlError(f"{name!r} is no case, which is a shape's key, its type and its pass; {hint}")
+        raise DmlError(f"{name!r} is not a case, which is a shape's key, its type and its pass; {hint}")
     return known[name]

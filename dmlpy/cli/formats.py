@@ -36,7 +36,7 @@ class Format(StrEnum):
 
 
 def exit_status(reports: Sequence[Report], *, undocumented_fails: bool = False) -> int:
-    """The exit status: 0 if no file has problems, 2 if a file cannot be read, 1 otherwise. Undocumented types are no problems.
+    """The exit status: 0 if no file has problems, 2 if a file cannot be read, 1 otherwise. Undocumented types are not problems.
 
     Args:
         reports: the files' reports.

@@ -276,7 +276,7 @@ def _more(files: Sequence[Path]) -> list[OperatorDesc]:
 
 
 def is_clean(record: Record) -> bool:
-    """Whether nothing differs; an answer to a desc that is undocumented is no difference."""
+    """Whether nothing differs; an answer to a desc that is undocumented is not a difference."""
     return not any(difference.kind.is_disagreement for found in record.operators.values() for difference in found.differences)
 
 

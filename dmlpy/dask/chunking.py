@@ -202,7 +202,7 @@ class AxisGrouping:
         ways = [f"give it in one piece of this size (array.rechunk({{{axis}: -1}}))"] if pieces > 1 else []
         ways += ["carry=True takes the state from chunk to chunk"] if _is_recurrent(use) and use.desc.sizes()["num_directions"] == 1 else []
         ways += [f"name the axis if chunks along it are independent: axes={{{name!r}: [{axis}]}}"]
-        why = f"{use.label or use.desc.c_name} calls the axis {use.symbol}, which is no batch: its entries may depend on each other"
+        why = f"{use.label or use.desc.c_name} calls the axis {use.symbol}, which is not a batch: its entries may depend on each other"
         found = f"{array.shape[axis]} in {pieces} chunks" if pieces > 1 else str(array.shape[axis])
         return Problem("dask.axis", f"{name}.sizes[{axis}]", found, f"{size}, as the desc says", (why,), ", or ".join(ways))
 

@@ -175,7 +175,7 @@ def _foreign_view(array: Any) -> ArrayView | None:
 
 
 def _has_buffer(array: Any) -> bool:
-    """Whether an object shares its memory by the buffer protocol, as `array.array` and `bytearray` do; bytes are no array."""
+    """Whether an object shares its memory by the buffer protocol, as `array.array` and `bytearray` do; bytes do not count."""
     try:
         memoryview(array).release()
     except TypeError:

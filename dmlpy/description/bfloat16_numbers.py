@@ -37,7 +37,7 @@ def type_expression(dtype: np.dtype[Any]) -> str:
 
 
 def cast_remedy(given: np.dtype[Any], expected: np.dtype[Any]) -> str | None:
-    """The remedy for an array of another type; None if its elements are no numbers."""
+    """The remedy for an array of another type; None if its elements are not numbers."""
     if expected.name != "bfloat16":
         return f"cast it: array.astype({type_expression(expected)})" if given.kind in "biu" or is_float(given) else None
     if given == np.uint16:

@@ -146,5 +146,5 @@ def _number_remedy(given: Any, read: Callable[[Any], Any]) -> str | None:
         whole = int(number) if number.is_integer() and abs(number) < 2**64 else number
         read(whole)
         return f"write {whole}"
-    except Exception:  # it is no number, or none that the member can hold
+    except Exception:  # it is not a number, or none that the member can hold
         return None

@@ -266,7 +266,7 @@ class _Copier:
         return made
 
     def made(self, item: Any, made: list[Any]) -> Any:
-        """The copy of an object that was added and is no size, among what the steps made."""
+        """The copy of an object that was added and is not a size, among what the steps made."""
         step = self._known[id(item)][1]
         return item if step is None else made[step]
 

@@ -378,7 +378,7 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     def _count_remedy(cls, spelling: str) -> str | None:
-        """The remedy for a count of the C struct that is spelled as in Python, where counts are no members; None for any other name."""
+        """The remedy for a count of the C struct that is spelled as in Python, where counts are not members; None for any other name."""
         counted = cls.c_counts.get(c_member(spelling), ())
         first = counted if isinstance(counted, str) else next(iter(counted), None)
         return None if first is None else f"leave it out: it is the length of {first}"

@@ -207,7 +207,7 @@ def is_symbolic(size: Any) -> TypeGuard[SymbolicSize]:
 
 
 def places_of(numbers: Sequence[Any]) -> list[int] | None:
-    """The places of integers in the record of the symbolic sizes among them; None if none is symbolic, or something is no integer."""
+    """The places of integers in the record of the symbolic sizes among them; None if none is symbolic, or something is not an integer."""
     record = next((number.record for number in numbers if is_symbolic(number)), None)
     if record is None or not all(is_symbolic(number) or type(number) is int for number in numbers):
         return None
@@ -288,7 +288,7 @@ def slice_indices(part: slice, size: Any) -> tuple[Any, Any, int]:
     """What `part.indices(size)` gives, also for a symbolic size.
 
     Raises:
-        TypeError: a bound is no integer.
+        TypeError: a bound is not an integer.
         ValueError: the step is 0.
     """
     step = slice(None, None, part.step).indices(1)[2]

@@ -256,7 +256,7 @@ class Rebindable(BoundWork):
             stream: as for a call. This synchronises.
 
         Raises:
-            DescError: `runs` is no number from 1 on.
+            DescError: `runs` is not a number from 1 on.
             BindError, DeviceError, DispatchError: as for a call; a stream that is being captured cannot be profiled.
         """
         from dmlpy.devices.reporting.profile import Profile, checked_runs, profile_parts, profile_whole  # imports tables

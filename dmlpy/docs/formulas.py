@@ -22,7 +22,7 @@ _WORDS_TEXT = """
     CONSTANT NaN dropout forward rnn lstm gru mean output input
 """
 WORDS = frozenset(_WORDS_TEXT.split())
-"""English words of formulas, where they are no names: neither a member's, nor what stands left of an equals sign, nor a single letter."""
+"""English words of formulas, where they are not names: neither a member's, nor what stands left of an equals sign, nor a single letter."""
 NOUNS = frozenset(["element", "elements", "size", "start", "step", "stride", "weight", "window"])
 """Words that are names where they stand beside an arithmetic sign: `start + stride * o`."""
 _FUNCTIONS_TEXT = """

@@ -82,7 +82,7 @@ def find(path: Path, data_type: DataType, resample: tuple[int, int, int, int] | 
         resample: the tensor's sizes; None for those of the picture, RGB where it is RGB, else RGBA.
 
     Raises:
-        DescError: the file is no picture, too large, or the tensor's type does not fit.
+        DescError: the file is not a picture, too large, or the tensor's type does not fit.
     """
     if data_type not in IMAGE_TYPES:
         raise refuse("image.type", "initialValuesDataType", str(data_type), "FLOAT32 or FLOAT16 for a picture")

@@ -190,7 +190,7 @@ class GraphDesc(Struct):
 
     @property
     def template(self) -> tuple[SizedCopy, GraphDesc] | None:
-        """The copy that this graph is a part of, and the graph with symbolic sizes; None if it is no copy."""
+        """The copy that this graph is a part of, and the graph with symbolic sizes; None if it is not a copy."""
         return self.__dict__.get("_template")
 
     def input_label(self, index: int) -> str:

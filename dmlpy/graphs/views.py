@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _MOST_PLAIN = 64
-"""The numbers that are looked at one by one for a shorter way; more are no sizes of a tensor."""
+"""The numbers that are looked at one by one for a shorter way; more are not sizes of a tensor."""
 
 
 def view_error(view: str, path: str, found: object, expected: str, *why: str, remedy: str | None = None) -> DescError:
@@ -243,7 +243,7 @@ def _resolve_sizes(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
 class TensorViews:
     """The views of a value's tensor, with other sizes and strides: for `Value` and `Expression`, which make the nodes that copy.
 
-    A view is no node: the readers' descs say how they read the memory. Where no strides express a view, nodes copy the elements first.
+    A view is not a node: the readers' descs say how they read the memory. Where no strides express a view, nodes copy the elements first.
     """
 
     __slots__ = ()

@@ -129,7 +129,7 @@ def read(file: Path) -> Record:
     """Reads a record.
 
     Raises:
-        DmlError: the file cannot be read, or it is no record.
+        DmlError: the file cannot be read, or it is not a record.
     """
     try:
         return Record.model_validate_json(file.read_bytes())
@@ -138,7 +138,7 @@ def read(file: Path) -> Record:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
-        raise DmlError(f"{file} is no record of dmlpy conformance: {place}: {first['msg']}") from None
+        raise DmlError(f"{file} is not a record of dmlpy conformance: {place}: {first['msg']}") from None
 
 
 @cache

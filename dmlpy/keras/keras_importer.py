@@ -88,7 +88,7 @@ def _chain(model: Any) -> list[Any]:
     """The layers of a model, each of which has the output of the one before.
 
     Raises:
-        DescError: they are no chain.
+        DescError: they are not a chain.
     """
     if type(model).__name__ == "Sequential":
         return list(model.layers)
@@ -214,4 +214,4 @@ _KINDS: dict[str, tuple[Callable[..., Layer], Callable[[_Options], dict[str, Any
     "Softmax": (Activation, _softmax),
     "Dropout": (Dropout, _dropout),
 }
-"""The layers of Keras 3 that are no recurrent ones: what each becomes, and with which arguments."""
+"""The layers of Keras 3 that are not recurrent ones: what each becomes, and with which arguments."""

@@ -376,7 +376,7 @@ class Sequential:
             runs: how many runs are measured, after one that is not.
 
         Raises:
-            DescError: invalid data, or `runs` is no number from 1 on.
+            DescError: invalid data, or `runs` is not a number from 1 on.
         """
         count, reader = checked_runs(runs, "Sequential.profile"), self._reader("profile")
         data = reader.read(x, with_targets=False)

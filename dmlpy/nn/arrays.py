@@ -66,7 +66,7 @@ def receive(subject: str, arrays: Mapping[str, Array | None], device: Device | s
         device: the device that is to run the call; None: the one that holds the arrays, for host memory `cpu`.
 
     Raises:
-        DescError: something is no array, lies elsewhere than the first one, or has a type that is not supported; all problems at once.
+        DescError: something is not an array, lies elsewhere than the first one, or has a type that is not supported; all problems at once.
         DeviceError: no such device, such as for an array on a GPU where dmlpy finds none.
     """
     given = {name: array for name, array in arrays.items() if array is not None or name not in _OPTIONAL}
@@ -134,7 +134,7 @@ def _same(found: Native) -> Array:
 
 
 def _place(array: Any) -> tuple[int, int] | None:
-    """DLPack's kind of memory and the device's number; None for what is no array."""
+    """DLPack's kind of memory and the device's number; None for what is not an array."""
     if isinstance(array, np.ndarray):
         return None if isinstance(array, np.ma.MaskedArray) else (_CPU, 0)
     return dlpack_device(array)

@@ -116,7 +116,7 @@ def _name(device: str) -> str:
     try:
         found = Device(device)
     except (AttributeError, ValueError):
-        raise ValueError(f"{device!r} is no device of ONNX: CPU, CUDA, CUDA:1") from None
+        raise ValueError(f"{device!r} is not a device of ONNX: CPU, CUDA, CUDA:1") from None
     return "cpu" if found.type == DeviceType.CPU else f"cuda:{found.device_id}"
 
 

@@ -38,7 +38,7 @@ def cross_correlation(x: Array, filters: Array, groups: int, along: Sequence[Alo
 
 
 def _by_channel(x: Array, filters: Array, groups: int, along: Sequence[Along]) -> Array:
-    """`cross_correlation` for groups of one channel: a product with each tap's elements, since sums of few terms are no matrix product."""
+    """`cross_correlation` for groups of one channel: a product with each tap, since sums of few terms make slow matrix products."""
     batch, positions = x.shape[0], [window.at.shape[1] for window in along]
     each, ones = x[:, :, np.newaxis], (1,) * len(along)
     weights = filters.reshape(groups, -1, *filters.shape[2:])

@@ -22,7 +22,7 @@ class Along:
     Attributes:
         at: the element at each tap of the window in each of its positions, [taps, positions]: below 0 and from `size` on it is padding.
         size: elements of the tensor that the window slides over.
-        end: elements of padding after the last one. What lies beyond is no part of a window: the last ones of a size that is rounded up
+        end: elements of padding after the last one. What lies beyond is not part of a window: the last ones of a size that is rounded up
             are cut off there.
     """
 

@@ -21,7 +21,7 @@ _OF_DIRECTMLX = {
     "Size2D": "did you mean dmlpy.Size2D?",
     "ScaleBias": "did you mean dmlpy.ScaleBias?",
 }
-"""The names of DirectMLX that are no functions here."""
+"""The names of DirectMLX that are not functions here."""
 
 
 def unknown_function(module: str, name: str, public: Sequence[str] = ()) -> str:

@@ -413,7 +413,7 @@ def test_names_mean_the_large_rows_on_a_gpu() -> None:
     assert [type(shape) for shape in select(["sigmoid", "add"], [], "cuda")] == [OperatorShape, LargeShape]
     assert {shape.dtypes for shape in select(["add"], ["FLOAT16"], "cuda")} == {("FLOAT16",)}
     assert [type(shape) for shape in select(["gemm"], [])] == [OperatorShape]
-    with pytest.raises(ValueError, match=r"'GEMM:SQARE' is no operator of DirectML's; did you mean 'GEMM:SQUARE'\?"):
+    with pytest.raises(ValueError, match=r"'GEMM:SQARE' is not an operator of DirectML's; did you mean 'GEMM:SQUARE'\?"):
         select(["GEMM:SQARE"], [], "cuda")
 
 

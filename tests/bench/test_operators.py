@@ -147,7 +147,7 @@ def test_operators_are_selected_by_names_in_any_case() -> None:
     assert forms == ["CONVOLUTION", "CONVOLUTION:DEPTHWISE", "CONVOLUTION:POINTWISE"]
     assert [shape.key for shape in select(["Convolution:Depthwise"], [])] == forms[1:2]
     assert len(select([], [])) == len(CASES)
-    with pytest.raises(ValueError, match=r"'GEM' is no operator of DirectML's; did you mean 'GEMM'\?"):
+    with pytest.raises(ValueError, match=r"'GEM' is not an operator of DirectML's; did you mean 'GEMM'\?"):
         select(["GEM"], [])
 
 
@@ -247,7 +247,7 @@ def test_the_command_lists_operators_with_their_equivalents() -> None:
     ("arguments", "status", "message"),
     [
         (["ADD"], 2, "'ADD' is an operator: give --operators too"),
-        (["--operators", "ADDD"], 2, "'ADDD' is no operator of DirectML's"),
+        (["--operators", "ADDD"], 2, "'ADDD' is not an operator of DirectML's"),
         (["--operators", "--shape", "lstm*"], 2, "leave the others out"),
         (["--operators", "--pass", "training"], 2, "leave the others out"),
         (["--operators", "--peer", "cupy"], 2, "'cupy' is none of onnxruntime, torch, openvino, jax"),

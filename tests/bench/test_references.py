@@ -187,7 +187,7 @@ def test_the_commands_make_and_take_a_file(tmp_path: Path, capsys: pytest.Captur
 def test_the_command_reports_unknown_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert references.main([str(tmp_path / "made"), "lstm-128-b1-t513 FLOAT32 forward"]) == 1
     told = capsys.readouterr().err
-    assert "'lstm-128-b1-t513 FLOAT32 forward' is no case" in told
+    assert "'lstm-128-b1-t513 FLOAT32 forward' is not a case" in told
     assert "did you mean 'lstm-128-b1-t512 FLOAT32 forward'?" in told
     assert not (tmp_path / "made").exists()
 

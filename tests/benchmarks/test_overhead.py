@@ -1,6 +1,6 @@
 """What dmlpy's Python costs: importing, building and checking descs, JSON, and one dispatch over a machine that does nothing.
 
-Benchmarks are no tests: `pytest tests/benchmarks --benchmark-only` runs them, the test command skips them.
+Benchmarks are not tests: `pytest tests/benchmarks --benchmark-only` runs them, the test command skips them.
 """
 
 from __future__ import annotations

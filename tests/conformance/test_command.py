@@ -454,7 +454,7 @@ def test_what_is_no_record_has_one_clear_line(tmp_path: Path, text: str, expecte
     file.write_text(text)
     with pytest.raises(dml.DmlError) as caught:
         directml_records.read(file)
-    assert str(caught.value) == f"{file} is no record of dmlpy conformance: {expected}"
+    assert str(caught.value) == f"{file} is not a record of dmlpy conformance: {expected}"
 
 
 def test_the_list_of_operators_shows_what_directml_says(behave: Behave) -> None:

@@ -280,7 +280,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[dml.DmlError], str]] = {
     "a constant's size": (
         {"weight_tensor": np.zeros((1, 2, 17, INPUTS), np.float32)},
         dml.DescError,
-        r"weight_tensor\.sizes\[2\] is 17, expected 16.*\n.*no batch",
+        r"weight_tensor\.sizes\[2\] is 17, expected 16.*\n.*not a batch",
     ),
     "unequal chunks": (
         {LENGTHS: da.zeros((1, 1, 1, 11), chunks=(1, 1, 1, 5), dtype="uint32")},
@@ -297,7 +297,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[dml.DmlError], str]] = {
     "time without a state": (
         {"desc": lstm("FORWARD"), "input_tensor": sequence(1, 2, 4, INPUTS)},
         dml.DescError,
-        r"input_tensor\.sizes\[1\] is 6 in 3 chunks, expected 6.*\n.*seq_length, which is no batch.*\n.*carry=True",
+        r"input_tensor\.sizes\[1\] is 6 in 3 chunks, expected 6.*\n.*seq_length, which is not a batch.*\n.*carry=True",
     ),
     "time in both directions": (
         {"input_tensor": sequence(1, 2, 4, INPUTS), "carry": True},

@@ -192,7 +192,7 @@ UNREADABLE: list[tuple[str, Any, str, str, str | None]] = [
         "did you mean Strides?",
     ),
     ("count of activations", lstm_json(ActivationDescCount=2), "count.length", "ActivationDescCount", None),
-    ("count that is no number", lstm_json(ActivationDescCount="3"), "count.length", "ActivationDescCount", None),
+    ("count that is not a number", lstm_json(ActivationDescCount="3"), "count.length", "ActivationDescCount", None),
     ("count of dimensions", lstm_json(BiasTensor=TENSOR | {"DimensionCount": 3}), "count.length", "bias_tensor.DimensionCount", None),
     ("kind of tensor", lstm_json(BiasTensor={"Type": "IMAGE", "Desc": TENSOR}), "field.form", "bias_tensor.type", None),
     ("tensor as a number", lstm_json(BiasTensor=4), "field.form", "bias_tensor", None),

@@ -152,9 +152,9 @@ def declared() -> dict[type[Struct], dict[str, str]]:
 
 
 def faults_of(text: str, member: MemberInfo) -> Iterator[str]:
-    """Where a text is no sentence, or repeats the marker."""
+    """Where a text is not a sentence, or repeats the marker."""
     if not re.match(r"[A-Z]", text) or not text.endswith("."):
-        yield "is no sentence"
+        yield "is not a sentence"
     if re.search(r"(?<!\w)\[", text):
         yield "repeats sizes"
     if "in Python" in text:
@@ -168,8 +168,8 @@ def faults_of(text: str, member: MemberInfo) -> Iterator[str]:
 
 
 FAULTY = [
-    ("x, the samples.", "is no sentence"),
-    ("The samples", "is no sentence"),
+    ("x, the samples.", "is not a sentence"),
+    ("The samples", "is not a sentence"),
     ("The samples, [1, T, B, I].", "repeats sizes"),
     ("The samples, 0 in Python if left out.", "repeats the default"),
     ("The lengths, UINT32.", "repeats the type"),

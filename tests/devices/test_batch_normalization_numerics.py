@@ -216,7 +216,7 @@ def test_equal_entries(every_device: dml.Device, channels: int, epsilon: float, 
         assert np.isnan(found["output_tensor"]).all()
 
 
-# what is no number
+# what is not a number
 
 Values = dict[str, Array]
 

@@ -1,7 +1,7 @@
 """The gradients of RNN, LSTM and GRU against central differences in float64 of the plain loop, for random combinations of all options.
 
 A difference along a random direction is compared with the gradient's product with that direction: along all inputs at once and along each
-one alone. At a kink a difference is no derivative, so a draw is dropped if an argument comes within `MARGIN` of one; of the draws about
+one alone. At a kink a difference is not a derivative, so a draw is dropped if an argument comes within `MARGIN` of one; of the draws about
 one in five is. A table has the gradients at the kinks themselves.
 """
 

@@ -21,7 +21,7 @@ from tests.support.tables import table
 Array = np.ndarray[Any, Any]
 
 OF_RESERVES = [name for name in OPERATORS if name.startswith("DMLPY") and name.endswith(("_GRAD", "_BACKPROP_V3"))]
-"""Operators that read a reserve: it is no array of a kind that is known."""
+"""Operators that read a reserve: it is not an array of a kind that is known."""
 
 
 def anew(desc: dml.OperatorDesc, device: str = "numpy") -> CompiledOperator:

@@ -45,7 +45,7 @@ HOSTILE_NPY: list[tuple[bytes, str]] = [
     ),
     (npy(described(shape=f"({'1, ' * 33})")), "npy.damaged"),
     (npy(described(order="0")), "npy.damaged"),
-    # Headers that are no headers.
+    # Headers that are not headers.
     *((npy(header), "npy.damaged") for header in ("", "{}", "[1]", "{'descr': ", "{'descr': '<f4'", "((((((", "'\\", "\0\0", "lambda: 0")),
     (npy("(" * 9000), "npy.damaged"),
     (npy("{'shape': (" + "1," * 4900), "npy.damaged"),

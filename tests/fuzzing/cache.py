@@ -122,7 +122,7 @@ def files(fuzz: FuzzRun, base: Path) -> str:
 
 
 def folders(fuzz: FuzzRun, base: Path) -> str:
-    """A folder that is no store: another user's, for all to write, a file, a link to nowhere, no room, names of all kinds."""
+    """A folder that is not a store: another user's, for all to write, a file, a link to nowhere, no room, names of all kinds."""
     chance = fuzz.chance
     folder = base / "kernels"
     kind = chance.choice(["mode", "file", "dangling", "loop", "own link", "long", "parent", "unwritable", "name", "owner"])

@@ -98,7 +98,7 @@ def loaded_model(path: Path) -> str:
 
 
 def imported(path: Path) -> str:
-    """A layer from an ONNX model; what onnx itself does not read is no file of dmlpy's."""
+    """A layer from an ONNX model; what onnx itself does not read is not a file of dmlpy's."""
     import onnx
     from google.protobuf.message import DecodeError
 

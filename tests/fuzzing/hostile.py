@@ -1,4 +1,4 @@
-"""Values of hostile callers: objects whose methods raise or lie, numbers at every edge, and whatever else is no member of a struct."""
+"""Values of hostile callers: objects whose methods raise or lie, numbers at every edge, and whatever else is not a member of a struct."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 @HOSTS
 def test_arguments_of_any_form(device: str) -> None:
-    """What is no packed array, shares memory or does not fit is bound with all checks, after a call that needed none of them."""
+    """What is not a packed array, shares memory or does not fit is bound with all checks, after a call that needed none of them."""
     g = dml.GraphBuilder()
     g.output("z", g.add(dml.ElementWiseAddDesc, a_tensor=g.input("x", tensor(8, 4)), b_tensor=g.input("y", tensor(8, 4))))
     op: Any = dml.compile(g.build(), device)

@@ -105,7 +105,7 @@ class Search:
 
     def __init__(self, program: Program, without: Collection[str], in_order: bool) -> None:
         if unknown := {*without} - {*AXIOMS}:
-            raise ValueError(f"these are no axioms: {unknown}")
+            raise ValueError(f"these are not axioms: {unknown}")
         self.graph = graph = Graph(program)
         self.without = without
         self.in_order = in_order

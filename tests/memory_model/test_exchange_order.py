@@ -415,7 +415,7 @@ ACCESSES = {
     "load_relaxed": ("ld", RULES.read, "gpu", "global"),
     "store_release": ("st", RULES.raises, RULES.scope, "global"),
     "load_acquire": ("ld", RULES.polls, RULES.scope, "global"),
-    # What follows a wait in vain is no part of the model: it orders nothing but two reports to the host.
+    # What follows a wait in vain is not part of the model: it orders nothing but two reports to the host.
     "store_to_host": ("st", "release", "sys", "global"),
     # Nor is what blocks of a cluster do: common/cluster_exchange.cuh.
     "begin_arrivals": ("fence", "mbarrier_init", "release", "cluster"),

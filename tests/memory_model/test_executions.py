@@ -344,7 +344,7 @@ def test_a_place_of_several_writers_is_not_polled() -> None:
 
 
 def test_an_unknown_axiom_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"no axioms: \{'Causalty'\}"):
+    with pytest.raises(ValueError, match=r"not axioms: \{'Causalty'\}"):
         next(executions(parse("0: st x 1"), without=["Causalty"]))
 
 

@@ -163,7 +163,7 @@ ROWS = {
         {"axis": 0},
     ),
     "joined tensors of other ranks": Row("Concat", (normal(2, 3), normal(2, 3, 1)), ("input 1", "[2, 3, 1]", "[2, 3]"), {"axis": 1}),
-    "integers that are no factors": Row(
+    "integers that are not factors": Row(
         "MatMulInteger", (np.uint8([[1, 2]]), np.uint8([[1, 2]])), ("input 1 'B' is [1, 2], expected a factor of [1, 2]",)
     ),
     "three pads of two axes": Row("Pad", (normal(2, 3), integers(1, 1, 1)), ("pads has 3 numbers, expected 4",), held=(1,)),

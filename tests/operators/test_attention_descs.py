@@ -232,7 +232,7 @@ def test_messages() -> None:
     assert padding.remedy == "for all heads and queries alike: sizes [2, 1, 1, 12]"
     assert not dml.check(attention(mask_tensor=mask(2, 1, 1, 12), mask_type="BOOLEAN"))
     (one,) = dml.check(attention(**PAST).replace(key_tensor=tensor(2, 12, 112)))
-    assert one.remedy is None, "a head count that fits one tensor alone is no remedy"
+    assert one.remedy is None, "a head count that fits one tensor alone is not a remedy"
 
 
 def attend(query: Array, key: Array, value: Array, past: tuple[Array, Array] | None) -> tuple[Array, Array, Array]:

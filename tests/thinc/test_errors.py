@@ -65,7 +65,7 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("float64", lambda: lstm().predict([np.zeros((4, 3))]), r"X\[0\] is float64, expected float32.*\n.*X\[0\]\.astype"),
     ("lists in a list", lambda: lstm().predict([[1.0, 2.0]]), r"X\[0\] is \[1.0, 2.0\], expected an array \[steps, width\]"),
     ("a width of 0", lambda: dt.LSTM(0, 3), "nO is 0, expected an integer of at least 1"),
-    ("widths that are no integers", lambda: dt.GRU(8.0, "3"), r"nO is 8.0, (.|\n)*nI is '3', expected an integer of at least 1"),
+    ("widths that are not integers", lambda: dt.GRU(8.0, "3"), r"nO is 8.0, (.|\n)*nI is '3', expected an integer of at least 1"),
     ("a text for bi", lambda: dt.LSTM(8, 3, bi="no"), "bi is 'no', expected True or False"),
     ("a text for dropout", lambda: dt.LSTM(8, 3, dropout="0.1"), "dropout is '0.1', expected a number from 0 to 1"),
     ("unknown widths", lambda: dt.LSTM().initialize(), r"nO is unknown(.|\n)*nI is unknown(.|\n)*give nO and nI, or call model.initialize"),
@@ -81,7 +81,7 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
         lambda: lstm().predict(Ragged(FLAT, np.array([7, -1], "i"))),
         "X.lengths is int32.*expected integers of at least 0",
     ),
-    ("lengths that are no integers", lambda: lstm().predict(Ragged(FLAT, np.array([4.0, 2.0]))), "X.lengths is float64"),
+    ("lengths that are not integers", lambda: lstm().predict(Ragged(FLAT, np.array([4.0, 2.0]))), "X.lengths is float64"),
     ("too long", lambda: lstm().predict(Padded(CUBE, np.array([2] * 4), np.array([5, 3]), np.arange(2))), r"X\.lengths is \[5, 3\]"),
     (
         "other sizes",

@@ -57,19 +57,19 @@ def name_findings(operator: str) -> Iterator[str]:
     grouped = [name for kind in ("types_together", "sizes_together", "ranks_together") for group in table.get(kind, []) for name in group]
     listed = table.get("leading_ones", False)
     grouped += [*(listed if isinstance(listed, list) else []), *table.get("unreachable_ranks", {})]
-    yield from (f"{name} is no tensor" for name in grouped if name not in slots)
+    yield from (f"{name} is not a tensor" for name in grouped if name not in slots)
     if not isinstance(listed, list | bool):
         yield f"leading_ones is {listed!r}"
     attributes = [*table.get("axes", []), *table.get("per_dimension", {})]
-    yield from (f"{name} is no attribute" for name in attributes if name not in fields or name in slots)
+    yield from (f"{name} is not an attribute" for name in attributes if name not in fields or name in slots)
     for entry in table.get("valid", []):
-        yield from (f"{name} of a valid desc is no member" for name in entry.keys() - fields.keys() - {"about", "level"})
+        yield from (f"{name} of a valid desc is not a member" for name in entry.keys() - fields.keys() - {"about", "level"})
         yield from (f"{name} is counted by itself" for name in entry if "count_of" in fields.get(name, {}))
     for entry in table.get("wrong", []):
         yield from (f"unknown key {key} of a wrong desc" for key in entry.keys() - ENTRY_KEYS)
         heads = [re.split(r"[.\[]", place)[0] for place in entry["at"]]
         named = [*heads, *entry.get("change", {}), *entry.get("remove", [])]
-        yield from (f"{name} of a wrong desc is no member" for name in named if name not in fields)
+        yield from (f"{name} of a wrong desc is not a member" for name in named if name not in fields)
         if not entry["at"] or entry.get("of", 0) >= len(table.get("valid", [])):
             yield f"the wrong desc {entry['rule']!r} blames nobody, or is made of nothing"
         elif "level" not in entry and not {*heads} & {*entry.get("change", {}), *entry.get("remove", [])}:

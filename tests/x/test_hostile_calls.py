@@ -21,7 +21,7 @@ from tests.support.tensors import tensor
 
 
 class RaisesKeyError:
-    """What is no integer and raises another error than what is expected of it."""
+    """What is not an integer and raises another error than what is expected of it."""
 
     def __index__(self) -> int:
         raise KeyError("hostile")

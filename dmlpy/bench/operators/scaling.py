@@ -105,7 +105,7 @@ def _scaled_members(case: TimedCase, sizes: Mapping[str, tuple[int, ...]], axes:
 def _scaled_sizes(sizes: tuple[int, ...], axis: int, scale: Fraction) -> tuple[int, ...]:
     size = sizes[axis] * scale
     if size.denominator != 1 or size < 1:
-        raise OneSizeError(f"{sizes[axis]} x {scale} is no size")
+        raise OneSizeError(f"{sizes[axis]} x {scale} is not a size")
     return (*sizes[:axis], int(size), *sizes[axis + 1 :])
 
 

@@ -210,4 +210,4 @@ def _find_cases(name: str, tables: Sequence[Mapping[str, TimedCase | LargeCase]]
             if found := [own for own, case in table.items() if known in (own, case.operator)]:
                 return found
     near = nearest(spelled, [known for table in tables for known in table])
-    raise ValueError(f"{name!r} is no operator of DirectML's; " + (f"did you mean {near!r}?" if near else "dmlpy ops lists all"))
+    raise ValueError(f"{name!r} is not an operator of DirectML's; " + (f"did you mean {near!r}?" if near else "dmlpy ops lists all"))

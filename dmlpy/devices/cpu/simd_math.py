@@ -195,7 +195,7 @@ class SimdMath:
         return self._scaled(self.polynomial(rest, coefficients), shifted)
 
     def half_exp(self, x: Any) -> Any:
-        """exp(x) / 2, which is infinite only where it is no float itself."""
+        """exp(x) / 2, which is infinite only where it is not a float itself."""
         p, shifted = self._reduced(x, _HALF_EXP_END)
         return self._scaled(self.add(p, self.constant(1.0)), self.subtract(shifted, self.constant(1.0)))
 

@@ -114,5 +114,5 @@ def offline_device(name: str) -> CudaDevice:
     # NVRTC compiles a GPU of the list for an older architecture if need be, and its driver translates that.
     if limits.name not in GPUS and limits.compute_capability not in (known := runtime.architectures()):
         names, compiler = ", ".join(f"sm_{architecture}" for architecture in known), " ".join(runtime.compiler_version().split()[:2])
-        raise DeviceError(f"{limits.name} is no architecture that {compiler} compiles for: {names}")
+        raise DeviceError(f"{limits.name} is not an architecture that {compiler} compiles for: {names}")
     return CudaDevice(runtime)

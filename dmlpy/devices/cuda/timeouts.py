@@ -35,7 +35,7 @@ def limit_s() -> float:
     """The limit on a wait in seconds: `DMLPY_TIMEOUT_S`, else `SECONDS`.
 
     Raises:
-        DeviceError: the variable is no such number.
+        DeviceError: the variable is not such a number.
     """
     text = os.environ.get(VARIABLE, "")
     if not text:

@@ -2,7 +2,7 @@
 
 Operators with products of matrices, filters or attention count two operations for each of their multiplications, and nothing else.
 Elsewhere each addition, multiplication, division, comparison and function of an element counts one; operations done once for a group of
-elements, such as the root of a variance, are left out. Moving, gathering and generating elements is no arithmetic. Windows count whole,
+elements, such as the root of a variance, are left out. Moving, gathering and generating elements is not arithmetic. Windows count whole,
 with their padding.
 """
 

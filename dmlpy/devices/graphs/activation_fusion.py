@@ -61,7 +61,7 @@ class Fusion:
     @property
     def writer(self) -> int:
         """The node whose result it reads."""
-        assert self.source[0] is not None, "it is no input of the graph"
+        assert self.source[0] is not None, "it is not an input of the graph"
         return self.source[0]
 
 

@@ -271,7 +271,7 @@ class CompiledGraph:
 
         Raises:
             BindError: inputs that do not fit.
-            DescError: `runs` is no number from 1 on.
+            DescError: `runs` is not a number from 1 on.
             DeviceError: not enough memory, a failed launch.
         """
         return self._profile(tensors if inputs is None else inputs, None, runs, stream)

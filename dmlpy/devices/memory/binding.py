@@ -153,7 +153,7 @@ def bind_tensor(
 
 
 def _kind_remedy(desc: TensorDesc, value: Any) -> str | None:
-    """The remedy for a value that is no array: an integer may be an address."""
+    """The remedy for a value that is not an array: an integer may be an address."""
     wanted = type_expression(desc.data_type.numpy)
     if isinstance(value, ctypes.c_void_p):
         return f"describe the memory: dmlpy.Buffer(pointer.value, {desc.extent_in_bytes})"

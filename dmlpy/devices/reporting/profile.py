@@ -212,7 +212,7 @@ def checked_runs(runs: Any, method: str) -> int:
     """The number of runs to measure.
 
     Raises:
-        DescError: it is no number from 1 on.
+        DescError: it is not a number from 1 on.
     """
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
         raise DescError(method, [Problem("profile.runs", "runs", brief(runs), "a whole number of runs from 1 on")])

@@ -129,4 +129,4 @@ def _given(name: str, held: Any) -> Value:
 
 
 def _refuse_read(value: Value) -> Expression:
-    raise AssertionError(f"{value.name} is no part of a graph")
+    raise AssertionError(f"{value.name} is not part of a graph")

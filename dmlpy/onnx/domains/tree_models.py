@@ -102,7 +102,7 @@ class _Nodes:
         return found
 
     def roots(self, node: Node, ways: Array) -> Array:
-        """The index of each tree's root, which is no node's child."""
+        """The index of each tree's root, which is not a node's child."""
         roots = np.flatnonzero(~np.isin(np.arange(len(self.modes)), ways))
         trees = np.unique(self.tree_ids)
         if len(roots) != len(trees) or len(np.unique(self.tree_ids[roots])) != len(trees):

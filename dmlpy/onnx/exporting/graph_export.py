@@ -53,7 +53,7 @@ def export(graph: Graph | CompiledGraph, constants: Mapping[str, Any] | None = N
         ModelProto: of opset 21, with every output's sizes and type. Booleans are UINT8, as in the graph.
 
     Raises:
-        DescError: `graph` is no graph.
+        DescError: `graph` is not a graph.
         CompileError: the graph breaks rules, a constant does not fit, or ONNX cannot express a node or a view; all problems at once.
     """
     graph = graph.graph if isinstance(graph, CompiledGraph) else graph

@@ -28,7 +28,7 @@ _LEAST_FILE = 1 << 20
 _LEAST_WEIGHT = 1 << 12
 """The bytes of an initializer from which on."""
 _MOST_FIELDS = 1 << 17
-"""The fields that are read one by one: a file of more of them is no model, or none whose weights matter."""
+"""The fields that are read one by one: a file of more of them is not a model, or none whose weights matter."""
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _GRAPH = ModelProto.DESCRIPTOR.fields_by_name["graph"].number
 _FUNCTIONS = ModelProto.DESCRIPTOR.fields_by_name["functions"].number

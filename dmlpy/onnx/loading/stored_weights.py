@@ -97,7 +97,7 @@ class WeightFile:
 
     def _error(self, name: str, found: str) -> DescError:
         why = ("a weight is read again where a device packs it once more",)
-        remedy = "load the model again; a file that takes its place under the same name is no change"
+        remedy = "load the model again; a file that takes its place under the same name is not a change"
         return DescError(self._name, [Problem("onnx.file", name, found, "the file as it was loaded", why, remedy)])
 
 

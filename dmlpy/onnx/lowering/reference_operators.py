@@ -163,7 +163,7 @@ _ASCII_LOCALES = frozenset({"C", "POSIX"})
 
 
 class StringNormalizer(OpRun):  # type: ignore[misc, unused-ignore]
-    """Texts that are no stop words, in lower or upper case; an empty one where none is left."""
+    """Texts that are not stop words, in lower or upper case; an empty one where none is left."""
 
     def _run(
         self,

@@ -122,7 +122,7 @@ class Node:
         """An attribute that counts something, from 1 on.
 
         Raises:
-            NotLowered: it is no such number, or left out without a default.
+            NotLowered: it is not such a number, or left out without a default.
         """
         given = self.required(name) if default is None else self.attribute(name, default)
         if not isinstance(given, int) or given < 1:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
 
 SMALL = 100
-"""The most elements of an initializer that is no reason to leave a node that computes with sizes to DirectML."""
+"""The most elements of an initializer that is not a reason to leave a node that computes with sizes to DirectML."""
 _SIZES = ("Shape", "Size")
 _DOMAINS = {"": "ai_onnx", "com.microsoft": "com_microsoft"}
 _NO_TYPES = frozenset({"since", "constant", "inputs", "graph", "query"})

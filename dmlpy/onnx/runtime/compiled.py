@@ -204,7 +204,7 @@ class CompiledModel:
 
         Raises:
             BindError, CompileError, DeviceError: as for `run`.
-            DescError: `runs` is no number from 1 on.
+            DescError: `runs` is not a number from 1 on.
         """
         from dmlpy.devices.reporting.profile import Profile, checked_runs, profile_whole  # imports tables
         from dmlpy.onnx.runtime.profiling import profile_nodes

@@ -143,7 +143,7 @@ class _Operators:
         self._lock = forks.lock()
 
     def __call__(self, given: dict[str, Any]) -> dict[str, Any] | None:
-        """The node's outputs by name; None if it is no operators."""
+        """The node's outputs by name; None if it was lowered."""
         wide = is_float64_only(self._node.proto, given) if all(isinstance(array, np.ndarray) for array in given.values()) else None
         if wide is None or (not wide and self._context.level >= LATEST):
             return None

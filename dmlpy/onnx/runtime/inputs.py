@@ -139,7 +139,7 @@ def _to_map(path: str, proto: TypeProto.Map, given: Any) -> tuple[Any, list[Prob
 
 
 def _element(element: int, given: Any) -> Any:
-    """A text or a number in the type of a map's elements; None if it is no such text or number."""
+    """A text or a number in the type of a map's elements; None if it is not such a text or number."""
     if element == TensorProto.STRING:
         return given if isinstance(given, str) else None
     dtype = np.dtype(dtype_of(element))

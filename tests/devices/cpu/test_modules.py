@@ -60,7 +60,7 @@ def test_only_kernels_import_kernels() -> None:
 
 
 FAMILIES = {path.parent.name for path in FOLDER.glob("*/plans.py")}
-"""The folders of operators' families; the compiler has a folder, but is no family."""
+"""The folders of operators' families; the compiler has a folder, but is not a family."""
 
 
 def families_of_kernels(files: Iterable[Path]) -> set[str]:

@@ -25,7 +25,7 @@ IN_PLACE = {
 
 @pytest.mark.parametrize("data_type", [np.float32, np.float16])
 def test_every_layout(data_type: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On two threads where tensors are contiguous, in tiles that are no whole vectors."""
+    """On two threads where tensors are contiguous, in tiles that are not whole vectors."""
     monkeypatch.setattr(plan, "_WORK_OF_A_THREAD", 1)
     monkeypatch.setattr(plan, "available_threads", lambda: 2)
     given = inputs(data_type, (3, 5, 4, 300), 7)

@@ -227,7 +227,7 @@ def test_vectors_of_planes() -> None:
 
 
 def test_large_and_few_planes_are_divided_by_rows() -> None:
-    """A plane that is no tile for each of the threads, and one that no first cache holds."""
+    """A plane that is not a tile for each of the threads, and one that no first cache holds."""
     geometry = geometry_of("small planes", np.random.default_rng(3))
     large = replace(geometry, spatial=(300, 300), out=(300, 300), input_steps=(0, 90_000, 300, 1), output_steps=(0, 90_000, 300, 1))
     isa = ByteIsa(16, 32, Dot.VPDPBUSD, moves_bytes=True)

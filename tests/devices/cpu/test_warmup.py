@@ -120,7 +120,7 @@ def test_without_llvmlite_nothing_is_compiled(new_process: Any, monkeypatch: pyt
 def test_without_a_folder_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
-    assert place() == f"not stored: DMLPY_CACHE_DIR is {str(tmp_path / 'file')!r}, which is no folder that only the user can write to"
+    assert place() == f"not stored: DMLPY_CACHE_DIR is {str(tmp_path / 'file')!r}, which is not a folder that only the user can write to"
     monkeypatch.delenv("DMLPY_CACHE_DIR")
     monkeypatch.setattr(ImageStore, "open", lambda: None)
     assert place() == "not stored: there is no folder that only the user can write to"

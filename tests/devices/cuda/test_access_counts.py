@@ -110,7 +110,7 @@ def test_transposes(row: int, wavefronts: int) -> None:
 
 
 def test_blocks_and_warps() -> None:
-    """A block that is no whole warps; of many blocks the first ones."""
+    """A block that is not a whole number of warps; of many blocks the first ones."""
     counts = counted("strided<float>", 40, (1, 64, 1, 0), blocks=5, traced=3)
     load = at(counts, "global load")
     assert (counts.warps, load.accesses, load.lanes, load.sectors) == (6, 6, 120, 15)

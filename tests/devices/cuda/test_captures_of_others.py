@@ -101,7 +101,7 @@ def test_captures_of_other_threads_go_on(
 def test_cublas_may_be_started_while_its_stream_is_captured(
     is_current: bool, mode: int, runtime: CupyRuntime, gpus: FakeGpus, stream: Any
 ) -> None:
-    """Whoever plans a product starts it. If that is in a capture, its memory is no node of the graph."""
+    """Whoever plans a product starts it. If that is in a capture, its memory is not a node of the graph."""
     assert not runtime._cublas
     stream.begin_capture(mode)
     with stream if is_current else nullcontext():

@@ -178,7 +178,7 @@ def test_without_their_tools_profiles_are_reported_as_missing(tmp_path: Path, mo
 
 @pytest.mark.parametrize("failed", ["", FAILED], ids=["none failed", "one failed"])
 def test_rest_may_run_out_of_time(failed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is no failure, but a test that failed is one; and `core` has to come to its end."""
+    """That is not a failure, but a test that failed is one; and `core` has to come to its end."""
     for part in ("core", "rest"):
         out = tmp_path / part / "out"
         out.mkdir(parents=True)

@@ -160,7 +160,7 @@ def test_an_unknown_architecture_is_reported_with_the_known_ones(name: str) -> N
     require("nvrtc")
     status, printed = run("--device", "cuda", "--for", name, "elements")
     assert status != 0
-    assert f"{name.lower()} is no architecture that NVRTC" in printed
+    assert f"{name.lower()} is not an architecture that NVRTC" in printed
     assert "sm_80" in printed
 
 

@@ -501,7 +501,7 @@ def test_launches() -> None:
 
 
 def test_a_bound_launch_starts_anew_each_time() -> None:
-    """The flags of the last launch are no flags of this one."""
+    """The flags of the last launch are not flags of this one."""
     require("g++")
     runtime, spread = EmulatedRuntime(H100), SPREADS["fma, 3 blocks in passes"]
     cases = [Case("LSTM", np.random.default_rng(seed), b=5, h=H, lengths=[4, 2, 3, 0, 4]) for seed in (18, 19)]

@@ -44,7 +44,7 @@ def data(operator: str, members: Members) -> dict[str, Any]:
 
 
 def tensor(given: Any) -> Any:
-    """A tensor's members, of `FLOAT32 2 3`; whatever is no text stays as it is."""
+    """A tensor's members, of `FLOAT32 2 3`; whatever is not a text stays as it is."""
     if not isinstance(given, str):
         return given
     data_type, *sizes = given.split()
@@ -63,7 +63,7 @@ def converted(operator: str, given: Mapping[str, Any]) -> Members:
 
 
 def with_counts(operator: str, members: Members) -> Members:
-    """The members with the counts of those that are arrays, in the struct's order; names that are no members come last."""
+    """The members with the counts of those that are arrays, in the struct's order; names that are not members come last."""
     own = facts.fields(operator)
     found: Members = {}
     for name, field in own.items():

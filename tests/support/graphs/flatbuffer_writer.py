@@ -84,7 +84,7 @@ def operator(name: str, desc: dml.OperatorDesc, input_names: Sequence[str], outp
 
 
 def attributes(desc: dml.OperatorDesc) -> list[Attribute]:
-    """The members that are no tensors, as the operator's facts list them."""
+    """The members that are not tensors, as the operator's facts list them."""
     found = []
     for fact in facts_reader.operators()[desc.type_name]["fields"]:
         if fact["kind"] != "attribute":

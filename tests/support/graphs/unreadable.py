@@ -29,13 +29,13 @@ def node(*members: Any, **changes: Any) -> dict[str, Any]:
 
 UNREADABLE: dict[str, tuple[Any, list[tuple[str, str]]]] = {
     "no object": ([], [("field.form", "")]),
-    "a key that is no text": ({1: 2}, [("field.form", "")]),
+    "a key that is not a text": ({1: 2}, [("field.form", "")]),
     "nothing": ({}, [("field.missing", "input_count"), ("field.missing", "output_count"), ("field.missing", "nodes")]),
     "an unknown member": (SHORT | {"Node": []}, [("field.unknown", "Node")]),
     "a wrong count": (SHORT | {"NodeCount": 3}, [("count.length", "NodeCount")]),
     "nodes that are no list": (SHORT | {"Nodes": 5, "InputEdges": [], "OutputEdges": []}, [("field.form", "nodes")]),
-    "a node that is no object": (node(5), [("field.form", "nodes[0]")]),
-    "an operator that is no object": (node(Type="OPERATOR", Operator=5), [("field.form", "nodes[0].operator")]),
+    "a node that is not an object": (node(5), [("field.form", "nodes[0]")]),
+    "an operator that is not an object": (node(Type="OPERATOR", Operator=5), [("field.form", "nodes[0].operator")]),
     "a node without an operator": (node(Type="OPERATOR", Name="n"), [("field.missing", "nodes[0].operator")]),
     "an unknown operator": (node(Type="RELUX", Desc=RELU), [("operator.unknown", "nodes[0].type")]),
     "an unknown operator inside a node": (
@@ -53,7 +53,7 @@ UNREADABLE: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         node({"Type": "ACTIVATION_ELU", "Desc": RELU}, Type="X"),
         [("field.missing", "nodes[0].Alpha"), ("operator.unknown", "nodes[1].type")],
     ),
-    "a name that is no text": (node(Type="ACTIVATION_RELU", Desc=RELU, Name=5), [("field.form", "nodes[0].name")]),
+    "a name that is not a text": (node(Type="ACTIVATION_RELU", Desc=RELU, Name=5), [("field.form", "nodes[0].name")]),
     "data that are no base64": (node(Type="CONSTANT", Data="?"), [("field.form", "nodes[0].data")]),
     "bytes beyond 255": (node(Type="CONSTANT", Data=[256]), [("field.form", "nodes[0].data")]),
     "half a number": (node(Type="CONSTANT", Data=[1.5], DataType="INT32"), [("field.form", "nodes[0].data")]),
@@ -61,7 +61,7 @@ UNREADABLE: dict[str, tuple[Any, list[tuple[str, str]]]] = {
     "numbers of no type": (node(Type="CONSTANT", Data=[1], DataType="UINT4"), [("field.form", "nodes[0].data")]),
     "a DataSize that is not": (node(Type="CONSTANT", Data=[1], DataSize=4), [("count.length", "nodes[0].DataSize")]),
     "no data": (node(Type="CONSTANT"), [("field.missing", "nodes[0].data")]),
-    "an edge that is no object": (SHORT | {"InputEdges": [[]]}, [("field.form", "input_edges[0]")]),
+    "an edge that is not an object": (SHORT | {"InputEdges": [[]]}, [("field.form", "input_edges[0]")]),
     "an edge of another list": (edge(Type="OUTPUT"), [("graph.type", "input_edges[0].type")]),
     "an edge without an end": (
         SHORT | {"InputEdges": [{"GraphInputIndex": 0, "ToNodeIndex": 0}]},

@@ -151,7 +151,7 @@ def difference(found: Any, expected: Any, rtol: float, atol: float) -> str:
     """How a result differs from the expected one; empty if it does not. Limits and comparison are those of ONNX's runner."""
     if isinstance(expected, list):
         if not isinstance(found, list) or len(found) != len(expected):
-            return f"is no list of {len(expected)} tensors"
+            return f"is not a list of {len(expected)} tensors"
         return next(filter(None, (difference(*pair, rtol, atol) for pair in zip(found, expected, strict=True))), "")
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{found.dtype} {found.shape}, expected {expected.dtype} {expected.shape}"

@@ -1,6 +1,6 @@
 """ONNX's node tests, run by ONNX Runtime's CPU provider: `python -m tests.support.onnx.runtime_node_cases` writes what becomes of each.
 
-The limits and comparison are those that dmlpy's own results are held to. ONNX Runtime is no dependency of the tests: the table is stored.
+The limits and comparison are those that dmlpy's own results are held to. The tests do not need ONNX Runtime: the table is stored.
 """
 
 from __future__ import annotations

@@ -155,4 +155,4 @@ def gelu_points(dtype: Any) -> Array:
     """Arguments in each of the three ranges of the approximation, at their borders (0.46875 and 4, times sqrt(2)), and far out."""
     x = np.array([1e-30, 1e-3, 0.1, 0.5, 0.66291, 0.66292, 1.0, 2.0, 3.3, 5.0, 5.6568, 5.6569, 7.7, 12.5, 20.1, 30.0, 36.9], dtype)
     x = np.concatenate([x, -x])
-    return x[x > -12.9] if dtype == np.float32 else x  # beyond, the result is no normal number of float32
+    return x[x > -12.9] if dtype == np.float32 else x  # beyond, the result is not a normal number of float32

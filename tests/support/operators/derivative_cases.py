@@ -59,7 +59,7 @@ KINKS: list[tuple[ActivationDesc, dict[float, float]]] = [
 
 
 def closed_form(desc: ActivationDesc, x: Array) -> Array:
-    """The derivative from the argument, in the widest type there is (Gelu in float64), for finite `x` that are no kinks."""
+    """The derivative from the argument, in the widest type there is (Gelu in float64), for finite `x` that are not kinks."""
     get: Any = desc
     v = x.astype(np.longdouble)
     with np.errstate(over="ignore", under="ignore"):

@@ -29,7 +29,7 @@ class Result:
         case: its name there.
         peer: the operator or function of the system.
         kind: dmlpy's class.
-        attributes: the desc's members that are no tensors.
+        attributes: the desc's members that are not tensors.
         inputs: arrays by field name, with the sizes of the tensors; a list for a field of several.
         outputs: the results likewise.
     """

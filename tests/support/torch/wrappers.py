@@ -261,7 +261,7 @@ class _Halved(nn.Module):
         return tensor / 2
 
 
-@tried("`parametrize`", "works on `params`; PyTorch refuses the views `weight_ih_l0` ..., which are no parameters")
+@tried("`parametrize`", "works on `params`; PyTorch refuses the views `weight_ih_l0` ..., which are not parameters")
 def parametrized() -> None:
     module: Any = dt.LSTM(INPUT, HIDDEN, bias=False)
     x, whole = given(), module.params.detach().clone()

@@ -87,7 +87,7 @@ class Arithmetic:
             return term
         kind = type_of_number(term)
         if kind is None:
-            raise TypeError(f"{term!r} is no number")
+            raise TypeError(f"{term!r} is not a number")
         return Value(kind, ir.Constant(kind.llvm, float(term) if isinstance(kind, Float) else int(term)))
 
     def converted(self, term: Term, kind: Type) -> Any:

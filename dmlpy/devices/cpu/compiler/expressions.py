@@ -86,7 +86,7 @@ class Expressions:
         """The type and the address of a struct's field.
 
         Raises:
-            TypeError: it is no struct.
+            TypeError: it is not a struct.
             KeyError: it has no such field.
         """
         if not isinstance(owner, Value) or not isinstance(owner.type, StructPointer) or owner.type.dtype.fields is None:

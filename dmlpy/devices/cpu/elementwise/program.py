@@ -334,7 +334,7 @@ def _clip1(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
 
 
 def limits_of(desc: Any) -> tuple[float, float]:
-    """A NaN limit is no limit."""
+    """The lower and the upper limit of a CLIP desc. NaN means that there is no limit."""
     low, high = desc.min, getattr(desc, "max", inf)
     return -inf if low != low else low, inf if high != high else high  # `isnan` would need the numbers of symbolic ones
 
@@ -468,7 +468,7 @@ _TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS | _BY_RANGE
 
 
 def _is_in_range(desc: Any) -> bool:
-    """Whether the operand is no scaled one of FLOAT16, which may be beyond the range of halves."""
+    """Whether the operand is not a scaled one of FLOAT16, which may be beyond the range of halves."""
     return desc.input_tensor.data_type is not DataType.FLOAT16 or desc.scale_bias is None
 
 

@@ -94,7 +94,7 @@ def _numbers(stored: Storage, isa: Isa) -> Any:
 def _rounded_to_odd(builder: Any, exact: Any) -> Any:
     """Doubles with as many bits as floats have, rounded to odd ones: rounded again, to halves, they are rounded once.
 
-    What is no normal float is 0 or infinite in FLOAT16.
+    What is not a normal float is 0 or infinite in FLOAT16.
     """
     longs = ir.VectorType(ir.IntType(64), exact.type.count)
     bits, dropped = builder.bitcast(exact, longs), longs([(1 << _DROPPED_BITS) - 1] * exact.type.count)

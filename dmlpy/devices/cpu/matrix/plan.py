@@ -258,7 +258,7 @@ class ProductPlan(Plan):
 
 
 def fused_function(desc: GEMMDesc) -> tuple[float, float, Plan | None]:
-    """The bounds of a product's results, and the plan of a fused function that is no bound, over the output."""
+    """The bounds of a product's results, and the plan of a fused function that is not a bound, over the output."""
     function = desc.fused_activation
     if isinstance(function, ActivationReluDesc):
         return 0.0, inf, None

@@ -41,7 +41,7 @@ def integer_arithmetic(
         input_type: of x.
         filter_type: of w.
         output_type: of y.
-        strides: the values of the members that are no addresses.
+        strides: the values of the members that are not addresses.
     """
     sums_alone = output_type == np.int32
     fields = _DIFFERENCES if sums_alone else (*_DIFFERENCES, *_REQUANTIZATION)

@@ -272,7 +272,7 @@ class StepTime:
         chain_us: the latency of dependent barriers, loads and results.
         pointwise_us: the time of special functions.
         launch_us: the time of kernel launches.
-        memory_us: the time of other tensors read and written; a lower bound of the step, not a part of it.
+        memory_us: the time of other tensors read and written; a lower bound of the step, not part of it.
         once_us: the time of loading R on chip, once per sequence.
     """
 

@@ -46,7 +46,7 @@ def quantize(node: Node) -> Expression:
     if data.data_type is DataType.FLOAT16 and precision is None:  # before opset 23 ONNX Runtime divides in FLOAT32
         data, scale = (x.cast(tensor, output_data_type="FLOAT32") for tensor in (data, scale))
     result = x.round(x.divide(data, _spread(node, scale)))
-    if stepwise:  # zero points of 16 bits are no numbers of FLOAT16
+    if stepwise:  # zero points of 16 bits are not numbers of FLOAT16
         result = x.cast(result, output_data_type="FLOAT32")
     if zero_point is not None:
         result = result + x.cast(_spread(node, zero_point), output_data_type=result.data_type)
