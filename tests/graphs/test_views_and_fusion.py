@@ -300,3 +300,25 @@ def test_values_read_as_elements_of_another_width(written: str, read: str, count
     g.output("y", g.add(dml.ElementWiseIdentityDesc, "read", input_tensor=view, output_tensor=tensor(count, data_type=read)))
     values = np.random.default_rng(0).integers(1, 100, (2, 3)).astype(written.lower())
     np.testing.assert_array_equal(dml.compile(g.build(), "numpy")(x=values)["y"], values.reshape(-1).view(read.lower()))
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_no_view_makes_a_reader_or_writer_fall_back(before: bool) -> None:
+    """Compiled gathers need packed tensors: a transposition before or after one is a copy, and a view where NumPy gathers anyway."""
+    pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cpu')")
+    g = dml.GraphBuilder("turned")
+    x, indices = g.input("x", tensor(1, 1, 6, 4)), g.input("indices", tensor(1, 1, 1, 5, data_type="UINT32"))
+
+    def turned(value: Any, rows: int, columns: int) -> Any:
+        seen = value.viewed(tensor(1, 1, rows, columns, strides=[rows * columns, rows * columns, 1, rows]))
+        return g.add(dml.ElementWiseIdentityDesc, "transpose", input_tensor=seen, output_tensor=tensor(1, 1, rows, columns))
+
+    members = {"indices_tensor": indices, "axis": 2, "index_dimensions": 1}
+    source = turned(x, 4, 6) if before else x
+    y = g.add(dml.GatherDesc, "gather", input_tensor=source, output_tensor=tensor(1, 1, 5, source.tensor.sizes[3]), **members)
+    g.output("y", y if before else turned(y, 4, 5))
+    graph = g.build()
+    compiled, usual = (dml.compile(graph, device, fuse=False) for device in ("cpu", "numpy"))
+    assert (compiled.explain_plan().views, usual.explain_plan().views) == ((), ("transpose",))
+    assert "numpy" not in compiled.plan
+    compare(compiled, graph, np.random.default_rng(3))

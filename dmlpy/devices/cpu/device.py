@@ -60,7 +60,7 @@ class CpuDevice(NumpyDevice):
         usual = super().plan(desc, flags)
         if usual is not None:
             log_once(FALLBACKS, lambda: f"{desc.c_name} on cpu: NumPy runs it: {compiled}")
-            usual.strategy = f"numpy ({compiled})"
+            usual.strategy, usual.is_fallback = f"numpy ({compiled})", why_no_kernels() is None
         return usual
 
     @staticmethod

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.graphs.ir import GraphIR
+    from dmlpy.devices.operator import CompiledOperator
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class BufferAssignment:
         compile_node: compiles a desc; a rejected desc is not used.
     """
 
-    def __init__(self, ir: GraphIR, compile_node: Callable[[OperatorDesc], object]) -> None:
+    def __init__(self, ir: GraphIR, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> None:
         self.ir = ir
         self.views: list[int] = []
         self.in_place: list[int] = []
@@ -216,7 +217,10 @@ class BufferAssignment:
         return None if moved is None else (first + moved[0], moved[1])
 
     def _accept(self, index: int, changed: Mapping[Source, BufferView]) -> bool:
-        """Adopts new places and skips a node, if all nodes that read and write there can be compiled for them."""
+        """Adopts new places and skips a node, if all nodes that read and write there can be compiled for them, and none falls back.
+
+        The copy takes less time than a fallback in place of a plan for packed tensors.
+        """
         places = ChainMap(dict(changed), self._places)
         for source, place in changed.items():
             tensor = self.ir.tensors[source]
@@ -226,7 +230,9 @@ class BufferAssignment:
         try:
             for node in affected_steps:
                 if node is not None and node != index and node not in self._skipped:
-                    self._compile(self._desc(node, places))
+                    falls_back = self._compile(self._desc(node, places))._plan.is_fallback
+                    if falls_back and not self._compile(self._desc(node, self._places))._plan.is_fallback:
+                        return False
         except (CompileError, DescError, DeviceError):
             return False
         for source, place in changed.items():
