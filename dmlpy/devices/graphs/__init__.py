@@ -42,6 +42,8 @@ __all__ = [
 
 _QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE"})
 """The operators that end a function of bytes."""
+_GATHERS = "GATHER_ND1"
+"""The operator of terms of weighted sums, of which there are several."""
 
 
 def assign_buffers(
@@ -62,6 +64,10 @@ def assign_buffers(
         def is_element_wise(desc: OperatorDesc) -> bool:
             return device.is_element_wise(desc, compile_node(desc)._plan)
 
+        if sum(desc.short_name() == _GATHERS for desc in ir.operators.values()) > 1:
+            from dmlpy.devices.graphs.weighted_gather_fusion import fuse_weighted_gathers  # few graphs have such operators
+
+            ir = fuse_weighted_gathers(ir, compile_node)
         ir = fuse_elementwise(ir, is_element_wise, compile_node)
         if device.looks_up_bytes and any(desc.short_name() in _QUANTIZING for desc in ir.operators.values()):
             from dmlpy.devices.graphs.lookup_table_fusion import fuse_lookup_tables  # few graphs have such operators

@@ -1,4 +1,4 @@
-"""The compiled plans of GATHER, GATHER_ELEMENTS, GATHER_ND, SCATTER, SCATTER_ND, ONE_HOT and NONZERO_COORDINATES."""
+"""The compiled plans of GATHER, GATHER_ELEMENTS, GATHER_ND, SCATTER, SCATTER_ND, ONE_HOT, NONZERO_COORDINATES, and sums of gathers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from dmlpy.operators.indexing import (
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.cpu.indexing.plan import IndexingPlan, NonzeroPlan
+    from dmlpy.devices.cpu.indexing.weighted_gather import WeightedGatherPlan
+    from dmlpy.devices.graphs.weighted_gather_desc import WeightedGatherDesc
 
 
 def _refusal(desc: OperatorDesc) -> str | None:
@@ -117,3 +119,14 @@ def nonzero_plan(desc: NonzeroCoordinatesDesc) -> NonzeroPlan | str:
     if not all(tensor is not None and tensor.is_packed for tensor in outputs):
         return "compiled coordinates need packed outputs"
     return "compiled coordinates are of whole bytes" if desc.input_tensor.data_type.bits == 4 else NonzeroPlan(desc)
+
+
+@plan("dmlpy.devices.graphs.weighted_gather_desc:WeightedGatherDesc")
+def weighted_gather_plan(desc: WeightedGatherDesc) -> WeightedGatherPlan | str:
+    """The plan for a checked desc, or the reason why there is none."""
+    from dmlpy.devices.cpu.indexing.weighted_gather import MOST_TERMS, WeightedGatherPlan
+
+    if not 1 < len(desc.indices_tensors) == len(desc.weight_tensors) <= MOST_TERMS:
+        return f"compiled sums of gathers have 2 to {MOST_TERMS} terms"
+    packed = all(tensor.is_packed for tensor in (*desc.indices_tensors, *desc.weight_tensors))
+    return WeightedGatherPlan(desc) if packed else "compiled sums of gathers need packed indices and weights"

@@ -1,0 +1,146 @@
+"""Fuses sums of weighted gathers into one node, if the device computes them in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dmlpy.devices.graphs.weighted_gather_desc import WeightedGatherDesc
+from dmlpy.messages.problems import CompileError, DescError, DeviceError
+from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc, ElementWiseMultiplyDesc
+from dmlpy.operators.indexing import GatherND1Desc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.ir import GraphIR, Source, Use
+
+_OPERANDS = ("a_tensor", "b_tensor"), ("b_tensor", "a_tensor")
+_DIMENSIONS = 3
+"""Those of the tensors: batches, rows, channels."""
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A gather times weights.
+
+    Attributes:
+        nodes: the gather and the product.
+        data: the use of what is gathered.
+        indices: the use of the indices.
+        weight: the use of the weights.
+    """
+
+    nodes: tuple[int, int]
+    data: Use
+    indices: Use
+    weight: Use
+
+
+def fuse_weighted_gathers(ir: GraphIR, compile_node: Callable[[OperatorDesc], object]) -> GraphIR:
+    """The IR with each sum of two or more gathers of rows of the same tensor, times weights of rows, as one node in place of the last ADD.
+
+    Args:
+        ir: a graph's.
+        compile_node: compiles a desc. A whole that it rejects is not fused.
+    """
+    taken: set[int] = set()
+    operators, reads, groups = dict(ir.operators), dict(ir.reads), dict(ir.groups)
+    for last in reversed(ir.order()):
+        if last in taken or type(ir.operators[last]) is not ElementWiseAddDesc:
+            continue
+        nodes: list[int] = []
+        terms = _terms(ir, (last, 0), nodes)
+        whole = None if terms is None else _whole(ir, last, terms)
+        if terms is None or whole is None:
+            continue
+        try:
+            compile_node(ir.operators[terms[0].nodes[0]])  # imports the plans of gathers, and that of the whole with them
+            compile_node(whole)
+        except (CompileError, DescError, DeviceError):
+            continue
+        taken.update(nodes)
+        for node in nodes:
+            del operators[node]
+        reads = {use: source for use, source in reads.items() if use[0] not in nodes}
+        operators[last] = whole
+        reads[last, "input_tensor"] = ir.reads[terms[0].data]
+        for at, term in enumerate(terms):
+            reads[last, f"indices_tensors[{at}]"] = ir.reads[term.indices]
+            reads[last, f"weight_tensors[{at}]"] = ir.reads[term.weight]
+        groups[last] = tuple(sorted(nodes, key=ir.step))
+    return replace(ir, operators=operators, reads=reads, declared=dict(ir.bound_outputs), groups=groups) if taken else ir
+
+
+def _terms(ir: GraphIR, source: Source, nodes: list[int]) -> list[_Term] | None:
+    """The terms of a sum in order, whose nodes are added to `nodes`; None if a value is anything else."""
+    node = source[0]
+    if node is None or not _is_own(ir, source, is_last=not nodes):
+        return None
+    desc = ir.operators[node]
+    nodes.append(node)
+    if type(desc) is ElementWiseAddDesc:
+        first = _terms(ir, ir.reads[node, "a_tensor"], nodes)
+        second = None if first is None else _terms(ir, ir.reads[node, "b_tensor"], nodes)
+        # Terms are added one after the other: the second operand is one.
+        return [*first, *second] if first is not None and second is not None and len(second) == 1 else None
+    if type(desc) is not ElementWiseMultiplyDesc:
+        return None
+    term = _term(ir, node)
+    if term is None:
+        return None
+    nodes.append(term.nodes[0])
+    return [term]
+
+
+def _is_own(ir: GraphIR, source: Source, *, is_last: bool) -> bool:
+    """Whether a value is computed and, unless it is the whole, read as it is written by one node alone."""
+    if source not in ir.tensors:
+        return False
+    if is_last:
+        return True
+    uses, written = ir.readers.get(source, ()), ir.tensors[source]
+    return len(uses) == 1 and source not in ir.given and source not in ir.uncovered and ir.seen(uses[0]) == written
+
+
+def _term(ir: GraphIR, product: int) -> _Term | None:
+    """A product as a term, or None."""
+    for place, other in _OPERANDS:
+        source = ir.reads[product, place]
+        gather = source[0]
+        if gather is None or not isinstance(desc := ir.operators.get(gather), GatherND1Desc) or not _is_own(ir, source, is_last=False):
+            continue
+        weight, indices = ir.seen((product, other)), desc.indices_tensor
+        is_of_rows = desc.input_dimension_count == _DIMENSIONS and desc.batch_dimension_count == 1 and indices.sizes[-1] == 1
+        if is_of_rows and indices.dimension_count == _DIMENSIONS and _repeats(weight):
+            return _Term((gather, product), (gather, "input_tensor"), (gather, "indices_tensor"), (product, other))
+    return None
+
+
+def _repeats(weight: TensorDesc) -> bool:
+    """Whether all channels have the same weight."""
+    return weight.dimension_count == _DIMENSIONS and (weight.sizes[-1] == 1 or weight.element_strides[-1] == 0)
+
+
+def _whole(ir: GraphIR, last: int, terms: list[_Term]) -> WeightedGatherDesc | None:
+    """The terms as one operator, if they gather the same."""
+    data, output = ir.seen(terms[0].data), ir.tensors[last, 0]
+    if any(ir.reads[term.data] != ir.reads[terms[0].data] or ir.seen(term.data) != data for term in terms):
+        return None
+    weights = []
+    for term in terms:
+        seen = ir.seen(term.weight)
+        strides = (*seen.element_strides[:-1], 1)
+        own = seen.replace(sizes=(*seen.sizes[:-1], 1), strides=strides, total_tensor_size_in_bytes=None)
+        weights.append(own.replace(strides=None) if own.is_packed else own)
+    try:
+        return WeightedGatherDesc(
+            input_tensor=data,
+            indices_tensors=[ir.seen(term.indices) for term in terms],
+            weight_tensors=weights,
+            output_tensor=output,
+        )
+    except DescError:
+        return None
