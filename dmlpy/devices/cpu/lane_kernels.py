@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic
-from dmlpy.devices.cpu.simd import INDEX, lanes_below, maximum, simd_of
+from dmlpy.devices.cpu.simd import FLOAT, INDEX, lanes_below, maximum, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +60,20 @@ def horizontal_maximum(isa: Isa) -> Any:
 @cache
 def horizontal_maximum_or_nan(isa: Isa) -> Any:
     """The kernel of a vector that returns its largest lane, or NaN if there is one."""
-    return _horizontal(isa, maximum)
+    largest_of, kind, lanes = horizontal_maximum(isa), simd_of(isa).kind, isa.lanes
+
+    @intrinsic
+    def largest_or_nan(x: Any) -> Any:
+        _, largest = largest_of.define(kind)
+
+        def generate(builder: Any, arguments: Any) -> Any:
+            wrong = builder.bitcast(builder.fcmp_unordered("uno", arguments[0], arguments[0]), ir.IntType(lanes))
+            has_nan = builder.icmp_unsigned("!=", wrong, ir.IntType(lanes)(0))
+            return builder.select(has_nan, FLOAT(nan), largest(builder, arguments))
+
+        return types.float32(kind), generate
+
+    return largest_or_nan
 
 
 def _horizontal(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:

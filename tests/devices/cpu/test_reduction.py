@@ -27,6 +27,7 @@ SOFTMAX: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
     "rows with gaps": ((6, 40), (1,), (50, 1), (43, 1)),
     "rows in two axes": ((3, 4, 5, 6), (1, 3), None, None),
     "columns": ((70, 37), (0,), None, None),
+    "columns of several vectors": ((2, 6, 301), (1,), (2000, 330, 1), (2200, 310, 1)),
     "columns in two axes": ((3, 4, 5, 6), (0, 2), None, None),
     "one input for all groups": ((5, 4, 6), (2,), (0, 6, 1), None),
 }
@@ -190,7 +191,9 @@ REDUCTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
     "rows of chunks": ((2, 9001), (1,), None, None),
     "rows in two axes": ((3, 4, 5, 6), (1, 3), None, None),
     "all": ((3, 4, 5, 37), (0, 1, 2, 3), None, None),
+    "short rows": ((4, 3, 5), (2,), (40, 9, 1), None),
     "columns": ((70, 37), (0,), None, None),
+    "columns of several vectors": ((3, 2, 70, 301), (0, 2), None, None),
     "columns in two axes": ((3, 4, 5, 6), (0, 2), (200, 40, 7, 1), (60, 15, 9, 1)),
     "one input for all groups": ((5, 4, 6), (2,), (0, 6, 1), None),
 }
@@ -243,9 +246,7 @@ def test_reductions_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch)
         x = np.broadcast_to(x[:1], sizes) if of_input and not of_input[0] else x
         for function in ("SUM", "MIN", "MAX"):
             desc = dml.ReduceDesc(input_tensor=x_desc, output_tensor=y_desc, function=function, axes=axes)
-            reason = compiled_plan(desc)
-            assert not isinstance(reason, str) or reason == "NumPy reduces columns of integers as fast"
-            assert "row" not in name or not isinstance(reason, str)
+            assert not isinstance(compiled_plan(desc), str)
             expected = getattr(x, function.lower())(axis=axes, keepdims=True, **({"dtype": x.dtype} if function == "SUM" else {}))
             np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected, f"{name}, {function}")
 
@@ -322,7 +323,13 @@ def test_running_products(data_type: str) -> None:
 def test_running_sums_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of any bits, which wrap around, along rows and columns with gaps and in parts, from both ends: NumPy's."""
     monkeypatch.setattr(plans, "_WORK_OF_A_THREAD", 1)
-    for sizes, axis, strides in (((3, 19, 37), 1, None), ((3, 19, 37), 2, None), ((2, 5, 1), 1, None), ((4, 9, 33), 1, (900, 50, 1))):
+    for sizes, axis, strides in (
+        ((3, 19, 37), 1, None),
+        ((3, 19, 37), 2, None),
+        ((2, 5, 1), 1, None),
+        ((2, 3, 301), 1, None),
+        ((4, 9, 33), 1, (900, 50, 1)),
+    ):
         own = tensor(sizes, strides, data_type)
         bits = np.random.default_rng(4).integers(0, 256, (*sizes, own.data_type.numpy.itemsize), np.uint8)
         x = bits.view(own.data_type.numpy)[..., 0]

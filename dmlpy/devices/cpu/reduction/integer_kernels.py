@@ -1,4 +1,4 @@
-"""The compiled sums and extremes of integers along rows, and running sums, also of neighbouring columns at once. Sums wrap around."""
+"""The compiled sums and extremes of integers, along rows and of neighbouring columns at once. Sums wrap around."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.memory_kernels import set_long, set_word
-from dmlpy.devices.cpu.reduction.plan import GroupParameters, Layout
-from dmlpy.devices.cpu.simd import ADDRESS, Loop
+from dmlpy.devices.cpu.reduction.kernels import following, place_of
+from dmlpy.devices.cpu.reduction.plan import COLUMN_VECTORS, GroupParameters
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, lanes_below
 from dmlpy.devices.cpu.thread_pool_kernels import share_units
 
 if TYPE_CHECKING:
@@ -19,65 +20,6 @@ if TYPE_CHECKING:
 
     from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.cpu.thread_pool import TaskBody
-
-
-def build_running_integer_sum(layout: Layout, width: int, isa: Isa) -> TaskBody:
-    """Builds a thread's part of running sums of integers, to be compiled.
-
-    Args:
-        layout: the layout of the entries, which have one axis.
-        width: bytes of an element.
-        isa: the instruction set that it is compiled for.
-    """
-    lanes, sum_one, sum_vector = isa.lanes, _running_sum(width, 1), _running_sum(width, isa.lanes)
-    is_row = layout == "rows"
-
-    @jit
-    def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
-        # In variables: what is written might be the parameters, for all that LLVM knows.
-        count, exclusive, x_step, y_step = p.entry_size, p.exclusive, width if is_row else p.x_entry, width if is_row else p.y_entry
-        x_first, y_first = 0, 0
-        if p.backward != 0:
-            x_first, y_first = (count - 1) * x_step, (count - 1) * y_step
-            x_step, y_step = -x_step, -y_step
-        for number in range(first, last):
-            group, column = number // p.columns, number % p.columns
-            group, group1 = group // p.group_size, group % p.group_size
-            x = p.x + group * p.x_group + group1 * p.x_group1 + column * lanes * width + x_first
-            y = p.y + group * p.y_group + group1 * p.y_group1 + column * lanes * width + y_first
-            left = p.inner - column * lanes
-            if is_row:
-                sum_one(x, x_step, y, y_step, count, exclusive)
-            elif left >= lanes:
-                sum_vector(x, x_step, y, y_step, count, exclusive)
-            else:
-                for lane in range(left):
-                    sum_one(x + lane * width, x_step, y + lane * width, y_step, count, exclusive)
-
-    return share_units(GroupParameters, run_units)
-
-
-def _running_sum(width: int, lanes: int) -> Any:
-    """The intrinsic `running_sum(x, x_step, y, y_step, count, exclusive)` of vectors of integers, at least one, some bytes apart."""
-
-    @intrinsic
-    def running_sum(x: Any, x_step: Any, y: Any, y_step: Any, count: Any, exclusive: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            x, x_step, y, y_step, count, exclusive = arguments
-            kind = ir.VectorType(ir.IntType(8 * width), lanes)
-            excludes = builder.icmp_signed("!=", exclusive, ADDRESS(0))
-            loop = Loop(builder, [x, y, count, ir.Constant(kind, [0] * lanes)])
-            source, target, left, total = loop.values
-            following = builder.add(total, builder.load(builder.inttoptr(source, kind.as_pointer()), align=width))
-            found = builder.select(excludes, total, following)
-            builder.store(found, builder.inttoptr(target, kind.as_pointer()), align=width)
-            left = builder.sub(left, ADDRESS(1))
-            another = [builder.add(source, x_step), builder.add(target, y_step), left, following]
-            loop.repeat_while(builder.icmp_signed(">", left, ADDRESS(0)), another)
-
-        return types.void(*[types.int64] * 6), generate
-
-    return running_sum
 
 
 class _Fold:
@@ -118,6 +60,51 @@ class _Fold:
         return ir.Constant(ir.VectorType(self.integer, lanes), [self.start] * lanes)
 
 
+def build_integer_columns(function: str, kind: str, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a reduction along columns, to be compiled. The arguments are those of `build_integer_reduction`."""
+    fold, lanes, wide = _Fold(function, np.dtype(kind)), isa.lanes, COLUMN_VECTORS * isa.lanes
+    width, (of_one, of_vector, of_vectors) = fold.width, (_of_columns(fold, count) for count in (1, lanes, wide))
+
+    @jit
+    def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
+        outer, outer_step, entries, step = p.outer_size, p.x_outer, p.entry_size, p.x_entry
+        group, group1, column = place_of(p, first)
+        for _ in range(first, last):
+            x = p.x + group * p.x_group + group1 * p.x_group1 + column * wide * width
+            y = p.y + group * p.y_group + group1 * p.y_group1 + column * wide * width
+            left = p.inner - column * wide
+            if left >= wide:
+                of_vectors(x, outer_step, outer, step, entries, y)
+            else:
+                while left >= lanes:
+                    of_vector(x, outer_step, outer, step, entries, y)
+                    x, y, left = x + lanes * width, y + lanes * width, left - lanes
+                for lane in range(left):
+                    of_one(x + lane * width, outer_step, outer, step, entries, y + lane * width)
+            group, group1, column = following(p, group, group1, column)
+
+    return share_units(GroupParameters, run_units)
+
+
+def _of_columns(fold: _Fold, lanes: int) -> Any:
+    """The intrinsic `of_columns(x, outer_step, outer, step, entries, y)` of neighbouring columns, whose entries have two axes."""
+
+    @intrinsic
+    def of_columns(x: Any, outer_step: Any, outer: Any, step: Any, entries: Any, y: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            x, outer_step, outer, step, entries, y = arguments
+            loop = Loop(builder, [x, outer, fold.all_of(lanes)])
+            begin, left, total = loop.values
+            total = fold.from_memory(builder, begin, step, entries, total)
+            left = builder.sub(left, ADDRESS(1))
+            loop.repeat_while(builder.icmp_signed(">", left, ADDRESS(0)), [builder.add(begin, outer_step), left, total])
+            builder.store(total, builder.inttoptr(y, total.type.as_pointer()), align=fold.width)
+
+        return types.void(*[types.int64] * 6), generate
+
+    return of_columns
+
+
 def build_integer_reduction(function: str, kind: str, isa: Isa) -> TaskBody:
     """Builds a thread's part of a reduction of integers along rows, to be compiled.
 
@@ -127,26 +114,34 @@ def build_integer_reduction(function: str, kind: str, isa: Isa) -> TaskBody:
         isa: the instruction set that it is compiled for.
     """
     fold, lanes = _Fold(function, np.dtype(kind)), isa.lanes
-    width, of_some, of_vectors = fold.width, _of_some(fold), _of_vectors(fold, lanes)
+    width, of_some, of_vectors = fold.width, _of_some(fold, lanes), _of_vectors(fold, lanes)
     set_one = set_long if fold.width == ADDRESS.width // 8 else set_word
     start = int(np.array(fold.start, kind).astype(np.int64))  # the same bits, of 64-bit integers
 
     @jit
-    def run_row(p: GroupParameters, x: Any, y: Any) -> None:
+    def fold_row(p: GroupParameters, x: Any, y: Any) -> None:
         whole, total = p.entry_size // lanes, start
         for outer in range(p.outer_size):
             row = x + outer * p.x_outer
             if whole > 0:
                 total = of_vectors(row, whole, total)
             if whole * lanes < p.entry_size:
-                total = of_some(row + whole * lanes * width, width, p.entry_size - whole * lanes, total)
+                total = of_some(row + whole * lanes * width, p.entry_size - whole * lanes, total)
         set_one(y, total)
 
     @jit
+    def run_row(p: GroupParameters, x: Any, y: Any) -> None:
+        if p.outer_size == 1 and p.entry_size <= lanes:
+            set_one(y, of_some(x, p.entry_size, start))
+        else:
+            fold_row(p, x, y)
+
+    @jit
     def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
-        for number in range(first, last):
-            group, group1 = number // p.group_size, number % p.group_size
+        group, group1, column = place_of(p, first)
+        for _ in range(first, last):
             run_row(p, p.x + group * p.x_group + group1 * p.x_group1, p.y + group * p.y_group + group1 * p.y_group1)
+            group, group1, column = following(p, group, group1, column)
 
     return share_units(GroupParameters, run_units)
 
@@ -163,16 +158,21 @@ def _through_long(fold: _Fold, generate: Callable[[Any, list[Any], Any], Any]) -
     return through
 
 
-def _of_some(fold: _Fold) -> Any:
-    """The intrinsic `of_some(address, step, count, start)`."""
+def _of_some(fold: _Fold, lanes: int) -> Any:
+    """The intrinsic `of_some(address, count, start)` of the first lanes of a vector."""
 
     def fold_all(builder: Any, others: list[Any], start: Any) -> Any:
-        address, step, count = others
-        return fold.from_memory(builder, address, step, count, start)
+        address, count = others
+        none = fold.all_of(lanes)
+        pointer, chosen = builder.inttoptr(address, none.type.as_pointer()), lanes_below(builder, count, lanes)
+        kind = ir.FunctionType(none.type, [pointer.type, INDEX, chosen.type, none.type])
+        load = declared(builder.module, kind, f"llvm.masked.load.v{lanes}i{8 * fold.width}.p0")
+        found = builder.call(load, [pointer, INDEX(fold.width), chosen, none])
+        return fold.combined(builder, start, fold.of_lanes(builder, found))
 
     @intrinsic
-    def of_some(address: Any, step: Any, count: Any, start: Any) -> Any:
-        return types.int64(*[types.int64] * 4), _through_long(fold, fold_all)
+    def of_some(address: Any, count: Any, start: Any) -> Any:
+        return types.int64(*[types.int64] * 3), _through_long(fold, fold_all)
 
     return of_some
 

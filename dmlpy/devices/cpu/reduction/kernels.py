@@ -13,10 +13,10 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
-from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, horizontal_sum, lane_selector, maximum_of
+from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, horizontal_maximum_or_nan, horizontal_sum, lane_selector, maximum_of
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.memory_kernels import set_word
-from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, IndexReductionParameters, Layout
+from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, REDUCED_VECTORS, GroupParameters, IndexReductionParameters, Layout
 from dmlpy.devices.cpu.simd import ADDRESS, first_bit, float_at, lanes_below, set_float, set_integer, simd_of, zeros_of
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
@@ -25,6 +25,25 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
+
+
+@jit
+def place_of(p: GroupParameters, number: Any) -> Any:
+    """Where a unit is: its group along both axes, and its place along the axis of contiguous groups."""
+    return number // p.columns // p.group_size, number // p.columns % p.group_size, number % p.columns
+
+
+@jit
+def following(p: GroupParameters, group: Any, group1: Any, column: Any) -> Any:
+    """Where the next unit is: a division takes longer than a short row."""
+    column += 1
+    if column == p.columns:
+        column = 0
+        group1 += 1
+    if group1 == p.group_size:
+        group1 = 0
+        group += 1
+    return group, group1, column
 
 
 def for_each_unit(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
@@ -42,12 +61,12 @@ def run_for_each_unit(run: Any, stored: Storage, isa: Isa) -> TaskBody:
 
     @jit
     def run_units(p: GroupParameters, first: Any, last: Any, scratch: Any) -> None:
-        for number in range(first, last):
-            group = number // p.columns
-            group, group1, column = group // p.group_size, group % p.group_size, number % p.columns
+        group, group1, column = place_of(p, first)
+        for _ in range(first, last):
             x = p.x + group * p.x_group + group1 * p.x_group1 + column * vector
             y = p.y + group * p.y_group + group1 * p.y_group1 + column * vector
             run(p, scratch, x, y, group, group1, p.inner - column * lanes)
+            group, group1, column = following(p, group, group1, column)
 
     return share_units(GroupParameters, run_units, own_scratch)
 
@@ -101,17 +120,22 @@ def _through_floats(unit: Any, layout: Layout, stored: Storage, isa: Isa) -> Any
     return run_row if layout == "rows" else run_columns
 
 
-def for_each_unit_in_place(unit: Any, stored: Storage, isa: Isa) -> TaskBody:
-    """Calls unit(p, x, y, left) for each unit, on the tensors as they are; the arguments are those of `for_each_unit`."""
-    vector, lanes = isa.lanes * load_store_of(stored, isa).size, isa.lanes
+def for_each_unit_in_place(unit: Any, stored: Storage, isa: Isa, vectors: int = 1) -> TaskBody:
+    """Calls unit(p, x, y, left) for each unit, on the tensors as they are; the arguments are those of `for_each_unit`.
+
+    `left` is the number of groups behind the unit's first along their axis, of which the unit has at most those of some vectors.
+    """
+    lanes = vectors * isa.lanes
+    vector = lanes * load_store_of(stored, isa).size
 
     @jit
     def run_units(p: GroupParameters, first: Any, last: Any, own: Any) -> None:
-        for number in range(first, last):
-            group, group1, column = number // p.columns // p.group_size, number // p.columns % p.group_size, number % p.columns
+        group, group1, column = place_of(p, first)
+        for _ in range(first, last):
             x = p.x + group * p.x_group + group1 * p.x_group1 + column * vector
             y = p.y + group * p.y_group + group1 * p.y_group1 + column * vector
             unit(p, x, y, p.inner - column * lanes)
+            group, group1, column = following(p, group, group1, column)
 
     return share_units(GroupParameters, run_units)
 
@@ -128,7 +152,7 @@ def build_reduction(layout: Layout, extreme: bool, stored: Storage, isa: Isa) ->
     if layout == "rows":
         unit = _largest_of_row(stored, isa) if extreme else _sum_of_row(stored, isa)
     else:
-        unit = _reduced_columns(extreme, stored, isa)
+        return for_each_unit_in_place(_reduced_columns(extreme, stored, isa), stored, isa, REDUCED_VECTORS)
     return for_each_unit_in_place(unit, stored, isa)
 
 
@@ -151,7 +175,11 @@ def _sum_of_row(stored: Storage, isa: Isa) -> Any:
     select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
 
     @jit
-    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+    def vector_at(p: GroupParameters, at: Any, count: Any) -> Any:
+        return select_first(count, term(p, read(at, count)), all_of(_ZERO))
+
+    @jit
+    def sum_chunks(p: GroupParameters, x: Any, y: Any) -> None:
         total = 0.0
         for outer in range(p.outer_size):
             row = x + outer * p.x_outer
@@ -165,9 +193,16 @@ def _sum_of_row(stored: Storage, isa: Isa) -> Any:
                     place += 2 * lanes * size
                     c, d = add(c, term(p, read(place, lanes))), add(d, term(p, read(place + lanes * size, lanes)))
                 for at in range(whole, last, lanes):
-                    a = add(a, select_first(last - at, term(p, read(row + at * size, last - at)), all_of(_ZERO)))
+                    a = add(a, vector_at(p, row + at * size, last - at))
                 total += np.float64(sum_of(add(add(a, b), add(c, d))))
         set_one(y, np.float32(total * p.factor))
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        if p.outer_size == 1 and p.entry_size <= lanes:
+            set_one(y, np.float32(np.float64(sum_of(vector_at(p, x, p.entry_size))) * p.factor))
+        else:
+            sum_chunks(p, x, y)
 
     return unit
 
@@ -175,11 +210,15 @@ def _sum_of_row(stored: Storage, isa: Isa) -> Any:
 def _largest_of_row(stored: Storage, isa: Isa) -> Any:
     """Entries are multiplied by 1 or, for the smallest, by -1, and so is the result. A NaN wins."""
     simd, load_store = simd_of(isa), load_store_of(stored, isa)
-    multiply, all_of, larger, lane = simd.multiply, simd.all_of, maximum_of(isa), simd.lane
+    multiply, all_of, larger, largest_of = simd.multiply, simd.all_of, maximum_of(isa), horizontal_maximum_or_nan(isa)
     read, set_one, size, lanes, select_first = load_store.load, load_store.store_one, load_store.size, isa.lanes, lane_selector(isa)
 
     @jit
-    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+    def vector_at(p: GroupParameters, at: Any, count: Any) -> Any:
+        return select_first(count, multiply(read(at, count), all_of(np.float32(p.factor))), all_of(_LOWEST))
+
+    @jit
+    def search(p: GroupParameters, x: Any, y: Any) -> None:
         sign, a, b = all_of(np.float32(p.factor)), all_of(_LOWEST), all_of(_LOWEST)
         for outer in range(p.outer_size):
             row = x + outer * p.x_outer
@@ -188,15 +227,15 @@ def _largest_of_row(stored: Storage, isa: Isa) -> Any:
                 a = larger(a, multiply(read(row + at * size, lanes), sign))
                 b = larger(b, multiply(read(row + (at + lanes) * size, lanes), sign))
             for at in range(whole, p.entry_size, lanes):
-                value = multiply(read(row + at * size, p.entry_size - at), sign)
-                a = larger(a, select_first(p.entry_size - at, value, all_of(_LOWEST)))
-        a = larger(a, b)
-        found = lane(a, 0)
-        for number in range(1, lanes):
-            value = lane(a, number)
-            if value > found or value != value:
-                found = value
-        set_one(y, np.float32(found * np.float32(p.factor)))
+                a = larger(a, vector_at(p, row + at * size, p.entry_size - at))
+        set_one(y, np.float32(largest_of(larger(a, b)) * np.float32(p.factor)))
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        if p.outer_size == 1 and p.entry_size <= lanes:
+            set_one(y, np.float32(largest_of(vector_at(p, x, p.entry_size)) * np.float32(p.factor)))
+        else:
+            search(p, x, y)
 
     return unit
 
@@ -204,78 +243,61 @@ def _largest_of_row(stored: Storage, isa: Isa) -> Any:
 def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
     simd, load_store, term, larger = simd_of(isa), load_store_of(stored, isa), _term(isa), maximum_of(isa)
     add, multiply, all_of, read, write = simd.add, simd.multiply, simd.all_of, load_store.load, load_store.store
+    lanes, vector = isa.lanes, isa.lanes * load_store.size
+    start = _LOWEST if extreme else _ZERO
 
     @jit
-    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
-        factor = all_of(np.float32(p.factor))
-        total = all_of(_LOWEST if extreme else _ZERO)
+    def joined(p: GroupParameters, partial: Any, at: Any, left: Any) -> Any:
+        value = read(at, left)
+        return larger(partial, multiply(value, all_of(np.float32(p.factor)))) if extreme else add(partial, term(p, value))
+
+    @jit
+    def total_of(total: Any, partial: Any) -> Any:
+        return larger(total, partial) if extreme else add(total, partial)
+
+    @jit
+    def finish(p: GroupParameters, y: Any, total: Any, left: Any) -> None:
+        write(y, multiply(total, all_of(np.float32(p.factor))), left)
+
+    @jit
+    def one(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        total = all_of(start)
         for outer in range(p.outer_size):
             column = x + outer * p.x_outer
             for first in range(0, p.entry_size, CHUNK_ROWS):
-                partial = all_of(_LOWEST if extreme else _ZERO)
+                partial = all_of(start)
                 for at in range(first, min(p.entry_size, first + CHUNK_ROWS)):
-                    value = read(column + at * p.x_entry, left)
-                    partial = larger(partial, multiply(value, factor)) if extreme else add(partial, term(p, value))
-                total = larger(total, partial) if extreme else add(total, partial)
-        write(y, multiply(total, factor), left)
+                    partial = joined(p, partial, column + at * p.x_entry, left)
+                total = total_of(total, partial)
+        finish(p, y, total, left)
+
+    @jit
+    def four(p: GroupParameters, x: Any, y: Any) -> None:
+        a, b, c, d = all_of(start), all_of(start), all_of(start), all_of(start)
+        for outer in range(p.outer_size):
+            column = x + outer * p.x_outer
+            for first in range(0, p.entry_size, CHUNK_ROWS):
+                e, f, g, h = all_of(start), all_of(start), all_of(start), all_of(start)
+                for at in range(first, min(p.entry_size, first + CHUNK_ROWS)):
+                    place = column + at * p.x_entry
+                    e, f = joined(p, e, place, lanes), joined(p, f, place + vector, lanes)
+                    place += 2 * vector
+                    g, h = joined(p, g, place, lanes), joined(p, h, place + vector, lanes)
+                a, b, c, d = total_of(a, e), total_of(b, f), total_of(c, g), total_of(d, h)
+        finish(p, y, a, lanes)
+        finish(p, y + vector, b, lanes)
+        finish(p, y + 2 * vector, c, lanes)
+        finish(p, y + 3 * vector, d, lanes)
+
+    @jit
+    def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
+        if left >= REDUCED_VECTORS * lanes:
+            four(p, x, y)
+        else:
+            for at in range(0, left, lanes):  # fewer vectors than a unit may have
+                one(p, x + at // lanes * vector, y + at // lanes * vector, left - at)
 
     return unit
-
-
-def build_running_sum(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of running sums, to be compiled.
-
-    Args:
-        layout: the layout of the entries, which have one axis.
-        stored: the type of the tensors' elements.
-        isa: the instruction set that it is compiled for.
-    """
-    simd, load_store = simd_of(isa), load_store_of("float32", isa)
-    add, all_of, read, write = simd.add, simd.all_of, load_store.load, load_store.store
-    # The first entry stays as it is, -0 too.
-    before, nothing = np.float32(0.0), np.float32(-0.0)
-
-    @jit
-    def sum_row(
-        p: GroupParameters,
-        x: Any,
-        x_outer: Any,
-        x_entry: Any,
-        y: Any,
-        y_outer: Any,
-        y_entry: Any,
-        group: Any,
-        group1: Any,
-        left: Any,
-    ) -> None:
-        total = before if p.exclusive != 0 else nothing
-        for number in range(p.entry_size):
-            at = (p.entry_size - 1 - number if p.backward != 0 else number) * FLOAT_BYTES
-            following = total + float_at(x + at)
-            set_float(y + at, total if p.exclusive != 0 else following)
-            total = following
-
-    @jit
-    def sum_columns(
-        p: GroupParameters,
-        x: Any,
-        x_outer: Any,
-        x_entry: Any,
-        y: Any,
-        y_outer: Any,
-        y_entry: Any,
-        group: Any,
-        group1: Any,
-        left: Any,
-    ) -> None:
-        total = all_of(before if p.exclusive != 0 else nothing)
-        for number in range(p.entry_size):
-            at = p.entry_size - 1 - number if p.backward != 0 else number
-            following = add(total, read(x + at * x_entry, left))
-            write(y + at * y_entry, total if p.exclusive != 0 else following, left)
-            total = following
-
-    return for_each_unit(sum_row if layout == "rows" else sum_columns, layout, stored, isa)
 
 
 def build_running_product(layout: Layout, stored: Storage, isa: Isa) -> TaskBody:
@@ -310,7 +332,7 @@ def build_hardmax(stored: Storage, isa: Isa) -> TaskBody:
     """Builds a thread's part of a hardmax of rows, to be compiled. The arguments are those of `build_running_sum`."""
     simd, load_store, maximum, lanes = simd_of(isa), load_store_of(stored, isa), maximum_of(isa), isa.lanes
     read, write, set_one, size = load_store.load, load_store.store, load_store.store_one, load_store.size
-    all_of, lane_of, select_first, first_of = simd.all_of, simd.lane, lane_selector(isa), _first_winner(isa)
+    all_of, largest_of, select_first, first_of = simd.all_of, horizontal_maximum_or_nan(isa), lane_selector(isa), _first_winner(isa)
 
     @jit
     def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
@@ -320,13 +342,7 @@ def build_hardmax(stored: Storage, isa: Isa) -> TaskBody:
             a, b = maximum(a, read(x + at * size, lanes)), maximum(b, read(x + (at + lanes) * size, lanes))
         for at in range(whole, count, lanes):
             a = maximum(a, select_first(count - at, read(x + at * size, count - at), all_of(_LOWEST)))
-        a = maximum(a, b)
-        limit = lane_of(a, 0)
-        for lane in range(1, lanes):
-            value = lane_of(a, lane)
-            if value > limit or value != value:
-                limit = value
-        winner = 0
+        limit, winner = largest_of(maximum(a, b)), 0
         while winner < count:
             lane = first_of(read(x + winner * size, count - winner), all_of(limit))
             winner += lane

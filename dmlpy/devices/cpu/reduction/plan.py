@@ -31,6 +31,10 @@ Layout = Literal["rows", "columns"]
 
 CHUNK = 1 << 12
 """Entries of a row that are summed in float32, at most; sums of these are added in float64."""
+COLUMN_VECTORS = 8
+"""Vectors of neighbouring columns that a unit has, at most: a column alone would have one cache line of each row."""
+REDUCED_VECTORS = 4
+"""The same where floats are reduced."""
 CHUNK_ROWS = 64
 """Entries of a column that are summed before their sum is added to that of the others."""
 
@@ -38,7 +42,7 @@ TENSORS = ("x", "y", "scale", "bias")
 
 
 class GroupParameters(UnitParameters):
-    """The parameters of the kernels of groups. A tile is some of the units: groups, or in columns vectors of them.
+    """The parameters of the kernels of groups. A tile is some of the units: groups, or in columns some vectors of them.
 
     Groups have two axes, and so have the entries of a group. Tensors that are absent have the address 0.
     """
@@ -95,11 +99,13 @@ LP_NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.softmax_kernels:build_lp_
 """Rows divided by their norms: the type of tensors, and the instruction set."""
 HARDMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_hardmax", 5)
 """Hardmax of rows: the type of tensors, and the instruction set."""
-RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_sum", 5)
+RUNNING_SUM = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running_sum", 5)
 """Running sums: the layout of the entries, the type of tensors, and the instruction set."""
 INTEGER_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_integer_reduction", 5)
 """Sums and extremes of rows of integers: `sum`, `min` or `max`, NumPy's name of their type, and the instruction set."""
-RUNNING_INTEGER_SUM = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_running_integer_sum", 5)
+INTEGER_COLUMNS = Kernel("dmlpy.devices.cpu.reduction.integer_kernels:build_integer_columns", 5)
+"""Those of columns of integers; the choices are the same."""
+RUNNING_INTEGER_SUM = Kernel("dmlpy.devices.cpu.reduction.running_kernels:build_running_integer_sum", 5)
 """Running sums of integers: the layout of the entries, the bytes of an element, and the instruction set."""
 RUNNING_PRODUCT = Kernel("dmlpy.devices.cpu.reduction.kernels:build_running_product", 5)
 """Running products; the choices are those of running sums."""
@@ -175,14 +181,15 @@ class _GroupsPlan(PlanWithoutConstants):
 
     Args:
         groups: the layout of the entries.
+        vectors: the vectors of columns that a unit has, at most.
     """
 
     _stages: ClassVar[bool] = True
     """Whether entries of 2 bytes are copied to FLOAT32 in scratch."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: Groups, vectors: int = 1) -> None:
         self._layout, self._stored, self._names = groups.layout, groups.stored, groups.names
-        columns = -(-groups.inner.size // host_isa().lanes)
+        columns = -(-groups.inner.size // (vectors * host_isa().lanes))
         self._units, self._count = element_count(groups.groups) * columns, element_count(groups.groups) * groups.inner.size
         self._entries = element_count(groups.entries)
         self._shares = WorkShares(self._units, min(available_threads(), self._count * self._entries // _WORK_OF_A_THREAD))
@@ -277,7 +284,7 @@ class CompiledReductionPlan(_GroupsPlan):
     _stages = False
 
     def __init__(self, groups: Groups, function: ReduceFunction) -> None:
-        super().__init__(groups)
+        super().__init__(groups, REDUCED_VECTORS)
         self._extreme = function in (ReduceFunction.MIN, ReduceFunction.MAX)
         factors = {ReduceFunction.AVERAGE: 1.0 / self._entries, ReduceFunction.MIN: -1.0}
         self._values = {
@@ -294,10 +301,10 @@ class CompiledReductionPlan(_GroupsPlan):
 
 
 class CompiledIntegerReductionPlan(_GroupsPlan):
-    """A sum, or the largest or smallest element, of each row of integers.
+    """A sum, or the largest or smallest element, of each group of integers.
 
     Args:
-        groups: rows; the output has one element for each group.
+        groups: the layout of the entries; the output has one element for each group.
         function: the function of a group.
         data_type: the type of the integers.
     """
@@ -305,11 +312,11 @@ class CompiledIntegerReductionPlan(_GroupsPlan):
     _stages = False
 
     def __init__(self, groups: Groups, function: ReduceFunction, data_type: DataType) -> None:
-        super().__init__(groups)
+        super().__init__(groups, COLUMN_VECTORS)
         self._choices = function.name.lower(), data_type.numpy.name, host_isa()
 
     def _kernel(self) -> Function:
-        return INTEGER_REDUCTION(*self._choices)
+        return (INTEGER_REDUCTION if self._layout == "rows" else INTEGER_COLUMNS)(*self._choices)
 
     def _settings(self) -> Mapping[str, Any]:
         return {}
@@ -329,7 +336,7 @@ class CompiledRunningPlan(_GroupsPlan):
     """
 
     def __init__(self, groups: Groups, multiplies: bool, backward: bool, exclusive: bool) -> None:
-        super().__init__(groups)
+        super().__init__(groups, 1 if multiplies or groups.stored != "float32" else COLUMN_VECTORS)
         self._multiplies, self._values = multiplies, {"backward": backward, "exclusive": exclusive}
 
     def _kernel(self) -> Function:
@@ -351,7 +358,7 @@ class CompiledIntegerRunningPlan(_GroupsPlan):
     _stages = False
 
     def __init__(self, groups: Groups, backward: bool, exclusive: bool) -> None:
-        super().__init__(groups)
+        super().__init__(groups, COLUMN_VECTORS)
         self._width, self._values = groups.size, {"backward": backward, "exclusive": exclusive}
 
     def _kernel(self) -> Function:

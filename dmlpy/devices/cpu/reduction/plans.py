@@ -35,8 +35,6 @@ def reduction_plan(desc: ReduceDesc) -> CompiledReductionPlan | CompiledIntegerR
     groups = Groups.of(desc.tensors(), set(desc.axes), reduces=True, integers=integers)
     if isinstance(groups, str):
         return groups
-    if groups.stored is None and groups.layout == "columns":
-        return "NumPy reduces columns of integers as fast"
     if groups.stored is None:
         return CompiledIntegerReductionPlan(groups, desc.function, desc.input_tensor.data_type)
     return CompiledReductionPlan(groups, desc.function)
