@@ -408,8 +408,8 @@ def warmup(
         list[str] | None,
         typer.Argument(
             metavar="WORK",
-            help="rnn, lstm, gru, convolution, pooling, elements, gemm, attention, normalization, reduction, resampling or quantized; "
-            "default: all.",
+            help="rnn, lstm, gru, convolution, pooling, elements, indexing, gemm, attention, normalization, reduction, resampling or "
+            "quantized; default: all.",
         ),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")] = "cpu",

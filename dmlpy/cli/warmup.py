@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dmlpy import compiler
 from dmlpy.cli.warmup_work import WORK
 from dmlpy.devices import device as find_device
+from dmlpy.devices.cpu.plans import why_no_kernels
 from dmlpy.devices.device import show_bytes
 from dmlpy.devices.persistence import image_archive
 from dmlpy.devices.persistence.image_store import ImageStore, cache_directory
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices import Device
     from dmlpy.devices.cuda.kernels import KernelLibrary
+
+_COMPILED = "strategy: compiled"
+"""The first line of a plan that has compiled kernels on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,33 @@ def warm_up(names: Sequence[str] = (), *, device: Device | str = "cpu", dtype: s
             works.setdefault(work, []).append(desc)
     for work, descs in works.items():
         before, started = _counts(on), time.perf_counter()
-        plans = [compiler.compile(desc, on).plan.partition("\n")[0] for desc in descs]
-        compiled, found = (now - then for now, then in zip(_counts(on), before, strict=True))
-        outcome = [f"compiled {compiled}"] * (compiled > 0) + [f"found {found} on disk"] * (found > 0)
-        if not outcome:
-            can = on.memory_kind == "cuda" or plans[0] == "strategy: compiled"
-            outcome = ["nothing more to compile" if can else plans[0]]
-        yield Warmed(work, ", ".join(outcome), time.perf_counter() - started)
+        # A device that does not run what graphs fuse runs the nodes, which are other work.
+        run = [desc for desc in descs if not desc.is_extension or on.plan(desc) is not None]
+        if plans := [compiler.compile(desc, on).plan.partition("\n")[0] for desc in run]:
+            yield _warmed(work, on, before, started, plans[0])
+    if on.memory_kind == "cpu" and why_no_kernels() is None:
+        from dmlpy.devices.cpu.launches import load_joining_kernels
+
+        before, started = _counts(on), time.perf_counter()
+        load_joining_kernels()
+        yield _warmed("launches of graphs and loops", on, before, started, _COMPILED)
+
+
+def _warmed(work: str, on: Device, before: tuple[int, int], started: float, plan: str) -> Warmed:
+    """The result of work that is done.
+
+    Args:
+        work: the work.
+        on: the device.
+        before: what `_counts` told before it.
+        started: when it began.
+        plan: the first line of a plan.
+    """
+    compiled, found = (now - then for now, then in zip(_counts(on), before, strict=True))
+    outcome = [f"compiled {compiled}"] * (compiled > 0) + [f"found {found} on disk"] * (found > 0)
+    if not outcome:
+        outcome = ["nothing more to compile" if on.memory_kind == "cuda" or plan == _COMPILED else plan]
+    return Warmed(work, ", ".join(outcome), time.perf_counter() - started)
 
 
 def _counts(device: Device) -> tuple[int, int]:

@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.operators.activation import ActivationGeluDesc, ActivationSigmoidDesc, ActivationSoftmax1Desc, ActivationTanhDesc
+from dmlpy.devices.graphs.fused_convolution_descs import EpilogueConvolutionDesc
+from dmlpy.operators.activation import (
+    ActivationGeluDesc,
+    ActivationReluDesc,
+    ActivationSigmoidDesc,
+    ActivationSoftmax1Desc,
+    ActivationTanhDesc,
+)
 from dmlpy.operators.attention import MultiheadAttentionDesc
 from dmlpy.operators.convolution import ConvolutionDesc
+from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc
+from dmlpy.operators.indexing import GatherDesc, GatherElementsDesc
 from dmlpy.operators.matrix import GEMMDesc
 from dmlpy.operators.normalization.batch import BatchNormalizationDesc
 from dmlpy.operators.normalization.mean_variance import MeanVarianceNormalization1Desc
@@ -70,10 +79,24 @@ def _layers(cell: str, dtype: str, training: bool) -> Iterator[tuple[str, Operat
                 yield f"{name}, gradients", desc.gradient()
 
 
+_GATED: dict[str, dict[str, Any]] = {
+    "a product with its SIGMOID": {"gate": "silu"},
+    "HARD_SWISH": {"gate": "hard_swish", "alpha": 1 / 6, "beta": 0.5},
+}
+"""The functions that EfficientNet and MobileNetV3 have after convolutions."""
+
+
 def _convolutions(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    """Wide images, and narrow ones with filters in blocks of two sizes, and windows of both strides over planes: their kernels differ."""
+    """Wide images, and narrow ones with filters in blocks of two sizes, and windows of both strides over planes: their kernels differ.
+
+    Each also with what graphs of common networks compute of its results in the same pass.
+    """
     dense = {"": (16, 32, 1, 1), ", narrow images": (32, 8, 1, 1), ", narrow images, 48 filters": (48, 8, 1, 1)}
-    depthwise = {", depthwise": (16, 32, 16, 1), ", depthwise with a stride of 2": (16, 32, 16, 2)}
+    depthwise = {
+        ", depthwise": (16, 32, 16, 1),
+        ", depthwise with a stride of 2": (16, 32, 16, 2),
+        ", depthwise, narrow images": (16, 8, 16, 1),
+    }
     for name, (filters, size, groups, stride) in (dense | depthwise).items():
         desc = ConvolutionDesc(
             input_tensor=_tensor(dtype, 1, 16, size, size),
@@ -85,7 +108,13 @@ def _convolutions(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDes
             dilations=(1, 1),
             output_padding=(0, 0),
         )
-        yield f"CONVOLUTION{name}", desc.with_outputs()
+        plain = desc.with_outputs()
+        yield f"CONVOLUTION{name}", plain
+        members = {member: getattr(plain, member) for member in type(plain).model_fields}
+        added = {"added_tensor": plain.output_tensor}
+        sums = {"ADD": added, "ADD and RELU": added | {"fused_activation": ActivationReluDesc()}} if groups == 1 else {}
+        for epilogue, more in (sums | _GATED).items():
+            yield f"CONVOLUTION, then {epilogue}", EpilogueConvolutionDesc(**members | more)
 
 
 def _poolings(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
@@ -93,11 +122,23 @@ def _poolings(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
     source = _tensor(dtype, 1, 16, 32, 32)
     yield "MAX_POOLING", MaxPoolingDesc(input_tensor=source, **sizes).with_outputs()
     yield "AVERAGE_POOLING", AveragePoolingDesc(input_tensor=source, include_padding=False, **sizes).with_outputs()
+    whole: dict[str, Any] = {"strides": (1, 1), "window_size": (32, 32), "start_padding": (0, 0), "end_padding": (0, 0)}
+    yield "MAX_POOLING, whole images", MaxPoolingDesc(input_tensor=source, **whole).with_outputs()
+    yield "AVERAGE_POOLING, whole images", AveragePoolingDesc(input_tensor=source, include_padding=False, **whole).with_outputs()
 
 
 def _elements(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    """One kernel runs all element-wise operators and chains of them."""
+    """One kernel runs all element-wise operators and chains of them, and another those of a few integers, such as sizes and counters."""
     yield "element-wise operators", ActivationGeluDesc(input_tensor=_tensor(dtype, 1, 16, 32, 32)).with_outputs()
+    numbers = _tensor("INT64", 1, 1, 1, 4)
+    yield "element-wise operators, integers", ElementWiseAddDesc(a_tensor=numbers, b_tensor=numbers).with_outputs()
+
+
+def _indexing(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
+    """Whole rows, as of an embedding, and elements."""
+    table, rows, elements = _tensor(dtype, 1, 1, 64, 256), _tensor("INT64", 1, 1, 1, 16), _tensor("INT64", 1, 1, 16, 256)
+    yield "GATHER", GatherDesc(input_tensor=table, indices_tensor=rows, axis=2, index_dimensions=1).with_outputs()
+    yield "GATHER_ELEMENTS", GatherElementsDesc(input_tensor=table, indices_tensor=elements, axis=2).with_outputs()
 
 
 def _products(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
@@ -199,6 +240,7 @@ WORK: Mapping[str, Callable[[str, bool], Iterable[tuple[str, OperatorDesc]]]] = 
     "convolution": _convolutions,
     "pooling": _poolings,
     "elements": _elements,
+    "indexing": _indexing,
     "gemm": _products,
     "attention": _attention,
     "normalization": _normalizations,

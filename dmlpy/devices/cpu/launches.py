@@ -60,6 +60,12 @@ class Task(NamedTuple):
 Work = HostCall | Task
 
 
+def load_joining_kernels() -> None:
+    """Loads the kernels that join launches, which graphs and loops need whatever they compute."""
+    for kernel in (BATCHED_LAUNCH, RELOCATION, LOOP):
+        kernel()
+
+
 def steal_timeout_of(tile_ns: int) -> int:
     """The steal timeout in nanoseconds: after it a thread recomputes a tile that another has begun.
 

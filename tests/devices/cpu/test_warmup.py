@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,11 +67,13 @@ def test_what_is_compiled_is_found_later(new_process: Any, tmp_path: Path) -> No
     assert [line.split("compiled")[0].split("  ")[0].strip() for line in out.splitlines() if "compiled 1" in line] == [
         "MAX_POOLING",
         "AVERAGE_POOLING",
+        "MAX_POOLING, whole images",
+        "AVERAGE_POOLING, whole images",
     ]
     count = len(list((tmp_path / "kernels").iterdir()))
     new_process()
     status, out = warmup("pooling")
-    assert (status, out.count("found 1 on disk"), out.count("compiled 1")) == (0, 2, 0)
+    assert (status, out.count("found 1 on disk"), out.count("compiled 1")) == (0, 4, 0)
     status, out = warmup("pooling")
     assert "nothing more to compile" in out
     assert len(list((tmp_path / "kernels").iterdir())) == count
@@ -87,6 +90,30 @@ def test_a_model_of_other_sizes_needs_no_more(new_process: Any) -> None:
         assert isinstance(node, OperatorNode)
         assert dml.compile(node.operator, "cpu").plan.startswith("strategy: compiled\n")
     assert len(jit.made) == before
+
+
+def test_networks_need_no_more(new_process: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What graphs fuse, how they join launches, and what lies between layers. Nothing is compiled here: it would take half a minute."""
+    monkeypatch.setattr(jit.Kernel, "_make", lambda kernel, choices, form: jit._functions.setdefault(form, SimpleNamespace(address=0)))
+    list(warm_up())
+    warmed = set(jit._functions)
+    sides: dict[str, Any] = {"start_padding": (1, 1), "end_padding": (1, 1)}
+    dense, window = x.input("dense", [48, 48, 3, 3]), x.input("window", [48, 1, 3, 3])
+    number, found = x.input("number", [1, 1, 1, 3], "INT64"), list[x.Expression]()
+    for size in (8, 40):
+        last = image = x.input(f"image {size}", [1, 48, size, size])
+        last = x.activation_relu(x.convolution(last, dense, **sides) + image)
+        last = x.convolution(last, dense, **sides) + image
+        last = x.activation_hard_swish(x.convolution(last, dense, **sides))
+        last = x.activation_hard_swish(x.convolution(last, window, group_count=48, **sides))
+        last = x.average_pooling(last, window_size=(size, size), include_padding=False)
+        found.append(x.gather(last, number + number, axis=1, index_dimensions=1))
+    plan, loaded = dml.compile(x.graph(found), "cpu").plan, set(jit._functions)
+    new_process()  # what has these functions shall not stay
+    assert plan.count("epilogue in float32") == 2 * 4
+    assert "strategy: numpy" not in plan
+    assert loaded <= warmed
+    assert {"build_batched_launch", "build_relocation", "build_loop"} <= {str(target).rpartition(":")[2] for target, *_ in warmed}
 
 
 def test_layers_of_sequences_of_any_lengths_are_compiled(new_process: Any) -> None:
@@ -113,7 +140,7 @@ def test_without_llvmlite_nothing_is_compiled(new_process: Any, monkeypatch: pyt
     monkeypatch.setattr(plans, "llvmlite_is_installed", lambda: False)
     found = list(warm_up(["gru", "convolution"]))
     new_process()  # what was planned without llvmlite shall not stay
-    assert len(found) == 7
+    assert len(found) == 8
     assert {item.outcome for item in found} == {"strategy: numpy (llvmlite is not installed: pip install 'dmlpy[cpu]')"}
 
 
