@@ -131,7 +131,10 @@ def _note_validity(desc: OperatorDesc, levels: Set[tuple[FeatureLevel, bool, boo
 
 
 def keep_validity(original: OperatorDesc, changed: OperatorDesc) -> None:
-    """Notes that a desc is valid where another one is, from which it differs only by flags that not every operator takes being gone."""
+    """Notes that a desc is valid where another one is, from which it differs only by members that are known to be right.
+
+    Such are flags that not every operator takes and that are gone, or members of another checked desc.
+    """
     _note_validity(changed, _valid_at(original))
 
 

@@ -17,6 +17,8 @@ from onnx import helper
 
 import dmlpy as dml
 from dmlpy import onnx
+from dmlpy.devices.graphs import normalization_fusion
+from dmlpy.devices.graphs.fused_convolution_descs import NormalizedConvolutionDesc
 from dmlpy.onnx.loading import load, schemas
 from dmlpy.onnx.lowering import rules, shape_inference
 from dmlpy.onnx.lowering.rule_modules import RULE_MODULES
@@ -55,7 +57,7 @@ dmlpy.onnx.lowering.quantized_chains dmlpy.evidence.undocumented llvmlite.bindin
 """Modules that compare, profile, show, lower operators that the model has not, tell of types, compile kernels, and repeat loops."""
 
 
-def network() -> Any:
+def network(rows: int = 8) -> Any:
     """A convolution with normalization and activation, a layer normalization, and a product."""
     rng = np.random.default_rng(1)
     weights = {name: rng.standard_normal(sizes, np.float32) for name, sizes in {"f": (4, 3, 3, 3), "w": (8, 8)}.items()}
@@ -68,7 +70,7 @@ def network() -> Any:
         helper.make_node("LayerNormalization", ["c", "gain", "offset"], ["d"]),
         helper.make_node("MatMul", ["d", "w"], ["y"]),
     ]
-    return model(nodes, {"x": [1, 3, 8, 8]}, ["y"], constants=weights)
+    return model(nodes, {"x": [1, 3, rows, 8]}, ["y"], constants=weights)
 
 
 def test_a_first_result_needs_little_of_dmlpy(tmp_path: Path) -> None:
@@ -138,6 +140,28 @@ def test_each_tensor_and_desc_of_a_graph_is_checked_once(monkeypatch: pytest.Mon
     assert sorted(desc.short_name() for desc in checked) == ["ELEMENT_WISE_ADD", "ELEMENT_WISE_MULTIPLY"]
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[0])
     assert [problem.path for problem in tensor.problems(output=False)] == [problem.path for problem in tensor.problems(output=False)] != []
+
+
+def test_what_is_fused_of_checked_nodes_is_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A convolution with a normalization has the members of both."""
+    checked: list[dml.OperatorDesc] = []
+    made: list[NormalizedConvolutionDesc] = []
+    problems, keep = checking._problems, checking.keep_validity
+
+    def counted(desc: dml.OperatorDesc, *given: Any, **named: Any) -> Any:
+        checked.append(desc)
+        return problems(desc, *given, **named)
+
+    def kept(original: dml.OperatorDesc, changed: NormalizedConvolutionDesc) -> None:
+        made.append(changed)
+        keep(original, changed)
+
+    monkeypatch.setattr(checking, "_problems", counted)
+    monkeypatch.setattr(normalization_fusion, "keep_validity", kept)
+    onnx.load(network(rows=9)).compile("numpy")  # of sizes of no other test
+    assert len(made) == 1
+    assert not any(desc is made[0] for desc in checked), "only with the activation it is another desc"
+    assert [*problems(made[0], checking.LATEST, made[0].sizes(), strict=False, unlimited=False)] == []
 
 
 def test_the_collector_of_cycles_pauses_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from dmlpy.devices.graphs.fused_convolution_descs import NormalizedConvolutionDe
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.operators.normalization.batch import BatchNormalizationDesc
+from dmlpy.validation.checking import keep_validity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +66,8 @@ def _into_convolution(
     own |= {OUTPUT: output, "fused_activation": normalization.fused_activation}
     try:
         whole = NormalizedConvolutionDesc(**own, **statistics, epsilon=normalization.epsilon)
+        if normalization.fused_activation is None:
+            keep_validity(convolution, whole)  # its other members were checked as those of the normalization
         compile_node(whole)
     except (CompileError, DescError, DeviceError):
         return None
