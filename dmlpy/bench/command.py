@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import dmlpy as dml
 from dmlpy.bench import priorities, tables
+from dmlpy.bench.instruction_sets import LIMITS, is_held
 from dmlpy.bench.libraries import GPU_PEERS, OF_OPERATORS, OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
 from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.operators import report
@@ -16,6 +18,7 @@ from dmlpy.bench.operators.shape import select as select_operators
 from dmlpy.bench.records import Record
 from dmlpy.bench.references import References
 from dmlpy.bench.shapes import DataType, Shape, select
+from dmlpy.devices.cpu.isa import X86_64
 from dmlpy.devices.host.processors import processors
 from dmlpy.messages.naming import nearest
 from dmlpy.messages.problems import DmlError
@@ -45,6 +48,7 @@ class CommandOptions:
         operators: names of single operators to measure instead of shapes, empty for all; None for shapes, and on a GPU for both.
         references: the file of precomputed results.
         scales: the multiples of their usual size at which single operators are measured.
+        max_isa: the instruction set that libraries are held to; None for all that the processor has.
     """
 
     device: str | None = None
@@ -63,6 +67,7 @@ class CommandOptions:
     operators: Sequence[str] | None = None
     references: Path | None = None
     scales: Sequence[float] = (1,)
+    max_isa: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,10 @@ def list_cases(options: CommandOptions) -> list[Table]:
 
 
 def check(options: CommandOptions) -> None:
-    """Raises DmlError for shapes, types, passes and interpreters that do not exist."""
-    cases(options, place_of(options.device))
+    """Raises DmlError for shapes, types, passes, instruction sets and interpreters that do not exist."""
+    place = place_of(options.device)
+    _max_isa(options, place)
+    cases(options, place)
     _pythons(options.pythons)
 
 
@@ -107,7 +114,8 @@ def format_tables(record: Record) -> list[tuple[Table, list[str]]]:
     """A record as tables with their notes: of layers, and of single operators."""
     operators, layers = report.parts(record)
     found = [(tables.table(layers), tables.reasons(layers))] if layers.runs or not operators.runs else []
-    return [*found, *([report.format_table(operators)] if operators.runs else [])]
+    found += [report.format_table(operators)] if operators.runs else []
+    return [(table, [*notes, *filter(None, [tables.isa_text(record)])]) for table, notes in found]
 
 
 def cases(options: CommandOptions, place: Place) -> list[Case]:
@@ -147,6 +155,7 @@ def run(options: CommandOptions, save: Path | None, inform: Callable[[str], None
         load=options.load,
         pythons=_pythons(options.pythons),
         seconds=options.seconds,
+        max_isa=_max_isa(options, place),
         references=None if options.references is None else References.load(options.references),
     )
     inform(f"{len(chosen)} cases on '{device.describe()['name']}', {settings.rounds} rounds")
@@ -216,7 +225,17 @@ def _peers(options: CommandOptions, place: Place) -> list[Peer]:
     peers = {peer.name: peer for peer in every if peer.stands_beside(place, options.load)}
     if options.peers is None:
         return []
-    return [peers[_check_name(name, peers)] for name in options.peers] or list(peers.values())
+    named = [peers[_check_name(name, peers)] for name in options.peers]
+    return named or [peer for peer in peers.values() if is_held(peer.name, _max_isa(options, place))]
+
+
+def _max_isa(options: CommandOptions, place: Place) -> str | None:
+    """The instruction set in the spelling used here."""
+    if options.max_isa is None:
+        return None
+    if place.memory_kind != "cpu" or platform.machine().lower() not in X86_64:
+        raise DmlError(f"--max-isa holds libraries to instructions of x86-64: '{place.name}' has none of them")
+    return _check_name(options.max_isa.upper(), LIMITS)
 
 
 def _pythons(texts: Sequence[str]) -> Mapping[str, str]:

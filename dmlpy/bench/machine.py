@@ -74,7 +74,7 @@ def busy(loops: int) -> Iterator[None]:
             loop.communicate()
 
 
-def host(threads: int, busy_loops: int = 0) -> Host:
+def host(threads: int, busy_loops: int = 0, max_isa: str | None = None) -> Host:
     """The computer's current state."""
     import psutil
 
@@ -85,6 +85,7 @@ def host(threads: int, busy_loops: int = 0) -> Host:
         cores=processors(),
         threads=threads,
         busy_loops=busy_loops,
+        max_isa=max_isa,
         load_before=load(),
         clock_mhz=clock.current if clock else None,
     )

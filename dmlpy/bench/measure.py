@@ -15,6 +15,7 @@ import numpy as np
 
 from dmlpy.bench import machine
 from dmlpy.bench.calibration import REST_S, Calibration
+from dmlpy.bench.instruction_sets import variables_of
 from dmlpy.bench.libraries import EAGER, OWN, PEERS, SETS, Peer
 from dmlpy.bench.operators.shape import LargeShape, OperatorShape, tensor_text
 from dmlpy.bench.process import AbsentError, FailedError, LateError, TimeOverError, Worker, in_time
@@ -55,6 +56,7 @@ class Options:
         slope: whether each recurrent shape is also measured with twice the steps.
         pythons: interpreters of libraries that are installed elsewhere, by name.
         load: CPU-bound background processes.
+        max_isa: the instruction set that libraries are held to, as far as they can be; None for all that the processor has.
         seconds: total time, after which no new case is started and pending answers are abandoned; None for no limit.
         references: precomputed results; missing ones are computed.
     """
@@ -66,6 +68,7 @@ class Options:
     limit_s: float = 300.0
     slope: bool = False
     load: int = 0
+    max_isa: str | None = None
     pythons: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
     references: References | None = None
@@ -104,7 +107,7 @@ class Benchmark:
         before: a record of the same device and versions, whose other runs are kept. Its rates count if they are better.
 
     Raises:
-        DmlError: `before` is of another device, or was made under another background load.
+        DmlError: `before` is of another device, or was made under another background load or limit of instructions.
     """
 
     def __init__(
@@ -113,7 +116,7 @@ class Benchmark:
         self.record = Record(
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             device=machine.device_facts(device),
-            host=machine.host(options.threads, options.load),
+            host=machine.host(options.threads, options.load, options.max_isa),
         )
         if before is not None:
             names = [(record.device_name, record.device["name"]) for record in (before, self.record)]
@@ -122,9 +125,13 @@ class Benchmark:
             loops = [record.host.busy_loops for record in (before, self.record)]
             if loops[0] != loops[1]:
                 raise DmlError(f"the existing record was made with --load {loops[0]}, this one would be with --load {loops[1]}")
+            limits = [record.host.max_isa or "none" for record in (before, self.record)]
+            if limits[0] != limits[1]:
+                raise DmlError(f"the existing record was made with --max-isa {limits[0]}, this one would be with --max-isa {limits[1]}")
             kept = {
                 "device": before.device | self.record.device,
                 "versions": before.versions,
+                "instruction_sets": before.instruction_sets,
                 "machine": before.machine,
                 "runs": before.runs,
             }
@@ -267,7 +274,8 @@ class Benchmark:
             options = self._options
             python = options.pythons.get(peer.name, sys.executable)
             threads = peer.threads or options.threads
-            worker = Worker(peer.name, folder, python=python, threads=threads, limit_s=options.limit_s, until=self._until)
+            limits = {"limit_s": options.limit_s, "until": self._until, "variables": variables_of(peer.name, options.max_isa)}
+            worker = Worker(peer.name, folder, python=python, threads=threads, **limits)
             worker.send("start", target=peer.target, device=self._device.name, threads=threads)
             self._started.discard(peer.name)
         return worker
@@ -357,6 +365,10 @@ class Benchmark:
         self._started.add(peer.name)
         if started["reusable"]:
             self._reusable.add(peer.name)
+        if started["instruction_set"] is not None:
+            self.record.instruction_sets[peer.name] = started["instruction_set"]
+        if self._options.max_isa is not None and peer is self._options.own:
+            self.record.device |= started["device"]  # this process is not held, and describes the device as it is without a limit
         for name, version in started["versions"].items():
             before = self._versions_before.get(name, version)
             if before != version:

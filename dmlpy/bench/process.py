@@ -19,7 +19,7 @@ from dmlpy.bench.worker import encode
 from dmlpy.system.line_protocol import receive_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -99,14 +99,25 @@ class Worker:
         python: the interpreter.
         threads: the number of threads that the libraries below may use.
         limit_s: the limit.
+        variables: more environment variables of the process.
         until: the time at which waiting ends.
     """
 
-    def __init__(self, name: str, folder: Path, *, python: str, threads: int, limit_s: float, until: float | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        python: str,
+        threads: int,
+        limit_s: float,
+        variables: Mapping[str, str] | None = None,
+        until: float | None = None,
+    ) -> None:
         self.limit_s, self.until = limit_s, until
         self._printed = folder / f"{name}.txt"
         command = [python, "-P", "-c", _BOOT, str(Path(dml.__file__).resolve())]
-        variables = dict.fromkeys(THREAD_VARIABLES, str(threads))
+        environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), **(variables or {})}
         with self._printed.open("wb") as printed:
             try:
                 self.process = subprocess.Popen(
@@ -115,7 +126,7 @@ class Worker:
                     stdout=subprocess.PIPE,
                     stderr=printed,
                     encoding="utf-8",
-                    env={**os.environ, **variables},
+                    env=environment,
                 )
             except OSError as error:
                 raise FailedError(f"{python} cannot be started: {error.strerror}") from error

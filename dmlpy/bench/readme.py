@@ -31,6 +31,7 @@ COMMANDS = {
     "cpu-load": "--device cpu --load 2 ",
     "cuda": "--device cuda ",
     "operators": "--operators --device cpu ",
+    "operators-avx2": "--operators --device cpu --max-isa AVX2 ",
     "operators-float16": "--operators --device cpu --dtype float16 --scale 0.25 --scale 1 --scale 4 ",
     "operators-int8": "--operators --device cpu --dtype int8 --scale 0.25 --scale 1 --scale 4 ",
     "operators-sizes": "--operators --device cpu --scale 0.25 --scale 4 ",
@@ -110,7 +111,8 @@ def _where(record: Record) -> str:
         return f"{record.device_name}, {record.date[:10]}, dmlpy with {own}."
     threads, loops = record.host.threads, record.host.busy_loops
     beside = f", with {plural(loops, 'CPU-bound background process')}" if loops else ""
-    return f"{record.device_name}, {threads} thread{'s' * (threads > 1)}{beside}, {record.date[:10]}, dmlpy with {own}."
+    where = f"{record.device_name}, {threads} thread{'s' * (threads > 1)}{beside}, {record.date[:10]}, dmlpy with {own}."
+    return " ".join(filter(None, [where, tables.isa_text(record)]))
 
 
 def rewritten(text: str, records: Path) -> str:

@@ -37,6 +37,7 @@ class Host(_Part):
         cores: the cores that this process may use.
         threads: the threads that each library was limited to on the CPU.
         busy_loops: the CPU-bound background processes of the benchmark, each on a separate core if possible.
+        max_isa: the instruction set that libraries were held to, as far as they can be; None for all that the processor has.
         load: averages of 1, 5 and 15 minutes before and after the measurements; empty if the system has none.
         clock_mhz: the CPU's clock, if the system reports it.
     """
@@ -46,6 +47,7 @@ class Host(_Part):
     cores: int
     threads: int
     busy_loops: int = 0
+    max_isa: str | None = None
     load_before: list[float] = []
     load_after: list[float] = []
     clock_mhz: float | None = None
@@ -136,6 +138,7 @@ class Record(_Part):
         date: when it began, ISO 8601 with the time zone.
         device: the device's description of itself, with driver and clocks on a GPU.
         versions: by library.
+        instruction_sets: what each library says it takes of the processor, if it says so, in its own words.
         left_out: the requested cases that were not measured, because the time was over or the benchmark was stopped.
     """
 
@@ -144,6 +147,7 @@ class Record(_Part):
     device: dict[str, str]
     host: Host
     versions: dict[str, str] = {}
+    instruction_sets: dict[str, str] = {}
     machine: Machine = Machine()
     left_out: list[str] = []
     runs: list[Measurement] = []

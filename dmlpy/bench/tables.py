@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dmlpy.bench import launches
+from dmlpy.bench.instruction_sets import is_held
 from dmlpy.bench.records import floor_us
 from dmlpy.messages.tables import Table
 
@@ -103,7 +104,20 @@ def _absent(record: Record, subject: str) -> bool:
 def library_name(record: Record, subject: str) -> str:
     """The library's name with the measured version, if the record has it."""
     name, version = NAMES.get(subject, subject), record.versions.get(subject)
-    return f"{name} {version}" if version else name
+    limit = "" if is_held(subject, record.host.max_isa) else f" (not held to {record.host.max_isa})"
+    return (f"{name} {version}" if version else name) + limit
+
+
+def isa_text(record: Record) -> str:
+    """A sentence that says which instructions the libraries took; empty if they were not held to any."""
+    if record.host.max_isa is None:
+        return ""
+    said = [f"{NAMES.get(subject, subject)} (which says {text})" for subject, text in record.instruction_sets.items()]
+    others = {subject for subject, _ in columns(record)} - record.instruction_sets.keys()
+    said += [NAMES.get(subject, subject) for subject in sorted(others) if is_held(subject, record.host.max_isa)]
+    free = [NAMES.get(subject, subject) for subject in sorted(others) if not is_held(subject, record.host.max_isa)]
+    more = f"; not held, as nothing holds {'it' if len(free) == 1 else 'them'}: {', '.join(free)}" if free else ""
+    return f"Held to {record.host.max_isa}: {', '.join(said)}{more}."
 
 
 def headings(record: Record) -> list[str]:
@@ -213,7 +227,7 @@ def goals_text(record: Record) -> str:
     If it was also measured on one thread: in how many rows all threads take at most a tenth more.
     """
     found = rows(record)
-    fastest = {row.work: beside for row in found if (beside := _beside_fastest(row)) is not None}
+    fastest = {row.work: beside for row in found if (beside := _beside_fastest(row, record.host.max_isa)) is not None}
     alone = {row.work: (1 / ratio, ONE_THREAD) for row in found if (ratio := row.ratio((ONE_THREAD, "eager")))}
     paragraphs = [
         _goal_text(fastest, 1.0, "rows with another library", "the time of the fastest of them"),
@@ -232,9 +246,10 @@ def _goal_text(ratios: dict[Work, tuple[float, str]], most: float, which: str, g
     return paragraphs + (f"; it takes more in {', '.join(map(_slower_text, slower))}." if slower else ".")
 
 
-def _beside_fastest(row: Row) -> tuple[float, str] | None:
-    """dmlpy's median over that of the fastest other library, and its name; None if no other one has a time."""
-    found = [(1 / ratio, subject) for subject, mode in row.runs if not subject.startswith(OWN) and (ratio := row.ratio((subject, mode)))]
+def _beside_fastest(row: Row, max_isa: str | None) -> tuple[float, str] | None:
+    """dmlpy's median over that of the fastest other library held to the same instructions, and its name; None if no other has a time."""
+    others = [column for column in row.runs if not column[0].startswith(OWN) and is_held(column[0], max_isa)]
+    found = [(1 / ratio, column[0]) for column in others if (ratio := row.ratio(column))]
     return max(found, default=None)
 
 

@@ -48,10 +48,11 @@ class Session:
         return self._library
 
     def start(self, target: str, device: str, threads: int) -> dict[str, Any]:
-        """Imports a library, `module:class`, and returns its versions, and whether it may open another case after the first."""
+        """Imports a library, `module:class`. Returns its versions and instructions, and whether it may open a second case."""
         module, _, name = target.partition(":")
         self._library = getattr(import_module(module), name)(device, threads)
-        return {"versions": self.library.versions(), "reusable": self.library.reusable}
+        found = {"versions": self.library.versions(), "reusable": self.library.reusable}
+        return found | {"instruction_set": self.library.instruction_set(), "device": self.library.device_facts()}
 
     def open(self, case: Case) -> dict[str, Any]:
         """Builds a case in every mode and runs each once. Returns plan and peak memory by mode, or the reason why a mode is missing."""

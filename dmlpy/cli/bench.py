@@ -29,6 +29,10 @@ ReferencesOption = Annotated[
     Path | None,
     typer.Option("--references", dir_okay=False, help="Reference results precomputed by dmlpy.bench.references.", show_default=False),
 ]
+MaxIsaOption = Annotated[
+    str | None,
+    typer.Option("--max-isa", metavar="ISA", help="Hold the libraries that can be to this instruction set: AVX2.", show_default=False),
+]
 PictureOption = Annotated[
     Path | None, typer.Option("--picture", dir_okay=False, help="SVG file to draw the saved record to.", show_default=False)
 ]
@@ -60,6 +64,7 @@ def bench(
             "--scale", help="With --operators: sizes, as multiples of the usual one; repeatable.", min=0.01, max=100, show_default=False
         ),
     ] = None,
+    max_isa: MaxIsaOption = None,
     list_shapes: Annotated[bool, flag("--list", help="List the cases without measuring.")] = False,
 ) -> None:
     """Measure layers of known models, and on a GPU or with --operators single operators; compare with other installed libraries."""
@@ -89,6 +94,7 @@ def bench(
         operators=(names or ()) if operators else None,
         references=references,
         scales=scales or (1,),
+        max_isa=max_isa,
     )
     with report_errors(2):
         listing = command.list_cases(chosen)

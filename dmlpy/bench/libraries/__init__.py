@@ -102,6 +102,14 @@ class Library(ABC):
     def versions(self) -> dict[str, str]:
         """The versions of the library, under the library's name, and of the libraries that its speed depends on."""
 
+    def instruction_set(self) -> str | None:
+        """The instruction set that it takes on the processor, in its own words; None if it does not say, or runs elsewhere."""
+        return None
+
+    def device_facts(self) -> dict[str, str]:
+        """The device's description of itself in this process, if the library is dmlpy."""
+        return {}
+
     def modes(self, work: Work) -> tuple[Mode, ...]:
         """The modes in which it can run passes here."""
         return BOTH_MODES if self.on_gpu else EAGER

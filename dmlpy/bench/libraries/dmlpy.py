@@ -54,6 +54,16 @@ class Dmlpy(Library):
             found["compiler"] = self.place.runtime.compiler_version()
         return found
 
+    def instruction_set(self) -> str | None:
+        if self.place.name != "cpu":
+            return None
+        from dmlpy.devices.cpu.isa import instruction_set
+
+        return instruction_set()
+
+    def device_facts(self) -> dict[str, str]:
+        return self.place.describe()
+
     def build(self, work: Work, mode: Mode) -> Runner:
         for desc in work.case.shape.descs(work.case.which, work.case.dtype):
             if not self.place.runs(type(desc)):

@@ -66,6 +66,9 @@ class Torch(Library):
             found |= {"cuDNN": str(self.torch.backends.cudnn.version()), "PyTorch's CUDA": str(self.torch.version.cuda)}
         return found
 
+    def instruction_set(self) -> str | None:
+        return None if self.on_gpu else str(self.torch.backends.cpu.get_cpu_capability())
+
     def build(self, work: Work, mode: Mode) -> Runner:
         if isinstance(work, BatchNormWork):
             return NormalizationRunner(self, work, mode)

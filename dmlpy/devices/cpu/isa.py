@@ -16,10 +16,21 @@ if TYPE_CHECKING:
 
 FLOAT_BYTES = 4
 _LISTED = "/proc/cpuinfo"
-_X86_64 = ("x86_64", "amd64")
+X86_64 = ("x86_64", "amd64")
 """Names of x86-64 in lower case, of Linux and macOS, and of Windows."""
 _IDENTITY = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 """What Linux tells of a processor that LLVM chooses instructions by."""
+
+_SETS = {
+    "AVX512_CORE_BF16": "avx512bf16",
+    "AVX512_CORE_VNNI": "avx512vnni",
+    "AVX512_CORE": "avx512bw",
+    "AVX2_VNNI": "avxvnni",
+    "AVX2": "avx2",
+    "AVX": "avx",
+    "SSE41": "sse41",
+}
+"""The instruction sets of x86-64 by oneDNN's names, each with the feature that the ones below it lack."""
 
 Storage: TypeAlias = Literal["float32", "float16", "bfloat16"]
 """The type of a kernel's floats in memory; in registers they are of FLOAT32."""
@@ -58,7 +69,7 @@ def isa_of(features: Mapping[str, bool], machine: str) -> Isa:
         return Isa(16, 32)
     if features.get("avx"):
         return Isa(8, 16)
-    return Isa(4, 16 if machine in _X86_64 else 32)
+    return Isa(4, 16 if machine in X86_64 else 32)
 
 
 @dataclass(frozen=True)
@@ -110,6 +121,14 @@ def host_isa() -> Isa:
     return isa_of(host_processor().features, platform.machine().lower())
 
 
+def instruction_set() -> str | None:
+    """The largest of `_SETS` that kernels may use; None on other processors than x86-64, whose sets have no such names."""
+    if platform.machine().lower() not in X86_64:
+        return None
+    left = {name.replace(".", "") for name, has in host_processor().features.items() if has}
+    return next((name for name, feature in _SETS.items() if feature in left), None)
+
+
 @cache
 def converts_halves() -> bool:
     """Whether this machine has instructions that convert FLOAT16; elsewhere LLVM would call functions that a process may not have."""
@@ -119,7 +138,7 @@ def converts_halves() -> bool:
 @cache
 def fuses_products() -> bool:
     """Whether this machine has instructions that add a product of floats without rounding it."""
-    return platform.machine().lower() not in _X86_64 or host_processor().features.get("fma", False)
+    return platform.machine().lower() not in X86_64 or host_processor().features.get("fma", False)
 
 
 @cache
