@@ -5,26 +5,40 @@ from __future__ import annotations
 from functools import lru_cache
 
 from dmlpy.description.coercion import brief
+from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
+    ActivationCeluDesc,
     ActivationDesc,
     ActivationEluDesc,
+    ActivationGeluDesc,
     ActivationHardSigmoidDesc,
+    ActivationHardSwishDesc,
     ActivationIdentityDesc,
+    ActivationLeakyReluDesc,
+    ActivationLogSoftmaxDesc,
+    ActivationParametricSoftplusDesc,
     ActivationReluDesc,
     ActivationScaledEluDesc,
+    ActivationShrinkDesc,
     ActivationSigmoidDesc,
     ActivationSoftmaxDesc,
     ActivationSoftplusDesc,
     ActivationSoftsignDesc,
+    ActivationSwishDesc,
     ActivationTanhDesc,
 )
+from dmlpy.operators.elementwise.math import ElementWiseExpDesc
+from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
-ACTIVATIONS: dict[str, ActivationDesc] = {
+_SIZES = TensorDesc(data_type=DataType.FLOAT32, sizes=(1,))
+"""In a desc that cannot be without tensors; `of_rows` replaces it."""
+
+ACTIVATIONS: dict[str, OperatorDesc] = {
     "linear": ActivationIdentityDesc(),
     "tanh": ActivationTanhDesc(),
     "sigmoid": ActivationSigmoidDesc(),
@@ -36,26 +50,44 @@ ACTIVATIONS: dict[str, ActivationDesc] = {
     "softplus": ActivationSoftplusDesc(),
     "softsign": ActivationSoftsignDesc(),
     "softmax": ActivationSoftmaxDesc(),
+    "log_softmax": ActivationLogSoftmaxDesc(),
+    "leaky_relu": ActivationLeakyReluDesc(alpha=0.2),
+    "relu6": ElementWiseClipDesc(min=0.0, max=6.0),
+    "celu": ActivationCeluDesc(),
+    "gelu": ActivationGeluDesc(),
+    "silu": ActivationSwishDesc(sigmoid_input_scale=1.0),
+    "swish": ActivationSwishDesc(sigmoid_input_scale=1.0),
+    "hard_silu": ActivationHardSwishDesc(alpha=1 / 6, beta=0.5),
+    "hard_swish": ActivationHardSwishDesc(alpha=1 / 6, beta=0.5),
+    "hard_tanh": ElementWiseClipDesc(min=-1.0, max=1.0),
+    "hard_shrink": ActivationShrinkDesc(bias=0.0, threshold=0.5),
+    "soft_shrink": ActivationShrinkDesc(bias=0.5, threshold=0.5),
+    "exponential": ElementWiseExpDesc(input_tensor=_SIZES, output_tensor=_SIZES),
+    "log_sigmoid": ActivationParametricSoftplusDesc(alpha=-1.0, beta=-1.0),
 }
-"""Activation descs by Keras's names."""
+"""Activation descs by Keras's names: those of Keras 1, then those that only later versions have."""
+
+_COMPOSED = frozenset({"glu", "mish", "sparse_plus", "sparse_sigmoid", "sparsemax", "squareplus", "tanh_shrink", "threshold"})
+"""Names of Keras 3 that no single operator computes with Keras's defaults."""
 
 
-def activation(value: ActivationDesc | str | None) -> ActivationDesc:
+def activation(value: OperatorDesc | str | None) -> OperatorDesc:
     """Returns the activation desc for a Keras name, or the given desc; None means `linear`.
 
-    Any element-wise activation desc can be given instead of a name: `ActivationLeakyReluDesc(alpha=0.1)`.
+    Any activation desc of one tensor, a clip or an exponential can be given instead of a name: `ActivationLeakyReluDesc(alpha=0.1)`.
 
     Raises:
-        DescError: the name is unknown.
+        DescError: the name is unknown, or the desc has several inputs.
     """
-    if isinstance(value, ActivationDesc):
+    if isinstance(value, ActivationDesc | ElementWiseExpDesc | ElementWiseClipDesc) and len(type(value).inputs()) == 1:
         return value
     name = "linear" if value is None else value
     if not isinstance(name, str) or name not in ACTIVATIONS:
-        expected = f"an activation desc, or one of {', '.join(ACTIVATIONS)}"
+        expected = f"an activation desc of one tensor, or one of {', '.join(ACTIVATIONS)}"
         remedy = _desc_remedy(name) or did_you_mean(name, ACTIVATIONS)
-        problem = Problem("field.form", "", brief(value), expected, remedy=remedy)
-        raise DescError("activation", [problem])
+        why = ("no single operator computes it",) if isinstance(name, str) and name in _COMPOSED else ()
+        found = value.type_name if isinstance(value, OperatorDesc) else brief(value)
+        raise DescError("activation", [Problem("field.form", "", found, expected, why, remedy)])
     return ACTIVATIONS[name]
 
 
@@ -68,6 +100,7 @@ def _desc_remedy(name: object) -> str | None:
 
 
 @lru_cache(maxsize=256)
-def of_rows(desc: ActivationDesc, sizes: tuple[int, ...]) -> ActivationDesc:
+def of_rows(desc: OperatorDesc, sizes: tuple[int, ...]) -> OperatorDesc:
     """An activation with packed float32 tensors of these sizes. Cached, since every training step needs the same ones."""
-    return desc.replace(input_tensor=TensorDesc(data_type=DataType.FLOAT32, sizes=sizes)).with_outputs()
+    tensor = TensorDesc(data_type=DataType.FLOAT32, sizes=sizes)
+    return desc.replace(input_tensor=tensor, output_tensor=tensor)

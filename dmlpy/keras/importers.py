@@ -22,14 +22,9 @@ from dmlpy.keras.regularizers import Regularizer
 from dmlpy.messages.naming import did_you_mean, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
-    ActivationCeluDesc,
     ActivationDesc,
-    ActivationGeluDesc,
     ActivationHardSigmoidDesc,
-    ActivationLeakyReluDesc,
-    ActivationParametricSoftplusDesc,
     ActivationReluDesc,
-    ActivationShrinkDesc,
     ActivationSigmoidDesc,
     ActivationTanhDesc,
 )
@@ -37,23 +32,21 @@ from dmlpy.operators.activation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.description.descs import OperatorDesc
     from dmlpy.keras.recurrent import Recurrent
 
 LAYERS: dict[Cell, type[Recurrent]] = {"RNN": SimpleRNN, "GRU": GRU, "LSTM": LSTM}
 _CELLS: dict[str, Cell] = {"SimpleRNN": "RNN", "GRU": "GRU", "LSTM": "LSTM"}
 
-KERAS_3_ACTIVATIONS: dict[str, ActivationDesc] = {
-    **{name: desc for name, desc in ACTIVATIONS.items() if desc.fusable},
+KERAS_3_ACTIVATIONS: dict[str, OperatorDesc] = {
+    **ACTIVATIONS,
     "hard_sigmoid": ActivationHardSigmoidDesc(alpha=1 / 6, beta=0.5),
-    "gelu": ActivationGeluDesc(),
-    "celu": ActivationCeluDesc(),
-    "leaky_relu": ActivationLeakyReluDesc(alpha=0.2),
-    "hard_shrink": ActivationShrinkDesc(bias=0.0, threshold=0.5),
-    "soft_shrink": ActivationShrinkDesc(bias=0.5, threshold=0.5),
     "sparse_sigmoid": ActivationHardSigmoidDesc(alpha=0.5, beta=0.5),
-    "log_sigmoid": ActivationParametricSoftplusDesc(alpha=-1.0, beta=-1.0),
 }
-"""Keras 3's activation names that a cell can apply."""
+"""Keras 3's activation names."""
+
+_CELL_ACTIVATIONS = {name: desc for name, desc in KERAS_3_ACTIVATIONS.items() if isinstance(desc, ActivationDesc) and desc.fusable}
+"""Those that a cell can apply."""
 
 _NOT_FUSED = frozenset(
     {
@@ -184,7 +177,7 @@ def _keras_arguments(layer: Any, others: Sequence[str]) -> tuple[dict[str, Any],
     }
     for option, argument in _RENAMED.items():
         if option in config:
-            arguments[argument] = KERAS_3_ACTIVATIONS.get(config[option]) if isinstance(config[option], str) else None
+            arguments[argument] = _CELL_ACTIVATIONS.get(config[option]) if isinstance(config[option], str) else None
             if arguments[argument] is None:
                 problems.append(_activation_problem(option, config[option]))
     for option, argument in _REGULARIZERS.items():
@@ -194,9 +187,9 @@ def _keras_arguments(layer: Any, others: Sequence[str]) -> tuple[dict[str, Any],
 
 def _activation_problem(option: str, given: Any) -> Problem:
     """The problem of an activation that no cell can apply, or that nobody knows."""
-    expected = f"one of {', '.join(KERAS_3_ACTIVATIONS)}"
+    expected = f"one of {', '.join(_CELL_ACTIVATIONS)}"
     if not isinstance(given, str) or given not in _NOT_FUSED:
-        return Problem("import.option", option, brief(given), expected, remedy=did_you_mean(given, KERAS_3_ACTIVATIONS))
+        return Problem("import.option", option, brief(given), expected, remedy=did_you_mean(given, _CELL_ACTIVATIONS))
     why = f"no activation that DirectML fuses into a recurrent layer computes {given}"
     remedy = "export the model of Keras as ONNX, with a loop over its steps, which dmlpy.onnx runs"
     return Problem("import.option", option, brief(given), expected, (why,), remedy)

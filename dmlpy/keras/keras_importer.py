@@ -15,10 +15,8 @@ from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationEluDesc,
     ActivationLeakyReluDesc,
-    ActivationLogSoftmaxDesc,
     ActivationReluDesc,
     ActivationSoftmaxDesc,
-    ActivationSwishDesc,
 )
 
 if TYPE_CHECKING:
@@ -26,14 +24,6 @@ if TYPE_CHECKING:
 
     from dmlpy.devices import Device
     from dmlpy.keras.layer import Layer, Shape
-
-_ACTIVATIONS: dict[str, ActivationDesc] = {
-    **KERAS_3_ACTIVATIONS,
-    "log_softmax": ActivationLogSoftmaxDesc(),
-    "silu": ActivationSwishDesc(sigmoid_input_scale=1.0),
-    "softmax": ActivationSoftmaxDesc(),
-}
-"""Keras 3's activation names that a layer of its own can apply."""
 
 
 class _KerasModel(Protocol):
@@ -164,9 +154,9 @@ class _Options:
 
     def activation(self) -> ActivationDesc | None:
         name = self.config["activation"]
-        found = _ACTIVATIONS.get(name) if isinstance(name, str) else None
+        found = KERAS_3_ACTIVATIONS.get(name) if isinstance(name, str) else None
         if found is None:
-            self.problems.append(Problem("import.option", "activation", brief(name), f"one of {', '.join(_ACTIVATIONS)}"))
+            self.problems.append(Problem("import.option", "activation", brief(name), f"one of {', '.join(KERAS_3_ACTIVATIONS)}"))
         return found
 
     def regularizer(self, option: str) -> Any:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.keras.activation_gradients import Passed, refuse_untrainable
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.activations import of_rows
 from dmlpy.keras.arguments import dropout_problems, found_argument
 from dmlpy.keras.layer import Layer, Shape
-from dmlpy.keras.simple import activation_gradient, refuse_untrainable
 from dmlpy.messages.problems import DescError, Problem
-from dmlpy.operators.activation import ActivationDesc, ActivationIdentityDesc
+from dmlpy.operators.activation import ActivationIdentityDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -23,21 +23,21 @@ class Activation(Layer):
     """Applies a function to each row of the input, of any shape [B, ..., n]. Masks pass through.
 
     Args:
-        activation: a name or a desc. Training needs one whose derivative follows from its value, as for `Dense`.
+        activation: a name or a desc. All but HARDMAX can be trained.
         **kwargs: as for `Layer`.
 
     Raises:
         DescError: the activation is unknown.
     """
 
-    def __init__(self, activation: ActivationDesc | str, **kwargs: Any) -> None:
+    def __init__(self, activation: OperatorDesc | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         problems: list[Problem] = []
-        self.activation: ActivationDesc = found_argument(find_activation, activation, "activation", problems)
+        self.activation: OperatorDesc = found_argument(find_activation, activation, "activation", problems)
         if problems:
             raise DescError(self.name, problems)
         self._descs: tuple[OperatorDesc, ...] = ()
-        self._y: Array | None = None
+        self._passed: Passed | None = None
 
     @property
     def descs(self) -> tuple[OperatorDesc, ...]:
@@ -54,21 +54,21 @@ class Activation(Layer):
         if training:
             refuse_untrainable(self.name, self.activation)
         self.refuse_shape(x, (None, *self.input_shape[1:]))
+        rows = self.backend.xp.ascontiguousarray(x).reshape(-1, x.shape[-1])
         if isinstance(self.activation, ActivationIdentityDesc):
-            y, self._descs = x, ()
+            y, self._descs = rows, ()
         else:
-            rows = self.backend.xp.ascontiguousarray(x).reshape(-1, x.shape[-1])
             desc = of_rows(self.activation, rows.shape)
             self._descs = (desc,)
-            y = self.backend.run(desc, input_tensor=rows).output_tensor.reshape(x.shape)
+            y = self.backend.run(desc, input_tensor=rows).output_tensor
         if training:
-            self._y = y
-        return y, mask
+            self._passed = Passed(self.activation, rows, y, self.backend)
+        return y.reshape(x.shape), mask
 
     def backward(self, dy: Array) -> Array | None:
-        if self._y is None:
+        if self._passed is None:
             raise self.not_trained()
-        return activation_gradient(self.activation, self._y, dy) if self.input_gradient else None
+        return self._passed.gradient(dy.reshape(-1, dy.shape[-1])).reshape(dy.shape) if self.input_gradient else None
 
 
 class Dropout(Layer):

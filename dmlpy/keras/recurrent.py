@@ -20,6 +20,7 @@ import numpy as np
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import Cell, GateOrder
+from dmlpy.keras.activations import ACTIVATIONS
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, found_array, found_arrays, size_problems
 from dmlpy.keras.gate_layouts import GateLayout, WeightArrays, WeightList
@@ -31,7 +32,7 @@ from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.regularizers import regularizer as find_regularizer
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
-from dmlpy.operators.activation import ActivationDesc, unfusable
+from dmlpy.operators.activation import ActivationDesc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -503,9 +504,11 @@ class Recurrent(Layer):
 
 def _cell_activation(value: Any) -> ActivationDesc:
     found = find_activation(value)
-    for violation in unfusable("", found, "a cell applies it to single elements"):
-        raise DescError("activation", [Problem("activation_kind", "", violation.found, violation.expected, violation.why)])
-    return found
+    if isinstance(found, ActivationDesc) and found.fusable:
+        return found
+    names = [name for name, desc in ACTIVATIONS.items() if isinstance(desc, ActivationDesc) and desc.fusable]
+    expected = f"an element-wise activation that DirectML fuses: {', '.join(names)}, or another's desc"
+    raise DescError("activation", [Problem("activation_kind", "", found.type_name, expected, ("a cell applies it to single elements",))])
 
 
 def _sequence_problems(shape: Shape, remedy: str | None = None) -> list[Problem]:

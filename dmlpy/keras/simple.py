@@ -10,6 +10,7 @@ import numpy as np
 from dmlpy.description.enums import MatrixTransform
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.host.blas import limited, worth
+from dmlpy.keras.activation_gradients import Passed, refuse_untrainable
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.activations import of_rows
 from dmlpy.keras.arguments import dropout_problems, found_argument, size_problems
@@ -20,19 +21,14 @@ from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.regularizers import regularizer as find_regularizer
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
-    ActivationDesc,
-    ActivationHardSigmoidDesc,
     ActivationIdentityDesc,
-    ActivationLinearDesc,
-    ActivationReluDesc,
     ActivationSigmoidDesc,
     ActivationSoftmaxDesc,
-    ActivationTanhDesc,
 )
 from dmlpy.operators.matrix import GEMMDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.keras.backend import Array, Backend
@@ -42,48 +38,13 @@ _GEMM_ROWS = 512
 """Rows of a product from which on packing the layer's weights pays: with fewer, packing takes more than a fifth of the time."""
 
 
-def _softmax_gradient(desc: Any, y: Array, dy: Array) -> Array:
-    product = y * dy
-    product -= y * product.sum(axis=-1, keepdims=True)
-    return product
-
-
-_GRADIENTS: Mapping[type[ActivationDesc], Callable[[Any, Array, Array], Array]] = {
-    ActivationIdentityDesc: lambda desc, y, dy: dy,
-    ActivationLinearDesc: lambda desc, y, dy: desc.alpha * dy,
-    ActivationReluDesc: lambda desc, y, dy: dy * (y > 0),
-    ActivationTanhDesc: lambda desc, y, dy: dy * (1 - y * y),
-    ActivationSigmoidDesc: lambda desc, y, dy: dy * y * (1 - y),
-    ActivationHardSigmoidDesc: lambda desc, y, dy: desc.alpha * dy * ((y > 0) & (y < 1)),
-    ActivationSoftmaxDesc: _softmax_gradient,
-}
-"""The gradient of an activation's argument, from its desc, its value y and y's gradient. These functions' values determine their
-derivatives.
-"""
-
-
-def refuse_untrainable(layer: str, activation: ActivationDesc) -> None:
-    """Raises DescError for an activation whose derivative does not follow from its value."""
-    if type(activation) not in _GRADIENTS:
-        names = ", ".join(kind.short_name().removeprefix("ACTIVATION_") for kind in _GRADIENTS)
-        name = activation.short_name().removeprefix("ACTIVATION_")
-        why = ("its derivative does not follow from its value",)
-        raise DescError(layer, [Problem("activation.training", "activation", name, f"one of {names}, for training", why)])
-
-
-def activation_gradient(activation: ActivationDesc, y: Array, dy: Array) -> Array:
-    """The gradient of an activation's argument, from its value y and y's gradient."""
-    return _GRADIENTS[type(activation)](activation, y, dy)
-
-
 class Dense(Layer):
     """A dense layer y = activation(x W + b) over the last axis of x: [B, input_dim], [B, T, input_dim], ... Masks pass through.
 
     Args:
         output_dim: size of y's last axis.
         init: the initializer of W; b begins with zeros.
-        activation: a name or a desc. Training needs one whose derivative follows from its value: linear, relu, tanh, sigmoid,
-            hard_sigmoid and softmax.
+        activation: a name or a desc. All but HARDMAX can be trained.
         weights: initial values of W, [input_dim, output_dim], and b, [output_dim].
         W_regularizer: the regularizer of W, or its name.
         b_regularizer: the regularizer of b.
@@ -102,7 +63,7 @@ class Dense(Layer):
         self,
         output_dim: int,
         init: Initializer | str = "glorot_uniform",
-        activation: ActivationDesc | str | None = "linear",
+        activation: OperatorDesc | str | None = "linear",
         weights: Sequence[Any] | None = None,
         W_regularizer: Regularizer | str | None = None,  # noqa: N803  (Keras's names)
         b_regularizer: Regularizer | str | None = None,
@@ -113,7 +74,7 @@ class Dense(Layer):
         self.output_dim = output_dim
         problems = size_problems(output_dim=output_dim)
         self.init: Initializer = found_argument(find_initializer, init, "init", problems)
-        self.activation: ActivationDesc = found_argument(find_activation, activation, "activation", problems)
+        self.activation: OperatorDesc = found_argument(find_activation, activation, "activation", problems)
         self.bias = bias
         self.logits: Array | None = None
         self._first_weights = weights
@@ -124,7 +85,7 @@ class Dense(Layer):
         self._descs: tuple[OperatorDesc, ...] = ()
         self._products: dict[Hashable, GEMMDesc] = {}
         self._rows: Array | None = None
-        self._y: Array | None = None
+        self._passed: Passed | None = None
         if problems:
             raise DescError(self.name, problems)
 
@@ -168,7 +129,7 @@ class Dense(Layer):
         linked = isinstance(self.activation, ActivationSoftmaxDesc | ActivationSigmoidDesc)
         self.logits = z.reshape(shape) if linked else None
         if training:
-            self._rows, self._y = rows, y
+            self._rows, self._passed = rows, Passed(self.activation, z, y, self.backend)
         return y.reshape(shape), mask
 
     def _activate(self, z: Array) -> Array:
@@ -211,10 +172,9 @@ class Dense(Layer):
         return self.backend.run(desc, **tensors).output_tensor
 
     def backward(self, dy: Array) -> Array | None:
-        if self._y is None:
+        if self._passed is None:
             raise self.not_trained()
-        rows = dy.reshape(-1, self.output_dim)
-        return self.backward_logits(_GRADIENTS[type(self.activation)](self.activation, self._y, rows).reshape(dy.shape))
+        return self.backward_logits(self._passed.gradient(dy.reshape(-1, self.output_dim)).reshape(dy.shape))
 
     def backward_logits(self, dz: Array) -> Array | None:
         """Runs the backward pass from the gradient of the activation's argument; see `backward`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from math import erf
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,12 @@ FORMULAS: dict[str, Callable[[Any], Any]] = {
     "selu": lambda x: 1.05070102 * np.where(x > 0, x, 1.67326319 * np.expm1(x)),
     "softplus": lambda x: np.log1p(np.exp(x)),
     "softsign": lambda x: x / (1 + np.abs(x)),
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.2 * x),
+    "celu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "gelu": lambda x: x * (0.5 + 0.5 * np.vectorize(erf)(x / np.sqrt(2))),
+    "hard_shrink": lambda x: np.where(np.abs(x) > 0.5, x, 0),
+    "soft_shrink": lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0),
+    "log_sigmoid": lambda x: -np.log1p(np.exp(-x)),
 }
 
 
@@ -117,8 +124,14 @@ def test_activations_by_name(name: str) -> None:
     np.testing.assert_allclose(layer(x)[:, 0], FORMULAS[name](x[:, 0, 0].astype(np.float64)), atol=1e-6)
 
 
-def test_all_names_have_a_formula() -> None:
-    assert set(ACTIVATIONS) == {*FORMULAS, "softmax"}
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_cells_take_the_names_that_have_a_formula_and_refuse_the_others_with_the_list(name: str) -> None:
+    if name in FORMULAS:
+        assert SimpleRNN(1, activation=name).activations == [ACTIVATIONS[name]]
+        return
+    expected = f"an element-wise activation that DirectML fuses: .*{', .*'.join(FORMULAS)}, or another's desc"
+    with pytest.raises(dml.DescError, match=f"activation is {ACTIVATIONS[name].type_name}, expected {expected}"):
+        SimpleRNN(1, activation=name)
 
 
 def test_descs_and_none_are_activations() -> None:

@@ -299,7 +299,11 @@ def test_an_unknown_method_of_a_model(name: str, hint: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "remedy"),
-    [("gelu", r"remedy: give its desc: dmlpy\.ActivationGeluDesc\(\.\.\.\)"), ("leaky_relu", "ActivationLeakyReluDesc"), ("tanhh", "tanh")],
+    [
+        ("scaled_tanh", r"remedy: give its desc: dmlpy\.ActivationScaledTanhDesc\(\.\.\.\)"),
+        ("mish", "no single operator computes it"),
+        ("tanhh", "did you mean tanh"),
+    ],
 )
 def test_an_unknown_activation(name: str, remedy: str) -> None:
     with pytest.raises(dml.DescError, match=rf"is '{name}', expected an activation desc(.*\n)+.*{remedy}"):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import erf
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.keras import simple
+from dmlpy.keras import activations, simple
 from dmlpy.keras.backend import Backend
 from dmlpy.keras.layer import Layer, Shape
+from dmlpy.keras.pointwise import Activation
 from dmlpy.keras.regularizers import Regularizer, l1, l1l2, l2
 from dmlpy.keras.simple import Dense, Embedding, Masking, sum_by_symbol
 from tests.support.keras.numbers import Array, differences, draw
 from tests.support.tolerance import assert_close
 
+SHAPES = [(5, 4), (3, 6, 4), (2, 3, 2, 4)]
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "linear": lambda z: z,
     "relu": lambda z: np.maximum(z, 0),
@@ -24,7 +27,37 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
     "hard_sigmoid": lambda z: np.clip(0.2 * z + 0.5, 0, 1),
     "softmax": lambda z: np.exp(z) / np.exp(z).sum(-1, keepdims=True),
+    "log_softmax": lambda z: z - np.log(np.exp(z).sum(-1, keepdims=True)),
+    "elu": lambda z: np.where(z > 0, z, np.expm1(z)),
+    "celu": lambda z: np.where(z > 0, z, np.expm1(z)),
+    "selu": lambda z: 1.05070102 * np.where(z > 0, z, 1.67326319 * np.expm1(z)),
+    "leaky_relu": lambda z: np.where(z > 0, z, 0.2 * z),
+    "relu6": lambda z: np.clip(z, 0, 6),
+    "hard_tanh": lambda z: np.clip(z, -1, 1),
+    "gelu": lambda z: z * (0.5 + 0.5 * np.vectorize(erf)(z / np.sqrt(2))),
+    "silu": lambda z: z / (1 + np.exp(-z)),
+    "swish": lambda z: z / (1 + np.exp(-z)),
+    "hard_silu": lambda z: z * np.clip(z / 6 + 0.5, 0, 1),
+    "hard_swish": lambda z: z * np.clip(z / 6 + 0.5, 0, 1),
+    "hard_shrink": lambda z: np.where(np.abs(z) > 0.5, z, 0),
+    "soft_shrink": lambda z: np.sign(z) * np.maximum(np.abs(z) - 0.5, 0),
+    "exponential": np.exp,
+    "softplus": lambda z: np.logaddexp(0, z),
+    "log_sigmoid": lambda z: -np.logaddexp(0, -z),
+    "softsign": lambda z: z / (1 + np.abs(z)),
 }
+DESCS: list[tuple[dml.OperatorDesc, Callable[[Array], Array]]] = [
+    (dml.ActivationLinearDesc(alpha=0.5, beta=2), lambda z: 0.5 * z + 2),
+    (dml.ActivationScaledTanhDesc(alpha=1.5, beta=0.7), lambda z: 1.5 * np.tanh(0.7 * z)),
+    (dml.ActivationThresholdedReluDesc(alpha=0.25), lambda z: np.where(z > 0.25, z, 0)),
+    (dml.ActivationSoftplusDesc(steepness=2), lambda z: np.log1p(np.exp(2 * z)) / 2),
+    (dml.ActivationCeluDesc(alpha=2), lambda z: np.where(z > 0, z, 2 * np.expm1(z / 2))),
+    (dml.ActivationSwishDesc(sigmoid_input_scale=1.7), lambda z: z / (1 + np.exp(-1.7 * z))),
+    (dml.ActivationSoftmax1Desc(axes=[1]), ACTIVATIONS["softmax"]),
+    (dml.ActivationLogSoftmax1Desc(axes=[1]), ACTIVATIONS["log_softmax"]),
+    (dml.ElementWiseClipDesc(min=-0.5, max=1, scale_bias=dml.ScaleBias(scale=2, bias=0.25)), lambda z: np.clip(2 * z + 0.25, -0.5, 1)),
+]
+"""Descs in place of names, with their functions."""
 
 
 def built(layer: Layer, *shape: int | None, seed: int = 0) -> Layer:
@@ -35,11 +68,19 @@ def built(layer: Layer, *shape: int | None, seed: int = 0) -> Layer:
 # Dense
 
 
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
-@pytest.mark.parametrize("shape", [(5, 4), (3, 6, 4), (2, 3, 2, 4)], ids=str)
-@pytest.mark.parametrize("activation", [*ACTIVATIONS, dml.ActivationLinearDesc(alpha=0.5, beta=2)], ids=str)
-def test_dense_and_its_gradients(activation: Any, shape: tuple[int, ...], bias: bool) -> None:
-    function = ACTIVATIONS.get(activation, lambda z: 0.5 * z + 2)
+def test_every_name_has_a_function() -> None:
+    assert {*activations.ACTIVATIONS} == {*ACTIVATIONS}
+
+
+@pytest.mark.parametrize(
+    ("activation", "function", "shape", "bias"),
+    [
+        *((name, ACTIVATIONS[name], shape, bias) for name in ("linear", "softmax") for shape in SHAPES for bias in (True, False)),
+        *((given, function, (3, 6, 4), True) for given, function in (*ACTIVATIONS.items(), *DESCS)),
+    ],
+    ids=lambda value: value.short_name() if isinstance(value, dml.OperatorDesc) else str(value) if not callable(value) else "",
+)
+def test_dense_and_its_gradients(activation: Any, function: Callable[[Array], Array], shape: tuple[int, ...], bias: bool) -> None:
     layer = built(Dense(3, activation=activation, bias=bias), *shape[1:])
     x, upstream = draw(*shape), draw(*shape[:-1], 3, seed=1)
     given = {"x": x, "W": draw(4, 3, seed=2), "b": draw(3, seed=3)}
@@ -104,14 +145,25 @@ def test_dense_shows_the_operator_that_ran() -> None:
     assert linear.descs == ()
 
 
-def test_dense_predicts_with_any_activation_but_trains_with_those_whose_value_gives_the_derivative() -> None:
-    layer = built(Dense(3, activation="softplus"), 4)
-    x = draw(5, 4)
-    z = x.astype(np.float64) @ layer.get_weights()[0]
-    assert_close(layer(x), np.log1p(np.exp(z)), np.float32)
-    message = r"activation is SOFTPLUS, expected one of IDENTITY, LINEAR, RELU, TANH, SIGMOID, HARD_SIGMOID, SOFTMAX, for training"
+def test_dense_predicts_with_hardmax_but_cannot_train_it() -> None:
+    layer, x = built(Dense(3, activation=dml.ActivationHardmaxDesc()), 4), draw(5, 4)
+    np.testing.assert_array_equal(layer(x).argmax(-1), (x.astype(np.float64) @ layer.get_weights()[0]).argmax(-1))
+    message = r"activation is HARDMAX, expected one of CELU, .*ELEMENT_WISE_CLIP, .*SWISH.*\n.*trains nothing\n.*did you mean SOFTMAX\?"
     with pytest.raises(dml.DescError, match=message):
         layer.forward(x, None, training=True)
+
+
+@pytest.mark.parametrize("activation", [name for name in ACTIVATIONS if "softmax" not in name])
+def test_gradients_at_large_arguments_are_limits(activation: str) -> None:
+    """Where functions of the argument overflow or are infinity times 0."""
+    layer = built(Activation(activation), 4)
+    layer.forward(np.array([[-np.inf, -200, 200, np.inf]], np.float32), None, training=True)
+    function = ACTIVATIONS[activation]
+    with np.errstate(all="ignore"):
+        found = layer.backward(np.ones((1, 4), np.float32))
+        expected = np.array([[function(at + 1) - function(at) for at in map(np.float64, (-1e5, -200, 200, 1e5))]])
+    expected = np.where(np.isnan(expected) | (expected > 1e38), np.inf, expected)  # the exponential's
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_a_first_layer_computes_no_gradient_of_its_input() -> None:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 from safetensors.numpy import save_file
 
+import dmlpy as dml
 from dmlpy.docs.error_examples.example import shows
 from dmlpy.keras import (
     GRU,
@@ -35,7 +36,7 @@ trained = Sequential([Dense(1, input_dim=4)], device="numpy")  # on the first de
 
 @shows("activation.training")
 def activation_training() -> Any:
-    model = Sequential([Dense(1, activation="elu", input_dim=4)])
+    model = Sequential([Dense(1, activation=dml.ActivationHardmaxDesc(), input_dim=4)])
     model.compile("sgd", "mse")
     model.train_on_batch(x, y)
 
