@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from dmlpy.devices import Device
     from dmlpy.devices.reporting.profile import Profile
+    from dmlpy.graphs import Graph
     from dmlpy.keras.callbacks import Callback, History
 
 
@@ -414,6 +415,27 @@ class Sequential:
             DescError: a layer has an argument that cannot be stored: a function; or the file's name says that it is Keras's.
         """
         saving.save_model(self.layers, self.backend, path)
+
+    def to_graph(self, input_shape: Sequence[int] | None = None, *, right_padded: bool = False) -> Graph:
+        """Returns the operators that `predict` runs, with the weights as constants: a graph from `x` to `y`, for data of one shape.
+
+        `dml.compile(graph)` runs it as a whole, and `dmlpy.onnx.export(graph)` writes it as an ONNX model. x is FLOAT32, or INT32 for an
+        `Embedding`. A stateful layer adds inputs and outputs for its states, [1, directions, B, H]: `lstm_1.h` and `lstm_1.c` begin the
+        sequences, `lstm_1.next_h` and `lstm_1.next_c` are the states after them.
+
+        Recurrent layers behind a mask run dmlpy's operators with step masks, which ONNX and DirectML do not have, unless `right_padded`.
+
+        Args:
+            input_shape: the sizes of x with the batch; None: the model's, with a batch of 1 if it may differ between calls.
+            right_padded: promises that masked steps are the last ones of their sequences. Recurrent layers then run DirectML's operators
+                with the sequences' lengths, and their outputs at masked steps are zeros, where `predict` repeats the last ones.
+
+        Raises:
+            DescError: there are no layers, sizes are missing or wrong, or a layer is none of `dmlpy.keras`; all problems at once.
+        """
+        from dmlpy.keras.graphs import model_graph
+
+        return model_graph(self._known_layers(), input_shape, right_padded=right_padded)
 
     # Steps
 

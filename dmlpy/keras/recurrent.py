@@ -205,6 +205,17 @@ class Recurrent(Layer):
         return self.direction.count
 
     @property
+    def constants(self) -> Mapping[str, Array]:
+        """The weights of a built layer as its desc has them, by field: [1, D, G H, I], [1, D, G H, H] and [1, 1, D, 2 G H]."""
+        assert self._passes is not None
+        return self._passes.constants
+
+    @property
+    def operator_attributes(self) -> Mapping[str, Any]:
+        """The desc's members that are no tensors: activations of all directions, the direction, and the struct's other attributes."""
+        return {"activation_descs": self.activations * self.directions, "direction": self.direction, **self.attributes}
+
+    @property
     def input_dim(self) -> int:
         """The input size I of a built layer."""
         assert self.input_shape is not None
@@ -245,9 +256,8 @@ class Recurrent(Layer):
 
     def make_weights(self, backend: Backend) -> None:
         """Creates `weights` as views of the desc's tensors; if a gate has one bias, Rb is not among them and stays zero."""
-        attributes = {"activation_descs": self.activations * self.directions, "direction": self.direction, **self.attributes}
         options = (self.return_sequences, self.stateful, self.return_state, self.zero_output_for_mask)
-        kind = Kind(*self.forms, attributes, *options)
+        kind = Kind(*self.forms, self.operator_attributes, *options)
         self._passes = RecurrentPasses(backend, kind, self.input_dim, self.output_dim)
         names = [f"{way}{name}" for way in self._ways for name in "WUb"]
         regularizers = self._regularizers * self.directions

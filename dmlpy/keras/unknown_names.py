@@ -23,7 +23,8 @@ _HINTS = {
 """What stands in the place of names of Keras."""
 
 _MODEL_HINTS = {
-    "export": "dmlpy.x writes its operators as a graph, which dmlpy.onnx.export writes as an ONNX model: the page of dmlpy.keras shows it",
+    "export": "dmlpy.onnx.export(model.to_graph()) makes an ONNX model",
+    "to_onnx": "dmlpy.onnx.export(model.to_graph()) makes an ONNX model",
     "to_json": "save writes layers and weights, for load_model",
     "get_config": "save writes layers and weights, for load_model",
     "pop": "make a Sequential of other layers, as of model.layers[:-1]",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _REMEDIES = {
     "Expression": "make a graph of it: expression.graph()",
+    "Sequential": "make a graph of it: model.to_graph()",
     "Model": "it is an ONNX model already: the one that onnx.load read",
     "CompiledModel": "it is an ONNX model already: the one that onnx.load read",
     "CompiledOperator": "add its desc to a GraphBuilder",
@@ -157,7 +158,11 @@ class _Export:
         rule = rules().get(desc.short_name())
         if desc.is_extension or rule is None:
             why = BEYOND if desc.is_extension else UNSAID[desc.short_name()]
-            self.problems.append(Problem("onnx.export", place, desc.short_name(), "an operator that ONNX's operators say", (why,)))
+            masked = getattr(desc, "step_mask_tensor", None) is not None
+            remedy = (
+                "where masked steps end their sequences, lengths express them: Sequential.to_graph(right_padded=True)" if masked else None
+            )
+            self.problems.append(Problem("onnx.export", place, desc.short_name(), "an operator that ONNX's operators say", (why,), remedy))
             return
         slots = list(desc.input_slots())
         if any(slot.tensor is not None and not self._is_known(self.ir.reads[index, slot.place]) for slot in slots):
