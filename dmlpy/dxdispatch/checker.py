@@ -101,7 +101,7 @@ def check_file(
     except DescError as error:
         if (known := other_format(data, least=4)) is None:
             return _report(path, "serialized graph", feature_level, [Finding("", error.problems)], None)
-        problem = Problem("file.format", "file", known[0], "a model, a desc or a graph in JSON, or a serialized graph", (), known[1])
+        problem = Problem("file.format", "file", known[0], text.EXPECTED, (), known[1])
         return _report(path, None, feature_level, [Finding("", (problem,))], None)
     return _check_graph(path, "serialized graph", graph, feature_level, strict, lenient=True)
 

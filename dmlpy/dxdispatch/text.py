@@ -18,12 +18,14 @@ from dmlpy.messages.json_positions import Position, Positions
 from dmlpy.messages.json_text import STRING, without_comments
 from dmlpy.messages.problems import MAX_REPORTED, Problem, and_more
 from dmlpy.system import files
-from dmlpy.system.other_formats import other_format
+from dmlpy.system.other_formats import BEGINNING, foreign_format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_BYTES = 256 * 2**20
+EXPECTED = "a model, a desc or a graph in JSON, a serialized graph, or a model of ONNX (.onnx)"
+"""What the commands read."""
 MAX_PARTS = 300_000
 """The most objects and arrays in total: each takes some 200 bytes of memory for as few as two characters."""
 MAX_DESC_PARTS = 60_000
@@ -78,11 +80,21 @@ def read_bytes(path: Path) -> bytes:
         if isinstance(size := files.size(path), str):
             raise _refuse(path, "file.unreadable", size, "a file")
         if size > MAX_BYTES:
+            _refuse_foreign(_beginning(path), path)
             remedy = "put large data into separate files (sourcePath)"
             raise _refuse(path, "file.size", f"{size} bytes", f"at most {MAX_BYTES}", remedy=remedy)
         return files.read(path, MAX_BYTES)
     except OSError as error:
         raise _refuse(path, "file.unreadable", f"unreadable: {error.strerror or error}", "a file") from None
+
+
+def _beginning(path: Path) -> bytes:
+    """The first bytes of a file; none of one that is not read, such as one of holes alone."""
+    try:
+        with files.opened(path) as file:
+            return file.read(BEGINNING)
+    except OSError:
+        return b""
 
 
 def read(path: Path) -> Document:
@@ -104,14 +116,21 @@ def too_many_parts(count: int) -> Problem | None:
 
 def decode(data: bytes, path: Path) -> Document:
     """Decodes and parses the file's bytes; see `read`."""
+    _refuse_foreign(data, path)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        why = ("it begins like UTF-16, which some Windows programs write",) if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ()
-        known, remedy = other_format(data, least=2) or (None, None)
-        why = (f"it is {known}",) if known is not None else why
+        utf_16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+        why = ("it begins like UTF-16, which some Windows programs write",) if utf_16 else ()
+        remedy = "save it as UTF-8" if utf_16 else None
         raise _refuse(path, "json.encoding", f"not UTF-8 at byte {error.start}", "UTF-8 text", *why, remedy=remedy) from None
     return parse(text, path)
+
+
+def _refuse_foreign(data: bytes, path: Path) -> None:
+    """Raises ModelError for a file of a format that is known and not JSON."""
+    if (known := foreign_format(data)) is not None:
+        raise _refuse(path, "file.format", known[0], EXPECTED, remedy=known[1])
 
 
 def parse(text: str, path: Path | str = "text") -> Document:

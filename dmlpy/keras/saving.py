@@ -20,6 +20,7 @@ from dmlpy.messages.json_nesting import MAX_NESTING, NestingError, decoded
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import DescError, Problem, truncate
 from dmlpy.system.files import beside, opened
+from dmlpy.system.other_formats import BEGINNING, other_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -191,33 +192,35 @@ def _safetensors() -> Any:
 
 @contextmanager
 def _opened(path: FilePath) -> Iterator[Any]:
-    safetensors = _safetensors()
     try:
-        opened(Path(fspath(path))).close()  # safetensors would wait for a pipe without end
+        with opened(Path(fspath(path))) as file:  # safetensors would wait for a pipe without end
+            begin = file.read(BEGINNING)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise DescError(fspath(path), [Problem("weights.file", "", error.strerror or str(error), "a file of safetensors")]) from None
+        raise DescError(fspath(path), [Problem("weights.file", "", error.strerror or str(error), _EXPECTED)]) from None
+    if begin[8:9] != b"{":
+        raise DescError(fspath(path), [_other_file(begin)])
+    safetensors = _safetensors()
     try:
         with safetensors.safe_open(fspath(path), framework="numpy") as file:
             yield file
     except safetensors.SafetensorError as error:
-        raise DescError(fspath(path), [_other_file(path, brief(str(error)))]) from None
+        problem = Problem("weights.file", "", "a damaged safetensors file", "one", (brief(str(error)),))
+        raise DescError(fspath(path), [problem]) from None
 
 
-_BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "HDF5", b"PK\x03\x04": "ZIP"}
-"""The first bytes of files that Keras writes: .h5 and .weights.h5, .keras."""
+_EXPECTED = "a file of safetensors, which model.save writes"
 
 
-def _other_file(path: FilePath, reason: str) -> Problem:
-    """The problem of a file that is not safetensors; Keras's formats are recognized by their first bytes."""
-    with Path(fspath(path)).open("rb") as file:
-        begin = file.read(8)
-    kind = next((name for start, name in _BEGINNINGS.items() if begin.startswith(start)), None)
-    if kind is None:
-        return Problem("weights.file", "", "not a safetensors file", "one", (reason,))
-    remedy = "load it with Keras and make a model of it by from_keras(model), or take single layers by from_keras(layer)"
-    return Problem("weights.file", "", f"{kind}, as Keras's files are", "a file of safetensors, which model.save writes", remedy=remedy)
+def _other_file(begin: bytes) -> Problem:
+    """The problem of a file that is not safetensors, by its beginning."""
+    found, remedy = other_format(begin) or ("not a safetensors file", None)
+    if "Keras" in found:
+        remedy = "load it with Keras and make a model of it by from_keras(model), or take single layers by from_keras(layer)"
+    elif "PyTorch" in (remedy or ""):
+        remedy = "load it with PyTorch, and make layers of its modules by from_torch(module)"
+    return Problem("weights.file", "", found, _EXPECTED, remedy=remedy)
 
 
 def _named_weights(layers: Sequence[Layer]) -> dict[str, Weight]:

@@ -5,24 +5,51 @@ from __future__ import annotations
 LFS_POINTER = b"version https://git-lfs"
 """The beginning of what Git leaves in place of a file that it has not fetched."""
 LFS_REMEDY = "fetch the file itself: git lfs pull, or download it by the link to its raw contents"
+_PYTORCH = "load it with PyTorch into its model, and export that: torch.onnx.export"
+_KERAS = "load it with Keras, and export it: model.export('model.onnx', format='onnx'); dmlpy.keras.from_keras makes layers of it"
+_ZIP = b"PK\x03\x04"
 _OTHER_FORMATS: tuple[tuple[int, bytes, str, str | None], ...] = (
     (0, b"", "empty", None),
     (0, LFS_POINTER, "a pointer of Git LFS", LFS_REMEDY),
     (0, b"<?xml", "XML, as OpenVINO's models are", None),
     (0, b"<", "a page of HTML", "download the file itself: what a site shows is a page about it"),
-    (0, b"PK\x03\x04", "a ZIP archive, as torch.save and Keras write", "export the model: torch.onnx.export, or Model.export of Keras"),
-    (0, b"\x80", "a pickle, as torch.save once wrote", "export the model: torch.onnx.export"),
-    (0, b"\x1f\x8b", "compressed by gzip", "load(gzip.decompress(data))"),
-    (0, b"\x89HDF", "HDF5, as Keras writes", "export the model: Model.export of Keras"),
+    (0, _ZIP, "a ZIP archive", "take the file that is meant out of it"),
+    *((0, bytes((0x80, protocol)), "a pickle, as torch.save once wrote", _PYTORCH) for protocol in range(2, 6)),
+    (0, b"\x1f\x8b", "compressed by gzip", "decompress it first: gunzip, or gzip.decompress(data)"),
+    (0, b"\x89HDF", "HDF5, as Keras writes (.h5)", _KERAS),
     (4, b"ORTM", "in ONNX Runtime's own format (.ort)", "load the ONNX model that it was made from"),
-    (4, b"TFL3", "a model of TensorFlow Lite", "convert it: tf2onnx, --tflite"),
-    (0, b"GGUF", "a model of llama.cpp (GGUF)", None),
-    (0, b"\x93NUMPY", "an array of NumPy", None),
+    (4, b"TFL3", "a model of TensorFlow Lite", "convert it to ONNX: python -m tf2onnx.convert --tflite FILE --output model.onnx"),
+    (
+        0,
+        b"GGUF",
+        "a model of llama.cpp (GGUF)",
+        "it holds weights alone: export the model that they were made from to ONNX",
+    ),
+    (0, b"\x93NUMPY", "an array of NumPy (.npy)", "give the model that reads it"),
     (8, b'{"', "arrays in a safetensors file", "load them into the model that they belong to, and export it: torch.onnx.export"),
     (0, b"{", "text in JSON", "load(onnx.load(path, format='json'))"),
     (0, b"ir_version:", "text of protobuf", "load(onnx.load(path, format='textproto'))"),
 )
 """What other files begin with, at which byte; what they are; and how they become a model."""
+
+
+_IN_ARCHIVES: tuple[tuple[bytes, str, str | None], ...] = (
+    (b"/data.pkl", "an archive of PyTorch (.pt), as torch.save writes", _PYTORCH),
+    (b"/constants.pkl", "an archive of PyTorch (.pt), as torch.jit.save writes", _PYTORCH),
+    (b"metadata.json", "a model of Keras (.keras)", _KERAS),
+    (b"config.json", "a model of Keras (.keras)", _KERAS),
+    (b".npy", "arrays of NumPy (.npz)", "give the model that reads them"),
+)
+"""What an archive is by the name of its first file, and how it becomes a model."""
+_OWN_MODEL = b'"dmlpy.keras":'
+BEGINNING = 512
+"""The bytes by which a file's format is known."""
+
+
+def foreign_format(data: bytes) -> tuple[str, str | None] | None:
+    """As `other_format`, for a file that should be JSON: None for one that begins as JSON or a comment does, or is empty."""
+    begin = data[:BEGINNING].removeprefix(b"\xef\xbb\xbf").lstrip()
+    return None if not begin or begin[:1] in b"{[/" else other_format(data)
 
 
 def other_format(data: bytes, least: int = 0) -> tuple[str, str | None] | None:
@@ -32,10 +59,20 @@ def other_format(data: bytes, least: int = 0) -> tuple[str, str | None] | None:
         data: the file.
         least: the bytes that a beginning must have to count: the file may still be what it was taken for, and only damaged.
     """
-    beginnings = (data[:256], data[:256].lstrip())  # of binary formats, of texts
+    beginnings = (data[:BEGINNING], data[:BEGINNING].lstrip())  # of binary formats, of texts
     for at, text, found, remedy in _OTHER_FORMATS:
-        if len(text) < least:
+        if at + len(text) < least:
             continue
         if any(head[at:].startswith(text) for head in beginnings) if text else not data:
-            return found, remedy
+            return _refined(beginnings[0], text) or (found, remedy)
+    return None
+
+
+def _refined(head: bytes, text: bytes) -> tuple[str, str | None] | None:
+    """What is known about a file beyond the first bytes that it shares with others: an archive, safetensors."""
+    if text == _ZIP:
+        name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+        return next(((found, remedy) for part, found, remedy in _IN_ARCHIVES if part in name), None)
+    if text == b'{"' and _OWN_MODEL in head:
+        return "a model of dmlpy.keras", "make a graph of it: dmlpy.keras.load_model(path).to_graph()"
     return None

@@ -14,6 +14,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.dxdispatch import Folders, ModelError, load, run
+from dmlpy.dxdispatch import text as json_text
 from dmlpy.dxdispatch.checker import Report, check_file
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.graphs import load_serialized
@@ -136,6 +137,11 @@ def test_files_that_hold_nothing_known(tmp_path: Path) -> None:
         (b"<\x00\x00\x00" + bytes(60), "serialized", True),  # an offset of 60, as a graph may begin, and not HTML
         (b"PK\x03\x04\x14" + bytes(60), "file.format", True),
         (b"\x1c\x00\x00\x00TFL3" + bytes(60), "file.format", True),
+        (b'\x40\x00\x00\x00\x00\x00\x00\x00{"w":{"dtype":"F32"}}' + bytes(60), "file.format", True),
+        (b"\x80\x04\x95\x10", "file.format", True),
+        (b"<!DOCTYPE html>", "file.format", True),
+        (b"version https://git-lfs.github.com/spec/v1\n", "file.format", True),
+        (b"\xef\xbb\xbf // a comment\n{}", "json.root", True),
         (None, "file.unreadable", False),
     ]:
         path = tmp_path / "file"
@@ -148,6 +154,14 @@ def test_files_that_hold_nothing_known(tmp_path: Path) -> None:
         assert codes[0].startswith(("serialized", "flatbuffer") if code == "serialized" else code), (content, codes)
         assert report.readable == readable
     assert not check_file(tmp_path).readable
+
+
+def test_large_files_of_other_formats_are_named_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_text, "MAX_BYTES", 100)
+    for content, code in ((b"GGUF" + bytes(200), "file.format"), (b"{" + b" " * 200, "file.size")):
+        (tmp_path / "file").write_bytes(content)
+        report = check_file(tmp_path / "file")
+        assert [problem.code for finding in report.findings for problem in finding.problems] == [code]
 
 
 # --- positions ------------------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -314,18 +316,49 @@ def test_other_files(tmp_path: Path) -> None:
             call(path)
 
 
-@pytest.mark.parametrize(("begin", "kind"), [(b"\x89HDF\r\n\x1a\n\0\0", "HDF5"), (b"PK\x03\x04\x14\0\0\0", "ZIP")])
-def test_files_of_keras_are_recognized_by_their_first_bytes(begin: bytes, kind: str, tmp_path: Path) -> None:
+def archive(name: str) -> bytes:
+    """A ZIP archive of one file."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as file:
+        file.writestr(name, "{}")
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("begin", "found", "remedy"),
+    [
+        (b"\x89HDF\r\n\x1a\n\0\0", "HDF5, as Keras writes", "from_keras"),
+        (archive("metadata.json"), "a model of Keras", "from_keras"),
+        (archive("config.json"), "a model of Keras", "from_keras"),
+        (archive("m/data.pkl"), "an archive of PyTorch", "from_torch"),
+        (b"\x80\x02\x8a\nl\xfc", "a pickle", "from_torch"),
+        (archive("a.txt"), "a ZIP archive", "take the file"),
+        (b"GGUF\x03\0\0\0", "a model of llama.cpp", "it holds weights alone"),
+        (b"", "empty", ""),
+    ],
+)
+def test_files_of_others_are_recognized_by_their_first_bytes_without_safetensors(
+    begin: bytes, found: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "m.keras"
-    path.write_bytes(begin + bytes(100))
+    path.write_bytes(begin)
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     for call in (load_model, model(Dense(1, input_dim=1)).load_weights):
-        with pytest.raises(dml.DescError, match=f"{kind}, as Keras's files are") as caught:
+        with pytest.raises(dml.DescError, match=f"{found}.*, expected a file of safetensors") as caught:
             call(path)
-        assert "from_keras" in (caught.value.problems[0].remedy or "")
+        assert remedy in (caught.value.problems[0].remedy or "")
+
+
+def test_a_damaged_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(b"\x12\0\0\0\0\0\0\0{not JSON")
+    with pytest.raises(dml.DescError, match="a damaged safetensors file"):
+        load_model(path)
 
 
 def test_files_need_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     m = model(Dense(3, input_dim=4))
+    m.save(tmp_path / "m.safetensors")
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     for call in (m.save, m.save_weights, m.load_weights, load_model):
         with pytest.raises(ModuleNotFoundError, match=r"pip install 'dmlpy\[keras\]'"):
