@@ -285,7 +285,9 @@ class CompiledOperator:
             problems = binding.hazards(self.desc, bound, area, ready)
         if problems:
             raise BindError(f"{self.name}.bind", problems)
-        memory = memory or self.device.allocate(needed, handle, f"scratch of {self.name}")
+        if memory is None:
+            memory = self.device.allocate(needed, handle, f"scratch of {self.name}")
+            producers += binding.previous_users(self.device, memory, handle)
         used = [memory, *([persistent] if isinstance(persistent, Memory) else [])]
         pointer = memory.pointer
 

@@ -86,11 +86,13 @@ class _BoundCall:
         self._compiled, self._operands, self._wrap = compiled, operands, wrap
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
-        values = {operand.place: self._value(operand, arrays[operand.index]) for operand in self._operands}
         torch = sys.modules.get("torch")
         is_torch = torch is not None and any(isinstance(array, torch.Tensor) for array in arrays)
-        stream = torch.cuda.current_stream() if torch is not None and is_torch and self._compiled.device.memory_kind == "cuda" else None
-        found = self._compiled(stream=None if stream is None else stream.cuda_stream, **values).as_dict()
+        device = self._compiled.device
+        on_gpu = torch is not None and is_torch and device.memory_kind == "cuda"
+        stream = torch.cuda.current_stream(device.name).cuda_stream if on_gpu else None
+        values = {operand.place: self._value(operand, arrays[operand.index], stream) for operand in self._operands}
+        found = self._compiled(stream=stream, **values).as_dict()
         results: list[Any] = []
         for field in self._compiled.desc.outputs():
             value = found.get(field.name)
@@ -99,13 +101,13 @@ class _BoundCall:
             results = [result if result is None or isinstance(result, Reserve) else tensor_of(torch, result) for result in results]
         return self._wrap(results)
 
-    def _value(self, operand: Operand, value: Any) -> Any:
-        """An operand as the array that the operator reads."""
+    def _value(self, operand: Operand, value: Any, stream: int | None) -> Any:
+        """An operand as the array that the operator reads, which is freed for later work of the stream."""
         if operand.is_number:
             number = np.array([value], operand.given.data_type.numpy)
             if "INT" in operand.given.data_type.name and number[0] != value:
                 raise ValueError("a fraction as an integer")
-            value = self._compiled.device.from_host(number)
+            value = self._compiled.device.from_host(number, stream)
         if operand.given is operand.taken or operand.given == operand.taken:
             return value
         library = sys.modules[type(value).__module__.partition(".")[0]]

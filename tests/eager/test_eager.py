@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,29 @@ def test_the_device_of_the_arrays_runs_it(cuda_device: Device, rng: np.random.Ge
     np.testing.assert_array_equal(cuda_device.to_host(found), a + b)
     with pytest.raises(dml.BindError, match="host memory"):
         eager.add(a, b, device=cuda_device)
+
+
+def test_numbers_are_copied_on_the_stream_of_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that their memory, which is freed after the call, goes to later work of that stream only."""
+    torch = pytest.importorskip("torch")
+    streams: dict[str, Any] = {}
+
+    class Compiled:
+        device = SimpleNamespace(
+            name="cuda:1", memory_kind="cuda", from_host=lambda array, stream=None: streams.update(copy=stream) or torch.from_numpy(array)
+        )
+        desc = sample(dml.ElementWiseAdd1Desc)
+
+        def __call__(self, stream: int, a_tensor: Any, b_tensor: Any) -> Any:
+            streams["call"] = stream
+            return SimpleNamespace(as_dict=lambda: {"output_tensor": a_tensor})
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream={"cuda:1": 0x7100}[device]))
+    one, many = (dml.TensorDesc(data_type="FLOAT32", sizes=(size,)) for size in (1, 3))
+    operands = [runs.Operand("a_tensor", 0, many, many), runs.Operand("b_tensor", 1, one, many, is_number=True)]
+    run = runs._BoundCall(Compiled(), operands, lambda results: results)
+    run([torch.ones(3), 2.0])
+    assert streams == {"copy": 0x7100, "call": 0x7100}
 
 
 def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:

@@ -341,7 +341,11 @@ class CompiledGraph:
         found = found + wrong or shared_memory(bound, written, areas_of(scratch, persistent))
         if found:
             raise BindError(self.name, found)
-        return self._dispatch(bound, written, scratch, persistent, self.device.current_stream(), streams, repeated=True)
+        stream = self.device.current_stream()
+        if scratch is None:
+            scratch = self._allocate_scratch(stream)
+            streams += binding.previous_users(self.device, scratch, stream)
+        return self._dispatch(bound, written, scratch, persistent, stream, streams, repeated=True)
 
     def _dispatch(
         self,
@@ -354,7 +358,7 @@ class CompiledGraph:
         *,
         repeated: bool,
     ) -> GraphDispatch:
-        scratch = scratch or self._allocate(self._program.plan.size, stream, f"the tensors and scratch of {self.name}")
+        scratch = scratch or self._allocate_scratch(stream)
         persistent = persistent or self._own_constants()
         return GraphDispatch(self, bound, written, self._constants, scratch, persistent, producers, repeated=repeated)
 
@@ -440,8 +444,8 @@ class CompiledGraph:
                 self._packed_constants = packed
         return self._packed_constants
 
-    def _allocate(self, size: int, stream: int, purpose: str) -> Memory:
-        return self._packing.allocate(size, stream, purpose)
+    def _allocate_scratch(self, stream: int) -> Memory:
+        return self._packing.allocate(self._program.plan.size, stream, f"the tensors and scratch of {self.name}")
 
     def _input_order(self) -> Sequence[str]:
         """The names of all inputs in the graph's order, those that feed no node included."""

@@ -175,6 +175,14 @@ def order_after_producers(device: Device, bound: Sequence[BoundTensor], stream: 
         device.order(producer, stream)
 
 
+def previous_users(device: Device, memory: Memory, stream: int) -> list[int]:
+    """The streams whose work other streams have to wait for before they use newly allocated memory.
+
+    A GPU's pool hands out memory as soon as it is returned, for work that the same stream comes to later.
+    """
+    return [stream] if memory.size and device.memory_kind != "cpu" else []
+
+
 def bind_allocated(device: Device, name: str, desc: TensorDesc, array: Any) -> BoundTensor:
     """The memory of an output that the device has allocated for the desc."""
     if type(array) is np.ndarray:

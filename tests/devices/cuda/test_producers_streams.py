@@ -40,6 +40,10 @@ class Machinery:
         owned = builder.input("b", tensor(*SIZES, flags="OWNED_BY_DML"))
         builder.output("y", builder.add(dml.ElementWiseAdd1Desc, a_tensor=builder.input("a", tensor(*SIZES)), b_tensor=owned))
         self.graph = dml.compile(builder.build(), self.gpu)
+        builder = dml.GraphBuilder()
+        first = builder.add(dml.ActivationSoftmax1Desc, input_tensor=builder.input("x", tensor(*SIZES)), axes=[2])
+        builder.output("y", builder.add(dml.ActivationSoftmax1Desc, input_tensor=first, axes=[1]))
+        self.chain = dml.compile(builder.build(), self.gpu)
         self.stream, self.producer = self.new_stream(), self.new_stream()
 
     def new_stream(self) -> Any:
@@ -64,6 +68,15 @@ class Machinery:
 
     def scratch(self) -> Any:
         return self.gpu.empty(tensor(self.rnn.binding_properties.temporary_resource_size // 4 + 1), 0)
+
+    def bound_in(self, stream: int, work: Any, inputs: dict[str, Any]) -> Any:
+        """A dispatch with scratch of a stream that has not come to the end of its work, which may use it still."""
+        assert work.binding_properties.temporary_resource_size
+        described = work.outputs if work is self.chain else {field.name: getattr(work.desc, field.name) for field in work.desc.outputs()}
+        outputs = {name: self.gpu.empty(desc, 0) for name, desc in described.items() if desc is not None}
+        self.gpus.pending[one_handle(stream)].append(lambda: None)
+        with self.gpu.runtime.pool.current(stream):  # type: ignore[attr-defined]
+            return work.bind(inputs, outputs)
 
     def graph_dispatch(self, given: Any, **memory: Any) -> Any:
         return self.graph.prepare(b=self.array()).bind({"a": given}, {"y": self.array()}, **memory)
@@ -106,6 +119,8 @@ USES: dict[str, Callable[[Machinery, int], object]] = {
     "graph, bind": lambda at, stream: at.graph_dispatch(at.produced(stream))(at.stream),
     "graph, rebind": lambda at, stream: rebound(at.graph_dispatch(at.array()), a=at.produced(stream))(at.stream),
     "graph, scratch": lambda at, stream: at.graph_dispatch(at.array(), temporary=at.produced(stream, at.scratch()))(at.stream),
+    "bind, own scratch": lambda at, stream: at.bound_in(stream, at.rnn, at.given())(at.stream),
+    "graph, own scratch": lambda at, stream: at.bound_in(stream, at.chain, {"x": at.array()})(at.stream),
     "initializer, scratch": lambda at, stream: dml.OperatorInitializer([at.rnn])(
         [at.packed()], temporary=at.produced(stream, at.scratch()), stream=at.stream
     ),
@@ -142,6 +157,21 @@ def test_a_stream_does_not_wait_for_itself(producer: int, consumer: int, at: Mac
     stream = at.stream.ptr if producer == 0x7000 else producer
     at.relu(input_tensor=Produced(at.array(), stream), stream=at.stream if producer == 0x7000 else consumer)
     assert not at.gpus.recorded
+
+
+def test_a_dispatch_in_the_stream_that_it_was_bound_in_waits_for_nothing(at: Machinery) -> None:
+    dispatch = at.bound_in(0, at.rnn, at.given())
+    dispatch(1)
+    assert not at.gpus.recorded
+
+
+def test_binding_leaves_the_legacy_stream_alone(at: Machinery) -> None:
+    """An event in it would spoil the captures of other threads."""
+    stream = sys.modules["cupy"].cuda.Stream()
+    given = at.given()
+    stream.begin_capture()
+    at.bound_in(0, at.rnn, given)
+    stream.end_capture()
 
 
 def test_the_default_streams_of_two_threads_wait_for_each_other(at: Machinery) -> None:

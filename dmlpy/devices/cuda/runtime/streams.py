@@ -46,10 +46,17 @@ class Events(Protocol):
 
 
 class Wait:
-    """Makes streams wait for the work that is on the stream `producer` when this is made: see `CudaRuntime.wait_for`."""
+    """Makes streams wait for the work that is on the stream `producer` when this is made: see `CudaRuntime.wait_for`.
+
+    For the legacy default stream it is the work that is there when the first stream waits: an event in it would invalidate captures of
+    streams that it synchronizes with, also where nothing ever waits for it.
+    """
 
     def __init__(self, runtime: Events, device: int, producer: int) -> None:
-        self._runtime, self._device, self._producer = runtime, device, identity(producer)
+        self._runtime, self._device, self._handle, self._producer = runtime, device, producer, identity(producer)
+        self._is_legacy, self._is_captured, self._event = producer in LEGACY_STREAMS, False, None
+        if self._is_legacy:
+            return
         with runtime.use(device):
             self._is_captured = runtime.is_capturing(producer)
             try:
@@ -61,15 +68,16 @@ class Wait:
                 # capture no wait is possible.
                 if not self._is_captured:
                     runtime.synchronize(producer)
-                self._event = None
 
     def __call__(self, stream: int) -> bool:
         if identity(stream) == self._producer:
             return True
-        if self._event is None:
+        if self._event is None and not self._is_legacy:
             return not self._is_captured
         with self._runtime.use(self._device):
             if self._runtime.is_capturing(stream) != self._is_captured:
                 return False
+            if self._event is None:
+                self._event = self._runtime.record(self._device, self._handle)
             self._runtime.wait_event(stream, self._event)
         return True
