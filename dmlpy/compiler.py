@@ -233,7 +233,7 @@ def _program_by_template(
     *,
     fuse: bool,
 ) -> GraphProgram | None:
-    """The program of a graph that is a copy of one with symbolic sizes; None if only the graph itself tells it.
+    """The program of a graph that is a copy of one with symbolic sizes; None if it cannot be derived from that.
 
     Where the plan of a node, or that of the memory, depends on the numbers, the other nodes' plans follow from the template.
     """

@@ -3,7 +3,7 @@
 The variable lists topics: `DMLPY_DEBUG=plans,launches`. Each is a logger, `dmlpy.plans` for one. What is rare and worth knowing is logged
 at level INFO: the choice of a device, kernels that are compiled, fallbacks; the rest at level DEBUG. With the variable, the lines go to
 stderr; programs that configure `logging` themselves need no variable. What is bound while a topic is off stays silent, so that a dispatch
-costs nothing more while nobody listens.
+costs nothing more while logging is off.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def run(options: ConformanceOptions, save: Callable[[Record], None], inform: Inf
     Args:
         options: what to compare.
         save: writes the record; it is also called where the run ends early, with what is known by then.
-        inform: tells the user about progress.
+        inform: reports progress to the user.
 
     Raises:
         DmlError: this is not Windows, DirectML or the adapter is missing, an operator's name or a file is wrong, or DirectML could not be

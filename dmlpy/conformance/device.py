@@ -1,4 +1,4 @@
-"""A DirectML device on a Direct3D 12 adapter, which tells whether it accepts a desc."""
+"""A DirectML device on a Direct3D 12 adapter, which accepts or rejects a desc."""
 
 from __future__ import annotations
 

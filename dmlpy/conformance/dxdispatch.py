@@ -1,4 +1,4 @@
-"""Runs operators with Microsoft's DxDispatch in place of dmlpy's own calls: a second witness for results that differ."""
+"""Runs operators with Microsoft's DxDispatch in place of dmlpy's own calls: a second implementation, to judge results that differ."""
 
 from __future__ import annotations
 

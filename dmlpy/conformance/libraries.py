@@ -38,7 +38,7 @@ class Libraries:
         d3d12: d3d12.dll.
         dxgi: dxgi.dll.
         file: where DirectML.dll is.
-        version: its version; empty if the file does not tell.
+        version: its version; empty if the file has none.
         system: the version of Windows.
     """
 

@@ -1,4 +1,4 @@
-"""Runs operators with Microsoft's pydirectml in place of dmlpy's own calls: a third witness for results that differ.
+"""Runs operators with Microsoft's pydirectml in place of dmlpy's own calls: a third implementation, to judge results that differ.
 
 pydirectml composes expressions of DirectMLX, so it has functions for some operators only. Outputs are packed, and as DirectMLX infers them.
 """

@@ -40,7 +40,7 @@ class Buffer:
 def address_of(array: np.ndarray[Any, Any]) -> int:
     """The address of the first byte of a NumPy array.
 
-    NumPy takes a microsecond to tell it, its buffer a quarter of that: there is one of packed elements that can be written, of a type
+    NumPy takes a microsecond to return it, its buffer a quarter of that: there is one of packed elements that can be written, of a type
     that Python's buffers have.
     """
     try:

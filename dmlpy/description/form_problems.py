@@ -42,7 +42,7 @@ def struct_problems(kind: type[BaseModel], error: ValidationError) -> list[Probl
 
 
 def _value_of(kind: type[BaseModel], path: str) -> str:
-    """What a missing member is to hold: one of an enumeration's names, or a value."""
+    """The expected value of a missing member: one of an enumeration's names, or a value."""
     annotation = kind.model_fields[path].annotation if path in kind.model_fields else None
     if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
         return f"one of {', '.join(annotation.spellings())}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from dmlpy.description.symbolic_sizes import NoTemplateError, example_size, fix_all, is_symbolic
+from dmlpy.description.symbolic_sizes import NoTemplateError, example_size, is_symbolic, specialize_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ class SizedArray:
     Args:
         example: the array for the example's sizes.
         shape: its sizes, which may be symbolic.
-        compute: the array for the numbers of a record; raises NoTemplateError if there is none.
+        compute: the array for the numbers of a trace; raises NoTemplateError if there is none.
         places: the places of the numbers that it is computed of.
 
     Attributes:
@@ -96,7 +96,7 @@ class SizedArray:
         return self.example.dtype
 
     def at(self, values: Sequence[int]) -> Array:
-        """The array for the numbers of a record.
+        """The array for the numbers of a trace.
 
         Raises:
             NoTemplateError: it is not known for these.
@@ -108,7 +108,7 @@ class SizedArray:
 
     def fixed(self) -> Array:
         """The array for the example, which then must not change."""
-        fix_all()
+        specialize_all()
         return self.example
 
     def mapped(self, function: Callable[[Array], Array], shape: Sequence[int]) -> SizedArray:
@@ -148,7 +148,7 @@ class SizedBytes(bytes):
         return self.array.places
 
     def at(self, values: Sequence[int]) -> bytes:
-        """The bytes for the numbers of a record, as `SizedArray.at`."""
+        """The bytes for the numbers of a trace, as `SizedArray.at`."""
         return _padded(self.array.at(values))
 
 

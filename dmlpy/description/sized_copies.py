@@ -1,4 +1,10 @@
-"""`SizedTemplate`: an object whose numbers are formulas of symbolic sizes, and its copies for sizes that are known."""
+"""`SizedTemplate`: an object whose numbers are formulas of symbolic sizes, and its copies for sizes that are known.
+
+An ONNX model of dynamic sizes is lowered once with symbolic sizes. The lowered program is a template: for other sizes it is copied, with
+their numbers, as long as all guards of the trace hold (see `symbolic_sizes`). What is planned from a part of the template, such as a
+node's plan, is derived in the same way: computed once with symbolic sizes, then copied. The first copies are compared with what the
+planning yields for the numbers; if one differs, nothing is derived there any more.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import TensorField
 from dmlpy.description.sized_arrays import SizedArray, SizedBytes
 from dmlpy.description.structs import Struct
-from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, active_examples, is_symbolic, places_of
+from dmlpy.description.symbolic_sizes import NoTemplateError, SizeTrace, active_examples, is_symbolic, places_of
 from dmlpy.system import forks
 
 if TYPE_CHECKING:
@@ -24,10 +30,10 @@ if TYPE_CHECKING:
     from dmlpy.description.symbolic_sizes import Formulas
 
 _Step: TypeAlias = "Callable[[Sequence[int], list[Any]], Any]"
-"""Makes an object of the numbers of a record, and of what steps before it made."""
+"""Makes an object from the numbers of a trace and the results of the steps before it."""
 
 Derivation: TypeAlias = "Callable[[Any, bool], Any]"
-"""What makes an object of a part of a template, or of that part's copy: the second argument tells whether sizes are symbolic."""
+"""A function of a part of a template, or of that part's copy; the second argument is whether sizes are symbolic."""
 
 _WITHOUT_SIZES = (int, float, str, bytes, NoneType, Enum, np.ndarray, np.dtype, np.ufunc, type, TensorField)
 """The kinds of objects that hold no symbolic sizes."""
@@ -35,12 +41,12 @@ _WITHOUT_SIZES = (int, float, str, bytes, NoneType, Enum, np.ndarray, np.dtype, 
 
 @dataclass(frozen=True)
 class Kinds:
-    """Classes of objects, besides structs, dataclasses and containers, that an object may be made of.
+    """Classes of objects, besides structs, dataclasses and containers, that an object may consist of.
 
     Attributes:
-        shared: they hold no sizes.
-        fixed: they may hold sizes among their attributes, which do not change.
-        changing: the same, but their attributes change: each copy has its own dicts, lists and sets.
+        shared: those that hold no sizes: copies share them.
+        fixed: those whose attributes may be sizes and do not change.
+        changing: those whose attributes may be sizes and change: each copy has its own dicts, lists and sets.
     """
 
     shared: tuple[type, ...] = ()
@@ -52,7 +58,7 @@ _NO_KINDS = Kinds()
 
 
 def example_of(item: Any) -> Any:
-    """A copy of an object with the example's numbers in place of symbolic sizes, where these are of the record that is active."""
+    """A copy of an object with the example's numbers in place of symbolic sizes, where these are of the trace that is active."""
     copier = _Copier(Kinds())
     step = copier.add(item)
     if step is None:
@@ -74,30 +80,30 @@ class SizedTemplate:
     """An object that was made with symbolic sizes.
 
     Args:
-        record: the record of the sizes.
+        trace: the trace of the sizes.
         item: the object.
         shared: further kinds of objects that hold no sizes.
 
     Attributes:
-        notes: what was made for some copy of the object, by the keys of its makers.
+        notes: results for some copy of the object that help to compute those of others, by key.
 
     Raises:
         NoTemplateError: the object depends on the numbers, or holds others of unknown kinds.
     """
 
-    def __init__(self, record: SizeRecord, item: Any, shared: tuple[type, ...] = ()) -> None:
-        self._record, self._item = record, item
+    def __init__(self, trace: SizeTrace, item: Any, shared: tuple[type, ...] = ()) -> None:
+        self._trace, self._item = trace, item
         self._copier = _Copier(Kinds(shared))
         self._copier.add(item)
-        self._formulas = _formulas(record)
+        self._formulas = _formulas(trace)
         self._formulas.select(self._copier.places)
         self._derived: dict[Hashable, _Derived | None] = {}
         self.notes: dict[Hashable, Any] = {}
         self._lock = forks.lock()
-        """Held while the record grows: what other threads compare meanwhile belongs to another stage."""
+        """Held while the trace grows: what other threads compare meanwhile belongs to another stage."""
 
     def copy(self, sizes: Sequence[int]) -> SizedCopy | None:
-        """A copy for these sizes of the symbols; None if with them the object may be another one."""
+        """A copy for these sizes of the symbols; None if a guard fails, so that the object may differ."""
         values = self._formulas.values(sizes)
         try:
             return None if values is None else SizedCopy(self, values, self._copier.copy(values, []))
@@ -105,52 +111,52 @@ class SizedTemplate:
             return None
 
     def derived(self, key: Hashable, source: Any, compute: Callable[[Any], Any], kinds: Kinds) -> _Derived | None:
-        """What a function makes of a part of the object; None if there is no template of that."""
+        """The result of a function of a part of the object, as a template; None if it depends on the numbers."""
         with self._lock:
             if key not in self._derived:
                 self._derived[key] = None
                 try:
-                    with self._record.active():
+                    with self._trace.active():
                         found = compute(source)
                     copier = _Copier(kinds, self._copier)
                     step = copier.add(found)
-                    formulas = _formulas(self._record)
+                    formulas = _formulas(self._trace)
                     formulas.select(copier.places, self._formulas)
                     self._derived[key] = _Derived(formulas, copier, step, found)
                 except Exception:  # of code that does not take symbolic sizes: with integers it is another one, or none
-                    self._record.end_stage()
+                    self._trace.end_stage()
             return self._derived[key]
 
     def known(self) -> Sequence[tuple[Hashable, _Derived]]:
-        """What was made of parts of the object so far."""
+        """The results that were derived so far, by key."""
         return [(key, derived) for key, derived in tuple(self._derived.items()) if derived is not None]
 
     def forget(self, key: Hashable) -> None:
-        """Leaves something out that `derived` had."""
+        """Derives nothing more for a key."""
         self._derived[key] = None
 
 
-def _formulas(record: SizeRecord) -> Formulas:
-    found = record.end_stage()
+def _formulas(trace: SizeTrace) -> Formulas:
+    found = trace.end_stage()
     if found is None:
         raise NoTemplateError
     return found
 
 
 _TIMES_COMPARED = 2
-"""How many copies of what was made of a part are compared with what the function makes: the first may be for the example's sizes."""
+"""How many copies of a derived result are compared with the function's result: the first may be for the example's sizes."""
 
 
 @dataclass
 class _Derived:
-    """What was made of a part of a template.
+    """The result of a function of a part of a template.
 
     Attributes:
         formulas: the numbers in it.
         copier: copies it.
         step: the step that makes the copy; None if it holds no sizes.
-        item: the object itself.
-        compared: the numbers for which a copy was compared with what the function makes.
+        item: the result, with symbolic sizes.
+        compared: the numbers for which a copy was compared with the function's result.
     """
 
     formulas: Formulas
@@ -160,12 +166,12 @@ class _Derived:
     compared: list[Sequence[int]] = field(default_factory=list)
 
     def is_tested(self, values: Sequence[int]) -> bool:
-        """Whether its copies are known to be right, or at least the one for these numbers."""
+        """Whether the copy for these numbers needs no comparison any more."""
         return len(self.compared) >= _TIMES_COMPARED or values in self.compared
 
 
 class SizedCopy:
-    """A copy of a template's object for sizes that are known, and copies of what is made of its parts.
+    """A copy of a template's object for sizes that are known, and copies of results that are derived from its parts.
 
     Args:
         template: the template.
@@ -176,10 +182,10 @@ class SizedCopy:
     def __init__(self, template: SizedTemplate, values: list[int], made: list[Any]) -> None:
         self._template, self._values, self._made = template, values, made
         self._numbers: dict[Hashable, list[int] | None] = {}
-        """The numbers in what was made of parts, where they were computed."""
+        """The numbers in derived results, as far as they were computed; None where a guard fails."""
 
     def is_known(self) -> bool:
-        """Whether all that was made of the template so far follows for these sizes, too."""
+        """Whether the guards of all derived results hold for these sizes."""
         return all(self._numbers_of(key, derived) is not None for key, derived in self._template.known())
 
     def _numbers_of(self, key: Hashable, derived: _Derived) -> list[int] | None:
@@ -188,7 +194,7 @@ class SizedCopy:
         return self._numbers[key]
 
     def part(self, source: Any) -> Any:
-        """The copy of a part of the template's object, by that one."""
+        """The copy of this part of the template's object."""
         return self._template._copier.made(source, self._made)
 
     @property
@@ -197,7 +203,7 @@ class SizedCopy:
         return self.part(self._template._item)
 
     def note(self, key: Hashable, item: Any) -> None:
-        """Notes what was made for a first copy, which may help to make it for others: what belongs to the key already stays."""
+        """Notes a result for this copy, which may help to compute that of others; the first note of a key stays."""
         self._template.notes.setdefault(key, item)
 
     def noted(self, key: Hashable) -> Any:
@@ -213,15 +219,15 @@ class SizedCopy:
         *,
         is_right: Callable[[Any, Any], bool] | None = None,
     ) -> Any:
-        """What a function makes of the copy of a part; None if only the function itself can tell.
+        """The result of a function of the copy of a part, derived from the template; None if the function has to be called for the copy.
 
         Args:
             key: identifies the function and the part.
             source: the part of the template's object, which the function is applied to once for all sizes.
             compute: the function, of a part and whether its sizes are symbolic.
             kinds: classes of objects in its result.
-            is_right: whether the first argument, which follows from the template, agrees with what the function makes of numbers; None asks
-                whether both are alike.
+            is_right: whether the first argument, which is derived, agrees with the second, the function's result for the numbers; None
+                compares all of their parts.
         """
         derived = self._template.derived(key, source, lambda part: compute(part, True), kinds)
         values = None if derived is None else self._numbers_of(key, derived)
@@ -237,11 +243,11 @@ class SizedCopy:
 
 
 class _Copier:
-    """Copies objects with numbers in place of symbolic sizes; what holds none is shared by the copies.
+    """Copies objects with numbers in place of symbolic sizes; copies share what holds none.
 
     Args:
         kinds: classes of the objects.
-        before: copies the objects that these were made of; its copies are used here.
+        before: the copier of the objects that these may refer to; its copies are used here.
 
     Attributes:
         places: the places of the sizes in the objects.
@@ -259,14 +265,14 @@ class _Copier:
         """The steps of objects by `id`; the objects are held, so that these stay theirs."""
 
     def copy(self, values: Sequence[int], before: list[Any]) -> list[Any]:
-        """What the steps make, behind what those of the copier before made."""
+        """The results of the steps, behind those of the copier before."""
         made = [*before]
         for step in self._steps:
             made.append(step(values, made))
         return made
 
     def made(self, item: Any, made: list[Any]) -> Any:
-        """The copy of an object that was added and is not a size, among what the steps made."""
+        """The copy of an object that was added and is not a size, among the results of the steps."""
         step = self._known[id(item)][1]
         return item if step is None else made[step]
 
@@ -274,7 +280,7 @@ class _Copier:
         """The step that makes a copy of an object, for `_found`; None if it holds no symbolic sizes.
 
         Raises:
-            NoTemplateError: it is of no kind that is known.
+            NoTemplateError: its kind is unknown.
         """
         if is_symbolic(item):
             self.places.add(item.place)
@@ -365,14 +371,14 @@ class _Copier:
 
 
 def _found(step: int, values: Sequence[int], made: Sequence[Any]) -> Any:
-    """What `_Copier.add` gave a step for: the value of a size, or what the step made."""
+    """The copy for a step that `_Copier.add` returned: the value of a size, or the result of the step."""
     return values[~step] if step < 0 else made[step]
 
 
 def _known_properties(item: Struct) -> dict[str, Any]:
     """What copies take over: properties that are known without another comparison of sizes, and notes that hold for all sizes.
 
-    All copies are as valid as this struct: that follows from the record, as their numbers do.
+    All copies are as valid as this struct: that follows from the trace, as their numbers do.
     """
     properties = {name: getattr(item, name) for name in type(item).numbers if "_known_sizes" in item.__dict__}
     if isinstance(item, OperatorDesc):

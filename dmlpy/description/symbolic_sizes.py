@@ -1,8 +1,9 @@
-"""`SymbolicSize`: a size that is not known yet. What is computed with it is recorded, and computed again for other sizes.
+"""`SymbolicSize`: a size that is not known yet. What is computed with it is traced, and computed again for other sizes.
 
-Code that takes sizes runs with symbolic ones as with integers: they have the value of one example. Arithmetic gives further symbolic sizes,
-and each comparison is recorded with its outcome. What the code makes is valid for all sizes with the same outcomes. Where the value itself
-is needed, as by NumPy or a protobuf, it is recorded as one that must not change: nothing leaves the record unnoticed.
+It is what PyTorch's compiler calls a SymInt. Code that takes sizes runs with symbolic ones as with integers: they have the value of one
+example. Arithmetic yields further symbolic sizes, and each comparison adds a guard to the trace: the comparison with its outcome. The
+result of the code is valid for all sizes with which every guard has the same outcome. Where the value itself is needed, as by NumPy or a
+protobuf, the trace is specialized: its results are those of the example alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _Operation = tuple[Any, int, int]
-"""A function of two values, by their places in the record."""
+"""A function of two values, by their places in the trace."""
 
 _Line = tuple[Any, int, int]
 """An operation, or None in place of the function, and a number."""
@@ -32,22 +33,22 @@ _NEVER_EQUAL = (str, bytes, tuple, list, dict)
 _READING_NUMBERS = (*_NEVER_EQUAL, np.ndarray, np.generic, complex)
 """Kinds of objects whose arithmetic needs numbers; others may know symbolic sizes."""
 
-_RECORD: ContextVar[SizeRecord | None] = ContextVar("size record", default=None)
+_TRACE: ContextVar[SizeTrace | None] = ContextVar("size trace", default=None)
 
 
 class NoTemplateError(Exception):
     """Raised for an object that depends on the numbers, or may hold sizes and is of no kind that is known."""
 
 
-class SizeRecord:
-    """What was computed with symbolic sizes, in order, and how comparisons came out.
+class SizeTrace:
+    """What was computed with symbolic sizes, in order, with guards: the outcomes of comparisons.
 
     Args:
         example: a value for each symbol.
 
     Attributes:
         symbols: the symbolic sizes.
-        is_fixed: whether the value of one was needed, so that nothing follows for other sizes.
+        is_specialized: whether the value of one was needed, so that the results hold for the example's sizes only.
     """
 
     def __init__(self, example: Sequence[int]) -> None:
@@ -55,9 +56,9 @@ class SizeRecord:
         self._operations: list[_Operation | None] = [None] * len(example)
         self._constants: dict[int | str, int] = {}
         self._places: dict[_Operation, int] = {}
-        self._outcomes: dict[int, bool] = {}
+        self._guards: dict[int, bool] = {}
         self._count = len(example)
-        self.is_fixed = False
+        self.is_specialized = False
         self.symbols = [SymbolicSize(self, place) for place in range(len(example))]
 
     def constant(self, value: float) -> int:
@@ -81,9 +82,9 @@ class SizeRecord:
         return found
 
     def compare(self, function: Callable[[Any, Any], Any], left: int, right: int) -> bool:
-        """The outcome of a comparison, which is recorded."""
+        """The outcome of a comparison, which becomes a guard."""
         place = self.place_of(function, left, right)
-        outcome = self._outcomes[place] = bool(self._values[place])
+        outcome = self._guards[place] = bool(self._values[place])
         return outcome
 
     def value(self, place: int) -> int:
@@ -92,9 +93,9 @@ class SizeRecord:
         return found
 
     def end_stage(self) -> Formulas | None:
-        """What was computed and compared since the last stage ended; None if the value of a size was needed."""
-        found = None if self.is_fixed else Formulas(self, len(self._values), self._outcomes)
-        self._outcomes, self.is_fixed = {}, False
+        """The formulas and guards since the last stage ended; None if that stage was specialized."""
+        found = None if self.is_specialized else Formulas(self, len(self._values), self._guards)
+        self._guards, self.is_specialized = {}, False
         return found
 
     def line(self, place: int) -> _Line:
@@ -104,51 +105,51 @@ class SizeRecord:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Marks the code that runs with the record's symbols: caches of results do not know symbolic sizes."""
-        token = _RECORD.set(self)
+        """Marks the code that runs with the trace's symbols: caches of results do not know symbolic sizes."""
+        token = _TRACE.set(self)
         try:
             yield
         finally:
-            _RECORD.reset(token)
+            _TRACE.reset(token)
 
 
 class Formulas:
-    """The formulas of a stage of a record, with the outcomes of its comparisons.
+    """The formulas of a stage of a trace, and its guards.
 
     Args:
-        record: the record.
+        trace: the trace.
         end: the place behind the stage's last one.
-        outcomes: the outcomes of its comparisons, by place; those of earlier stages are theirs.
+        guards: the outcome of each of its comparisons, by place, without those of earlier stages.
     """
 
-    def __init__(self, record: SizeRecord, end: int, outcomes: dict[int, bool]) -> None:
-        self._record, self._end, self._outcomes = record, end, outcomes
+    def __init__(self, trace: SizeTrace, end: int, guards: dict[int, bool]) -> None:
+        self._trace, self._end, self._guards = trace, end, guards
         self._computed: frozenset[int] = frozenset()
         self._constants: list[Any] = []
         self._lines: list[tuple[int, Any, int, int, bool | None]] | None = None
 
     def select(self, places: Iterable[int], before: Formulas | None = None) -> None:
-        """Leaves out what nothing depends on.
+        """Leaves out values that neither a guard nor one of the places depends on.
 
         Args:
-            places: the places whose values are asked for; others may be anything.
-            before: the formulas whose values are given, if this is not the first stage.
+            places: the places whose values are needed; those of others are undefined.
+            before: the formulas of the first stage, whose values are known; None for the first stage itself.
         """
-        count = len(self._record.symbols)
+        count = len(self._trace.symbols)
         given = frozenset(range(count)) if before is None else before._computed
-        needed, lines = {*self._outcomes, *places} - given, list[tuple[int, Any, int, int, bool | None]]()
+        needed, lines = {*self._guards, *places} - given, list[tuple[int, Any, int, int, bool | None]]()
         for at in reversed(range(count, self._end)):
-            function, left, right = self._record.line(at)
+            function, left, right = self._trace.line(at)
             if at in needed and function is not None:
-                lines.append((at, function, left, right, self._outcomes.get(at)))
+                lines.append((at, function, left, right, self._guards.get(at)))
                 needed.update({left, right} - given)
         self._computed = given | {line[0] for line in lines}
-        operations = map(self._record.line, range(count if before is None else before._end, self._end))
+        operations = map(self._trace.line, range(count if before is None else before._end, self._end))
         self._constants = [value if function is None else 0 for function, value, _ in operations]
         self._lines = lines[::-1]
 
     def values(self, before: Sequence[int]) -> list[int] | None:
-        """The values up to the stage's end by place; None where a comparison comes out differently.
+        """The values up to the stage's end by place; None if a guard fails.
 
         Args:
             before: the sizes of the symbols for the first stage, for others the values of the first stage.
@@ -168,50 +169,50 @@ class Formulas:
 
 
 def attempted(function: Callable[[], T]) -> T | None:
-    """What a function gives in the active record; None, and as if nothing had happened, if it raises or needs the value of a size."""
-    record = _RECORD.get()
-    assert record is not None, "something is attempted with symbolic sizes"
-    outcomes, was_fixed = dict(record._outcomes), record.is_fixed
-    record.is_fixed = False
+    """The result of a function in the active trace; None, with the trace unchanged, if it raises or needs the value of a size."""
+    trace = _TRACE.get()
+    assert trace is not None, "something is attempted with symbolic sizes"
+    guards, was_specialized = dict(trace._guards), trace.is_specialized
+    trace.is_specialized = False
     with suppress(Exception):  # of code that does not take symbolic sizes
         found = function()
-        if not record.is_fixed:
-            record.is_fixed = was_fixed
+        if not trace.is_specialized:
+            trace.is_specialized = was_specialized
             return found
-    record._outcomes, record.is_fixed = outcomes, was_fixed
+    trace._guards, trace.is_specialized = guards, was_specialized
     return None
 
 
 def are_symbolic() -> bool:
     """Whether sizes may be symbolic here."""
-    return _RECORD.get() is not None
+    return _TRACE.get() is not None
 
 
 def active_examples() -> Sequence[int]:
-    """The example's values in the active record, by place."""
-    record = _RECORD.get()
-    assert record is not None, "symbolic sizes belong to a record that is active"
-    return record._values
+    """The example's values in the active trace, by place."""
+    trace = _TRACE.get()
+    assert trace is not None, "symbolic sizes belong to a trace that is active"
+    return trace._values
 
 
-def fix_all() -> None:
-    """Marks that what the active record is about depends on the example's values."""
-    record = _RECORD.get()
-    if record is not None:
-        record.is_fixed = True
+def specialize_all() -> None:
+    """Specializes the active trace: its results depend on the example's values."""
+    trace = _TRACE.get()
+    if trace is not None:
+        trace.is_specialized = True
 
 
 def is_symbolic(size: Any) -> TypeGuard[SymbolicSize]:
-    """Whether this size is."""
+    """Whether a size is symbolic."""
     return type(size) is SymbolicSize
 
 
 def places_of(numbers: Sequence[Any]) -> list[int] | None:
-    """The places of integers in the record of the symbolic sizes among them; None if none is symbolic, or something is not an integer."""
-    record = next((number.record for number in numbers if is_symbolic(number)), None)
-    if record is None or not all(is_symbolic(number) or type(number) is int for number in numbers):
+    """The places of integers in the trace of the symbolic sizes among them; None if none is symbolic, or something is not an integer."""
+    trace = next((number.trace for number in numbers if is_symbolic(number)), None)
+    if trace is None or not all(is_symbolic(number) or type(number) is int for number in numbers):
         return None
-    return [number.place if is_symbolic(number) else record.constant(number) for number in numbers]
+    return [number.place if is_symbolic(number) else trace.constant(number) for number in numbers]
 
 
 def example_size(size: int) -> int:
@@ -221,42 +222,42 @@ def example_size(size: int) -> int:
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Any:
     def compute(own: SymbolicSize, other: Any) -> Any:
-        place = _place_of(own.record, other)
+        place = _place_of(own.trace, other)
         if place is None:
-            return function(own.fix(), other) if isinstance(other, _READING_NUMBERS) else NotImplemented
-        return SymbolicSize(own.record, own.record.place_of(function, own.place, place))
+            return function(own.specialize(), other) if isinstance(other, _READING_NUMBERS) else NotImplemented
+        return SymbolicSize(own.trace, own.trace.place_of(function, own.place, place))
 
     return compute
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Any:
     def compute(own: SymbolicSize, other: Any) -> Any:
-        place = _place_of(own.record, other)
+        place = _place_of(own.trace, other)
         if place is None:
-            return function(other, own.fix())
-        return SymbolicSize(own.record, own.record.place_of(function, place, own.place))
+            return function(other, own.specialize())
+        return SymbolicSize(own.trace, own.trace.place_of(function, place, own.place))
 
     return compute
 
 
 def _comparison(function: Callable[[Any, Any], Any], *, reflexive: bool) -> Any:
     def compare(own: SymbolicSize, other: Any) -> Any:
-        place = _place_of(own.record, other)
+        place = _place_of(own.trace, other)
         if place is None:
-            return NotImplemented if other is None or type(other) in _NEVER_EQUAL else function(own.fix(), other)
-        return reflexive if place == own.place else own.record.compare(function, own.place, place)
+            return NotImplemented if other is None or type(other) in _NEVER_EQUAL else function(own.specialize(), other)
+        return reflexive if place == own.place else own.trace.compare(function, own.place, place)
 
     return compare
 
 
-def _place_of(record: SizeRecord, number: Any) -> int | None:
-    """The place of an integer or of Python's float in a record; None for anything else."""
+def _place_of(trace: SizeTrace, number: Any) -> int | None:
+    """The place of an integer or of Python's float in a trace; None for anything else."""
     if is_symbolic(number):
-        assert number.record is record, "symbolic sizes of two records do not meet"
+        assert number.trace is trace, "symbolic sizes of two traces do not meet"
         return number.place
     if type(number) is float:
-        return record.constant(number)
-    return record.constant(int(number)) if isinstance(number, int | np.integer) else None
+        return trace.constant(number)
+    return trace.constant(int(number)) if isinstance(number, int | np.integer) else None
 
 
 def applied(function: Callable[[Any], float], size: Any) -> Any:
@@ -274,12 +275,12 @@ def _applying(function: Callable[[Any], float]) -> Any:
     def apply(value: Any, _: Any) -> float:
         return function(value)
 
-    return lambda own: SymbolicSize(own.record, own.record.place_of(apply, own.place, own.place))
+    return lambda own: SymbolicSize(own.trace, own.trace.place_of(apply, own.place, own.place))
 
 
-def _fixed(function: Callable[..., Any]) -> Any:
+def _specializing(function: Callable[..., Any]) -> Any:
     def compute(own: SymbolicSize, *others: Any) -> Any:
-        return function(own.fix(), *others)
+        return function(own.specialize(), *others)
 
     return compute
 
@@ -310,15 +311,15 @@ class SymbolicSize:
     Quotients of sizes, and what is computed with them, are symbolic floats.
 
     Attributes:
-        record: what is computed with it.
+        trace: the trace of what is computed with it.
         place: its place there.
     """
 
-    __slots__ = ("place", "record")
+    __slots__ = ("place", "trace")
     __array_ufunc__ = None  # operators of NumPy's integers leave the arithmetic to this class
 
-    def __init__(self, record: SizeRecord, place: int) -> None:
-        self.record = record
+    def __init__(self, trace: SizeTrace, place: int) -> None:
+        self.trace = trace
         self.place = place
 
     @property  # type: ignore[misc]
@@ -328,12 +329,12 @@ class SymbolicSize:
     @property
     def example(self) -> int:
         """The example's value, for what does not depend on it."""
-        return self.record.value(self.place)
+        return self.trace.value(self.place)
 
-    def fix(self) -> int:
-        """The example's value, which then must not change."""
-        self.record.is_fixed = True
-        return self.record.value(self.place)
+    def specialize(self) -> int:
+        """The example's value; the trace is specialized to it."""
+        self.trace.is_specialized = True
+        return self.trace.value(self.place)
 
     __add__, __radd__ = _arithmetic(operator.add), _reflected(operator.add)
     __sub__, __rsub__ = _arithmetic(operator.sub), _reflected(operator.sub)
@@ -362,30 +363,30 @@ class SymbolicSize:
     __ge__ = _comparison(operator.ge, reflexive=True)
 
     def __bool__(self) -> bool:
-        return self.record.compare(operator.ne, self.place, self.record.constant(0))
+        return self.trace.compare(operator.ne, self.place, self.trace.constant(0))
 
     def __hash__(self) -> int:
-        self.fix()
+        self.specialize()
         raise TypeError("a symbolic size has no hash: caches would take it for its example")
 
-    __index__, __int__ = _fixed(operator.index), _fixed(int)
-    __float__ = _fixed(float)
-    __and__ = __rand__ = _fixed(operator.and_)
-    __or__ = __ror__ = _fixed(operator.or_)
-    __xor__ = __rxor__ = _fixed(operator.xor)
-    __invert__ = _fixed(operator.invert)
-    __pow__ = _fixed(operator.pow)
-    __lshift__, __rshift__ = _fixed(operator.lshift), _fixed(operator.rshift)
+    __index__, __int__ = _specializing(operator.index), _specializing(int)
+    __float__ = _specializing(float)
+    __and__ = __rand__ = _specializing(operator.and_)
+    __or__ = __ror__ = _specializing(operator.or_)
+    __xor__ = __rxor__ = _specializing(operator.xor)
+    __invert__ = _specializing(operator.invert)
+    __pow__ = _specializing(operator.pow)
+    __lshift__, __rshift__ = _specializing(operator.lshift), _specializing(operator.rshift)
     __floor__, __ceil__, __abs__ = _applying(math.floor), _applying(math.ceil), _applying(abs)
-    __round__ = _fixed(round)
-    __trunc__ = _fixed(int)
-    bit_length = _fixed(int.bit_length)
+    __round__ = _specializing(round)
+    __trunc__ = _specializing(int)
+    bit_length = _specializing(int.bit_length)
 
     def __rpow__(self, other: Any) -> Any:
-        return other ** self.fix()
+        return other ** self.specialize()
 
     def __reduce__(self) -> Any:
-        return int, (self.fix(),)
+        return int, (self.specialize(),)
 
     def __format__(self, spec: str) -> str:
         return format(self.example, spec)  # texts are messages, of which what is valid has none

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dmlpy.debugging import DEVICES, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.devices.plan import Joined, log_launch
+from dmlpy.devices.plan import LaunchSequence, log_launch
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import nearest
 from dmlpy.messages.problems import DeviceError, RenamedWarning
@@ -111,7 +111,7 @@ class Device(ABC):
 
     @abstractmethod
     def available_memory(self) -> int:
-        """The bytes that can be allocated now, if the device can tell."""
+        """The bytes that can be allocated now, if the device knows them."""
 
     @abstractmethod
     def _allocate(self, size: int, stream: int) -> Memory: ...
@@ -194,12 +194,12 @@ class Device(ABC):
         """
 
     def part(self, launch: Launch, name: Callable[[], str]) -> Launch:
-        """A part of a dispatch, wrapped so that its errors can be told from those of other parts if the device supports it."""
+        """A part of a dispatch, wrapped so that its errors are distinguished from those of other parts, if the device supports it."""
         return log_launch(launch, lambda: f"{name()} on {self.name}")
 
-    def joined(self, launches: Sequence[Launch]) -> Joined:
+    def sequence(self, launches: Sequence[Launch]) -> LaunchSequence:
         """The form in which these launches run one after the other."""
-        return Joined((launch, 1) for launch in launches)
+        return LaunchSequence((launch, 1) for launch in launches)
 
     def compile_loop(self, body: LoopBody) -> LoopRunner | None:
         """Compiles a loop so that no Python runs between its iterations; None if this device cannot."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.devices.memory.binding import BoundTensor, KnownLayouts
     from dmlpy.devices.memory.binding_table import OperatorTables
-    from dmlpy.devices.plan import BindingProperties, Joined, Launch, Plan
+    from dmlpy.devices.plan import BindingProperties, Launch, LaunchSequence, Plan
     from dmlpy.devices.reporting.profile import Profile, ProfiledPart
     from dmlpy.devices.reporting.report import PlanReport
 
@@ -425,7 +425,7 @@ class Dispatch(Rebindable):
         self.operator = operator
         self._launched = launched
         self._keep = keep
-        self._joined: Joined | None = None
+        self._sequence: LaunchSequence | None = None
         self._value_bounds = operator._host_bounded_values(bound)
         self._build_first_launch()
 
@@ -453,14 +453,14 @@ class Dispatch(Rebindable):
         return binding.hazards(self.operator.desc, tuple(bound.values()), areas.get("temporary"), areas.get("persistent"))
 
     def _build_launch(self) -> Launch:
-        joined = self._joined
-        self._joined = None  # after an interrupt it is created anew
-        if joined is not None and joined.relocatable:
-            joined.relocate({name: item.pointer for name, item in self._bound.items()})
+        sequence = self._sequence
+        self._sequence = None  # after an interrupt it is created anew
+        if sequence is not None and sequence.relocatable:
+            sequence.relocate({name: item.pointer for name, item in self._bound.items()})
         else:
-            joined = self._device.joined([self._launched(tuple(self._bound.values()))])
-        self._joined = joined
-        return joined.parts[0][0]
+            sequence = self._device.sequence([self._launched(tuple(self._bound.values()))])
+        self._sequence = sequence
+        return sequence.parts[0][0]
 
     def _profiled_parts(self) -> Sequence[ProfiledPart]:
         from dmlpy.devices.flops import flops_of  # imports operators

@@ -119,9 +119,9 @@ class CompiledOperator:
         return self if plan is self._plan else replace(self, _plan=plan)
 
     @property
-    def reading(self) -> CompiledOperator | None:
-        """The operator whose dispatches read what the last dispatch of this one has packed in the same scratch; None if it is not there."""
-        plan = self._plan.reading
+    def reusing(self) -> CompiledOperator | None:
+        """The operator whose dispatches reuse the constants that the last dispatch of this one packed; None if they are not kept."""
+        plan = self._plan.reusing
         return None if plan is None else replace(self, _plan=plan)
 
     @cached_property

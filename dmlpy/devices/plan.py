@@ -32,7 +32,7 @@ Pointers = Mapping[str, int]
 class BoundAddress(int):
     """An address in bound memory. Sums with a number of bytes are addresses in the same memory.
 
-    A plan that puts it into the parameters of a compiled kernel as it is lets the launch be relocated: see `Joined.relocate`.
+    A plan that puts it into the parameters of a compiled kernel as it is lets the launch be relocated: see `LaunchSequence.relocate`.
 
     Attributes:
         memory: the name of the memory, which other memory may replace; None if it stays.
@@ -97,7 +97,7 @@ def in_order(work: Sequence[Launch]) -> Launch:
     return work[0] if len(work) == 1 else InOrder(work)
 
 
-class Joined:
+class LaunchSequence:
     """Launches that run one after the other.
 
     Attributes:
@@ -117,13 +117,13 @@ class Joined:
             addresses: the first address of each memory that may be replaced, by its name.
         """
 
-    def changed(self, launches: Mapping[int, Launch]) -> Joined:
+    def replaced(self, launches: Mapping[int, Launch]) -> LaunchSequence:
         """A copy with other launches at some indices: the same work on other memory. It may consume this one."""
-        return Joined((launches.get(at, part), count) for at, (part, count) in enumerate(self.parts))
+        return LaunchSequence((launches.get(at, part), count) for at, (part, count) in enumerate(self.parts))
 
 
 def log_launch(launch: Launch, text: Callable[[], str]) -> Launch:
-    """A launch that logs a line before it runs; the launch itself while nobody listens to `launches`."""
+    """A launch that logs a line before it runs; the launch itself unless the logger `launches` is enabled."""
     if not LAUNCHES.isEnabledFor(logging.DEBUG):
         return launch
     line = text()
@@ -253,8 +253,8 @@ class Plan(PlanPart, ABC):
         return self
 
     @property
-    def reading(self) -> Plan | None:
-        """A plan of launches that read what the last launch of this one has packed in the same scratch; None if it does not stay there."""
+    def reusing(self) -> Plan | None:
+        """A plan of launches that reuse the constants that the last launch of this one packed; None if they are not kept."""
         return None
 
     @abstractmethod

@@ -54,7 +54,7 @@ _LAYOUTS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "Packed": ("The usual layout: the elements lie one after the other, the last axis fastest.", {"sizes": [2, 3, 4]}),
     "Permuted axes": ("The transposed view of an array: the same memory, read in another order.", {"sizes": [4, 3], "strides": [1, 4]}),
     "Padded rows": (
-        "Rows that begin at multiples of 6 elements. What lies between them belongs to nobody.",
+        "Rows that begin at multiples of 6 elements. The elements between them are not part of the tensor.",
         {"sizes": [3, 4], "strides": [6, 1]},
     ),
     "Broadcast": (

@@ -26,7 +26,7 @@ OF_KEYS = frozenset({"bind.unknown", "field.twice", "field.unknown", "member.ign
 """Codes of problems that concern a member's name: their position is that of the key."""
 
 UNREADABLE = frozenset({"file.unreadable", "file.size", "onnx.file", "onnx.package"})
-"""Codes of files that are not there, that nobody may read, that are too large to be read, or whose reader is not installed.
+"""Codes of files that are missing, not readable, too large to be read, or whose reader is not installed.
 
 Nothing is known about their contents.
 """

@@ -120,7 +120,7 @@ def _name_problems(graph: GraphDesc) -> Iterator[Problem]:
 
 
 def _desc_problems(graph: GraphDesc, level: FeatureLevel | None, *, strict: bool) -> Iterator[Problem]:
-    # Networks repeat their layers: equal descs are checked once. Symbolic sizes tell only whether they are the same object.
+    # Networks repeat their layers: equal descs are checked once. Symbolic sizes can only be compared by identity.
     checked: dict[OperatorDesc | int, list[Problem]] = {}
     for index, node in enumerate(graph.nodes):
         if not isinstance(node, OperatorNode):

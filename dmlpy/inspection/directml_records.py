@@ -106,7 +106,7 @@ class Record(_Model):
     date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
     dmlpy: Text
     directml_version: Text
-    """The version of DirectML.dll; empty if the file does not tell."""
+    """The version of DirectML.dll; empty if the file has none."""
     feature_level: Level
     """The highest feature level that dmlpy and DirectML both know, with which dmlpy checked the descs."""
     system: Text

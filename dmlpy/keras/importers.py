@@ -186,7 +186,7 @@ def _keras_arguments(layer: Any, others: Sequence[str]) -> tuple[dict[str, Any],
 
 
 def _activation_problem(option: str, given: Any) -> Problem:
-    """The problem of an activation that no cell can apply, or that nobody knows."""
+    """The problem of an activation that no cell can apply, or that is unknown."""
     expected = f"one of {', '.join(_CELL_ACTIVATIONS)}"
     if not isinstance(given, str) or given not in _NOT_FUSED:
         return Problem("import.option", option, brief(given), expected, remedy=did_you_mean(given, _CELL_ACTIVATIONS))

@@ -24,7 +24,7 @@ _MAX_CELL = 1000
 class Table:
     """Rows of text under headings. Rows whose index is in `marked` are highlighted as broken.
 
-    The forms for people leave out what nobody reads: rows after `MAX_ROWS`, except broken ones as far as there is room, and the ends of
+    The forms for people are shortened: rows after `MAX_ROWS`, except broken ones as far as there is room, and the ends of
     very long cells. `rows` has all.
     """
 

@@ -123,7 +123,7 @@ def _receive_tensors(arrays: Mapping[str, Array], device: Device | str | None) -
         return None
     try:
         native = {name: array.numpy() for name, array in arrays.items()}
-    except (RuntimeError, TypeError):  # they lie elsewhere, or need a gradient: the other checks tell it
+    except (RuntimeError, TypeError):  # they lie elsewhere, or need a gradient: the other checks report it
         return None
     found = find_device("cpu" if device is None else device)
     return (Home(found, np, torch.from_numpy), native) if found.memory_kind == "cpu" else None

@@ -165,7 +165,7 @@ class _Stage:
 
     def __init__(self, call: StagedCall) -> None:
         self._operator = call.operator
-        self._reading = call.operator.reading if "reserve_space" not in call.operator.desc.tensors() else None  # training changes weights
+        self._reusing = call.operator.reusing if "reserve_space" not in call.operator.desc.tensors() else None  # training changes weights
         self._inputs = {
             name: _Memory(torch.empty(tensor.sizes, dtype=_TORCH_TYPES[tensor.data_type]))
             for field in call.operator.desc.inputs()
@@ -195,10 +195,10 @@ class _Stage:
             bound = self._bind(address)
         for name, memory in self._inputs.items():
             memory.fill(tensors[name])
-        if self._reading is None:
+        if self._reusing is None:
             bound.packs()
         elif self._packed.are(None, [bound.params]):
-            bound.reads = bound.reads or self._dispatch(self._reading, address)
+            bound.reads = bound.reads or self._dispatch(self._reusing, address)
             bound.reads()
         else:
             self._packed.note(None, [bound.params])

@@ -13,7 +13,7 @@ import pytest
 from dmlpy.description.enums import DataType
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.sized_copies import Kinds, SizedTemplate
-from dmlpy.description.symbolic_sizes import NoTemplateError, SizeRecord, are_symbolic, attempted, slice_indices
+from dmlpy.description.symbolic_sizes import NoTemplateError, SizeTrace, are_symbolic, attempted, slice_indices
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.validation.checking import check
@@ -71,11 +71,11 @@ NEEDED: dict[str, Callable[[Any], Any]] = {
 
 def values(formula: Callable[..., Any], example: tuple[int, ...], others: tuple[int, ...]) -> Any:
     """What a formula gives for other sizes, by what it recorded for an example; None if that tells nothing."""
-    record = SizeRecord(example)
-    with record.active():
-        found = formula(*record.symbols)
+    trace = SizeTrace(example)
+    with trace.active():
+        found = formula(*trace.symbols)
     try:
-        copy = SizedTemplate(record, [found]).copy(others)
+        copy = SizedTemplate(trace, [found]).copy(others)
     except NoTemplateError:
         return None
     return None if copy is None else copy.item[0]
@@ -101,16 +101,16 @@ def test_no_value_follows_where_a_comparison_comes_out_differently(name: str) ->
 
 @pytest.mark.parametrize("name", NEEDED)
 def test_where_the_number_is_needed_nothing_follows_for_others(name: str) -> None:
-    assert np.all(NEEDED[name](SizeRecord([6]).symbols[0]) == NEEDED[name](6))
+    assert np.all(NEEDED[name](SizeTrace([6]).symbols[0]) == NEEDED[name](6))
     assert values(NEEDED[name], (6,), (6,)) is None
 
 
 def test_caches_refuse_symbolic_sizes() -> None:
     """A cached result would be taken for that of the example's number."""
-    record = SizeRecord([6])
+    trace = SizeTrace([6])
     with pytest.raises(TypeError, match="symbolic"):
-        hash(record.symbols[0])
-    assert record.end_stage() is None
+        hash(trace.symbols[0])
+    assert trace.end_stage() is None
 
 
 @pytest.mark.parametrize("step", [1, 3, -1, -2])
@@ -132,28 +132,28 @@ def test_what_no_number_results_from_gives_nothing() -> None:
 
 
 def test_sizes_are_symbolic_only_inside() -> None:
-    record = SizeRecord([6])
+    trace = SizeTrace([6])
     assert not are_symbolic()
-    with record.active():
+    with trace.active():
         assert are_symbolic()
     assert not are_symbolic()
 
 
 def test_symbolic_sizes_are_integers_for_isinstance_and_texts() -> None:
-    record = SizeRecord([6])
-    (size,) = record.symbols
+    trace = SizeTrace([6])
+    (size,) = trace.symbols
     assert isinstance(size, int)
     assert f"{size} {size!r} {size + 1:>3}" == "6 6   7"
-    assert record.end_stage() is not None
+    assert trace.end_stage() is not None
 
 
 def test_copies_are_as_valid_as_their_template_each_for_itself() -> None:
-    record = SizeRecord([5])
-    with record.active():
-        tensor = TensorDesc(data_type=DataType.FLOAT32, sizes=[2, *record.symbols])
+    trace = SizeTrace([5])
+    with trace.active():
+        tensor = TensorDesc(data_type=DataType.FLOAT32, sizes=[2, *trace.symbols])
         desc = ActivationReluDesc(input_tensor=tensor, output_tensor=tensor)
         assert not check(desc, "3.0")
-    template = SizedTemplate(record, desc)
+    template = SizedTemplate(trace, desc)
     one, other = (copy.item for size in (6, 7) if (copy := template.copy([size])) is not None)
     assert not check(one, "5.0")
     known = [{level.name for level, *_ in each.__dict__["_valid_at"]} for each in (desc, one, other)]
@@ -163,13 +163,13 @@ def test_copies_are_as_valid_as_their_template_each_for_itself() -> None:
 
 def test_a_desc_with_symbolic_sizes_is_copied_with_numbers() -> None:
     """What is the same for all sizes is shared; what is checked stays checked."""
-    record = SizeRecord([6])
-    with record.active():
-        (size,) = record.symbols
+    trace = SizeTrace([6])
+    with trace.active():
+        (size,) = trace.symbols
         tensor = TensorDesc(data_type=DataType.FLOAT32, sizes=[2, size, 4], strides=[0, 4, 1])
         same = TensorDesc(data_type="FLOAT32", sizes=[2, 4])
         extent = tensor.extent_in_bytes
-    copy = SizedTemplate(record, {"t": (tensor, same), "extent": extent}).copy([9])
+    copy = SizedTemplate(trace, {"t": (tensor, same), "extent": extent}).copy([9])
     assert copy is not None
     found = copy.item
     assert found["t"][0] == TensorDesc(data_type="FLOAT32", sizes=[2, 9, 4], strides=[0, 4, 1])
@@ -197,10 +197,10 @@ class Part:
 
 
 def test_what_is_derived_changes_without_its_copies() -> None:
-    record = SizeRecord([6])
-    with record.active():
-        part = Part(record.symbols[0] * 2)
-    template, computed = SizedTemplate(record, part), []
+    trace = SizeTrace([6])
+    with trace.active():
+        part = Part(trace.symbols[0] * 2)
+    template, computed = SizedTemplate(trace, part), []
 
     def compute(part: Part, is_symbolic: bool) -> Changing:
         computed.append(is_symbolic)
@@ -221,9 +221,9 @@ def test_what_is_derived_changes_without_its_copies() -> None:
 
 def test_what_is_derived_is_compared_for_other_sizes_than_the_example() -> None:
     """A number of the example, such as one in a text, is right in the first copy only."""
-    record = SizeRecord([6])
-    part = Part(record.symbols[0])
-    template = SizedTemplate(record, part)
+    trace = SizeTrace([6])
+    part = Part(trace.symbols[0])
+    template = SizedTemplate(trace, part)
     for size, expected in ((6, "6 rows"), (6, "6 rows"), (7, None), (6, None)):
         copy = template.copy([size])
         assert copy is not None
@@ -231,9 +231,9 @@ def test_what_is_derived_is_compared_for_other_sizes_than_the_example() -> None:
 
 
 def test_what_is_derived_may_hold_for_fewer_sizes_than_its_template() -> None:
-    record = SizeRecord([6])
-    part = Part(record.symbols[0])
-    template = SizedTemplate(record, part)
+    trace = SizeTrace([6])
+    part = Part(trace.symbols[0])
+    template = SizedTemplate(trace, part)
     known = []
     for size in (6, 7, 2):
         copy = template.copy([size])
@@ -254,9 +254,9 @@ def test_what_is_derived_may_hold_for_fewer_sizes_than_its_template() -> None:
     ids=["others with numbers", "number needed", "unknown kind", "raises"],
 )
 def test_what_cannot_be_derived_is_not(compute: Callable[[Part, bool], Any]) -> None:
-    record = SizeRecord([6])
-    part = Part(record.symbols[0])
-    copy = SizedTemplate(record, part).copy([7])
+    trace = SizeTrace([6])
+    part = Part(trace.symbols[0])
+    copy = SizedTemplate(trace, part).copy([7])
     assert copy is not None
     assert copy.derive("key", part, compute) is None
     assert copy.derive("key", part, compute) is None
@@ -265,29 +265,29 @@ def test_what_cannot_be_derived_is_not(compute: Callable[[Part, bool], Any]) -> 
 
 @pytest.mark.parametrize("attempt", [int, lambda size: 1 // 0 if size > 2 else 1])
 def test_a_failed_attempt_leaves_nothing_in_the_record(attempt: Callable[[Any], Any]) -> None:
-    record = SizeRecord([6])
-    (size,) = record.symbols
-    with record.active():
+    trace = SizeTrace([6])
+    (size,) = trace.symbols
+    with trace.active():
         assert attempted(lambda: size + 1) is not None
         assert attempted(lambda: attempt(size)) is None
-        formulas = record.end_stage()
+        formulas = trace.end_stage()
     assert formulas is not None
     assert formulas.values([1]) is not None, "no comparison is left that comes out differently"
 
 
 def test_an_array_that_follows_from_sizes_is_not_read_unnoticed() -> None:
     """NumPy is refused; the example's elements can be had, and then nothing follows for other sizes."""
-    record = SizeRecord([5])
-    (size,) = record.symbols
-    with record.active():
+    trace = SizeTrace([5])
+    (size,) = trace.symbols
+    with trace.active():
         array = SizedArray.of([size * 2, 3], (1, 2))
         with pytest.raises(NoTemplateError):
             np.asarray(array)
-        formulas = record.end_stage()
+        formulas = trace.end_stage()
         assert formulas is not None
         values = formulas.values([7])
         assert values is not None
         np.testing.assert_array_equal(array.at(values), [[14, 3]])
         np.testing.assert_array_equal(array.fixed(), [[10, 3]])
-        assert record.end_stage() is None
+        assert trace.end_stage() is None
     np.testing.assert_array_equal(SizedArray.of([4, 3], (2,)), [4, 3], "plain numbers give an array of NumPy")

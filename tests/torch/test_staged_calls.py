@@ -139,8 +139,8 @@ def test_parameters_that_stay_the_same_are_packed_once(case: str, request: pytes
     found += [module(x)[0] for x in given]
     (((stage, _),),) = idle_pool.IDLE._idle.values()
     # The second layer packs in the same scratch, and NumPy runs layers of BFLOAT16.
-    assert (stage._reading is not None) == (module.num_layers == 1 and case != "bfloat16")
-    if stage._reading is not None:
+    assert (stage._reusing is not None) == (module.num_layers == 1 and case != "bfloat16")
+    if stage._reusing is not None:
         (bound,) = stage._dispatches.values()
         bound.packs = lambda: pytest.fail("they are packed again")
         assert torch.equal(module(given[0])[0], found[3])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.loops import LoopBody, LoopRunner
     from dmlpy.devices.numpy.array_functions import WholePlan
-    from dmlpy.devices.plan import Joined, Launch, Plan
+    from dmlpy.devices.plan import Launch, LaunchSequence, Plan
 
 
 _READ_BFLOAT16 = frozenset(
@@ -85,7 +85,7 @@ class CpuDevice(NumpyDevice):
 
         return is_groupable(desc)
 
-    def joined(self, launches: Sequence[Launch]) -> Joined:
+    def sequence(self, launches: Sequence[Launch]) -> LaunchSequence:
         from dmlpy.devices.cpu.launches import BatchedLaunches
 
         return BatchedLaunches(launches)

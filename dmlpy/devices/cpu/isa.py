@@ -19,7 +19,7 @@ _LISTED = "/proc/cpuinfo"
 X86_64 = ("x86_64", "amd64")
 """Names of x86-64 in lower case, of Linux and macOS, and of Windows."""
 _IDENTITY = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
-"""What Linux tells of a processor that LLVM chooses instructions by."""
+"""The features of a processor that LLVM chooses instructions by, as Linux reports them."""
 
 _SETS = {
     "AVX512_CORE_BF16": "avx512bf16",
@@ -89,7 +89,7 @@ class Processor:
 def host_processor() -> Processor:
     """The processor of this machine, with the features that kernels may use.
 
-    Linux lists the features of x86 processors. Elsewhere LLVM tells them, whose import takes longer than loading all kernels of a model.
+    Linux lists the features of x86 processors. Elsewhere LLVM reports them; importing it takes longer than loading all kernels of a model.
     """
     found = _listed() if sys.platform == "linux" and platform.machine() == "x86_64" else None
     if found is None:

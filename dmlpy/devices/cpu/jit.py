@@ -117,7 +117,7 @@ class Kernel(PlanPart):
                 if store is not None:
                     store.write(key, image, symbol)
             _functions[form] = self._kind(address)
-            _functions[form].address = address  # ctypes takes microseconds to tell it
+            _functions[form].address = address  # ctypes takes microseconds to return it
             made.append(Made(name, time.perf_counter() - started, compiles))
             level = logging.INFO if compiles else logging.DEBUG
             CACHE.log(level, "%s: %s in %.2f s", name, "compiled" if compiles else "loaded from disk", made[-1].seconds)

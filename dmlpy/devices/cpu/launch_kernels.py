@@ -44,7 +44,7 @@ def build_fused_launch() -> TaskBody:
 def build_concurrent_task() -> Callable[..., int]:
     """The task of a fused launch that runs others at the same time, each on one thread, as tiles of one stage, to be compiled.
 
-    Each is begun by one thread only, since it may write where it reads, and nobody computes it again.
+    Each is begun by one thread only, since it may write where it reads, and cannot be computed again.
     """
     parameters_at = struct_view(ConcurrentParameters)
 

@@ -15,7 +15,7 @@ from dmlpy.devices.cpu.structs import Address, Count, Flag, KernelStruct, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch, shared_pool
 from dmlpy.devices.host.threads import apart_from_forks
 from dmlpy.devices.loops import ArrayCopy
-from dmlpy.devices.plan import InOrder, Joined, Launch
+from dmlpy.devices.plan import InOrder, Launch, LaunchSequence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,7 +143,7 @@ class BatchedLaunch:
         self._launches[at], self._entries[at] = launch, entry_of(launch)
 
 
-class BatchedLaunches(Joined):
+class BatchedLaunches(LaunchSequence):
     """The launches, with consecutive compiled ones joined."""
 
     def __init__(self, launches: Sequence[Launch]) -> None:
@@ -182,7 +182,7 @@ class BatchedLaunches(Joined):
             self._table = _RelocationTable([task for at in sorted(self.relocatable) for task in self._tasks[at] or ()])
         self._table.write(addresses)
 
-    def changed(self, launches: Mapping[int, Launch]) -> Joined:
+    def replaced(self, launches: Mapping[int, Launch]) -> LaunchSequence:
         for at, launch in launches.items():
             batch, first = self._places[at]
             if batch is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.dispatch import BoundedValues, ValueBound
     from dmlpy.devices.graphs.ir import Source
     from dmlpy.devices.graphs.program import Copy, GraphProgram, Location, NodeStep
-    from dmlpy.devices.plan import Joined, Launch
+    from dmlpy.devices.plan import Launch, LaunchSequence
     from dmlpy.devices.reporting.profile import ProfiledPart
 
 SCRATCH = ""
@@ -60,7 +60,7 @@ class GraphLaunches:
             self._fixed |= {source: self._bound_address(pointer, None) for source, pointer in persistent.borrowed.items()}
         self._names = {source: name for name, (source, _) in program.ir.inputs.items() if name not in program.ir.owned}
         self._names |= program.direct
-        self._launches: Joined | None = None
+        self._launches: LaunchSequence | None = None
         self._launch: Launch | None = None
         self._launched_at: dict[str, int] = {}
         """The addresses that these launches are for, by name."""
@@ -72,7 +72,7 @@ class GraphLaunches:
         self._launches = None  # after an interrupt all are created anew
         if launches is None:
             everything = range(len(self._program.steps) + len(self._program.copies))
-            moved = self._device.joined([self._part_launch(at, addresses) for at in everything])
+            moved = self._device.sequence([self._part_launch(at, addresses) for at in everything])
         else:
             moved = self._moved(launches, addresses)
         if moved is not launches or self._launch is None:
@@ -102,7 +102,7 @@ class GraphLaunches:
             found.append(ProfiledPart(f"copy of {copy.output}", "copy", self._part_launch(at, addresses)))
         return found
 
-    def _moved(self, launches: Joined, addresses: Mapping[str, int]) -> Joined:
+    def _moved(self, launches: LaunchSequence, addresses: Mapping[str, int]) -> LaunchSequence:
         """Launches for other addresses."""
         before, affected_steps = self._launched_at, self._program.affected_steps
         changed = [name for name, pointer in addresses.items() if before[name] != pointer]
@@ -114,7 +114,7 @@ class GraphLaunches:
         for name in changed:
             affected.update(everything if name == SCRATCH else affected_steps.get(name, ()))
         affected.difference_update(launches.relocatable)
-        return launches.changed({at: self._part_launch(at, addresses) for at in affected}) if affected else launches
+        return launches.replaced({at: self._part_launch(at, addresses) for at in affected}) if affected else launches
 
     def _bound_address(self, pointer: int, memory: str | None, offset: int = 0) -> int:
         """The address of a byte of some memory, which begins at `pointer`."""
@@ -134,7 +134,7 @@ class GraphLaunches:
             return self._step_launch(at, steps[at], addresses)
         return self._copy_launch(copies[at - len(steps)], addresses)
 
-    def _whole(self, launches: Joined) -> Launch:
+    def _whole(self, launches: LaunchSequence) -> Launch:
         """One launch of all. It does not refer to this object: in a reference cycle the scratch would wait for the garbage collector."""
         program, whole_name, parts = self._program, self._name, launches.parts
 

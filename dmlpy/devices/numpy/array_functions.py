@@ -77,7 +77,7 @@ class WholePlan(ArrayPlan):
         assert function is not None
         self._function = function
         slots = [(slot, slot.tensor) for slot in desc.slots() if slot.tensor is not None]
-        # A type that needs a missing package is told here, not in the first call.
+        # A type that needs a missing package is an error here, not in the first call.
         self._memories = [(slot.place, tensor.memory, tensor.memory.data_type.numpy) for slot, tensor in slots]
         self._outputs = [slot for slot, _ in slots if slot.field.marker.output]
         self._packs = {slot.place: tensor for slot, tensor in slots if slot.field.marker.output and tensor.data_type.bits == 4}

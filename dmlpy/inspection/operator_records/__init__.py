@@ -1,7 +1,7 @@
 """A record of each operator of DirectML: the size at which it is timed, its equivalents in other libraries, its largest errors.
 
 `dmlpy explain`, the operators' pages, `dmlpy bench` and the tests read it. Valid and wrong descs are not here but in `tests/facts`, apart
-from dmlpy's code, which they are a witness against; `dmlpy.inspection.samples` has a valid one of each operator.
+from dmlpy's code, which they check; `dmlpy.inspection.samples` has a valid one of each operator.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def with_sorted_nodes(model: ModelProto, *, in_place: bool) -> ModelProto | None
         model = made
     try:
         return model if _sort(model.graph, 0) else None
-    except (RecursionError, TypeError):  # bodies that are too deep, names that are no text: other problems tell
+    except (RecursionError, TypeError):  # bodies that are too deep, names that are no text: other problems are reported
         return None
 
 

@@ -123,7 +123,7 @@ class StoredWeight:
         dtype: the type of its elements.
         read: reads its bytes from the file.
         data: these bytes, if they are in memory.
-        hold: is told the array that stays.
+        hold: called with the array that stays.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class StoredWeight:
 
     @property
     def elements(self) -> Array:
-        """The elements, read from the file if nobody has them.
+        """The elements, read from the file unless they are in memory.
 
         Raises:
             DescError: the file has changed.
@@ -164,7 +164,7 @@ class StoredWeight:
             return found
 
     def release(self) -> None:
-        """Frees the elements when nobody else has them, unless they are held."""
+        """Frees the elements unless something else refers to them, or they are held."""
         with self._lock:
             if not self._is_held:
                 self._elements = None

@@ -16,7 +16,7 @@ from onnx import NodeProto, TypeProto
 from dmlpy.compiler import cap_of_graph
 from dmlpy.description.sized_arrays import SizedArray
 from dmlpy.description.sized_copies import SizedTemplate, is_alike
-from dmlpy.description.symbolic_sizes import SizeRecord
+from dmlpy.description.symbolic_sizes import SizeTrace
 from dmlpy.onnx.loading.stored_weights import StoredWeight
 from dmlpy.onnx.nodes.levels import cap_of
 
@@ -132,22 +132,22 @@ class ProgramTemplates:
 
     def _lower_symbolically(self, inputs: Inputs, sizes: Sequence[int], places: Sequence[int]) -> _Template | None:
         """A template in which the sizes in some places are symbolic."""
-        record = SizeRecord([sizes[at] for at in places])
+        trace = SizeTrace([sizes[at] for at in places])
         own: list[Any] = [*sizes]
-        for at, symbol in zip(places, record.symbols, strict=True):
+        for at, symbol in zip(places, trace.symbols, strict=True):
             own[at] = symbol
         remaining = iter(own)
         symbolic = {
             name: value if value.array is not None else replace(value, sizes=tuple(next(remaining) for _ in value.sizes or ()))
             for name, value in inputs.items()
         }
-        with record.active():
+        with trace.active():
             program = self._lower(symbolic)
             cap = cap_of(self._level)
             # At the level at which graphs are compiled, so that copies for other sizes are not checked again.
             if program is None or any(graph.check(cap_of_graph(graph, cap), lenient=True) for graph in program.graphs):
                 return None
-        return _Template(SizedTemplate(record, program, (NodeProto, StoredWeight, TypeProto)), places, sizes, program)
+        return _Template(SizedTemplate(trace, program, (NodeProto, StoredWeight, TypeProto)), places, sizes, program)
 
 
 class _Form:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dmlpy.description.sized_arrays import SizedArray, example_array
-from dmlpy.description.symbolic_sizes import NoTemplateError, fix_all
+from dmlpy.description.symbolic_sizes import NoTemplateError, specialize_all
 from dmlpy.messages.problems import DmlError
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import host_evaluation, subgraphs
@@ -74,7 +74,7 @@ def with_sizes(node: Node, found: Values, scope: Scope, given: Sequence[str], op
     """
     own = replace(node, inputs=tuple(scope[name] if name else None for name in given))
     if any(value is not None and value.array is None for value in found):
-        fix_all()
+        specialize_all()
         return found
     numbers = _numbers(own, found, opsets)
     if numbers is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from onnx import TensorProto
 
 from dmlpy.description.sized_arrays import SizedArray
-from dmlpy.description.symbolic_sizes import fix_all, is_symbolic, slice_indices
+from dmlpy.description.symbolic_sizes import is_symbolic, slice_indices, specialize_all
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.onnx.nodes.resizing import resized
 from dmlpy.onnx.nodes.windows import compute_windows, sliced_window, transposed_sizes
@@ -66,7 +66,7 @@ def with_symbolic_sizes(node: Node, found: Sequence[Value | None], stated: Colle
             outputs.append(replace(value, sizes=sizes))
             continue
         if value is not None and value.sizes is not None and index not in stated:
-            fix_all()
+            specialize_all()
         outputs.append(value)  # sizes that are not known for numbers either are left to the operators that the node becomes
     return tuple(outputs)
 

@@ -161,7 +161,7 @@ _LINEAR = frozenset(
 _LIKE_READ = frozenset(
     {"Compress", "NonZero", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze", "Identity", "Cast", "Unique", "Transpose"}
 )
-"""Operators of results that have, for each dimension, no more elements than what they read, where ONNX's inference does not tell sizes."""
+"""Operators of results that have, for each dimension, no more elements than what they read, where ONNX's inference yields no sizes."""
 _OF_TEXTS = frozenset({"StringConcat", "StringSplit"})
 _PRODUCTS = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "Gemm"})
 

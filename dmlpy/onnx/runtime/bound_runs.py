@@ -204,7 +204,7 @@ class BoundRunCache:
         """What the function returns: the outputs of nodes as they are.
 
         Args:
-            compute: runs the nodes, and tells the graphs that ran.
+            compute: runs the nodes, and returns the graphs that ran.
             given: their inputs by name.
             key: the nodes, and the types and sizes of these inputs; None if they are not all arrays of NumPy.
         """

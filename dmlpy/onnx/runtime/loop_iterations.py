@@ -70,7 +70,7 @@ class LoopIterations:
     """The iterations of a loop whose body is bound, with memory of the same sizes in each: only copies lie between launches.
 
     Args:
-        steps: the body's graphs with their memory, which nobody else runs meanwhile.
+        steps: the body's graphs with their memory, which nothing else runs meanwhile.
         sources: the sources of its outputs by name.
         constants: its outputs that are the same in each iteration.
         given: inputs of an iteration, of the types and sizes of all others.

@@ -157,7 +157,7 @@ class RecurrentDesc(SomeOutputDesc):
         return None
 
     def _without_leading_one(self) -> str:
-        """The remedy for an input of three dimensions, whose order nobody but the caller knows."""
+        """The remedy for an input of three dimensions, whose order only the caller knows."""
         first, second, size = self.input_tensor.sizes
         if first == 1:
             return f"the order is 1, steps, batch, input size: {second} steps of one sample are sizes {[1, second, 1, size]}"

@@ -108,7 +108,7 @@ def test_a_relocated_launch_is_one_that_was_bound(name: str, prepared: bool, mon
         binds.append(arguments)
         return bind(*arguments)
 
-    if dispatch._joined.relocatable:
+    if dispatch._sequence.relocatable:
         monkeypatch.setattr(type(op._plan), "bind", binding)
     bound = dict(first)
     for changed in ([*first], *([key] for key in first)):
@@ -134,7 +134,7 @@ def test_what_is_relocated() -> None:
     for name, desc in DESCS.items():
         op: Any = dml.compile(desc, "cpu")
         assert op._plan.strategy == "compiled", name
-        if not op.bind(*split(desc, memory(desc)))._joined.relocatable:
+        if not op.bind(*split(desc, memory(desc)))._sequence.relocatable:
             bound_again.append(name)
     assert bound_again == [name for name in DESCS if "onvolution" in name]
 

@@ -35,10 +35,10 @@ class _Compiled(NamedTuple):
     """A function for some types of arguments.
 
     Attributes:
-        function: the LLVM function, whose first argument is the address of room for its results.
+        function: the LLVM function, whose first argument is the address of memory for its results.
         results: their types.
         returns_tuple: whether they are a tuple.
-        terms: the arguments that it was compiled for. Known ones are told apart by their identity, which is unique while they are held.
+        terms: the arguments that it was compiled for. Known ones are distinguished by their identity, which is unique while they are held.
     """
 
     function: Any

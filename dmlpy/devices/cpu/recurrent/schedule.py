@@ -31,7 +31,7 @@ CONCURRENT_TASK = Kernel("dmlpy.devices.cpu.launch_kernels:build_concurrent_task
 """The task that runs time loops at the same time, each on one thread."""
 
 _NEVER_NS = 1 << 62
-"""The steal timeout of what nobody computes again: 146 years."""
+"""The steal timeout of work that cannot be computed twice: 146 years."""
 
 _STEP_WORK = 1 << 15
 """Multiplications of a step's recurrent product that justify a thread despite the barriers. Two threads need twice as many: an

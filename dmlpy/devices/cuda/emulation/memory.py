@@ -23,7 +23,7 @@ GUARD = bytes([0xA5]) * 256
 POISON = 0xFF
 ALIGNMENT = 256
 QUARANTINE_BYTES = 64 << 20
-"""How much freed memory is held to find uses of it."""
+"""How much freed memory is kept, to detect uses after free."""
 
 
 def host_view(pointer: int, sizes: Sequence[int], byte_strides: Sequence[int], data_type: np.dtype[Any]) -> Array:

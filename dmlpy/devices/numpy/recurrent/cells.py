@@ -44,7 +44,7 @@ def packed_gates(cell: RecurrentCell) -> tuple[int, ...]:
 def block_names(cell: RecurrentCell) -> list[str]:
     """The blocks of a step, in order; h follows them.
 
-    Results of two adjacent blocks lie before them or replace them: NumPy copies arrays unless it can tell quickly that they
+    Results of two adjacent blocks lie before them or replace them: NumPy copies arrays unless it can prove quickly that they
     do not overlap.
     """
     sums = [f"sum {gate}" for gate in range(len(packed_gates(cell)))]

@@ -82,7 +82,7 @@ class NetworkPlan(PlanWithoutConstants):
         self.temporary_size = self._shared.size + max((layout.size for layout in self._layouts), default=0)
 
     @property
-    def reading(self) -> NetworkPlan | None:
+    def reusing(self) -> NetworkPlan | None:
         if len(self._plans) != 1 or not self._plans[0].leaves_packed:  # the next layer packs in the same scratch
             return None
         found = copy(self)
