@@ -19,7 +19,7 @@ class TaskGraph:
 
     Attributes:
         name: the name of the tasks that compute chunks, and of the only output.
-        is_single: whether a chunk's task gives an output itself; otherwise other tasks pick the outputs from what it gives.
+        is_single: whether a chunk's task returns an output itself; otherwise other tasks pick the outputs from its result.
 
     Args:
         job: what is computed.

@@ -1,7 +1,7 @@
 """BFLOAT16, the element type that DirectML lacks: which operators take it.
 
 An operator takes it where it takes both FLOAT32 and FLOAT16. Elements are converted to FLOAT32 as they are read, and results rounded once
-as they are written, to even ones of equally near numbers; NaN stays NaN. So every device computes what it would compute in FLOAT32.
+as they are written, ties to even; NaN stays NaN. So every device computes what it would compute in FLOAT32.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Slot:
         place: `input_tensor`, or `input_tensors[0]` of an array.
         field: the member.
         tensor: the tensor that the desc describes there; None if it is null.
-        index: the place in an array; None of a single tensor.
+        index: the index in an array; None for a single tensor.
     """
 
     place: str

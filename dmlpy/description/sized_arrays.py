@@ -81,7 +81,7 @@ class SizedArray:
 
     @classmethod
     def mapped_from(cls, numbers: Sequence[int], function: Callable[[Array], Array], shape: Sequence[int]) -> Any:
-        """What a function makes of an array of some numbers: an array of NumPy if none of them is symbolic.
+        """The result of a function of an array of numbers: a NumPy array if none of them is symbolic.
 
         Args:
             numbers: the numbers.
@@ -112,11 +112,11 @@ class SizedArray:
         return self.example
 
     def mapped(self, function: Callable[[Array], Array], shape: Sequence[int]) -> SizedArray:
-        """What a function makes of the array.
+        """The result of a function of the array.
 
         Args:
             function: makes arrays of arrays.
-            shape: the sizes of what it makes.
+            shape: the sizes of the result.
         """
         return SizedArray(function(self.example), shape, lambda values: function(self.at(values)), self.places)
 

@@ -306,7 +306,7 @@ def slice_indices(part: slice, size: Any) -> tuple[Any, Any, int]:
 
 
 class SymbolicSize:
-    """A size that is not known yet, with an example's value. `isinstance` takes it for an integer, as which it is used.
+    """A size that is not known yet, with an example's value. To `isinstance` it is an integer.
 
     Quotients of sizes, and what is computed with them, are symbolic floats.
 

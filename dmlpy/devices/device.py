@@ -198,7 +198,7 @@ class Device(ABC):
         return log_launch(launch, lambda: f"{name()} on {self.name}")
 
     def sequence(self, launches: Sequence[Launch]) -> LaunchSequence:
-        """The form in which these launches run one after the other."""
+        """The launches as a sequence, in the form that this device runs fastest."""
         return LaunchSequence((launch, 1) for launch in launches)
 
     def compile_loop(self, body: LoopBody) -> LoopRunner | None:

@@ -64,7 +64,7 @@ class CompiledOperator:
     Attributes:
         desc: the compiled desc.
         device: the device that it runs on.
-        feature_level: the cap that the desc was checked against; None of one that no level takes, with tensors of BFLOAT16.
+        feature_level: the level that the desc was checked against; None if it has tensors of BFLOAT16, which no level accepts.
         flags: the execution flags.
     """
 

@@ -98,7 +98,7 @@ def in_order(work: Sequence[Launch]) -> Launch:
 
 
 class LaunchSequence:
-    """Launches that run one after the other.
+    """Launches that run in order, some of them merged by the device into one.
 
     Attributes:
         parts: the parts, and the number of launches of each.

@@ -50,7 +50,7 @@ class Stage(NamedTuple):
     """Memory of an operator's tensors that is bound to a dispatch.
 
     Attributes:
-        inputs: the inputs, as they are given.
+        inputs: the inputs, as passed.
         dispatch: the dispatch.
         outputs: the outputs by place, None for those that are absent.
     """
@@ -65,7 +65,7 @@ class Stages:
 
     Args:
         operator: the operator, on a device of host memory.
-        inputs: the place of each input, its layout as it is given, and that which the operator reads.
+        inputs: the place of each input, its layout as passed, and the layout that the operator reads.
     """
 
     def __init__(self, operator: Stageable, inputs: Sequence[tuple[str, TensorDesc, TensorDesc]]) -> None:
@@ -73,7 +73,7 @@ class Stages:
         self._free: list[Stage] = []
 
     def take(self) -> Stage:
-        """A stage that no other call has."""
+        """A stage for the exclusive use of a call."""
         try:
             return self._free.pop()
         except IndexError:

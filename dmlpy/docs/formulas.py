@@ -239,7 +239,7 @@ class _Reader:
         return None
 
     def _indexed(self, part: _Part) -> _Part:
-        """A name with what is written directly behind it in brackets, as its index."""
+        """A name, with the brackets that follow it directly as its index."""
         while self._peek()[1] == "[":
             self._place += 1
             part = _Part("atom", f"{part.tex}_{{{_joined(self.parts(']'))}}}")

@@ -167,7 +167,7 @@ def parse(text: str, path: Path | str = "text") -> Document:
     except json.JSONDecodeError as error:
         raise _syntax_error(text, path, error) from None
     except ValueError:
-        # All that is left: Python converts no integer of so many digits.
+        # All that is left: Python converts no integer of this many digits.
         most = sys.get_int_max_str_digits()
         number = re.search(rf"(?<!\d)\d{{{most + 1},}}+", text)
         found = "a number of too many digits" if number is None else f"a number of {len(number[0])} digits"

@@ -26,7 +26,7 @@ Prepared = Callable[[Sequence[Any]], Any]
 
 @dataclass(frozen=True)
 class Operand:
-    """An input of the operator, and what it is of the call's operands.
+    """An input of the operator, and the operand of the call that it is.
 
     Attributes:
         place: its place in the desc.

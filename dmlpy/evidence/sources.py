@@ -21,7 +21,7 @@ class Source:
         repository: `owner/name` on GitHub, or empty.
         commit: the commit that was read, or empty where files name their own.
         date: the date of that commit, or empty.
-        about: what it is and how it uses DirectML.
+        about: describes the program and how it uses DirectML.
     """
 
     key: str

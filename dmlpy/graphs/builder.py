@@ -34,7 +34,7 @@ class Value(views.TensorViews):
 
     Attributes:
         tensor: the tensor's desc.
-        node: the node that writes it; None of a graph input.
+        node: the node that writes it; None for a graph input.
         index: which output of the node, or which input of the graph.
     """
 

@@ -253,7 +253,7 @@ class _Connections:
         return f"nodes[{end.node}].{(self.outputs if output else self.inputs)[end.node][end.slot].place}"
 
     def tensor(self, end: _End, *, output: bool) -> TensorDesc | None:
-        """The tensor that the desc gives for a slot with an edge; None for a constant."""
+        """The tensor of a slot that an edge connects; None for a constant."""
         return (self.outputs if output else self.inputs)[end.node][end.slot].tensor
 
     def problems(self) -> Iterator[Problem]:

@@ -86,7 +86,7 @@ class Graph(GraphDesc):
         return source
 
     def table(self, problems: Iterable[Problem] = ()) -> Table:
-        """The nodes with what feeds them and what they give; those that the problems concern are marked."""
+        """The nodes with their inputs and outputs; those that have problems are marked."""
         from dmlpy.graphs import picture
 
         return picture.tabulate(self, problems)

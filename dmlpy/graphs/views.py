@@ -182,7 +182,7 @@ def add_leading_ones(tensor: TensorDesc, dimension_count: int) -> TensorDesc:
     """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
 
     Raises:
-        DescError: the tensor has more dimensions, or no tensor has so many.
+        DescError: the tensor has more dimensions, or the number exceeds that of any tensor.
     """
     (wanted,) = _integers("with_leading_ones", "dimension_count", [dimension_count])
     missing = wanted - len(tensor.sizes)
@@ -294,7 +294,7 @@ class TensorViews:
         """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
 
         Raises:
-            DescError: the tensor has more dimensions, or no tensor has so many.
+            DescError: the tensor has more dimensions, or the number exceeds that of any tensor.
         """
         return self.viewed(add_leading_ones(self.tensor, dimension_count))
 

@@ -113,7 +113,7 @@ def _text(value: object) -> str:
 
 
 def with_article(name: str) -> str:
-    """A name behind its article, as it is spoken: `a list`, `an int`, `an ndarray`, `an LSTM`, `a GRU`, `a UINT8`."""
+    """A name with its article, as pronounced: `a list`, `an int`, `an ndarray`, `an LSTM`, `a GRU`, `a UINT8`."""
     spelled_out = name[:2].isupper() and len(name) > 1
     vowel = name[:1] in _VOWEL_LETTERS if spelled_out else name[:1].lower() in _VOWELS and not name.lower().startswith(_AS_CONSONANT)
     return f"{'an' if vowel or name == 'ndarray' else 'a'} {name}"

@@ -59,7 +59,7 @@ class TensorDesc:
 
     @property
     def strides(self) -> list[int] | None:
-        """The strides in elements; None of a packed tensor."""
+        """The strides in elements; None for a packed tensor."""
         return None if self.desc.strides is None else list(self.desc.strides)
 
     @property

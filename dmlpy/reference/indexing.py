@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LARGEST = np.iinfo(np.int64).max
 _FEW = 16
-"""Up to so many indices, a list is faster than functions of arrays."""
+"""Up to this many indices, a list is faster than functions of arrays."""
 
 
 def _from_start(indices: Array, size: int) -> Array:

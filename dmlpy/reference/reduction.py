@@ -202,7 +202,7 @@ def _top_candidates(rows: Array, k: int, increasing: bool) -> tuple[Array, Array
 
 
 def _last(dtype: np.dtype[Any], increasing: bool) -> Array:
-    """An element of a type that no other comes after in sorted rows."""
+    """The element of a type that sorts last."""
     if dtype.kind == "f":
         return np.asarray(np.nan if increasing else -np.inf, dtype)
     limits = np.iinfo(dtype)

@@ -50,7 +50,7 @@ _ERF_FLOAT32: Rational = (
 _ERF_IS_ONE = 3.92
 
 _BLOCK = 1 << 15
-"""Elements computed at a time: the temporaries of so many stay in a core's cache."""
+"""Elements computed at a time: the temporaries of this many stay in a core's cache."""
 
 
 def erf(x: Array) -> Array:

@@ -32,7 +32,7 @@ class Along:
 
     @classmethod
     def of(cls, length: int, positions: int, stride: int, dilation: int, start: int, size: int, end: int) -> Along:
-        """The window of so many taps in so many positions, with `start` elements of padding before the first one."""
+        """The window of this many taps in this many positions, with `start` elements of padding before the first one."""
         return cls(np.arange(length)[:, np.newaxis] * dilation + np.arange(positions) * stride - start, size, end)
 
     @cached_property

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MAY_BE_SPARSE = 1 << 28
-"""Files of so many bytes are read whatever the disk holds of them."""
+"""Files of this many bytes are read whatever the disk holds of them."""
 _MOST_HOLES = 8
 """How many times larger a longer file may be than what the disk holds of it: file systems that compress do not do better with weights."""
 _BLOCK = 512
@@ -44,7 +44,7 @@ def opened(path: Path) -> BinaryIO:
 
 
 def status(path: Path) -> os.stat_result | None:
-    """What `stat` gives for a file; None if there is nothing of this name, or can be. Links are followed.
+    """The result of `stat` for a file; None if no file has this name, or can have it. Links are followed.
 
     Unlike `Path.is_file`, which from Python 3.14 on takes any error for an absent file.
 
@@ -122,13 +122,13 @@ def limited_size(file: BinaryIO, path: Path, most: int) -> int:
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """A file that takes another one's place when it is written whole; if anything fails, it is gone and the other one is as it was.
+    """A file that replaces another one when it is complete; if anything fails, it is removed and the other one is unchanged.
 
     The folders above are created. A link stays, and what it leads to is replaced. The new file has the old one's permissions. Other hard
     links to the old one keep what it held.
 
     Raises:
-        OSError: the file may not be written, is not a regular one, or its folder takes no other file.
+        OSError: the file may not be written, is not a regular one, or no file can be created in its folder.
     """
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def collections_paused() -> Iterator[None]:
-    """Pauses the collector, which would look through all that was made so far again and again: a tenth of the time of such work.
+    """Pauses the collector, which would traverse all objects again and again: a tenth of the time of such work.
 
     Other threads have no collections meanwhile either. What they and the block leave in cycles is found afterwards. If the block imports
     modules, what they hold stays until the process ends: only a full collection looks through it.

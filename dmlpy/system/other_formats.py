@@ -1,4 +1,4 @@
-"""What a file is that was taken for a model: its format by its first bytes, and how it becomes a model."""
+"""Recognizes files of other formats that are passed as models, by their first bytes, and says how to convert them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def other_format(data: bytes, least: int = 0) -> tuple[str, str | None] | None:
 
     Args:
         data: the file.
-        least: the bytes that a beginning must have to count: the file may still be what it was taken for, and only damaged.
+        least: the length of the shortest signature that counts: the file may be a damaged model.
     """
     beginnings = (data[:BEGINNING], data[:BEGINNING].lstrip())  # of binary formats, of texts
     for at, text, found, remedy in _OTHER_FORMATS:

@@ -92,7 +92,7 @@ class StagedCall(OperatorCall):
 
     @staticmethod
     def may_copy(size: int) -> bool:
-        """Whether so many bytes are not too many."""
+        """Whether a size in bytes is below the limit."""
         return size <= _MOST_STAGED_BYTES
 
     @classmethod

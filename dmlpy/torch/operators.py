@@ -254,7 +254,7 @@ def _of_one_sample(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
 
 
 def with_tail(params: torch.Tensor, tail: int) -> torch.Tensor:
-    """Parameters; with a `tail`, detached and with so many elements that follow them in memory."""
+    """Parameters; with a `tail`, detached and with this many elements that follow them in memory."""
     return params.detach().as_strided((params.numel() + tail,), (1,)) if tail else params
 
 

@@ -223,7 +223,7 @@ def input(
     """An input of the graph.
 
     Args:
-        name: what it is bound by.
+        name: the name to bind it by.
         tensor: the desc of what is bound, or its sizes, laid out by the policy that holds here.
         data_type: the type of the elements: FLOAT32 where sizes are given; of a desc, the one that it has.
         owned_by_dml: whether it is bound at initialisation; the flag of a desc has this effect, too.

@@ -30,7 +30,7 @@ class TensorPolicy:
         self._name = name
 
     def strides(self, sizes: Sequence[int]) -> tuple[int, ...] | None:
-        """The strides of a tensor of these sizes; None of a packed one."""
+        """The strides of a tensor of these sizes; None if it is packed."""
         found = self._strides_of(sizes)
         return None if found is None else tuple(found)
 

@@ -20,7 +20,7 @@ class Producer:
     """The base of what makes tensors.
 
     Attributes:
-        name: what it is called in the graph.
+        name: the name in the graph.
         origin: the line that made it: `at net.py:12`.
         serial: its place in the order in which all were made, which is an order in which they can run.
     """
@@ -62,7 +62,7 @@ class NumberProducer(Producer):
 
 @dataclass(frozen=True, eq=False)
 class TensorRef:
-    """One tensor that a producer gives, as it is read.
+    """One output of a producer, with the layout in which it is read.
 
     Attributes:
         producer: what makes it.

@@ -97,7 +97,7 @@ class LargeTorchRunner(TorchRunner):
             raise
 
     def _place(self) -> None:
-        """The inputs are there."""
+        """The inputs are in memory."""
 
     def _pass(self, number: int) -> dict[str, Any]:
         torch, case = self._torch, self._work.operator_case

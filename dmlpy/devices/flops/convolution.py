@@ -13,7 +13,7 @@ from dmlpy.operators.convolution import ConvolvingDesc
 @flops(ConvolvingDesc)
 @of_products
 def convolution(desc: Any) -> int:
-    """Each output takes a filter's elements; backward each input contributes to so many outputs."""
+    """Each output takes a filter's elements; backward each input contributes to as many outputs."""
     backward = getattr(desc, "direction", None) is ConvolutionDirection.BACKWARD
     places = desc.input_tensor.element_count if backward else elements(desc)
     return 2 * int(places) * int(prod(desc.filter_tensor.sizes[1:]))

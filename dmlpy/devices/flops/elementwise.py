@@ -13,7 +13,7 @@ from dmlpy.operators.elementwise.ranges import ClipGradientDesc, ElementWiseClip
 
 
 def _of_function(desc: Any, operations: int) -> int:
-    """A function of so many operations, after a scale and a bias, and before a fused one."""
+    """A function of this many operations, after a scale and a bias, and before a fused one."""
     scales = 2 * (getattr(desc, "scale_bias", None) is not None)
     fuses = getattr(desc, "fused_activation", None) is not None
     return elements(desc) * (operations + scales + fuses)

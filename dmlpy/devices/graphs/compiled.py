@@ -49,7 +49,7 @@ class CompiledGraph:
     Attributes:
         graph: the compiled graph.
         device: the device that it runs on.
-        feature_level: the cap that it was checked against; None of one that no level takes, with tensors of BFLOAT16.
+        feature_level: the level that it was checked against; None if it has tensors of BFLOAT16, which no level accepts.
         flags: the execution flags, of every node.
         fuse: whether activations are moved into the operators before them.
     """
@@ -410,7 +410,7 @@ class CompiledGraph:
         return Outputs(results)
 
     def _own_calls(self, persistent: Memory | None) -> GraphCalls | None:
-        """The calls of a graph without owned inputs; None of one whose inputs are packed for a single call."""
+        """The calls of a graph without owned inputs; None if its inputs are packed for each call."""
         if persistent is not None or self.prepared_inputs:
             return None
         if self._calls is None:

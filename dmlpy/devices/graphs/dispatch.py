@@ -119,7 +119,7 @@ class GraphDispatch(Rebindable):
         return self._graph_launches.at(self._addresses_by_name(self._bound))
 
     def launches(self) -> list[Launch] | None:
-        """What a call launches one after the other, for as long as the same memory is bound; None if it does more than that."""
+        """The launches of a call, in order, while the same memory is bound; None if it does more than launch."""
         if self._value_bounds or self._waits:
             return None
         return self._graph_launches.in_order(self._addresses_by_name(self._bound))

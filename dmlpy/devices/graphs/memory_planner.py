@@ -88,7 +88,7 @@ _MOST_PLACEMENTS = 10_000
 _MOST_PAIRS = 2**20
 """The most pairs of items that are needed at once: each method visits each pair. A thousand items may all be needed at once."""
 _FEW = 16
-"""Up to so many items, lists are faster than arrays, each of whose functions takes some microseconds."""
+"""Up to this many items, lists are faster than arrays, each of whose functions takes some microseconds."""
 _IN_ORDER = "in order of execution"
 
 Neighbours = Sequence[Sequence[int] | np.ndarray[Any, np.dtype[np.int64]]]

@@ -158,7 +158,7 @@ class Packing:
         return uploaded
 
     def _packed_and_read(self) -> tuple[Source, ...]:
-        """Constants that one node packs and another one reads as they are."""
+        """Constants that one node packs and another reads unpacked."""
         packed = {root for step in self._program.steps for root, _ in step.constants.values()}
         return tuple(source for source in self._program.raw_constants if source in packed)
 

@@ -54,7 +54,7 @@ class ImageStore:
 
     @classmethod
     def open(cls) -> ImageStore | None:
-        """Opens the user's store and creates it if it is missing; None if no private folder can be had.
+        """Opens the user's store and creates it if it is missing; None if there is no private folder.
 
         There is none for a process that runs for one user with the rights of another: the configured folder is one's, its files
         the other's.

@@ -74,7 +74,7 @@ class ProfiledNode:
 class Profile:
     """The times of a number of runs: of the whole, and of each node by itself. `str` and a notebook show them as tables.
 
-    The nodes are launched one by one, each with a wait behind it, in runs of their own: so they do not overlap and are not part of a CUDA
+    The nodes are launched one by one, each followed by a wait, in separate runs: they do not overlap and are not part of a CUDA
     graph, and their sum may exceed the time of a whole run. GPUs are timed by CUDA events, processors by the system's clock.
 
     Attributes:

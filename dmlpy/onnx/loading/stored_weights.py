@@ -30,7 +30,7 @@ CAN_READ_AGAIN = hasattr(os, "preadv") and sys.byteorder == "little"
 them."""
 _ALIGNMENT = 64
 _SHARE_OF_DESCRIPTORS = 4
-"""At most one of so many of the files that the process may open is a model's: where there are more, their weights stay in memory."""
+"""At most one of this many of the files that the process may open is a model's: where there are more, their weights stay in memory."""
 
 
 def aligned_bytes(count: int) -> Array:

@@ -78,7 +78,7 @@ class GraphStage:
         return tuple(len(held) for held in (self.expressions, self.reads, self.owned, self.results))
 
     def truncate(self, lengths: Sequence[int]) -> None:
-        """Forgets what came since it held so much."""
+        """Removes everything that was added since it held that much."""
         held: tuple[dict[str, Any], ...] = (self.expressions, self.reads, self.owned, self.results)
         for one, length in zip(held, lengths, strict=True):
             _truncate(one, length)
@@ -126,7 +126,7 @@ class HostStage:
         return len(self.nodes), len(self.results)
 
     def truncate(self, lengths: Sequence[int]) -> None:
-        """Forgets what came since it held so much."""
+        """Removes everything that was added since it held that much."""
         del self.nodes[lengths[0] :]
         _truncate(self.results, lengths[1])
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
 
 _EXACT = {"Gemm": ((0, 2), (1, 2)), "EyeLike": ((0, 2),)}
-"""Inputs of operators that have so many dimensions, by index."""
+"""Inputs of operators that have that many dimensions, by index."""
 _LEAST: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "InstanceNormalization"), (3,)),
     **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "GridSample", "QLinearConv"), (3,)),

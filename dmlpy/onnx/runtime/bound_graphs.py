@@ -72,7 +72,7 @@ class BoundGraph:
         return made
 
     def launches(self) -> list[Launch] | None:
-        """What a run launches one after the other, if all inputs and outputs are fixed or copied; None if it does more than that."""
+        """The launches of a run, in order, if all inputs and outputs are fixed or copied; None if it does more than launch."""
         if self._dispatch is None:
             self._dispatch = self._bind({})
         return self._dispatch.launches()

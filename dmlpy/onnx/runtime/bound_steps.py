@@ -66,7 +66,7 @@ class Step:
         self._bound.launch({}, stream)
 
     def launches(self) -> list[Launch] | None:
-        """What `launch_in_place` launches one after the other; None if it does more than that."""
+        """The launches of `launch_in_place`, in order; None if it does more than launch."""
         return self._bound.launches()
 
     def __call__(self, held: dict[Source, Held], stream: int) -> None:

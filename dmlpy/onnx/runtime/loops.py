@@ -247,7 +247,7 @@ class LoopRun:
 
 
 def _lengthened(rows: Array, steps: int) -> Array:
-    """The rows of a shorter sequence with zeros behind them."""
+    """The rows of a shorter sequence, followed by zeros."""
     made = np.zeros((steps, *rows.shape[1:]), rows.dtype)
     made[: len(rows)] = rows
     return made

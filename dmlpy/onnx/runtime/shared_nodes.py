@@ -36,7 +36,7 @@ class SharedNodes:
         nodes: the nodes.
         reads: the values that they read, by name.
         wanted: the names of the values that they give.
-        context: what they are compiled for.
+        context: the device and options that they are compiled for.
     """
 
     def __init__(self, nodes: Sequence[HostNode], reads: Mapping[str, Value], wanted: Sequence[str], context: CompileContext) -> None:

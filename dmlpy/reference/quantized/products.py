@@ -63,7 +63,7 @@ _EXACT = 2.0**24
 
 
 def _exact(one: Array, other: Array, terms: int) -> tuple[Array, Array]:
-    """Two arrays of whole numbers in a type in which sums of so many of their products are exact."""
+    """Two arrays of whole numbers in a type in which sums of this many of their products are exact."""
     largest = [max(float(array.max(initial=0)), -float(array.min(initial=0))) for array in (one, other)]
     dtype = np.float32 if largest[0] * largest[1] * terms < _EXACT else np.float64
     return one.astype(dtype, copy=False), other.astype(dtype, copy=False)

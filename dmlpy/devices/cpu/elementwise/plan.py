@@ -72,7 +72,7 @@ class Blocks:
             strides: for each tensor, the elements from one entry to the next along each dimension.
             lanes: elements of a vector: columns that are split are whole vectors.
             most: elements of a block, at most.
-            shortest: rows of a block, at least, if an axis has so many: a shorter axis next to the columns is passed over.
+            shortest: rows of a block, at least, if an axis has that many: a shorter axis next to the columns is passed over.
         """
         none = (0,) * len(strides)
         *outer, inner = merged(sizes, strides) or (Axis(1, none),)
@@ -101,7 +101,7 @@ class Blocks:
 
 
 def _rows_of(axes: Sequence[Axis], shortest: int) -> int:
-    """The index of the axis of rows: the innermost of so many entries, or else the longest."""
+    """The index of the axis of rows: the innermost of this many entries, or else the longest."""
     return max(range(len(axes)), key=lambda at: (min(axes[at].size, shortest), at))
 
 

@@ -44,7 +44,7 @@ Stage = Callable[..., None]
 
 @jit
 def count_tiles(p: TimeLoopParameters, blocks: Any) -> Any:
-    """The tiles of a stage over so many blocks."""
+    """The tiles of a stage over this many blocks."""
     return min(p.block_groups, blocks) * p.sample_groups
 
 

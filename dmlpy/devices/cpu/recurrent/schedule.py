@@ -196,7 +196,7 @@ def tile_groups(sizes: RecurrentGeometry, blocks: int, threads: int, isa: Isa) -
 
 
 def tile_size(sizes: RecurrentGeometry, blocks: int, groups: tuple[int, int]) -> int:
-    """The sums of one gate of a tile of a stage over so many blocks, at most, each of them a vector."""
+    """The sums of one gate of a tile of a stage over this many blocks, at most, each of them a vector."""
     block_groups, sample_groups = groups
     return -(-blocks // block_groups) * -(-sizes.batch_size // sample_groups)
 

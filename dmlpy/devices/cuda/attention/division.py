@@ -227,7 +227,7 @@ class Division:
 
 
 def _launches_us(work: Work, gpu: GpuModel, cycles: Cycles, blocks: int, key_tiles: int, result_parts: int) -> float:
-    """The estimate for a division whose blocks have so many tiles of keys, without the memory of the tensors."""
+    """The estimate for a division whose blocks have that many tiles of keys, without the memory of the tensors."""
     results = result_parts * work.batch * work.groups * work.rows * (work.value_size + _STATE_FLOATS) * 4
     combined = gpu.memory_us(2 * results) + CAPTURED_LAUNCH_US if result_parts else 0.0
     return launch_us(gpu, blocks, [(key_tiles + _OTHER_TURNS, cycles)]) + combined

@@ -56,7 +56,7 @@ class View:
         return 0 if self.place is None else _BITS[self.scalar]
 
     def nbytes(self, count: int) -> int:
-        """The bytes of so many elements, of which those of 4 bits fill whole bytes."""
+        """The bytes of this many elements, of which those of 4 bits fill whole bytes."""
         return count * self.bits // 8
 
     @classmethod

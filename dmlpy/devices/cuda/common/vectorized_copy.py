@@ -125,7 +125,7 @@ class VectorizedCopyPlan(PlanWithoutConstants):
 
     @classmethod
     def kernel(cls, word_bytes: int) -> Kernel:
-        """The instance for words of so many bytes."""
+        """The instance for words of this many bytes."""
         return word_kernel(cls.file, cls.name, cls.parameters, word_bytes)
 
     def _widened(self, addresses: Iterable[int] = ()) -> CopyAxes:
@@ -168,7 +168,7 @@ def movement_cost(desc: OperatorDesc, library: KernelLibrary, launches: int, *, 
 
 
 def word_kernel(file: str, name: str, parameters: np.dtype[np.void], word_bytes: int) -> Kernel:
-    """The instance of a kernel `NAME<Word>` that takes a `NameParameters<Word>`, for words of so many bytes."""
+    """The instance of a kernel `NAME<Word>` that takes a `NameParameters<Word>`, for words of this many bytes."""
     word = WORD_TYPES[word_bytes]
     struct_name = "".join(part.capitalize() for part in name.split("_"))
     return Kernel(file, f"{name}<{word}>", parameters, f"{struct_name}Parameters<{word}>")

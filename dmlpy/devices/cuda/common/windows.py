@@ -50,7 +50,7 @@ class Window(NamedTuple):
 def windows_of(
     desc: SlidingDesc, spatial: Sequence[int], lengths: Sequence[int], positions: Sequence[int], dimensions: int
 ) -> tuple[Window, ...]:
-    """The windows of a desc along so many spatial dimensions; those that it does not have come first.
+    """The windows of a desc along this many spatial dimensions; those that it does not have come first.
 
     Args:
         desc: a checked desc, with strides, paddings and maybe dilations.

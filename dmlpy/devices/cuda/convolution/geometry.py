@@ -235,7 +235,7 @@ class Geometry:
         return self._first_tap
 
     def tiles(self, rows: int, columns: int) -> int:
-        """Tiles of the output of so many output channels and pixels, in all groups and phases."""
+        """Tiles of the output of this many output channels and pixels, in all groups and phases."""
         return self._groups * self.phases * -(-self.group_channels // rows) * -(-self.phase_pixels // columns)
 
     @property

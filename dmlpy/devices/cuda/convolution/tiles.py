@@ -105,5 +105,5 @@ def ranked_tiles(tiles: tuple[Tile, ...], geometry: Geometry, size: int, gpu: Gp
 
 
 def copies_us(elements: int, size: int, launches: int, gpu: GpuModel) -> float:
-    """Microseconds of copies of so many elements."""
+    """Microseconds of copies of this many elements."""
     return gpu.memory_us(2 * elements * size) + launches * CAPTURED_LAUNCH_US

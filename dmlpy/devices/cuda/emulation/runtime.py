@@ -48,7 +48,7 @@ T4 = Limits("T4 on the CPU", 75, 40, 64 * 1024, 16 << 30, 13000, 13000)
 
 
 def replace_occurrence(source: str, text: str, place: int, replacement: str = "") -> str:
-    """The source with another text, or none, for occurrence number `place` of `text`, if it has so many."""
+    """The source with another text, or none, for occurrence number `place` of `text`, if it has that many."""
     parts = source.split(text)
     if place + 1 >= len(parts):
         return source

@@ -32,7 +32,7 @@ _COUNTER_WORDS = 4
 
 
 def random_kernel(width: int) -> Kernel:
-    """The instance that writes so many words at once: 4 or 1."""
+    """The instance that writes this many words at once: 4 or 1."""
     return Kernel("generation/random.cu", f"generate<{width}>", RANDOM, "RandomParameters")
 
 

@@ -38,7 +38,7 @@ _BLOCKS = 8
 
 
 def nonzero_kernel(name: str, word_bytes: int) -> Kernel:
-    """One of `KERNELS` for elements of so many bytes, at most 4."""
+    """One of `KERNELS` for elements of this many bytes, at most 4."""
     word = WORD_TYPES[word_bytes]
     return Kernel("indexing/nonzero.cu", f"{name}<{word}>", NONZERO, f"NonzeroParameters<{word}>")
 

@@ -48,7 +48,7 @@ _MOVED = ("output_tensor", "input_tensor", "updates_tensor")
 
 
 def replace_kernel(word_bytes: int) -> Kernel:
-    """The instance for words of so many bytes."""
+    """The instance for words of this many bytes."""
     return word_kernel(FILE, "replace", REPLACE, word_bytes)
 
 

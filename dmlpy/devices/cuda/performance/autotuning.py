@@ -162,7 +162,7 @@ class Autotuner:
         return repeats
 
     def _time(self, launch: Launch, repeats: int, stream: int) -> float:
-        """The milliseconds of so many launches."""
+        """The milliseconds of this many launches."""
         stop = self._device.start_timer(stream)
         assert stop is not None  # a GPU has a clock
         for _ in range(repeats):

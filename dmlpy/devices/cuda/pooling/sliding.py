@@ -24,7 +24,7 @@ SPATIAL = 3
 
 @cache
 def sliding_type(inputs: int, others: int) -> np.dtype[np.void]:
-    """The struct for so many tensors that windows slide over, and so many others that have an element for each position."""
+    """The struct for this many tensors that windows slide over, and that many others that have an element for each position."""
     return struct(
         ("axes", axes_type(1 + inputs + SPATIAL + others)),
         ("origin", np.int64, (inputs,)),

@@ -107,13 +107,13 @@ def _repeated_in_scratch(tensor: TensorDesc, view: View, counts: tuple[int, ...]
 
 
 def _parts(scales: int, zero_points: int, size: int) -> tuple[int, int, int]:
-    """The parts of an axis of so many elements: blocks, the blocks of each one that belong to the smaller kind, and their elements."""
+    """The parts of an axis of this many elements: blocks, the blocks of each one that belong to the smaller kind, and their elements."""
     fewer, more = sorted((scales, zero_points))
     return fewer, more // fewer, size // more
 
 
 def _along(view: View, counts: Sequence[int], parts: Sequence[Sequence[int]]) -> View:
-    """A tensor that has so many blocks along each axis, over the parts of each axis."""
+    """A tensor that has that many blocks along each axis, over the parts of each axis."""
     strides = []
     for count, stride, axis in zip(counts, view.strides, parts, strict=True):
         strides += [stride * (count // blocks) if count > 1 else 0 for blocks in accumulate(axis, mul)]

@@ -102,7 +102,7 @@ def block_shapes(desc: RecurrentDesc, limits: Limits, slices: Sequence[int], sha
         desc: a checked desc.
         limits: the device's capabilities.
         slices: the possible numbers of samples of a block, ascending.
-        shared_bytes: the dynamic shared memory of a block with so many samples.
+        shared_bytes: the dynamic shared memory of a block with this many samples.
     """
     available, hidden_size = limits.shared_memory_per_block, desc.geometry.hidden_size
     fitting = [shape for samples in slices if (shape := block_shape(desc, samples, shared_bytes(samples))).shared_bytes <= available]

@@ -284,7 +284,7 @@ def _clustered_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[Grid
 
 
 def _units_of_cluster(facts: Facts, blocks: int) -> int | None:
-    """The units of each of so many blocks, the last may have fewer, in the largest whole groups; None if a block would have none."""
+    """The units of each of this many blocks, the last may have fewer, in the largest whole groups; None if a block would have none."""
     least = divide_up(facts.hidden_size, blocks)
     for whole in (8, 4, 2, 1):
         units = divide_up(least, whole) * whole
@@ -376,7 +376,7 @@ def _shape(
 
 
 def _pairs(units: int, samples: int, pass_samples: int) -> int:
-    """`GridShape.pairs` of blocks that have so many samples: samples that only pad a pass have no pairs."""
+    """`GridShape.pairs` of blocks that have that many samples: samples that only pad a pass have no pairs."""
     return divide_up(units * min(samples, pass_samples), PRODUCT_THREADS)
 
 

@@ -258,7 +258,7 @@ def _launches_floor_us(work: Work, gpu: GpuModel) -> float:
 
 
 def clusters_at_a_time(gpu: GpuModel, blocks: int) -> int:
-    """The number of clusters of so many blocks, one block for each multiprocessor, that run at the same time; at least one."""
+    """The number of clusters of this many blocks, one block for each multiprocessor, that run at the same time; at least one."""
     return max(1, int(CLUSTER_SHARE * gpu.multiprocessors) // blocks)
 
 

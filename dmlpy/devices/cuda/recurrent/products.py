@@ -172,7 +172,7 @@ class Fma(Product):
     """Rows of floats by multiply-add.
 
     Attributes:
-        row_lanes: neighbouring lanes that own rows, `tiles` each: 8, 16 or 32; groups of so many lanes split the depth.
+        row_lanes: neighbouring lanes that own rows, `tiles` each: 8, 16 or 32; groups of this many lanes split the depth.
     """
 
     data_type: np.dtype[Any] = field(default=FLOAT, init=False)

@@ -177,7 +177,7 @@ class GraphMemory:
             self._holding.add(self)
 
     def let_go(self, most: int | None = None) -> bool:
-        """Releases the memory of graphs that have ended, checking at most so many graphs, and returns whether there were any.
+        """Releases the memory of graphs that have ended, checking at most this many graphs, and returns whether there were any.
 
         Repeated calls cycle through all graphs.
         """

@@ -25,7 +25,7 @@ class NotResidentError(DeviceError):
 
     @classmethod
     def of(cls, blocks: int, resident: int | None = None) -> NotResidentError:
-        """The error for so many blocks, of which `resident` fit at a time if that is known."""
+        """The error for this many blocks, of which `resident` fit at a time if that is known."""
         return cls(f"{blocks} blocks have to run at the same time, and the device holds {'fewer' if resident is None else resident}")
 
 

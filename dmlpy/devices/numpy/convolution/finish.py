@@ -47,7 +47,7 @@ class Finish:
             self._activation = Activation.of(function, COMPUTE)
 
     def scratch(self, entries: int) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        """The arrays that tiles of so many elements need, as a `Layout` takes them."""
+        """The arrays that tiles of this many elements need, as a `Layout` takes them."""
         if self._activation is None:
             return []
         return [("work", (self._activation.work, entries), COMPUTE), ("mask", (entries,), np.dtype(np.bool_))]

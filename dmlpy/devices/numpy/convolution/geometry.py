@@ -127,7 +127,7 @@ def filter_array(tensor: TensorDesc, pointer: int, groups: int) -> Array:
 
 
 def extents(sizes: Sequence[int], most: int) -> Sizes:
-    """Sizes of equal boxes that hold at most so many elements, or one: whole innermost dimensions, and a part of the next."""
+    """Sizes of equal boxes that hold at most this many elements, or one: whole innermost dimensions, and a part of the next."""
     found, room = list(sizes), max(1, most)
     for axis in reversed(range(len(found))):
         parts = ceil(found[axis] / max(1, room))

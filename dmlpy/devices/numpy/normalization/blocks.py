@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 18
 """Entries of a block at most: 1 MiB of float32, a common second-level cache."""
 TILE = 1 << 13
-"""Entries of a block's row, at most, where a group has entries in several rows; a ufunc takes so many at once without a buffer."""
+"""Entries of a block's row, at most, where a group has entries in several rows; a ufunc takes this many at once without a buffer."""
 LONGEST = 1 << 13
 """The most entries of a single dot product. BLAS starts threads for more than 10,000."""
 SHORT = 1 << 7

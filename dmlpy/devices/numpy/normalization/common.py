@@ -35,11 +35,11 @@ _PIECES = 8
 """The pieces of a row that are added up in the same place. Of `TILE` entries, the sums of one fit in the first-level cache."""
 
 LARGEST_SHARE = 16.0
-"""Sums of squares are used directly if they are at most so many times the sum of squares about the mean: less than
+"""Sums of squares are used directly if they are at most this many times the sum of squares about the mean: less than
 two bits are lost then. A group with a larger mean, compared with its deviation, is centred first."""
 
 FOLDED_SHARE = 4.0
-"""An offset is folded into the centre while the mean's square is at most so many times the variance: rounding that centre then costs a
+"""An offset is folded into the centre while the mean's square is at most this many times the variance: rounding that centre then costs a
 result, in units of the scale, no more than rounding it does."""
 
 TENSORS = ("x", "dy", "add", "y", "dx")

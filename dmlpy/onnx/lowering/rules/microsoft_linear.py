@@ -72,7 +72,7 @@ def softmax(node: Node) -> Expression:
 
 
 def _exponentials(scale: float, count: int) -> Array:
-    """The exponentials of minus 0 to 255 times a scale in FLOAT32, all by a factor for which the sum of so many stays finite."""
+    """The exponentials of minus 0 to 255 times a scale in FLOAT32, all by a factor for which the sum of this many stays finite."""
     room = max(0.0, math.log(float(np.finfo(np.float32).max) / count) - _RESERVED)
     found: Array = np.exp(room - np.arange(256) * scale).astype(np.float32)
     return found
