@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.conformance.questions import questions, runs
+from dmlpy.conformance.cases import cases, runs
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.int4 import pack_tensor
@@ -85,7 +85,7 @@ def test_directml_is_asked_about_these_descs() -> None:
     assert make_evidence_descs.main(["--check"]) == 0
     assert len(evidence_descs()) == len(RELEASED_DESCS) + len(SHOWN) - 2  # the length of one array contradicts that of another one
     for row in RELEASED_DESCS[::40]:
-        assert row.complete in questions(type(row.desc))
+        assert row.complete in cases(type(row.desc))
         assert row.verdict != "accepted" or row.complete in runs(type(row.desc), FeatureLevel.FL_6_4)
 
 
