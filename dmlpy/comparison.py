@@ -167,7 +167,7 @@ def _trace(
 
 
 class GraphDefinition:
-    """What a graph computes by the definitions of its operators: FLOAT16 and FLOAT32 are computed in float64, and not rounded.
+    """The results of a graph by the definitions of its operators: FLOAT16 and FLOAT32 are computed in float64, and not rounded.
 
     Each value is as its node gives it; where a reader views its memory with other sizes and strides, a row of its elements, float64 for
     these types.

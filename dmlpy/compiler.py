@@ -262,7 +262,7 @@ def _program_by_template(
 
 
 class _TemplateParts:
-    """What follows from a template: functions of a graph whose sizes may be symbolic.
+    """Functions of a graph whose sizes may be symbolic, for a template and its copies.
 
     Args:
         device: the device.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def unknown_attribute(name: str, public: Sequence[str]) -> str:
-    """What an AttributeError of `dmlpy` says.
+    """The text of an AttributeError of `dmlpy`.
 
     Args:
         name: the unknown name.

@@ -23,7 +23,7 @@ Status = Literal["ok", "wrong", "absent", "failed"]
 """Measured; wrong results, so no times; not installed, or unsupported; crashed, timed out or out of memory."""
 
 BUSY_SPREAD = 1.5
-"""From this spread of its rates on, a machine is called busy: on an idle one they differ by some 10%."""
+"""The spread of its rates from which on a machine is called busy: on an idle one they differ by some 10%."""
 
 
 class _Part(BaseModel):

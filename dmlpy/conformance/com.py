@@ -144,7 +144,7 @@ class ComObject:
         return ComObject(interface, place.value or 0)
 
     def query(self, interface: Interface) -> ComObject | None:
-        """The same object behind another interface; None if it has not got it."""
+        """The same object by another interface; None if it does not have that."""
         place = POINTER()
         hresult = self._call(QUERY_INTERFACE, (interface.iid_bytes, ctypes.byref(place)))
         return None if hresult != S_OK else ComObject(interface, place.value or 0)

@@ -1,4 +1,4 @@
-"""What `dmlpy conformance` does: checks all descs, runs some, and makes the record."""
+"""The implementation of `dmlpy conformance`: checks all descs, runs some, and makes the record."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Inform = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ConformanceOptions:
-    """What to compare.
+    """The options of a comparison.
 
     Attributes:
         operators: short names; none for all operators.

@@ -79,7 +79,7 @@ class _Message(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What DirectML says to a desc.
+    """DirectML's response to a desc.
 
     Attributes:
         hresult: the name of the first failure, else `S_OK`.
@@ -238,7 +238,7 @@ class Device:
 
 
 def binding_properties(dispatchable: ComObject) -> BindingPropertiesStruct:
-    """What a compiled operator or an initializer needs to be bound."""
+    """The binding properties of a compiled operator or an initializer."""
     found = BindingPropertiesStruct()
     dispatchable.call("GetBindingProperties", ctypes.byref(found))
     return found

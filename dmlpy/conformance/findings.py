@@ -36,7 +36,7 @@ class _Group:
 
 @dataclass
 class Findings:
-    """What has been found about one operator."""
+    """The findings about one operator."""
 
     checked: int = 0
     both_accept: int = 0

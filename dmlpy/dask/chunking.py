@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmlpy.dask.resizing import Described
 
 BATCH = frozenset(("batch", "batch_size", "batch_count"))
-"""What operators call an axis whose entries do not depend on each other."""
+"""The symbols of axes whose entries do not depend on each other."""
 
 
 @dataclass(frozen=True)

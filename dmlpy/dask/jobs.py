@@ -1,4 +1,4 @@
-"""What runs on the workers: one chunk of an operator or graph, with constants that are packed once in each process."""
+"""The work of a worker: one chunk of an operator or graph, with constants that are packed once in each process."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Task:
 
     @cached_property
     def job(self) -> Job:
-        """What is computed.
+        """A computation.
 
         Raises:
             PickleError: another version of dmlpy sent it.

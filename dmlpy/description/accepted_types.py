@@ -1,4 +1,4 @@
-"""What constructors of structs accept for a member, as type checkers read it: for generated stubs and functions."""
+"""The types that constructors of structs accept for a member, for type checkers: for generated stubs and functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALSO_ACCEPTED = {
     "ScaleBias": "Mapping[str, Any]",
     "Size2D": "Mapping[str, Any]",
 }
-"""What a constructor takes for a member in addition to the types in its signature, by those types."""
+"""The types that a constructor accepts for a member in addition to those in its signature, by the latter."""
 
 _ARRAYS = {
     "Sequence[FeatureLevel | str]": "Iterable[FeatureLevel | str | int]",

@@ -127,7 +127,7 @@ def array_at(pointer: int, sizes: Sequence[int], dtype: DTypeLike, strides: Sequ
 
 
 def arrays_at(sizes: Sequence[int], dtype: DTypeLike, strides: Sequence[int]) -> Callable[[int], np.ndarray[Any, Any]]:
-    """What views host memory at an address as `array_at` does, for many addresses."""
+    """A function that views host memory at an address as `array_at` does, for many addresses."""
     item = np.dtype(dtype)
     shape = tuple(sizes)
     block, steps = _block(shape, item.itemsize, tuple(strides))

@@ -38,7 +38,7 @@ class ClassRegistry(Generic[T]):
         self._attached: dict[type[OperatorDesc] | str, tuple[Any, bool]] = {}
         self._imported: set[str] = set()
         self._found: dict[type[OperatorDesc], T | None] = {}
-        """What `find` gave since something was attached."""
+        """The results of `find` since the last function or class was attached."""
 
     def __call__(self, *kinds: type[OperatorDesc] | str, derived: bool = True) -> Callable[[AttachedT], AttachedT]:
         """Returns a decorator that attaches a function or a class, of type T.
@@ -85,7 +85,7 @@ class ClassRegistry(Generic[T]):
         return None
 
     def _attached_to(self, kind: type[OperatorDesc] | str) -> tuple[Any, bool] | None:
-        """What is attached to a class itself or to its name, and whether it handles derived classes."""
+        """The function or class that is attached to a class or to its name, and whether it handles derived classes."""
         attached = self._attached.get(kind)
         # Classes that are defined once more, in a notebook say, have one name and are two keys.
         return attached or (None if isinstance(kind, str) else self._attached.get(name_of(kind)))

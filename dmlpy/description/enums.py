@@ -506,7 +506,7 @@ class FeatureLevel(DmlEnum, prefix="DML_FEATURE_LEVEL_"):
 
 
 def at_level(level: FeatureLevel | None) -> str:
-    """What caps something, in words: `at feature level 6_4`, or that nothing does."""
+    """A feature level in words: `at feature level 6_4`, or that there is none."""
     return "without a feature level" if level is None else f"at feature level {level}"
 
 

@@ -66,7 +66,7 @@ _VIEWS = {
     "transpose permute swapaxes movedim": "it needs no operator: describe the same memory with the strides in another order",
     "expand broadcast broadcastto repeat": "it needs no operator: a stride of 0 repeats a dimension",
 }
-"""What strides express, so that DirectML has no operator for it."""
+"""Functions that DirectML has no operator for, since strides express them."""
 
 _MEMBERS = {
     "padding": ("start_padding", "end_padding"),

@@ -207,7 +207,7 @@ class SizedCopy:
         self._template.notes.setdefault(key, item)
 
     def noted(self, key: Hashable) -> Any:
-        """What was noted for a key; None if nothing was."""
+        """The note of a key; None if there is none."""
         return self._template.notes.get(key)
 
     def derive(
@@ -376,7 +376,7 @@ def _found(step: int, values: Sequence[int], made: Sequence[Any]) -> Any:
 
 
 def _known_properties(item: Struct) -> dict[str, Any]:
-    """What copies take over: properties that are known without another comparison of sizes, and notes that hold for all sizes.
+    """Attributes that copies take over: properties that are known without another comparison of sizes, and notes that hold for all sizes.
 
     All copies are as valid as this struct: that follows from the trace, as their numbers do.
     """

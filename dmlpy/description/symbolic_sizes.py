@@ -41,7 +41,7 @@ class NoTemplateError(Exception):
 
 
 class SizeTrace:
-    """What was computed with symbolic sizes, in order, with guards: the outcomes of comparisons.
+    """The computations with symbolic sizes, in order, with guards: the outcomes of comparisons.
 
     Args:
         example: a value for each symbol.
@@ -286,7 +286,7 @@ def _specializing(function: Callable[..., Any]) -> Any:
 
 
 def slice_indices(part: slice, size: Any) -> tuple[Any, Any, int]:
-    """What `part.indices(size)` gives, also for a symbolic size.
+    """The result of `part.indices(size)`, also for a symbolic size.
 
     Raises:
         TypeError: a bound is not an integer.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.operator import CompiledOperator
 
 _ALIGNMENT = 64
-"""That of the scratch: vectors do not cross cache lines."""
+"""The alignment of the scratch: vectors do not cross cache lines."""
 
 
 class ConstantReuse(NamedTuple):

@@ -152,7 +152,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def summary(short_name: str, records: tuple[Record, ...]) -> str:
-    """What the newest record with an operator says of it; empty if there is none."""
+    """The result of the newest record that has the operator; empty if there is none."""
     for record in records:
         if short_name in record.operators:
             found = record.operators[short_name]

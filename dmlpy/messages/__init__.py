@@ -1,1 +1,1 @@
-"""What every package reports to its users: problems, errors, names, tables and positions in JSON."""
+"""The reports of every package to its users: problems, errors, names, tables and positions in JSON."""

@@ -71,7 +71,7 @@ def did_you_mean(name: object, candidates: Iterable[str], show: Callable[[str], 
 
 
 def unknown_attribute(module: str, name: str, public: Iterable[str]) -> str:
-    """What the AttributeError of a module says: the name that is meant.
+    """The text of a module's AttributeError, with the name that is meant.
 
     Args:
         module: the module's full name.

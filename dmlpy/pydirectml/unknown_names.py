@@ -13,7 +13,7 @@ _MODULE = "dmlpy.pydirectml"
 
 
 def explain(name: str, public: Sequence[str]) -> str:
-    """What an AttributeError of `dmlpy.pydirectml` says.
+    """The text of an AttributeError of `dmlpy.pydirectml`.
 
     Args:
         name: the unknown name.

@@ -81,7 +81,7 @@ def _filtered(desc: Any, mask: Array, batch_size: int, keys: int) -> Array:
 
 
 def _addends(filtered: Array, absent: Array | None, filter_value: Any) -> Array:
-    """What is added to scores that are filtered out.
+    """The number that is added to scores that are filtered out.
 
     It is less what is added to all scores of a query: that would change no weight, but cost the scores precision.
     """

@@ -22,7 +22,7 @@ Results = Array | Mapping[str, Any]
 """The output, or the outputs by field name; an array of tensors is a tuple of arrays."""
 
 Definition = Callable[[Any, Inputs], Results]
-"""What an operator computes, on whole arrays.
+"""The definition of an operator, on whole arrays.
 
 It takes a checked desc and the inputs. Floating-point inputs have the type of the arithmetic, float32 or float64; integers have the
 described type. Outputs may be broadcastable to the described sizes, have any type that converts to the described one (floating point is

@@ -15,7 +15,7 @@ _IMPORT = re.compile(r"^from \.(\S*) import (\w+) as \w+$", re.MULTILINE)
 
 
 def attach_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """What `lazy_loader.attach_stub` returns: the package's `__getattr__`, `__dir__` and `__all__`.
+    """The result of `lazy_loader.attach_stub`: the package's `__getattr__`, `__dir__` and `__all__`.
 
     That parses the stub as Python, which takes a tenth of the import of dmlpy. Here each import is a line, as `dmlpy.x.stubs` writes it.
 

@@ -30,7 +30,7 @@ _OTHER_FORMATS: tuple[tuple[int, bytes, str, str | None], ...] = (
     (0, b"{", "text in JSON", "load(onnx.load(path, format='json'))"),
     (0, b"ir_version:", "text of protobuf", "load(onnx.load(path, format='textproto'))"),
 )
-"""What other files begin with, at which byte; what they are; and how they become a model."""
+"""Signatures of other formats: the first bytes and their offset, the format, and how to convert it to a model."""
 
 
 _IN_ARCHIVES: tuple[tuple[bytes, str, str | None], ...] = (
@@ -53,7 +53,7 @@ def foreign_format(data: bytes) -> tuple[str, str | None] | None:
 
 
 def other_format(data: bytes, least: int = 0) -> tuple[str, str | None] | None:
-    """What a file is that cannot be read as a model, and how it becomes one, if that is known; None for unknown bytes.
+    """The format of a file that is not a model, and how to convert it, if that is known; None for unknown bytes.
 
     Args:
         data: the file.

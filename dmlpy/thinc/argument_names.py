@@ -26,7 +26,7 @@ _REMEDIES = {
     "device": "leave it out: model.ops decides, such as that of thinc.api.prefer_gpu()",
     "dtype": "leave it out: Thinc's weights are float32",
 }
-"""What to do about the arguments of torch.nn's layers."""
+"""Remedies for the arguments of torch.nn's layers."""
 
 
 def refuses_other_names(make: MakeT) -> MakeT:

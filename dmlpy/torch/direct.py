@@ -52,7 +52,7 @@ def is_followed() -> bool:
 
 
 def key_of(params: Any, sizes: tuple[int, ...], input: Any, states: tuple[Any, ...]) -> Hashable | None:
-    """What the checks and the operator of a module's call depend on besides the module; None for a call that cannot be direct.
+    """The key of a module's call, on which its checks and operator depend besides the module; None if the call cannot be direct.
 
     Args:
         params: the module's parameter.

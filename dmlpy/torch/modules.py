@@ -384,7 +384,7 @@ class RNNBase(nn.Module):
         return self.params if found is None else found
 
     def _direct_key(self, params: torch.Tensor, input: Any, states: _States | None) -> Hashable | None:
-        """What a call's operator depends on, if it may be called directly."""
+        """The key of a call's operator, if it may be called directly."""
         if self.training and self.dropout:
             return None
         if (key := key_of(params, self._params_sizes, input, states or ())) is None:

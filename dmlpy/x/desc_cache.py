@@ -29,7 +29,7 @@ _MAX_DEPTH = 3
 
 
 class DescBuild:
-    """What makes a desc. All instances are equal, so that descs are found by their tokens alone."""
+    """A function that creates a desc. All instances are equal, so that descs are found by their tokens alone."""
 
     def __init__(self, make: Callable[[], OperatorDesc]) -> None:
         self.make = make
@@ -76,7 +76,7 @@ def _done() -> OperatorDesc:
 
 
 def token_of(operator: Any, refs: Mapping[str, TensorRef], given: Mapping[str, Any]) -> Hashable | None:
-    """What the desc of a call depends on; None for a call whose desc is not cached.
+    """The key of a call's desc; None for a call whose desc is not cached.
 
     Args:
         operator: what the call names: a class, a short name or a desc.

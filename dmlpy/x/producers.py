@@ -1,4 +1,4 @@
-"""What makes the tensors of expressions: inputs, constants and operators. Their graph is built on request."""
+"""The producers of expressions' tensors: inputs, constants and operators. Their graph is built on request."""
 
 from __future__ import annotations
 

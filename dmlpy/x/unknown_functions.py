@@ -25,7 +25,7 @@ _OF_DIRECTMLX = {
 
 
 def unknown_function(module: str, name: str, public: Sequence[str] = ()) -> str:
-    """What an AttributeError says.
+    """The text of an AttributeError.
 
     Args:
         module: the module's name behind `dmlpy.`.

@@ -64,7 +64,7 @@ made: list[Made] = []
 """The functions that this process has loaded or compiled, in order."""
 _lock = forks.reentrant_lock()
 _functions: dict[tuple[Hashable, ...], Function] = {}
-"""What was read or compiled so far."""
+"""The functions that were read or compiled so far, by kernel and choices."""
 _engines: list[Any] = []
 """Holds the machine code in memory. Functions live as long as the process."""
 
@@ -185,7 +185,7 @@ def optimization() -> int:
 
 @cache
 def _circumstances() -> tuple[object, ...]:
-    """What determines the machine code besides the choices and the settings: sources, versions, and the processor."""
+    """The sources, versions and processor, which determine the machine code besides the choices and the settings."""
     here, sources = os.path.dirname(__file__), hashlib.sha256()
     for folder, _, names in sorted(os.walk(here)):  # pathlib takes twice as long
         for name in sorted(name for name in names if name.endswith(".py")):
@@ -205,11 +205,11 @@ _SUBJECTS = {
     "reduction": "reductions",
     "matrix": "matrix products",
 }
-"""What kernels compute, by the folder of their modules, where its name does not say it."""
+"""The subjects of kernels by the folder of their modules, where its name is not enough."""
 
 
 def _subject(target: str) -> str:
-    """What a kernel computes, in the words of people who run operators."""
+    """The subject of a kernel, in the words of people who run operators."""
     folder = target.removeprefix("dmlpy.devices.cpu.").partition(".")[0].partition(":")[0]
     return _SUBJECTS.get(folder, folder if folder in ("normalization", "pooling", "resampling") else "this CPU")
 

@@ -189,7 +189,7 @@ def publish(sync: Any, threads: Any, stage: Any, tile: Any) -> None:
 
 @jit
 def _nothing(p: CountedParameters, thread: Any) -> None:
-    """What a thread begins with if it needs nothing."""
+    """The start of a thread that needs nothing."""
 
 
 def share_tiles(kind: type[CountedParameters], run: Any, begin: Any = _nothing) -> TaskBody:

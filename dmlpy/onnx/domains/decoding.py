@@ -1,4 +1,4 @@
-"""What decoders of texts and speech need (com.microsoft): NGramRepeatBlock and DynamicTimeWarping."""
+"""Operators for decoders of texts and speech (com.microsoft): NGramRepeatBlock and DynamicTimeWarping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do about operators that nothing runs."""
+"""Remedies for operators that nothing runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SEARCHES = frozenset({"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSea
 
 
 def remedy_of(op_type: str, domain: str) -> str:
-    """What to do about an operator that nothing runs."""
+    """The remedy for an operator that nothing runs."""
     if domain == MICROSOFT and op_type in _SEARCHES:
         return "load the graph of its attribute 'decoder' as a model, run it for each token, and search outside of it"
     if domain == f"{MICROSOFT}.nchwc":

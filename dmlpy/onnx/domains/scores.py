@@ -1,4 +1,4 @@
-"""What the models of ai.onnx.ml share: rows of features, the labels of classes, and the final transforms of scores."""
+"""Shared by the models of ai.onnx.ml: rows of features, the labels of classes, and the final transforms of scores."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
 
 _START, _END = "\x02", "\x03"
-"""What `mark` puts around the tokens of a text."""
+"""The characters that `mark` puts around the tokens of a text."""
 _ATOM = re.compile(r"(\[\^?\]?(?:\\[^A-Za-z0-9]|\\[wds]|(?!--)[^\\\[\]])*\]|\\[wdsWDS]|\\[^A-Za-z0-9]|[^*+?()\[\]{}|^$\\])(\{\d{1,2}\}|)")
 """A character or a class of characters, which occurs once or a number of times."""
 _IN_CLASS = re.compile(r"\\.|[&|~]", re.DOTALL)
@@ -29,7 +29,7 @@ _LAST = re.compile(r"([+*?]|\{\d{1,2},(?:\d{1,2})?\}|)\Z")
 _MOST_CHARACTERS = 1000
 """The most characters that an expression counts: each place of a text is compared with as many."""
 _SPACES = r"\t\n\f\r "
-"""What RE2 takes for spaces."""
+"""The characters that are spaces to RE2."""
 
 
 def _describe_outputs(node: Node) -> Sequence[OutputType]:

@@ -36,7 +36,7 @@ _REMEDIES = {
     "CompiledModel": "it is an ONNX model already: the one that onnx.load read",
     "CompiledOperator": "add its desc to a GraphBuilder",
 }
-"""What to give instead of an object of another class."""
+"""The remedy for an object of another class."""
 
 
 def export(graph: Graph | CompiledGraph, constants: Mapping[str, Any] | None = None) -> ModelProto:

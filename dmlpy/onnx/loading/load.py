@@ -101,7 +101,7 @@ class LoadedModel:
         self._bytes: dict[Hashable, bytes] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle and a copy hold: arrays belong to the tensors of this object, so they are made anew."""
+        """The state of a pickle and of a copy: arrays belong to the tensors of this object, so they are made anew."""
         within: dict[int, Array] = {}
         with self._lock:  # a compilation in another thread moves weights from one to the other
             for place, tensor in enumerate(self.proto.graph.initializer):

@@ -27,7 +27,7 @@ Names: TypeAlias = "ChainMap[str, None]"
 """Names as keys: those of a body are chained before the enclosing ones, which are not copied."""
 
 FunctionKey: TypeAlias = tuple[str, str, str]
-"""What a node calls a function by: its domain, name and overload."""
+"""The key by which a node calls a function: its domain, name and overload."""
 
 MAX_DEPTH = 16
 """The deepest nesting of subgraphs."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Value
 
 _LARGER = (16, 64, 256, 1024)
-"""What is tried where 1 contradicts the model, as images of one pixel do, or leaves tensors empty: first with one batch, then for all."""
+"""The sizes to try if 1 contradicts the model, as images of one pixel do, or leaves tensors empty: first with one batch, then for all."""
 TRIED = (1, *_LARGER)
 """All sizes that are tried."""
 

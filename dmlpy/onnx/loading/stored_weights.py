@@ -211,5 +211,5 @@ def held_elements(array: Array | StoredWeight) -> Array:
 
 
 def all_elements(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """What `elements_of` gives of each array."""
+    """The result of `elements_of` for each array."""
     return {name: elements_of(array) for name, array in arrays.items()}

@@ -43,7 +43,7 @@ _OF_NOTHING = {
     "ReduceMin": "greatest",
     "ReduceProd": "one",
 }
-"""What reductions of no elements give in ONNX Runtime 1.32.0, in every version and type."""
+"""The results of reductions of no elements in ONNX Runtime 1.32.0, in every version and type."""
 
 
 def fold_empty_value(value: Value) -> Value:

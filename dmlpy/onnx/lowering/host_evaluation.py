@@ -66,7 +66,7 @@ def is_quick(op_type: str, opset: int) -> bool:
 
 
 def _evaluator(model: ModelProto) -> ReferenceEvaluator:
-    """What runs a model's nodes. Its import takes as long as that of ONNX itself, and most models have no such nodes."""
+    """ONNX's reference implementation of a model. Its import takes as long as that of ONNX itself, and most models have no such nodes."""
     from onnx.reference import ReferenceEvaluator
 
     from dmlpy.onnx.lowering.reference_operators import REFERENCE_OPERATORS

@@ -38,7 +38,7 @@ class LoweredModel:
         self._lowerings: dict[FeatureLevel, Lowering] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle holds: lowerings, which are made anew, would repeat the weights."""
+        """The state of a pickle: without lowerings, which would repeat the weights and are made anew."""
         return {name: value for name, value in vars(self).items() if name != "graphs"} | {"_lowerings": {}}
 
     def __repr__(self) -> str:

@@ -223,16 +223,20 @@ class Lowering:
         if absent := [given for given in proto.input if given and given not in scope]:
             problem = Problem("onnx.missing", name, f"{absent[0]!r}, an input of a body that its node leaves out", "a value")
             raise DescError(f"onnx: {self.model.name}", [problem])
-        inputs = tuple(constant_folding.fold_empty_value(scope[given]) if given else None for given in proto.input)
+        inputs = tuple(self._resolve_empty(scope[given]) if given else None for given in proto.input)
         own.input[:] = [value.name if value else "" for value in inputs]
         own.output[:] = [self.unique_name(prefix + given) if given else "" for given in proto.output]
         node = Node(name, own, domain, opsets.get(domain, 1), inputs, (), self.level, _refuse_read, self.budget)
         if problems := tuple(self._check_node(node)):
             node = node.changed(problems=problems)
         found = infer_outputs(node, opsets, {} if prefix else self.model.types, proto.output)
-        node = node.changed(outputs=tuple(value and constant_folding.fold_empty_value(value) for value in found))
+        node = node.changed(outputs=tuple(value and self._resolve_empty(value) for value in found))
         wrong = () if problems else tuple(checks.size_problems(node))
         return node.changed(problems=wrong) if wrong else node
+
+    def _resolve_empty(self, value: Value) -> Value:
+        """A value as nodes read it: known if it has no elements, since no DirectML tensor can be empty. `Prediction` overrides it."""
+        return constant_folding.fold_empty_value(value)
 
     def _lower_node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         """Lowers a node and returns its outputs."""

@@ -151,7 +151,7 @@ class ProgramTemplates:
 
 
 class _Form:
-    """What is known of inputs that differ in sizes only.
+    """The key of inputs that differ in sizes only.
 
     Attributes:
         lowered: for how many sizes the nodes were lowered.

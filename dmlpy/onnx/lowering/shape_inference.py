@@ -227,7 +227,7 @@ def _for_inference(node: Node) -> NodeProto:
 
 
 def _with_own_type(node: Node, name: str, stated: TypeProto) -> TypeProto:
-    """What a later version of an operator infers, with the element type of the node's own version: the mask of Dropout was no BOOL."""
+    """The inference of a later version of an operator, with the element type of the node's own version: the mask of Dropout was no BOOL."""
     schema = node.schema
     assert schema is not None
     place = [*node.proto.output].index(name)

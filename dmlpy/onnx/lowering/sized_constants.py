@@ -98,7 +98,7 @@ def _output(compute: Callable[[Sequence[int]], Mapping[str, Array]], name: str, 
 
 
 def _computed(node: Node, opsets: Mapping[str, int], fold: Fold) -> Callable[[Sequence[int]], Mapping[str, Array]]:
-    """What computes the outputs of a node for the numbers of a record."""
+    """A function that computes the outputs of a node for the numbers of a trace."""
     given = {value.name: value.array for value in node.inputs if value is not None and value.array is not None}
     wanted = [name for name in node.proto.output if name]
     is_quick = host_evaluation.is_quick(node.op_type, node.opset)

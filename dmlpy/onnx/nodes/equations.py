@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
 
 _ELLIPSIS = "0123456789"
-"""What stands for the dimensions of an ellipsis, the last digits for the last dimensions."""
+"""The labels for the dimensions of an ellipsis, the last digits for the last dimensions."""
 _TERM = re.compile(r"[A-Za-z]*+(?:\.\.\.[A-Za-z]*+)?+")
 
 

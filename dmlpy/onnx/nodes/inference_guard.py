@@ -100,7 +100,7 @@ class Violation:
 
 
 def attribute_problems(node: Node) -> list[Problem]:
-    """What attributes and known inputs of a node contradict."""
+    """The rules of ONNX that attributes and known inputs of a node break."""
     return [finding.problem for finding in _violations(node) if finding.refused]
 
 

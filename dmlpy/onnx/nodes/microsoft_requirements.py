@@ -21,7 +21,7 @@ TABLE = Path(__file__).with_suffix(".json")
 
 
 class Requirement(NamedTuple):
-    """What the nodes of an operator must have.
+    """The requirements on the nodes of an operator.
 
     Attributes:
         inputs: the names of the first inputs; those without a name may be left out.

@@ -1,4 +1,4 @@
-"""What is wrong with operands whose sizes do not fit each other, in ONNX's terms.
+"""The problems of operands whose sizes do not fit each other, in ONNX's terms.
 
 DirectML's operators find the same, in terms of their tensors. So this is asked after a node was not lowered, and costs nothing before.
 """
@@ -56,7 +56,7 @@ def _problem(node: Node, index: int, expected: str, *why: str, remedy: str | Non
 
 
 def _by_channel(wide: Sequence[int], narrow: Sequence[int]) -> str | None:
-    """What to do if the narrower operand has an element for each channel of the wider one."""
+    """The remedy if the narrower operand has an element for each channel of the wider one."""
     if len(narrow) == 1 and len(wide) > 2 and wide[1] == narrow[0]:
         return f"give it sizes {listed([narrow[0], *[1] * (len(wide) - 2)])} if it has an element for each channel"
     return None

@@ -50,7 +50,7 @@ class Windows:
         return [window.length for window in self.axes]
 
     def members(self, node: Node) -> dict[str, Any]:
-        """What every forward convolution says of its windows and groups."""
+        """The attributes of every forward convolution for windows and groups."""
         windows = {"strides": self.strides, "dilations": self.dilations, "start_padding": self.start, "end_padding": self.end}
         return windows | {"group_count": node.attribute("group", 1)}
 

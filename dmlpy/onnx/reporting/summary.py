@@ -89,7 +89,7 @@ def _partitions(report: ReportView) -> str:
 
 
 def _borders(report: ReportView) -> Iterator[str]:
-    """What is copied at each border, the largest first."""
+    """The values copied at each border, the largest first."""
     if not report.borders:
         yield "borders      none: nothing is copied between DirectML and the host inside of the model"
         return

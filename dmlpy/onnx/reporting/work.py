@@ -46,7 +46,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Border:
-    """What is copied between two partitions on different sides of the border between DirectML and the host.
+    """The values copied between two partitions, of which DirectML runs one and the host the other.
 
     Attributes:
         source: the index of the partition that computes it.
@@ -136,7 +136,7 @@ def _estimated_flops(node: NodeRecord, values: KnownValues) -> int | None:
 
 
 def find_borders(partitions: Sequence[Partition], nodes: Iterable[NodeRecord], values: KnownValues) -> tuple[Border, ...]:
-    """What is copied between partitions, in order. What the model reads and gives is not counted: it is copied wherever its nodes run."""
+    """The values copied between partitions, in order, without the model's inputs and outputs, which are always copied."""
     of_node = {name: index for index, partition in enumerate(partitions) for name in partition.nodes}
     made: dict[str, NodeRecord] = {}
     found: dict[tuple[int, int, bool], dict[str, None]] = {}

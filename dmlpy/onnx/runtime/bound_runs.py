@@ -122,7 +122,7 @@ class BoundRuns:
 
     @contextmanager
     def iterations(self, given: Mapping[str, Array], flow: LoopFlow) -> Iterator[tuple[LoopIterations, int] | None]:
-        """What repeats the run, with these inputs first, and the stream, and nobody else runs meanwhile; None if it cannot, or not now.
+        """The iterations that repeat the run, and their stream, for exclusive use; None if it cannot be repeated, or not now.
 
         Args:
             given: the inputs, of the types and sizes of the first run.
@@ -201,7 +201,7 @@ class BoundRunCache:
         return form.outputs(self._computed(form.values, given, key), on_device=on_device)
 
     def values(self, compute: Compute, given: Mapping[str, Any], key: Signature | None) -> dict[str, Any]:
-        """What the function returns: the outputs of nodes as they are.
+        """The result of the function: the outputs of nodes as they are.
 
         Args:
             compute: runs the nodes, and returns the graphs that ran.
@@ -215,7 +215,7 @@ class BoundRunCache:
         return self._computed(compute, given, key)
 
     def _computed(self, compute: Compute, given: Mapping[str, Any], key: Signature | None) -> dict[str, Any]:
-        """What the function returns; the second time for a key, the graphs that run are bound together."""
+        """The result of the function; the second time for a key, the graphs that run are bound together."""
         visits: int = 0 if key is None else self._seen.get(key) or 0
         if key is None or visits > 1:
             return compute(given, None)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompileContext:
-    """What the parts of a model are compiled for.
+    """The device, limits and caches that the parts of a model are compiled with.
 
     Attributes:
         name: the model's name in messages.
@@ -40,7 +40,7 @@ class CompileContext:
         level: the highest feature level that they use.
         flags: execution flags.
         fuse: whether activations are moved into the operators before them.
-        run_late: prepares a program that was built from run-time values: `running.late`.
+        run_late: prepares a program that was built from run-time values: `compile_deferred`.
         cache: forms compiled for run-time sizes.
         recurring: runs of recurring sizes.
         weights: weights packed for other sizes.

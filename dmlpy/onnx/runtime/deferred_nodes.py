@@ -247,7 +247,7 @@ def value_from_array(name: str, held: Any, declared: Value) -> Value:
 
 
 def _form_of(held: Any) -> Hashable:
-    """What nodes are compiled for of an input, but for its elements."""
+    """The properties of an input that nodes are compiled for, apart from its elements."""
     if isinstance(held, list | dict) or held is None:
         return str(len(held)) if isinstance(held, list) else type(held).__name__
     if isinstance(held, DeviceTensor):

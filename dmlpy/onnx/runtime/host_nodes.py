@@ -130,7 +130,7 @@ _MOST_KNOWN = 64
 
 
 class _Operators:
-    """What a node gives by the operators that it would be. Thread-safe.
+    """The outputs of a node by the operators that it would become. Thread-safe.
 
     A node of FLOAT64 tensors is computed by the definitions of those that it is with FLOAT32 ones, a node that needs a higher feature level
     by NumPy's device: it gives the same at all levels.

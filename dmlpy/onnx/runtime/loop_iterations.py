@@ -30,7 +30,7 @@ _MOST_ROW_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class LoopFlow:
-    """What happens between the iterations of a loop.
+    """The copies between the iterations of a loop.
 
     Attributes:
         fed_back: the outputs that are inputs of the iteration after, by the names of these inputs.
@@ -111,7 +111,7 @@ class LoopIterations:
         if any((array.shape, array.dtype) != (own[name].shape, own[name].dtype) for name, array in following.items()):
             raise LookupError
         self._first: list[ArrayCopy] = []
-        """What is copied before the first iteration."""
+        """The copies before the first iteration."""
         before = [ArrayCopy(own[name], array) for name, array in following.items() if name in given_on]
         work: list[ArrayCopy | Step] = []
         for step in steps:

@@ -150,7 +150,7 @@ class LoopRun:
         *,
         turned: bool = False,
     ) -> Array:
-        """What the iterations gave for an output of the body, along an axis; after none, a tensor without elements.
+        """The results of the iterations for an output of the body, along an axis; without iterations a tensor without elements.
 
         Args:
             blocks: the rows of some iterations each.
@@ -187,7 +187,7 @@ class LoopRun:
         return [iterations.outputs[name].copy() for name in [*self._flow.fed_back.values()][first:]]
 
     def _values(self, given: Sequence[Any], around: Mapping[str, Any]) -> dict[str, Any]:
-        """What one iteration reads, by name."""
+        """The inputs of one iteration, by name."""
         values = dict(around)
         values.update(zip(self._inputs, map(self._array, given), strict=False))
         return values

@@ -43,7 +43,7 @@ _OPTIONAL_INPUTS = (
     "input_dropout_tensor",
     "state_dropout_tensor",
 )
-"""What the training form and its gradient both have or lack."""
+"""Members that the training form and its gradient must both have or lack."""
 
 
 class ReserveDesc(RecurrentDesc):

@@ -1,1 +1,1 @@
-"""What the pooling operators compute, on whole arrays."""
+"""The definitions of the pooling operators, on whole arrays."""

@@ -1,4 +1,4 @@
-"""What the poolings of regions of interest compute, on whole arrays."""
+"""The definitions of the poolings of regions of interest, on whole arrays."""
 
 from __future__ import annotations
 

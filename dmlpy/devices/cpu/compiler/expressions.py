@@ -53,7 +53,7 @@ class Expressions:
         self._outer = outer_names(python)
 
     def named(self, name: str) -> Term:
-        """What a name stands for.
+        """The value of a name.
 
         Raises:
             KeyError: nothing.
@@ -64,7 +64,7 @@ class Expressions:
         raise KeyError(f"{name} has no value here")
 
     def term(self, node: ast.expr) -> Term:
-        """What an expression stands for.
+        """The value of an expression.
 
         Raises:
             TypeError: it has operands that it cannot have.
@@ -76,7 +76,7 @@ class Expressions:
         return translate(self, node)
 
     def terms(self, nodes: Sequence[ast.expr]) -> list[Term]:
-        """What expressions stand for, each `*tuple` for several."""
+        """The values of expressions, where each `*tuple` has several."""
         found: list[Term] = []
         for node in nodes:
             found += self.term(node.value) if isinstance(node, ast.Starred) else [self.term(node)]

@@ -113,7 +113,7 @@ class Translation:
 
 
 def _flattened(terms: Sequence[Term]) -> tuple[list[object], list[Value]]:
-    """What distinguishes the compiled forms of a function by its arguments, and the arguments that are passed when it runs."""
+    """The key of a function's compiled form by its arguments, and the arguments that are passed when it runs."""
     shape: list[object] = []
     values: list[Value] = []
     for term in terms:

@@ -81,7 +81,7 @@ class Value:
 
 
 Term: TypeAlias = Any
-"""What an expression of a kernel stands for: a `Value`, a tuple of terms, or any other object, which is known when it is compiled."""
+"""The value of an expression in a kernel: a `Value`, a tuple of terms, or any other object, which is known when it is compiled."""
 
 void = Type("void", ir.VoidType())
 boolean = Integer("boolean", 1)

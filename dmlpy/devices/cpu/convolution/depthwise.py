@@ -28,7 +28,7 @@ OperationName = Literal["convolution", "max", "average"]
 
 @dataclass(frozen=True)
 class Window:
-    """What a kernel of row blocks is compiled for.
+    """The choices that a kernel of row blocks is compiled for.
 
     Attributes:
         operation: the reduction of a window's elements.
@@ -55,7 +55,7 @@ class Window:
 
 
 class RowBlockParameters(UnitParameters):
-    """What the kernel of row blocks reads. The elements of a row are contiguous; units are the row blocks of all planes, or of pairs.
+    """The parameters of the row-block kernel. The elements of a row are contiguous; units are the row blocks of all planes, or of pairs.
 
     A convolution's result is clip((sum - first) * second + third, low, high), with a channel's three `coefficients`.
     """

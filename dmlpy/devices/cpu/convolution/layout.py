@@ -89,7 +89,7 @@ _GATES = {None: "", "silu": "x sigmoid(x)", "swish": "SWISH", "hard_silu": "x HA
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What kernels compute of the sums with their coefficients.
+    """The function that kernels apply to the sums, with its coefficients.
 
     Attributes:
         gate: the function, as `EpilogueConvolutionDesc` names it.
@@ -107,7 +107,7 @@ class Epilogue:
         return self.gate is None and not self.adds
 
     def describe(self) -> str:
-        """What is computed."""
+        """A computation."""
         parts = ["a tensor is added"] * self.adds + [_GATES[self.gate]]
         return f"epilogue in float32: {', then '.join(part for part in parts if part)}"
 

@@ -23,12 +23,12 @@ ARITHMETIC = "dmlpy.operators.elementwise.arithmetic:ElementWise"
 LOGIC = "dmlpy.operators.elementwise.logic:ElementWise"
 MATH = "dmlpy.operators.elementwise.math:ElementWise"
 RANGES = "dmlpy.operators.elementwise.ranges:ElementWise"
-"""What the names of element-wise operators' classes begin with. Tables have these names in place of classes, as `ClassRegistry` takes them:
+"""The prefixes of the names of element-wise operators' classes. Tables have these names in place of classes, as `ClassRegistry` takes them:
 the plan of an operator then imports no other one."""
 
 
 class Code(IntEnum):
-    """What an instruction computes from its operands x and y, which are blocks, and its constants a and b."""
+    """The operations: what an instruction computes from its operands x and y, which are blocks, and its constants a and b."""
 
     LOAD = 0
     """Copies elements with gaps from memory."""

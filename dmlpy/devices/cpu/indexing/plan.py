@@ -57,7 +57,7 @@ class IndexingParameters(UnitParameters):
 
 @dataclass(frozen=True)
 class Units:
-    """What a kernel goes over.
+    """The iterations of a kernel.
 
     Attributes:
         kernel: the kernel, and its choices.

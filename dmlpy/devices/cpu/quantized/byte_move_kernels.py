@@ -1,4 +1,4 @@
-"""What processors do that move the bytes of a register of 512 bits: results of some positions are written side by side."""
+"""Byte moves within a register of 512 bits: results of some positions are written side by side."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Element(StrEnum):
-    """What an element-wise kernel computes."""
+    """The function of an element-wise kernel."""
 
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"

@@ -1,4 +1,4 @@
-"""What the plans of products of bytes and their kernels share: instructions, the terms of rows and columns, and the limits of 32-bit sums.
+"""Shared by the plans of products of bytes and their kernels: instructions, the terms of rows and columns, and the limits of 32-bit sums.
 
 A sum over terms k of (left[k] - left zero point) * (right[k] - right zero point) is the sum of left[k] * right[k], plus a product for the
 row (the left operand) and one for the column. All of it is computed modulo 2^32, so it is exact where the result fits in 32 bits.
@@ -162,7 +162,7 @@ class TermParameters(CountedParameters):
 
 
 class ResultParameters(CountedParameters):
-    """What both kernels of products need for their results."""
+    """The parameters of the results of both kernels of products."""
 
     row_terms: Address = field("the `RowTerms` of each row")
     column_first: Address = field("the columns' first terms")

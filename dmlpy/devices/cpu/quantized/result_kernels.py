@@ -1,4 +1,4 @@
-"""What becomes of sums of products of bytes: zero points are taken off, and the results scaled, rounded, and held within their type.
+"""Quantizes sums of products of bytes: subtracts zero points, scales, rounds, and clips to the type of the results.
 
 Quantized results are defined in float64, with a division. They are computed in float32, by a product of the scales that was divided once;
 where the result is so close to a tie that another rounding of it could matter, it is computed as it is defined.

@@ -138,7 +138,7 @@ def _pair(values: Any, missing: int) -> tuple[int, int]:
 
 
 class ByteWindowParameters(ResultParameters):
-    """What both kernels of convolutions need."""
+    """The parameters of both kernels of convolutions."""
 
     row_splits: Count = field("splits of the rows of an image")
     groups: Count = field("groups of the convolution")

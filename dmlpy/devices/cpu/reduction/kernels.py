@@ -157,7 +157,7 @@ def build_reduction(layout: Layout, extreme: bool, stored: Storage, isa: Isa) ->
 
 
 def _term(isa: Isa) -> Any:
-    """What is summed of an entry: itself, its magnitude or its square."""
+    """The term of an entry: itself, its magnitude or its square."""
     multiply, magnitude = simd_of(isa).multiply, function_of("magnitude", isa)
 
     @jit

@@ -140,7 +140,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Division:
-    """What the blocks of a launch own.
+    """The work of the blocks of a launch.
 
     Attributes:
         kernel: that computes the output.

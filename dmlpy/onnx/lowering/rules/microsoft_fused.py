@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dmlpy.x.expressions import Expression
 
 _ACTIVATIONS = {name: function for name, function in PLAIN.items() if name not in ("Celu", "ThresholdedRelu")}
-"""What ONNX Runtime fuses into a product."""
+"""The activations that ONNX Runtime fuses into a product."""
 _STREAMS = ("time", "height", "width")
 """The positions of a token of a picture or a film."""
 

@@ -42,7 +42,7 @@ _FUSED: dict[str, type[ActivationDesc]] = {
     "ThresholdedRelu": ActivationThresholdedReluDesc,
 }
 _OF_CONVOLUTIONS = {"Clip": 2, "HardSigmoid": 2, "LeakyRelu": 1, "Relu": 0, "Sigmoid": 0, "Tanh": 0}
-"""What ONNX Runtime fuses into a convolution, with the number of its parameters."""
+"""The activations that ONNX Runtime fuses into a convolution, with their numbers of parameters."""
 
 
 @lowers("FusedConv", domain=MICROSOFT)

@@ -40,7 +40,7 @@ _NUMBERS = (
         *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
     ),
 )
-"""What 4 bits stand for in bitsandbytes' types FP4 and NF4."""
+"""The values of 4 bits in bitsandbytes' types FP4 and NF4."""
 
 
 @lowers("QLinearAdd", domain=MICROSOFT)
@@ -328,7 +328,7 @@ def rounded(numbers: Expression, data_type: DataType) -> Expression:
 
 
 def dequantized(node: Node, index: int) -> Expression:
-    """What a quantized input, which its scale and zero point follow, stands for."""
+    """The dequantized value of an input, whose scale and zero point follow it."""
     data = node.x(index)
     rank = len(data.sizes)
     return x.dequantize_linear(data, require(node, index + 1, _one(node, index + 1, rank)), _one(node, index + 2, rank))

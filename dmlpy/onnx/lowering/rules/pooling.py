@@ -138,5 +138,5 @@ def _rounded_up(window: Window) -> Window:
 
 
 def window_members(windows: Windows) -> dict[str, Any]:
-    """What every pooling says of its windows."""
+    """The window attributes of every pooling."""
     return {"window_size": windows.lengths, "strides": windows.strides, "start_padding": windows.start, "end_padding": windows.end}

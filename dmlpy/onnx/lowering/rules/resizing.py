@@ -293,7 +293,7 @@ def _nearest(axis: Axis, chosen: Filter) -> Array:
 
 
 def _sized(axis: Axis, function: Callable[[Axis], Array], *sizes: int) -> Any:
-    """What a function makes of an axis: an array of these sizes, of symbolic sizes one for all of them."""
+    """The result of a function of an axis: an array of these sizes, of symbolic sizes one for all of them."""
     if not (is_symbolic(axis.size) or is_symbolic(axis.output)):
         return function(axis)
 
