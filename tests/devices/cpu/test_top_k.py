@@ -17,9 +17,9 @@ from dmlpy.devices.cpu.reduction import top_k_plan
 from dmlpy.devices.cpu.reduction.top_k_plan import TopKPlan
 from tests.support.operators.layout_runs import Array, run
 
-TYPES = ("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32")
+TYPES = ("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64")
 # sizes, axis and k: rows shorter and longer than vectors, and of many; along each dimension; all elements, and one
-# bytes are counted where many are taken
+# bytes are counted where many are taken, and others sorted by digits where many of long rows are
 SIZES = (
     ((5, 301), 1, 9),
     ((3, 50), 1, 25),
@@ -29,6 +29,9 @@ SIZES = (
     ((2, 333), 1, 1),
     ((90, 4), 0, 3),
     ((1,), 0, 1),
+    ((3, 301), 1, 150),
+    ((2, 500), 1, 17),
+    ((2, 290, 3), 1, 290),
 )
 FEW = 5
 """Bytes of these rows that a heap finds; where more are taken, they are counted."""
@@ -68,20 +71,10 @@ def test_as_the_definition(data_type: str, monkeypatch: pytest.MonkeyPatch) -> N
             monkeypatch.setattr(top_k_plan, "available_threads", lambda number=number: 1 + number % 2)
             plan = compiled_plan(desc)
             assert isinstance(plan, TopKPlan)
-            assert ("by counts" in plan.describe()) == (dtype.itemsize == 1 and k > FEW)
+            how = "counts" if dtype.itemsize == 1 and k > FEW else "digits" if 32 * k > sizes[axis] > 256 else "heaps"
+            assert plan.describe().endswith(f"by {how}")
             for place, found in run(desc, {"input_tensor": given}, "cpu").items():
                 assert found.tobytes() == wanted[place].astype(found.dtype).tobytes(), (sizes, number, place)
-
-
-X = dml.TensorDesc(data_type="INT64", sizes=(3, 300))
-
-
-@pytest.mark.parametrize(
-    ("x", "k", "reason"),
-    [(X, 3, "elements of 8 to 32 bits"), (X.replace(data_type="FLOAT32"), 10, "1 in 32 of more than 256 elements of more than 8 bits")],
-)
-def test_what_numpy_runs_says_why(x: dml.TensorDesc, k: int, reason: str) -> None:
-    assert reason in str(compiled_plan(desc_of(x, 1, k)))
 
 
 def test_a_sorted_row_takes_no_longer_than_another() -> None:

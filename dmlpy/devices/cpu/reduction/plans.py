@@ -66,8 +66,8 @@ def index_plan(desc: ArgminDesc | ArgmaxDesc) -> IndexReductionPlan | str:
 
 
 @plan(TopKDesc)
-def top_k_plan(desc: TopKDesc) -> TopKPlan | str:
-    """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.reduction import top_k_plan as plans
+def top_k_plan(desc: TopKDesc) -> TopKPlan:
+    """The plan for a checked desc."""
+    from dmlpy.devices.cpu.reduction.top_k_plan import TopKPlan
 
-    return plans.top_k_plan(desc)
+    return TopKPlan(desc)

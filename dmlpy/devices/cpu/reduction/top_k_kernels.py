@@ -1,7 +1,8 @@
 """The compiled TOP_K: a heap for each row has the best elements so far, the worst of them first.
 
 An entry of a heap is an integer of 64 bits that is larger for better elements: the key of the element, whose order is theirs, above its
-inverted index, by which the first of equal elements is the best. Vectors of elements no better than the worst entry are passed over.
+inverted index, by which the first of equal elements is the best. Of elements of 64 bits it is the index, by which the key is found. Vectors
+of elements no better than the worst entry are passed over.
 
 Each better element costs steps down the heap. So that a sorted row, the best element last, has no more of them than one in no order, the
 vectors are not visited in their order: first few that are far from each other, then those half way between, and so on.
@@ -29,14 +30,21 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
-_LARGEST, _LOWEST = (1 << 31) - 1, -(1 << 31)
+_KEY_BITS = 32
+"""Bits of a key, at least, and of one that an entry has room for."""
 _LAST_INDEX = (1 << 32) - 1
-_EIGHT, _ENTRY = 8, 8
+_EIGHT, ENTRY_BYTES = 8, 8
 
 
-def _keys(builder: Any, address: Any, dtype: np.dtype[Any], lanes: int, ascending: bool) -> Any:
-    """The keys of elements at an address: signed integers of 32 bits. NaN has the largest one, and zeros of both signs have the same."""
-    words = ir.VectorType(INDEX, lanes)
+def key_bits(dtype: np.dtype[Any]) -> int:
+    """The bits of the keys of elements."""
+    return max(_KEY_BITS, 8 * dtype.itemsize)
+
+
+def keys_at(builder: Any, address: Any, dtype: np.dtype[Any], lanes: int, ascending: bool) -> Any:
+    """The keys of elements at an address: signed integers. NaN has the largest one, and zeros of both signs have the same."""
+    bits = key_bits(dtype)
+    words, largest, lowest = ir.VectorType(ir.IntType(bits), lanes), (1 << bits - 1) - 1, -(1 << bits - 1)
 
     def all_of(value: int) -> Any:
         return ir.Constant(words, [value] * lanes)
@@ -47,13 +55,13 @@ def _keys(builder: Any, address: Any, dtype: np.dtype[Any], lanes: int, ascendin
     value = builder.load(builder.inttoptr(address, stored.as_pointer()), align=dtype.itemsize)
     if dtype.kind == "f":
         value = value if is_float32 else floats_of_halves(builder, value)
-        bits = builder.bitcast(builder.fadd(value, ir.Constant(floats, [0.0] * lanes)), words)
-        keys = builder.xor(bits, builder.and_(builder.ashr(bits, all_of(31)), all_of(_LARGEST)))
-        keys = builder.select(builder.fcmp_unordered("uno", value, value), all_of(_LARGEST), keys)
+        signed = builder.bitcast(builder.fadd(value, ir.Constant(floats, [0.0] * lanes)), words)
+        keys = builder.xor(signed, builder.and_(builder.ashr(signed, all_of(bits - 1)), all_of(largest)))
+        keys = builder.select(builder.fcmp_unordered("uno", value, value), all_of(largest), keys)
     else:
         extend = builder.sext if dtype.kind == "i" else builder.zext
         keys = value if stored == words else extend(value, words)
-        keys = builder.xor(keys, all_of(_LOWEST)) if dtype == np.uint32 else keys
+        keys = builder.xor(keys, all_of(lowest)) if dtype.kind == "u" and stored == words else keys
     return builder.not_(keys) if ascending else keys
 
 
@@ -63,25 +71,26 @@ def _key_at(dtype: np.dtype[Any], ascending: bool) -> Any:
     @intrinsic
     def key_at(address: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
-            keys = _keys(builder, arguments[0], dtype, 1, ascending)
-            return builder.sext(builder.extract_element(keys, INDEX(0)), ADDRESS)
+            key = builder.extract_element(keys_at(builder, arguments[0], dtype, 1, ascending), INDEX(0))
+            return key if key.type == ADDRESS else builder.sext(key, ADDRESS)
 
         return types.int64(types.int64), generate
 
     return key_at
 
 
-def _not_below(dtype: np.dtype[Any], ascending: bool, lanes: int) -> Any:
+def not_below_of(dtype: np.dtype[Any], ascending: bool, lanes: int) -> Any:
     """The intrinsic `not_below(address, key)`: an integer with a bit for each element of a vector whose key is as large, or larger."""
 
     @intrinsic
     def not_below(address: Any, key: Any) -> Any:
         def generate(builder: Any, arguments: Any) -> Any:
             address, key = arguments
-            keys = _keys(builder, address, dtype, lanes, ascending)
+            keys = keys_at(builder, address, dtype, lanes, ascending)
             none = ir.Constant(keys.type, ir.Undefined)
-            first = builder.insert_element(none, builder.trunc(key, INDEX), INDEX(0))
-            limits = builder.shuffle_vector(first, none, ir.Constant(keys.type, [0] * lanes))
+            narrow = key if keys.type.element == ADDRESS else builder.trunc(key, keys.type.element)
+            first = builder.insert_element(none, narrow, INDEX(0))
+            limits = builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes))
             return builder.zext(builder.bitcast(builder.icmp_signed(">=", keys, limits), ir.IntType(lanes)), ADDRESS)
 
         return types.int64(types.int64, types.int64), generate
@@ -89,67 +98,128 @@ def _not_below(dtype: np.dtype[Any], ascending: bool, lanes: int) -> Any:
     return not_below
 
 
-@jit
-def _sink(heap: Any, place: Any, count: Any, entry: Any) -> None:
-    """Puts an entry at a place of a heap of some entries, or below: no entry is smaller than the one above it."""
-    child = 2 * place + 1
-    while child < count:
-        least = integer_at(heap + child * _ENTRY)
-        if child + 1 < count and integer_at(heap + (child + 1) * _ENTRY) < least:
-            child += 1
-            least = integer_at(heap + child * _ENTRY)
-        if least >= entry:
-            break
-        set_integer(heap + place * _ENTRY, least)
-        place = child
+class Order:
+    """The entries of heaps, and which is the better of two.
+
+    Attributes:
+        key_at: key_at(address), the key of an element.
+        entry_at: entry_at(x, step, index), the entry of a row's element.
+        index_of: index_of(entry), the index of its element.
+        key_of: key_of(x, step, entry), the key of its element.
+        is_below: is_below(x, step, entry, other), whether the other entry is better.
+
+    Args:
+        dtype: the type of the elements.
+        ascending: whether the smallest come first.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], ascending: bool) -> None:
+        key_at = _key_at(dtype, ascending)
+
+        @jit
+        def entry_at(x: Any, step: Any, index: Any) -> Any:
+            return (key_at(x + index * step) << 32) | (_LAST_INDEX - index)
+
+        @jit
+        def index_of(entry: Any) -> Any:
+            return _LAST_INDEX - (entry & _LAST_INDEX)
+
+        @jit
+        def key_of(x: Any, step: Any, entry: Any) -> Any:
+            return entry >> 32
+
+        @jit
+        def is_below(x: Any, step: Any, entry: Any, other: Any) -> Any:
+            return entry < other
+
+        @jit
+        def index_at(x: Any, step: Any, index: Any) -> Any:
+            return index
+
+        @jit
+        def index_itself(entry: Any) -> Any:
+            return entry
+
+        @jit
+        def key_at_index(x: Any, step: Any, entry: Any) -> Any:
+            return key_at(x + entry * step)
+
+        @jit
+        def is_below_by_key(x: Any, step: Any, entry: Any, other: Any) -> Any:
+            key, other_key = key_at(x + entry * step), key_at(x + other * step)
+            return key < other_key or (key == other_key and entry > other)
+
+        self.key_at = key_at
+        packed = entry_at, index_of, key_of, is_below
+        indices = index_at, index_itself, key_at_index, is_below_by_key
+        self.entry_at, self.index_of, self.key_of, self.is_below = packed if key_bits(dtype) == _KEY_BITS else indices
+
+
+def _heap_kernels(order: Order) -> tuple[Any, Any]:
+    """The kernels `sink(x, step, heap, place, count, entry)` and `sort(x, step, heap, count)`."""
+    is_below = order.is_below
+
+    @jit
+    def sink(x: Any, step: Any, heap: Any, place: Any, count: Any, entry: Any) -> None:
+        """Puts an entry at a place of a heap of some entries, or below: no entry is smaller than the one above it."""
         child = 2 * place + 1
-    set_integer(heap + place * _ENTRY, entry)
-
-
-@jit
-def _sort(heap: Any, count: Any) -> None:
-    """Sorts the entries of a heap, the largest first."""
-    last = count - 1
-    while last > 0:
-        entry = integer_at(heap + last * _ENTRY)
-        set_integer(heap + last * _ENTRY, integer_at(heap))
-        _sink(heap, 0, last, entry)
-        last -= 1
-
-
-def _best_finder(dtype: np.dtype[Any], ascending: bool, isa: Isa) -> Any:
-    """The kernel `find(p, x, heap)`, which fills a heap with the entries of the best elements of a row."""
-    width, lanes = dtype.itemsize, 2 * isa.lanes
-    key_at, not_below = _key_at(dtype, ascending), _not_below(dtype, ascending, lanes)
+        while child < count:
+            least = integer_at(heap + child * ENTRY_BYTES)
+            if child + 1 < count and is_below(x, step, integer_at(heap + (child + 1) * ENTRY_BYTES), least):
+                child += 1
+                least = integer_at(heap + child * ENTRY_BYTES)
+            if not is_below(x, step, least, entry):
+                break
+            set_integer(heap + place * ENTRY_BYTES, least)
+            place = child
+            child = 2 * place + 1
+        set_integer(heap + place * ENTRY_BYTES, entry)
 
     @jit
-    def entry_at(x: Any, step: Any, index: Any) -> Any:
-        return (key_at(x + index * step) << 32) | (_LAST_INDEX - index)
+    def sort(x: Any, step: Any, heap: Any, count: Any) -> None:
+        """Sorts the entries of a heap, the largest first."""
+        last = count - 1
+        while last > 0:
+            entry = integer_at(heap + last * ENTRY_BYTES)
+            set_integer(heap + last * ENTRY_BYTES, integer_at(heap))
+            sink(x, step, heap, 0, last, entry)
+            last -= 1
+
+    return sink, sort
+
+
+def _best_finder(dtype: np.dtype[Any], ascending: bool, isa: Isa) -> tuple[Any, Any]:
+    """The kernel `find(p, x, heap)`, which sorts the best elements of a row in a heap, and `index_of(entry)`."""
+    width, lanes, order = dtype.itemsize, 2 * isa.lanes, Order(dtype, ascending)
+    not_below, (sink, sort) = not_below_of(dtype, ascending, lanes), _heap_kernels(order)
+    entry_at, index_of, key_of, is_below = order.entry_at, order.index_of, order.key_of, order.is_below
+    largest = (1 << key_bits(dtype) - 1) - 1
 
     @jit
-    def take(heap: Any, k: Any, entry: Any) -> None:
+    def take(x: Any, step: Any, heap: Any, k: Any, entry: Any) -> None:
         """Replaces the worst entry by a better one."""
-        if entry > integer_at(heap):
-            _sink(heap, 0, k, entry)
+        if is_below(x, step, integer_at(heap), entry):
+            sink(x, step, heap, 0, k, entry)
 
     @jit
     def take_of_vector(x: Any, at: Any, heap: Any, k: Any) -> None:
         worst = integer_at(heap)
+        key = key_of(x, width, worst)
         # Behind the worst entry's element an equal one is no better; no key is above the largest.
-        is_behind = at > _LAST_INDEX - (worst & _LAST_INDEX)
-        found = not_below(x + at * width, min((worst >> 32) + (1 if is_behind else 0), _LARGEST))
+        is_behind = at > index_of(worst)
+        found = not_below(x + at * width, key + 1 if is_behind and key < largest else key)
         while found != 0:
-            take(heap, k, entry_at(x, width, at + first_bit(found)))
+            take(x, width, heap, k, entry_at(x, width, at + first_bit(found)))
             found &= found - 1
 
     @jit
     def find(p: TopKParameters, x: Any, heap: Any) -> None:
         k, size, step = p.k, p.size, p.x_step
         for index in range(k):
-            set_integer(heap + index * _ENTRY, entry_at(x, step, index))
+            set_integer(heap + index * ENTRY_BYTES, entry_at(x, step, index))
         place = k // 2 - 1
         while place >= 0:
-            _sink(heap, place, k, integer_at(heap + place * _ENTRY))
+            sink(x, step, heap, place, k, integer_at(heap + place * ENTRY_BYTES))
             place -= 1
         first = k + (size - k) // lanes * lanes if step == width else k
         gap, begin = lanes, 0
@@ -163,9 +233,10 @@ def _best_finder(dtype: np.dtype[Any], ascending: bool, isa: Isa) -> Any:
             if begin < lanes:
                 break
         for index in range(first, size):
-            take(heap, k, entry_at(x, step, index))
+            take(x, step, heap, k, entry_at(x, step, index))
+        sort(x, step, heap, k)
 
-    return find
+    return find, index_of
 
 
 def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
@@ -177,24 +248,23 @@ def build_top_k(kind: str, ascending: bool, isa: Isa) -> TaskBody:
         isa: the instruction set that it is compiled for.
     """
     dtype = np.dtype(kind)
-    find, copy = _best_finder(dtype, ascending, isa), element_copy(dtype.itemsize)
+    (find, index_of), copy = _best_finder(dtype, ascending, isa), element_copy(dtype.itemsize)
 
     @jit
     def run(p: TopKParameters, first: Any, last: Any, heap: Any) -> None:
         for number in range(first, last):
             x, values, indices = unit_addresses(p.axes, p.table, number, p.x, p.values, p.indices)
             find(p, x, heap)
-            _sort(heap, p.k)
             for at in range(p.k):
-                index = _LAST_INDEX - (integer_at(heap + at * _ENTRY) & _LAST_INDEX)
+                index = index_of(integer_at(heap + at * ENTRY_BYTES))
                 copy(values + at * p.value_step, x + index * p.x_step)
-                _set_index(p, indices + at * p.index_step, index)
+                set_index(p, indices + at * p.index_step, index)
 
     return share_units(TopKParameters, run, own_scratch)
 
 
 @jit
-def _set_index(p: TopKParameters, target: Any, index: Any) -> None:
+def set_index(p: TopKParameters, target: Any, index: Any) -> None:
     if p.index_bytes == _EIGHT:
         set_integer(target, index)
     else:
@@ -229,7 +299,7 @@ def build_counted_top_k(flip: int) -> TaskBody:
             set_word(at, place + 1)
             if place < k:
                 set_byte(values + place * value_step, value)
-                _set_index(p, indices + place * index_step, index)
+                set_index(p, indices + place * index_step, index)
 
     @jit
     def run(p: TopKParameters, first: Any, last: Any, counts: Any) -> None:

@@ -24,21 +24,20 @@ TOP_K = Kernel("dmlpy.devices.cpu.reduction.top_k_kernels:build_top_k", 5)
 
 COUNTED = Kernel("dmlpy.devices.cpu.reduction.top_k_kernels:build_counted_top_k", 5)
 """The first bytes of sorted rows, where many are taken: the bits by which a byte differs from its rank."""
+SORTED = Kernel("dmlpy.devices.cpu.reduction.sorted_top_k_kernels:build_sorted_top_k", 5)
+"""The first elements of sorted rows, where many of long rows are taken; the choices are those of `TOP_K`."""
 RANKS = 1 << 8
-"""Ranks that bytes have."""
+"""Ranks that bytes, and digits of keys, have."""
 
 _WORK_OF_A_THREAD = 1 << 16
 """Elements that are worth waking another thread for."""
 _ALIGNMENT = 64
 _FEW = 1 << 8
-"""Elements of a row that are sorted as a whole."""
+"""Elements of a row of which a heap finds any number."""
 _LEAST_SHARE = 32
-"""Of longer rows a heap finds a share of the elements; NumPy sorts sooner where that is larger."""
-_COUNTED_BITS = 8
+"""Of longer rows a heap finds at most one element in so many; more are sorted sooner by digits."""
 _STEP_TIME, _RANKS_TIME = 5, 150
 """The time of a step of a heap, and of all ranks, where counting a byte takes 1."""
-_WIDEST = 32
-"""Bits of an element: a heap's entry is an element and its index."""
 _PLACES = ("input_tensor", "output_value_tensor", "output_index_tensor")
 
 
@@ -58,15 +57,15 @@ class TopKParameters(UnitParameters):
     indices: Address = field("their indices")
     index_step: Bytes = field("from an index of a row to the next")
     index_bytes: Bytes = field("the size of an index: 4 or 8")
-    scratch: Address = field("for each thread a heap, int64 [k], or counts, int32 [RANKS]")
+    scratch: Address = field("for each thread a heap, int64 [k]; or counts, int32 [RANKS], entries, int64 [2, size], and a row")
     scratch_size: Bytes = field("from a thread's scratch to the next")
 
 
 class TopKPlan(PlanWithoutConstants):
-    """The largest or smallest elements along a dimension, by a heap for each row.
+    """The largest or smallest elements along a dimension: by a heap for each row or, where many are taken, by counts or digits.
 
     Args:
-        desc: a checked desc of elements of at most 32 bits.
+        desc: a checked desc.
     """
 
     def __init__(self, desc: TopKDesc) -> None:
@@ -78,6 +77,9 @@ class TopKPlan(PlanWithoutConstants):
         self._counts = dtype.itemsize == 1 and _counts_in_less_time(size, desc.k)
         if self._counts:
             self._kernel = COUNTED, (0 if ascending else RANKS - 1) ^ (RANKS // 2 if dtype.kind == "i" else 0)
+        self._sorts = not self._counts and size > _FEW and desc.k * _LEAST_SHARE > size
+        if self._sorts:
+            self._kernel = SORTED, *self._kernel[1:]
         sizes, *strides = (
             [value for axis, value in enumerate(values) if axis != desc.axis]
             for values in (tensors[0].sizes, *(tensor.element_strides for tensor in tensors))
@@ -94,7 +96,8 @@ class TopKPlan(PlanWithoutConstants):
             "index_bytes": widths[2],
         }
         self._shares = WorkShares(element_count(axes), min(available_threads(), tensors[0].element_count // _WORK_OF_A_THREAD))
-        self._scratch_size = -(-(4 * RANKS if self._counts else 8 * desc.k) // _ALIGNMENT) * _ALIGNMENT
+        scratch = 4 * RANKS if self._counts else 4 * RANKS + (16 + widths[0]) * size if self._sorts else 8 * desc.k
+        self._scratch_size = -(-scratch // _ALIGNMENT) * _ALIGNMENT
         self.temporary_size = self._shares.threads * self._scratch_size
 
     def load(self) -> None:
@@ -107,7 +110,8 @@ class TopKPlan(PlanWithoutConstants):
 
     def describe(self) -> str:
         rows, k, size = self._shares.units, self._values["k"], self._values["size"]
-        return f"compiled by LLVM on {self._shares}; {k} of {size} elements of {rows} row(s), by {'counts' if self._counts else 'heaps'}"
+        how = "counts" if self._counts else "digits" if self._sorts else "heaps"
+        return f"compiled by LLVM on {self._shares}; {k} of {size} elements of {rows} row(s), by {how}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values = {
@@ -123,13 +127,3 @@ class TopKPlan(PlanWithoutConstants):
 def _counts_in_less_time(size: int, k: int) -> bool:
     """Whether counting the bytes of a row takes less time than a heap, into which each better one sinks."""
     return _STEP_TIME * k * log2(k + 1) * log(size / k + 1) > size + _RANKS_TIME
-
-
-def top_k_plan(desc: TopKDesc) -> TopKPlan | str:
-    """The plan of a checked desc, or the reason why there is none."""
-    data_type, size = desc.input_tensor.data_type, desc.input_tensor.sizes[desc.axis]
-    if not 8 <= data_type.bits <= _WIDEST:
-        return f"a compiled TOP_K has elements of 8 to {_WIDEST} bits"
-    if size > _FEW and desc.k * _LEAST_SHARE > size and data_type.bits > _COUNTED_BITS:
-        return f"a compiled TOP_K takes at most 1 in {_LEAST_SHARE} of more than {_FEW} elements of more than {_COUNTED_BITS} bits"
-    return TopKPlan(desc)
