@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Launch
     from dmlpy.onnx.loading.values import Array, Value
 
-_MOST_COPIED = 1 << 15
+_MOST_COPIED = 1 << 17
 """The most bytes of a tensor that is copied: up to this size, in host memory, a copy is faster than binding other memory."""
 
 
