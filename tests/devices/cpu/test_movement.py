@@ -38,6 +38,15 @@ _COLUMNS: dict[str, Any] = {"window_sizes": (3, 2), "strides": (2, 1), "dilation
 DESCS: dict[str, Any] = {
     "copy": lambda t: dml.ElementWiseIdentityDesc(input_tensor=tensor(t, 3, 5, 7), output_tensor=tensor(t, 3, 5, 7)),
     "transposed": lambda t: dml.ElementWiseIdentityDesc(input_tensor=tensor(t, 70, 150, strides=(1, 70)), output_tensor=tensor(t, 70, 150)),
+    "transposed planes with gaps": lambda t: dml.ElementWiseIdentityDesc(
+        input_tensor=tensor(t, 3, 37, 19, strides=(1000, 1, 41)), output_tensor=tensor(t, 3, 37, 19, strides=(900, 22, 1))
+    ),
+    "transposed planes of few columns": lambda t: dml.ElementWiseIdentityDesc(
+        input_tensor=tensor(t, 5, 4, 29, 6, strides=(700, 174, 1, 29)), output_tensor=tensor(t, 5, 4, 29, 6)
+    ),
+    "transposed long rows": lambda t: dml.ElementWiseIdentityDesc(
+        input_tensor=tensor(t, 9, 9000, strides=(1, 9)), output_tensor=tensor(t, 9, 9000)
+    ),
     "transposed result": lambda t: dml.ElementWiseIdentityDesc(
         input_tensor=tensor(t, 3, 41, 50), output_tensor=tensor(t, 3, 41, 50, strides=(4000, 1, 60))
     ),

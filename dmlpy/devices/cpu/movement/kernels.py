@@ -8,7 +8,7 @@ import numpy as np
 from llvmlite import ir
 
 from dmlpy.devices.cpu.compiler import types
-from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.compiler.functions import called, declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import bfloat16_of, floats_of_bfloat16, floats_of_halves, halves_of_floats
 from dmlpy.devices.cpu.memory_kernels import block_copy, element_copy, fill, long_at, memory_copy, word_at
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 _STRIP = 32
 """Columns of a transposed block that are copied row by row, so that the cache lines of the source are read once."""
+_TILED = 128
+"""Columns of a transposed block whose cache lines are read in several tiles."""
+_LARGEST_SIDE = 16
+"""Rows and columns of a tile, at most: each row takes a register."""
+_SMALL_SIDE = 4
+"""Those of tiles of blocks that are too small for others."""
 _THIN = 8
 """Rows of fewer elements are copied column by column, if there are more of them."""
 _VECTOR_BYTES = 32
@@ -37,7 +43,7 @@ _SIZE = EncodedCopy.dtype.itemsize
 
 def build_copies(isa: Isa) -> TaskBody:
     """Builds a thread's part of copies of elements as they are, to be compiled."""
-    ones, twos, fours, eights = (_strided(width) for width in (1, 2, 4, 8))
+    ones, twos, fours, eights = (_strided(width, isa) for width in (1, 2, 4, 8))
     copy_bytes, fill_row = memory_copy, fill
 
     @jit
@@ -127,9 +133,17 @@ def for_each_block(copy_block: Any) -> TaskBody:
     return share_units(CopiesParameters, copy)
 
 
-def _strided(width: int) -> Any:
-    """The kernel that copies elements of a width one by one, the longer axis innermost; elements side by side are doubled by vectors."""
-    copy_one, double = element_copy(width), _doubling(width)
+def _strided(width: int, isa: Isa) -> Any:
+    """The kernel that copies elements of a width: by vectors those that it transposes or doubles, others one by one."""
+    copy_one, double, side = element_copy(width), _doubling(width), _tile_side(width, isa)
+    copy_large_tiles, copy_small_tiles, small_side = _tiles(width, side), _tiles(width, _SMALL_SIDE), _SMALL_SIDE
+
+    @called
+    def copy_tiles(to: Any, to_row: Any, source: Any, of_column: Any, rows: Any, columns: Any) -> None:
+        if min(rows, columns) >= side:
+            copy_large_tiles(to, to_row, source, of_column, rows, columns)
+        else:
+            copy_small_tiles(to, to_row, source, of_column, rows, columns)
 
     @jit
     def copy_strip(
@@ -142,6 +156,12 @@ def _strided(width: int) -> Any:
 
     @jit
     def copy(to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any) -> None:
+        if min(rows, columns) >= small_side and (to_column == width == of_row or to_row == width == of_column):
+            if to_column == width:
+                copy_tiles(to, to_row, source, of_column, rows, columns)
+            else:
+                copy_tiles(to, to_column, source, of_row, columns, rows)
+            rows = 0
         if columns == 2 and to_column == width and to_row == 2 * width and of_row == width and of_column == 0:
             double(to, source, rows)
             rows = 0
@@ -152,6 +172,55 @@ def _strided(width: int) -> Any:
             copy_strip(to, to_row, to_column, source, of_row, of_column, rows, first, min(columns, first + strip))
 
     return copy
+
+
+def _tile_side(width: int, isa: Isa) -> int:
+    """Rows and columns of a tile of elements that registers transpose."""
+    return max(_SMALL_SIDE, min(_LARGEST_SIDE, isa.lanes * FLOAT_BYTES // width))
+
+
+def _tiles(width: int, side: int) -> Any:
+    """The kernel that transposes a block of elements of a width by tiles."""
+    transpose = _transposition(width, side)
+
+    @jit
+    def copy_tiles(to: Any, to_row: Any, source: Any, of_column: Any, rows: Any, columns: Any) -> None:
+        """Transposes a block. The last tiles overlap the ones before."""
+        for first in range(0, columns, _TILED):
+            last = min(columns, first + _TILED)
+            for number in range(0, rows, side):
+                row = min(number, rows - side)
+                for at in range(first, last, side):
+                    column = min(at, columns - side)
+                    transpose(to + row * to_row + column * width, to_row, source + row * width + column * of_column, of_column)
+
+    return copy_tiles
+
+
+def _transposition(width: int, side: int) -> Any:
+    """The intrinsic `transpose(to, to_row, source, of_row)` of a tile, whose rows are each side by side."""
+    kind = ir.VectorType(ir.IntType(8 * width), side)
+    halves = [[at // 2 + at % 2 * side + half * side // 2 for at in range(side)] for half in range(2)]
+    low, high = (ir.Constant(ir.VectorType(INDEX, side), lanes) for lanes in halves)
+
+    @intrinsic
+    def transpose(to: Any, to_row: Any, source: Any, of_row: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            to, to_row, source, of_row = arguments
+
+            def row(address: Any, step: Any, number: int) -> Any:
+                return builder.inttoptr(builder.add(address, builder.mul(step, ADDRESS(number))), kind.as_pointer())
+
+            found = [builder.load(row(source, of_row, at), align=width) for at in range(side)]
+            for _ in range(side.bit_length() - 1):  # each moves a bit of the columns' numbers to those of the rows
+                pairs = zip(found[: side // 2], found[side // 2 :], strict=True)
+                found = [builder.shuffle_vector(x, y, lanes) for x, y in pairs for lanes in (low, high)]
+            for at, value in enumerate(found):
+                builder.store(value, row(to, to_row, at), align=width)
+
+        return types.void(*[types.int64] * 4), generate
+
+    return transpose
 
 
 def _doubling(width: int) -> Any:

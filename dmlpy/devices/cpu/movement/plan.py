@@ -132,6 +132,8 @@ NOT_A_NUMBER, POSITIVE, NEGATIVE = 1, 2, 4
 
 _BLOCK = 1 << 14
 """Elements of a block, at most."""
+_TRANSPOSED_ROWS = 32
+"""Rows of a block, at least, where rows of the source are columns of the target."""
 _SHORTEST = 8
 """Rows of a block, at least, where there is a choice."""
 _BYTES_OF_A_THREAD = 1 << 20
@@ -307,7 +309,13 @@ def _overlaps(copies: Sequence[Copy]) -> bool:
 
 def _blocks_of(copy: Copy) -> Blocks:
     strides = [[step // part.dtype.itemsize for step in part.strides] for part in (copy.target, copy.source)]
-    return Blocks.of(copy.target.shape, strides, host_isa().lanes, _BLOCK, _SHORTEST)
+    blocks = Blocks.of(copy.target.shape, strides, host_isa().lanes, _BLOCK, _SHORTEST)
+    turned = max((size for size, step in zip(copy.target.shape, strides[1], strict=True) if step == 1), default=1)
+    if blocks.column[1] in (0, 1) or turned < _SHORTEST:
+        return blocks
+    columns = blocks.columns if blocks.splits_rows else blocks.split_size
+    most = max(_BLOCK, min(turned, _TRANSPOSED_ROWS) * columns)
+    return Blocks.of(copy.target.shape, strides, host_isa().lanes, most, _SHORTEST)
 
 
 REVERSAL = Kernel("dmlpy.devices.cpu.movement.kernels:build_reversal", 5)
