@@ -35,11 +35,28 @@ def test_indices_of_extremes(kind: Any, direction: str, output: str, monkeypatch
                 np.testing.assert_array_equal(found, expected, err_msg=f"{sizes} {axes}")
 
 
+@pytest.mark.parametrize(("direction", "output"), [("INCREASING", "INT64"), ("DECREASING", "UINT32")])
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("kind", [dml.ArgminDesc, dml.ArgmaxDesc])
+def test_indices_of_extremes_of_columns(kind: Any, data_type: str, direction: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of rows: of few columns and of several vectors of them, which are no whole vectors; and rows of halves."""
+    rng = np.random.default_rng(2)
+    for sizes, axis in (((2, 5, 3), 1), ((2, 4, 6, 7), 1), ((2, 3, 5, 150), 2), ((70, 100), 0), ((3, 21), 1)):
+        for values in (rng.normal(size=sizes), rng.choice(SPECIAL, sizes), np.full(sizes, np.nan)):
+            given = values.astype(data_type.lower())
+            reduced = dml.TensorDesc(data_type=output, sizes=[1 if at == axis else size for at, size in enumerate(sizes)])
+            desc = kind(input_tensor=dml.TensorDesc.of(given), output_tensor=reduced, axes=[axis], axis_direction=direction)
+            expected = dml.reference(desc, {"input_tensor": given}).output_tensor
+            for threads in (1, 2):
+                found = run_on(threads, reduction_plan, desc, {"input_tensor": given}, monkeypatch)
+                np.testing.assert_array_equal(found, expected, err_msg=f"{sizes} {axis}")
+
+
 X = dml.TensorDesc(data_type="FLOAT32", sizes=(2, 3, 4, 5))
 ELSEWHERE: dict[str, tuple[dml.OperatorDesc, str]] = {
-    "along columns": (dml.ArgmaxDesc(input_tensor=X, axes=[2]), "rows of contiguous elements"),
+    "with gaps": (dml.ArgmaxDesc(input_tensor=X.replace(strides=(120, 40, 10, 2)), axes=[2]), "contiguous rows or columns"),
     "along two dimensions": (dml.ArgmaxDesc(input_tensor=X, axes=[2, 3]), "along one dimension"),
-    "of halves": (dml.ArgminDesc(input_tensor=X.replace(data_type="FLOAT16"), axes=[3]), "that of FLOAT32"),
+    "of integers": (dml.ArgminDesc(input_tensor=X.replace(data_type="INT32"), axes=[3]), "that of floats"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The compiled functions of groups: reductions to one element, its index, running sums and products, and hardmax.
+"""The compiled functions of groups: reductions to one element, running products, and hardmax.
 
 A thread reads a group several times while it is in a cache. Sums do not depend on the number of threads: one thread has the whole group.
 """
@@ -13,11 +13,10 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
-from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, horizontal_maximum_or_nan, horizontal_sum, lane_selector, maximum_of
+from dmlpy.devices.cpu.lane_kernels import horizontal_maximum_or_nan, horizontal_sum, lane_selector, maximum_of
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.memory_kernels import set_word
-from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, REDUCED_VECTORS, GroupParameters, IndexReductionParameters, Layout
-from dmlpy.devices.cpu.simd import ADDRESS, first_bit, float_at, lanes_below, set_float, set_integer, simd_of, zeros_of
+from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, REDUCED_VECTORS, GroupParameters, Layout
+from dmlpy.devices.cpu.simd import ADDRESS, float_at, set_float, simd_of
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
@@ -371,73 +370,3 @@ def _first_winner(isa: Isa) -> Any:
         return types.int64(kind, kind), generate
 
     return first
-
-
-_EIGHT = 8
-
-
-def build_index_reduction(isa: Isa) -> TaskBody:
-    """Builds a thread's part of the indices of extremes, to be compiled.
-
-    A NaN is ignored. The index of a row of nothing else is that of the element that would count first.
-
-    Args:
-        isa: the instruction set that it is compiled for.
-    """
-    simd, lanes = simd_of(isa), isa.lanes
-    load, multiply, all_of, at_least = simd.load_some, simd.multiply, simd.all_of, simd.at_least
-    select_first, largest_of, equal_lanes = lane_selector(isa), horizontal_maximum(isa), _equal_lanes(isa)
-
-    @jit
-    def index_of(p: IndexReductionParameters, row: Any) -> Any:
-        sign, lowest = all_of(p.sign), all_of(_LOWEST)
-        best = lowest
-        for at in range(0, p.entries, lanes):
-            found = multiply(sign, load(row + at * FLOAT_BYTES, p.entries - at))
-            best = at_least(best, select_first(p.entries - at, found, lowest))  # a NaN is not above it
-        largest, vectors = all_of(largest_of(best)), (p.entries + lanes - 1) // lanes
-        for vector in range(vectors):
-            at = (vectors - 1 - vector if p.backward != 0 else vector) * lanes
-            equal = equal_lanes(multiply(sign, load(row + at * FLOAT_BYTES, p.entries - at)), largest, p.entries - at)
-            if equal != 0:
-                return at + (_last_bit(equal) if p.backward != 0 else first_bit(equal))
-        return p.entries - 1 if p.backward != 0 else 0
-
-    @jit
-    def run(p: IndexReductionParameters, first: Any, last: Any, own: Any) -> None:
-        for number in range(first, last):
-            outer, inner = number // p.row_size, number % p.row_size
-            index = index_of(p, p.x + outer * p.x_row + inner * p.x_row1)
-            target = p.y + outer * p.y_row + inner * p.y_row1
-            if p.y_width == _EIGHT:
-                set_integer(target, index)
-            else:
-                set_word(target, index)
-
-    return share_units(IndexReductionParameters, run)
-
-
-def _equal_lanes(isa: Isa) -> Any:
-    """The kernel `equal_lanes(x, y, count)`: an integer with a bit for each of the first `count` lanes that are equal."""
-    kind, lanes = simd_of(isa).kind, isa.lanes
-
-    @intrinsic
-    def equal_lanes(x: Any, y: Any, count: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> Any:
-            x, y, count = arguments
-            equal = builder.and_(builder.fcmp_ordered("==", x, y), lanes_below(builder, count, lanes))
-            return builder.zext(builder.bitcast(equal, ir.IntType(lanes)), ADDRESS)
-
-        return types.int64(kind, kind, types.int64), generate
-
-    return equal_lanes
-
-
-@intrinsic
-def _last_bit(bits: Any) -> Any:
-    """The number of the highest bit that is set."""
-
-    def generate(builder: Any, arguments: Any) -> Any:
-        return builder.sub(ADDRESS(63), zeros_of(builder, "ctlz", arguments[0]))
-
-    return types.int64(types.int64), generate

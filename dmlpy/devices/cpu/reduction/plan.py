@@ -405,16 +405,21 @@ class CompiledLPNormalizationPlan(_GroupsPlan):
         return self._values
 
 
-INDEX_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_index_reduction", 5)
-"""The indices of largest or smallest elements of rows: the instruction set."""
+INDEX_REDUCTION = Kernel("dmlpy.devices.cpu.reduction.index_kernels:build_index_reduction", 5)
+"""The indices of largest or smallest elements of rows: the type of the elements, and the instruction set."""
+INDEX_COLUMNS = Kernel("dmlpy.devices.cpu.reduction.index_kernels:build_index_columns", 5)
+"""Those of columns; the choices are the same."""
 
 
 class IndexReductionParameters(UnitParameters):
-    """The parameters of the indices of extremes. A tile is some of the rows, which have two axes."""
+    """The parameters of the indices of extremes. A tile is some of the units: rows, which have two axes, or vectors of columns."""
 
     row_size: Count = field("rows along the inner of their two axes")
     entries: Count = field("elements of a row")
-    x: Address = field("the input, whose rows are contiguous")
+    x: Address = field("the input, whose rows or neighbouring columns are contiguous")
+    x_entry: Bytes = field("of columns, from an element to the next")
+    inner: Count = field("columns side by side")
+    columns: Count = field("units that have them")
     x_row: Bytes = field("from a row of the input to the next along the outer axis of rows")
     x_row1: Bytes = field("from a row of the input to the next along the inner axis")
     y: Address = field("the output")
@@ -430,35 +435,45 @@ class IndexReductionPlan(PlanWithoutConstants):
 
     Args:
         desc: a checked desc.
-        axes: two axes of rows, then that of their elements.
+        axes: two axes of groups, that of their elements, and of columns that of neighbouring groups, else one of size 1.
         sign: 1 for the largest element, -1 for the smallest.
     """
 
     temporary_size = 0
 
-    def __init__(self, desc: IndexReductionDesc, axes: tuple[Axis, Axis, Axis], sign: int) -> None:
+    def __init__(self, desc: IndexReductionDesc, axes: tuple[Axis, Axis, Axis, Axis], sign: int) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
-        outer, inner, entry = axes
-        width = desc.output_tensor.data_type.numpy.itemsize
-        self._rows, self._entries = outer.size * inner.size, entry.size
+        outer, group, entry, inner = axes
+        width, self._stored = desc.output_tensor.data_type.numpy.itemsize, storage_of(desc.input_tensor.data_type)
+        size = desc.input_tensor.data_type.numpy.itemsize
+        self._groups, self._entries, self._has_columns = outer.size * group.size * inner.size, entry.size, inner.size > 1
+        columns = -(-inner.size // (REDUCED_VECTORS * host_isa().lanes))
         self._values = {
-            "row_size": inner.size,
+            "row_size": group.size,
             "entries": entry.size,
-            "x_row": outer.strides[0] * FLOAT_BYTES,
-            "x_row1": inner.strides[0] * FLOAT_BYTES,
+            "x_entry": entry.strides[0] * size,
+            "inner": inner.size,
+            "columns": columns,
+            "x_row": outer.strides[0] * size,
+            "x_row1": group.strides[0] * size,
             "y_row": outer.strides[1] * width,
-            "y_row1": inner.strides[1] * width,
+            "y_row1": group.strides[1] * width,
             "y_width": width,
             "backward": desc.axis_direction is AxisDirection.DECREASING,
             "sign": sign,
         }
-        self._shares = WorkShares(self._rows, min(available_threads(), self._rows * self._entries // _WORK_OF_A_THREAD))
+        most = min(available_threads(), self._groups * self._entries // _WORK_OF_A_THREAD)
+        self._shares = WorkShares(outer.size * group.size * columns, most)
+
+    def _kernel(self) -> Function:
+        return (INDEX_COLUMNS if self._has_columns else INDEX_REDUCTION)(self._stored, host_isa())
 
     def load(self) -> None:
-        INDEX_REDUCTION(host_isa())
+        self._kernel()
 
     def describe(self) -> str:
-        return f"compiled by LLVM on {self._shares}; {self._rows} row(s) of {self._entries} elements"
+        groups = "columns" if self._has_columns else "row(s)"
+        return f"compiled by LLVM on {self._shares}; {self._groups} {groups} of {self._entries} elements"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         values: Mapping[str, Any] = {
@@ -467,20 +482,25 @@ class IndexReductionPlan(PlanWithoutConstants):
             "x": tensors["input_tensor"],
             "y": tensors["output_tensor"],
         }
-        return TaskLaunch.of(INDEX_REDUCTION(host_isa()), IndexReductionParameters.bound(values), self._shares.threads)
+        return TaskLaunch.of(self._kernel(), IndexReductionParameters.bound(values), self._shares.threads)
 
 
-def axes_of(desc: IndexReductionDesc) -> tuple[Axis, Axis, Axis] | str:
-    """The two axes of a checked desc's rows and that of their elements, or why the kernel does not read them."""
+def axes_of(desc: IndexReductionDesc) -> tuple[Axis, Axis, Axis, Axis] | str:
+    """The axes of a checked desc, as `IndexReductionPlan` takes them, or why the kernels do not read them."""
     x, y = desc.input_tensor, desc.output_tensor
     assert y is not None  # guaranteed by the check
-    if x.data_type is not DataType.FLOAT32:
-        return "a compiled index of an extreme is that of FLOAT32"
+    if not have_one_storage({x.data_type}):
+        return "a compiled index of an extreme is that of floats"
     if sum(x.sizes[axis] > 1 for axis in desc.axes) > 1:
         return "a compiled index of an extreme is that along one dimension"
     axes = merged(x.sizes, [x.element_strides, repeated(y.sizes, y.element_strides)], set(desc.axes))
-    entries, rows = [axis for axis in axes if axis.reduced], [axis for axis in axes if not axis.reduced]
-    if len(rows) > 2 or any(axis.strides[0] != 1 for axis in entries):
-        return "a compiled index of an extreme needs rows of contiguous elements, along two axes at most"
-    outer, inner = (_ONE, _ONE, *rows)[-2:]
-    return outer, inner, entries[0] if entries else _ONE
+    entries, groups = [axis for axis in axes if axis.reduced], [axis for axis in axes if not axis.reduced]
+    entry, inner = entries[0] if entries else _ONE, _ONE
+    if entry.size > 1 and entry.strides[0] != 1:
+        if not groups or groups[-1].strides != (1, 1):
+            return "a compiled index of an extreme needs contiguous rows or columns"
+        inner = groups.pop()
+    if len(groups) > 2:
+        return "a compiled index of an extreme needs two axes of rows at most"
+    outer, group = (_ONE, _ONE, *groups)[-2:]
+    return outer, group, entry, inner

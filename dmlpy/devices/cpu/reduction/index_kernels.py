@@ -1,0 +1,218 @@
+"""The compiled indices of extremes: of rows, and of several vectors of neighbouring columns at once.
+
+A NaN is ignored. The index of a group of nothing else is that of the element that would count first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from dmlpy.devices.cpu.compiler import types
+from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit
+from dmlpy.devices.cpu.lane_kernels import horizontal_maximum, lane_selector
+from dmlpy.devices.cpu.load_store import load_store_of
+from dmlpy.devices.cpu.memory_kernels import set_long, set_word
+from dmlpy.devices.cpu.reduction.plan import REDUCED_VECTORS, IndexReductionParameters
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, lanes_below, repeated_index, simd_of, zeros_of
+from dmlpy.devices.cpu.thread_pool_kernels import share_units
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Isa, Storage
+    from dmlpy.devices.cpu.thread_pool import TaskBody
+
+_LOWEST = np.float32(-np.inf)
+
+_EIGHT = 8
+
+
+def build_index_reduction(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of the indices of extremes of rows, to be compiled.
+
+    Args:
+        stored: the type of the elements.
+        isa: the instruction set that it is compiled for.
+    """
+    simd, lanes, load_store = simd_of(isa), isa.lanes, load_store_of(stored, isa)
+    size, load, multiply, all_of, at_least = load_store.size, load_store.load, simd.multiply, simd.all_of, simd.at_least
+    select_first, largest_of, equal_lanes = lane_selector(isa), horizontal_maximum(isa), _equal_lanes(isa)
+
+    @jit
+    def index_in_vector(p: IndexReductionParameters, row: Any) -> Any:
+        found = multiply(all_of(p.sign), load(row, p.entries))
+        best = at_least(all_of(_LOWEST), select_first(p.entries, found, all_of(_LOWEST)))
+        equal = equal_lanes(found, all_of(largest_of(best)), p.entries)
+        if equal == 0:
+            return p.entries - 1 if p.backward != 0 else 0
+        return _last_bit(equal) if p.backward != 0 else first_bit(equal)
+
+    @jit
+    def index_of(p: IndexReductionParameters, row: Any) -> Any:
+        sign, lowest = all_of(p.sign), all_of(_LOWEST)
+        best = lowest
+        for at in range(0, p.entries, lanes):
+            found = multiply(sign, load(row + at * size, p.entries - at))
+            best = at_least(best, select_first(p.entries - at, found, lowest))  # a NaN is not above it
+        largest, vectors = all_of(largest_of(best)), (p.entries + lanes - 1) // lanes
+        for vector in range(vectors):
+            at = (vectors - 1 - vector if p.backward != 0 else vector) * lanes
+            equal = equal_lanes(multiply(sign, load(row + at * size, p.entries - at)), largest, p.entries - at)
+            if equal != 0:
+                return at + (_last_bit(equal) if p.backward != 0 else first_bit(equal))
+        return p.entries - 1 if p.backward != 0 else 0
+
+    @jit
+    def run(p: IndexReductionParameters, first: Any, last: Any, own: Any) -> None:
+        outer, inner = first // p.row_size, first % p.row_size
+        for _ in range(first, last):
+            row, target = p.x + outer * p.x_row + inner * p.x_row1, p.y + outer * p.y_row + inner * p.y_row1
+            index = index_in_vector(p, row) if p.entries <= lanes else index_of(p, row)
+            if p.y_width == _EIGHT:
+                set_long(target, index)
+            else:
+                set_word(target, index)
+            inner += 1
+            if inner == p.row_size:
+                inner = 0
+                outer += 1
+
+    return share_units(IndexReductionParameters, run)
+
+
+def _equal_lanes(isa: Isa) -> Any:
+    """The kernel `equal_lanes(x, y, count)`: an integer with a bit for each of the first `count` lanes that are equal."""
+    kind, lanes = simd_of(isa).kind, isa.lanes
+
+    @intrinsic
+    def equal_lanes(x: Any, y: Any, count: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            x, y, count = arguments
+            equal = builder.and_(builder.fcmp_ordered("==", x, y), lanes_below(builder, count, lanes))
+            return builder.zext(builder.bitcast(equal, ir.IntType(lanes)), ADDRESS)
+
+        return types.int64(kind, kind, types.int64), generate
+
+    return equal_lanes
+
+
+@intrinsic
+def _last_bit(bits: Any) -> Any:
+    """The number of the highest bit that is set."""
+
+    def generate(builder: Any, arguments: Any) -> Any:
+        return builder.sub(ADDRESS(63), zeros_of(builder, "ctlz", arguments[0]))
+
+    return types.int64(types.int64), generate
+
+
+def build_index_columns(stored: Storage, isa: Isa) -> TaskBody:
+    """Builds a thread's part of the indices of extremes of columns, to be compiled. The arguments are those of `build_index_reduction`."""
+    load_store, lanes, all_of = load_store_of(stored, isa), isa.lanes, simd_of(isa).all_of
+    read, size, multiply = load_store.load, load_store.size, simd_of(isa).multiply
+    better, numbers_of, write = _better(isa), _numbers_of(isa), _index_writer(isa)
+    nothing, vectors, vector = np.float32(np.nan), REDUCED_VECTORS * lanes, lanes * load_store.size
+
+    @jit
+    def start(p: IndexReductionParameters) -> Any:
+        return (p.entries - 1) if p.backward != 0 else 0
+
+    @jit
+    def one(p: IndexReductionParameters, x: Any, y: Any, left: Any) -> None:
+        best, numbers, sign = all_of(nothing), numbers_of(start(p)), all_of(p.sign)
+        for number in range(p.entries):
+            entry = p.entries - 1 - number if p.backward != 0 else number
+            value = multiply(sign, read(x + entry * p.x_entry, left))
+            numbers, best = better(value, best, numbers_of(entry), numbers), better(value, best, value, best)
+        write(y, numbers, left, p.y_width)
+
+    @jit
+    def four(p: IndexReductionParameters, x: Any, y: Any) -> None:
+        a, b, c, d, sign = all_of(nothing), all_of(nothing), all_of(nothing), all_of(nothing), all_of(p.sign)
+        e, f, g, h = numbers_of(start(p)), numbers_of(start(p)), numbers_of(start(p)), numbers_of(start(p))
+        for number in range(p.entries):
+            entry = p.entries - 1 - number if p.backward != 0 else number
+            at, own = x + entry * p.x_entry, numbers_of(entry)
+            first, second = multiply(sign, read(at, lanes)), multiply(sign, read(at + vector, lanes))
+            e, a = better(first, a, own, e), better(first, a, first, a)
+            f, b = better(second, b, own, f), better(second, b, second, b)
+            first, second = multiply(sign, read(at + 2 * vector, lanes)), multiply(sign, read(at + 3 * vector, lanes))
+            g, c = better(first, c, own, g), better(first, c, first, c)
+            h, d = better(second, d, own, h), better(second, d, second, d)
+        step = lanes * p.y_width
+        write(y, e, lanes, p.y_width)
+        write(y + step, f, lanes, p.y_width)
+        write(y + 2 * step, g, lanes, p.y_width)
+        write(y + 3 * step, h, lanes, p.y_width)
+
+    @jit
+    def run(p: IndexReductionParameters, first: Any, last: Any, own: Any) -> None:
+        for number in range(first, last):
+            group, column = number // p.columns, number % p.columns * vectors
+            outer, inner = group // p.row_size, group % p.row_size
+            x = p.x + outer * p.x_row + inner * p.x_row1 + column * size
+            y = p.y + outer * p.y_row + inner * p.y_row1 + column * p.y_width
+            left = p.inner - column
+            if left >= vectors:
+                four(p, x, y)
+            else:
+                for at in range(0, left, lanes):
+                    one(p, x + at * size, y + at * p.y_width, left - at)
+
+    return share_units(IndexReductionParameters, run)
+
+
+def _better(isa: Isa) -> Any:
+    """The kernel `better(value, best, x, y)`: of each lane x if a value is a number above the best or the first, else y."""
+    kind = simd_of(isa).kind
+
+    @intrinsic
+    def better(value: Any, best: Any, x: Any, y: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            value, best, x, y = arguments
+            is_number = builder.fcmp_ordered("ord", value, value)
+            return builder.select(builder.and_(is_number, builder.fcmp_unordered(">", value, best)), x, y)
+
+        return kind(kind, kind, kind, kind), generate
+
+    return better
+
+
+def _numbers_of(isa: Isa) -> Any:
+    """The kernel `numbers_of(number)`: the low 32 bits of an integer in all lanes, as those of a vector of floats."""
+    simd, lanes = simd_of(isa), isa.lanes
+
+    @intrinsic
+    def numbers_of(number: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> Any:
+            return builder.bitcast(repeated_index(builder, arguments[0], lanes), simd.llvm_type)
+
+        return simd.kind(types.int64), generate
+
+    return numbers_of
+
+
+def _index_writer(isa: Isa) -> Any:
+    """The kernel `write(address, numbers, count, width)`, which writes the first of some numbers in 4 or 8 bytes each."""
+    lanes, kind = isa.lanes, simd_of(isa).kind
+    words, longs = (ir.VectorType(each, lanes) for each in (INDEX, ADDRESS))
+
+    @intrinsic
+    def write(address: Any, numbers: Any, count: Any, width: Any) -> Any:
+        def generate(builder: Any, arguments: Any) -> None:
+            address, numbers, count, width = arguments
+            found, mask = builder.bitcast(numbers, words), lanes_below(builder, count, lanes)
+            with builder.if_else(builder.icmp_signed("==", width, ADDRESS(_EIGHT))) as (is_wide, is_narrow):
+                for branch, value in ((is_wide, None), (is_narrow, found)):
+                    with branch:
+                        own = builder.zext(found, longs) if value is None else value
+                        pointer = builder.inttoptr(address, own.type.as_pointer())
+                        align = own.type.element.width // 8
+                        function = ir.FunctionType(ir.VoidType(), [own.type, pointer.type, INDEX, mask.type])
+                        name = f"llvm.masked.store.v{lanes}i{own.type.element.width}.p0"
+                        builder.call(declared(builder.module, function, name), [own, pointer, INDEX(align), mask])
+
+        return types.void(types.int64, kind, types.int64, types.int64), generate
+
+    return write
