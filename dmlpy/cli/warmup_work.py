@@ -111,7 +111,7 @@ def _convolutions(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDes
         plain = desc.with_outputs()
         yield f"CONVOLUTION{name}", plain
         members = {member: getattr(plain, member) for member in type(plain).model_fields}
-        added = {"added_tensor": plain.output_tensor}
+        added: dict[str, Any] = {"added_tensor": plain.output_tensor}
         sums = {"ADD": added, "ADD and RELU": added | {"fused_activation": ActivationReluDesc()}} if groups == 1 else {}
         for epilogue, more in (sums | _GATED).items():
             yield f"CONVOLUTION, then {epilogue}", EpilogueConvolutionDesc(**members | more)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache, cached_property
 from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
@@ -90,8 +89,7 @@ class OperatorDesc(Struct):
         found, annotation = super()._member(name, text), cls.model_fields[name].annotation
         field = next((field for field in cls.tensor_fields() if field.name == name), None)
         if field is not None:
-            return replace(
-                found,
+            return found._replace(
                 kind="output" if field.marker.output else "input",
                 required=not field.optional,
                 form=show(field.marker.terms) + (" each" if field.listed else ""),
@@ -101,7 +99,7 @@ class OperatorDesc(Struct):
             )
         limits = next(item.limits.text() for item in cls.attribute_fields() if item.name == name)
         form = cls._attribute_form(name) or found.form
-        return replace(found, required=type(None) not in get_args(annotation), form=form, limits=limits)
+        return found._replace(required=type(None) not in get_args(annotation), form=form, limits=limits)
 
     @classmethod
     def _types_of(cls, field: TensorField) -> Iterator[TypesSince]:

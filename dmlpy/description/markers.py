@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel
 from dmlpy.description.sizes import Derived, Sizes, parse
@@ -132,8 +132,7 @@ class TensorField:
     """Whether it is an array of tensors."""
 
 
-@dataclass(frozen=True)
-class AttributeField:
+class AttributeField(NamedTuple):
     """A member of an operator's struct that is not a tensor."""
 
     name: str

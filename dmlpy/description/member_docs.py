@@ -11,11 +11,10 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel
 from dmlpy.description.support import TypeSet, show
@@ -25,8 +24,7 @@ WIDTH = 110
 """The width in columns of the text that `help` shows."""
 
 
-@dataclass(frozen=True)
-class TypesSince:
+class TypesSince(NamedTuple):
     """The element types of a tensor from a feature level on, until a later entry with the same `when`.
 
     Attributes:
@@ -47,8 +45,7 @@ class TypesSince:
         return ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in self.when.items())
 
 
-@dataclass(frozen=True)
-class MemberInfo:
+class MemberInfo(NamedTuple):
     """A member of a struct, or a count that the C struct has in addition to its members.
 
     Attributes:

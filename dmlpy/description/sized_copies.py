@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cached_property
 from operator import itemgetter
 from types import FunctionType, NoneType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -39,8 +39,7 @@ _WITHOUT_SIZES = (int, float, str, bytes, NoneType, Enum, np.ndarray, np.dtype, 
 """The kinds of objects that hold no symbolic sizes."""
 
 
-@dataclass(frozen=True)
-class Kinds:
+class Kinds(NamedTuple):
     """Classes of objects, besides structs, dataclasses and containers, that an object may consist of.
 
     Attributes:

@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 MAX_SIZE = 2**32 - 1
 _TERM = re.compile(r"(?P<number>\d+)$|(?:(?P<factor>\d+)\*)?(?P<symbol>[a-z]\w*)$|\*(?P<run>[a-z]\w*)$")
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """One dimension of a pattern: `factor * symbol`, or a plain number where there is no symbol."""
 
     factor: int

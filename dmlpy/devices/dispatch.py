@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Never, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, NoReturn, Protocol
 
 import numpy as np
 
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.reporting.report import PlanReport
 
 
-@dataclass(frozen=True)
-class ValueBound:
+class ValueBound(NamedTuple):
     """An upper bound on the values of an input, whose lower bound is 0.
 
     Attributes:

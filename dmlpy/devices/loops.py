@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -27,8 +26,7 @@ class ArrayCopy(NamedTuple):
     source: Array
 
 
-@dataclass(frozen=True)
-class LoopBody:
+class LoopBody(NamedTuple):
     """One iteration of a loop, in this order.
 
     Attributes:

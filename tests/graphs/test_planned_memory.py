@@ -7,7 +7,6 @@ import random
 import re
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,11 +62,11 @@ def test_a_plan_like_that_of_other_sizes_tries_no_other_order(seed: int) -> None
     items = [Item(f"{at}", draw.randint(1, 5000), first, first + draw.randint(0, 6)) for at, first in enumerate(firsts)]
     plan = plan_memory(items)
     assert plan_memory(items, plan).offsets == plan.offsets
-    others = [replace(item, size=draw.randint(1, 5000)) for item in items]
+    others = [item._replace(size=draw.randint(1, 5000)) for item in items]
     found = plan_memory(others, plan)
     check_plan(found)
     assert (found.placed, found.method) == (plan.placed, plan.method)
-    moved = [*items[:-1], replace(items[-1], last=items[-1].last + 1)]
+    moved = [*items[:-1], items[-1]._replace(last=items[-1].last + 1)]
     assert plan_memory(moved, plan).offsets == plan_memory(moved).offsets
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import platform
 import sys
 from ctypes import CDLL, addressof, c_char, c_int, c_size_t, c_void_p, cast, get_errno
-from dataclasses import dataclass
 from functools import cache
 from struct import Struct, error, pack_into
+from typing import NamedTuple
 
 if sys.platform != "win32":
     import mmap
@@ -35,8 +35,7 @@ _memory: list[object] = []
 """Holds what was loaded: functions live as long as the process."""
 
 
-@dataclass(frozen=True)
-class _Section:
+class _Section(NamedTuple):
     name: int
     kind: int
     flags: int

@@ -18,9 +18,8 @@ import threading
 import time
 from contextlib import contextmanager
 from ctypes import CDLL, CFUNCTYPE, c_int64
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dmlpy.debugging import CACHE
 from dmlpy.devices.cpu import elf_loader
@@ -45,8 +44,7 @@ _WORD_AFTER_S = 1.0
 """When a process has compiled for so long, it says so on a terminal."""
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(NamedTuple):
     """A function that this process has loaded or compiled.
 
     Attributes:

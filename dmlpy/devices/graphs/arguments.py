@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dmlpy.description.coercion import brief
 from dmlpy.devices.memory import binding
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.memory.binding import KnownLayouts
 
 
-@dataclass(frozen=True)
-class GraphArguments:
+class GraphArguments(NamedTuple):
     """What calls of one compiled graph are checked against.
 
     Attributes:

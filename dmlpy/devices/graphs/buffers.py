@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import ChainMap
 from copy import copy
-from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dmlpy.description.enums import TensorFlags
 from dmlpy.description.tensors import same_layout
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.operator import CompiledOperator
 
 
-@dataclass(frozen=True)
-class BufferView:
+class BufferView(NamedTuple):
     """The place of a value.
 
     Attributes:

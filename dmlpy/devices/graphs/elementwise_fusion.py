@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dmlpy.description.tensors import packed_strides, same_layout
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
@@ -65,8 +65,7 @@ def _is_plain(desc: OperatorDesc) -> bool:
     return len(outputs) == 1 and all(outputs[0] is not None and tensor.sizes == outputs[0].sizes for tensor in desc.tensors().values())
 
 
-@dataclass(frozen=True)
-class _Group:
+class _Group(NamedTuple):
     """Nodes that run as one.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.arrays import array_at
@@ -188,5 +187,5 @@ class GraphLaunches:
                 if source[0] is None or ir.constant(source) is not None:
                     name = ir.value_label(source) if source[0] is None else self._label(source[0])
                     held = step.operator.desc.tensors()[bound.name].memory
-                    found.append((replace(bound, name=name), step.tensors[bound.name], held))
+                    found.append((bound._replace(name=name), step.tensors[bound.name], held))
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.graphs.ir import GraphIR, Source, node_name
@@ -24,8 +24,7 @@ Location = tuple[Source, int]
 """The value whose memory it is, and the first byte there."""
 
 
-@dataclass(frozen=True)
-class NodeStep:
+class NodeStep(NamedTuple):
     """One node that runs.
 
     Attributes:
@@ -48,8 +47,7 @@ class NodeStep:
     cleared: tuple[tuple[Source, int], ...]
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(NamedTuple):
     """An output that no node can write: a constant, a value that is an output twice, or one whose gaps are read.
 
     Attributes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -19,8 +18,7 @@ _MOST_COMPARED = 32
 """Tasks that could run next and are compared, at most: the lowest numbers, and those that became ready last."""
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """Work that needs memory.
 
     Attributes:

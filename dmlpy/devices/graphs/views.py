@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dmlpy.operators.activation import ActivationIdentityDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
 
 
-@dataclass(frozen=True)
-class Movement:
+class Movement(NamedTuple):
     """Elements of an input that an operator copies unchanged: all of an output's, or of a JOIN a part of them.
 
     Element [i, j, ...] of the smaller tensor is element [start + step * i, ...] of the larger one. The smaller one is the input of a JOIN,

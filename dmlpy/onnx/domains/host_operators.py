@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,8 +35,7 @@ _FAMILIES = (
 )
 
 
-@dataclass(frozen=True)
-class HostOperator:
+class HostOperator(NamedTuple):
     """An operator on the host.
 
     Attributes:

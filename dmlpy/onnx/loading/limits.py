@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, Problem
@@ -61,8 +61,7 @@ class Limits:
             raise DescError("onnx.Limits", problems)
 
 
-@dataclass(frozen=True)
-class ModelSize:
+class ModelSize(NamedTuple):
     """The contents of a file, with which the default limits grow.
 
     Attributes:

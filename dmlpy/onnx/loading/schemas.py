@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import defs
 
@@ -50,8 +49,7 @@ _MISSING_TYPES = {name: {"T": frozenset({"tensor(bfloat16)"})} for name in ("Neg
 """Types that schemas lack, by variable, with which ONNX's definition of SoftmaxCrossEntropyLoss calls these operators all the same."""
 
 
-@dataclass(frozen=True)
-class FormalInput:
+class FormalInput(NamedTuple):
     """An input as a schema declares it.
 
     Attributes:
@@ -69,8 +67,7 @@ class FormalInput:
     is_required: bool
 
 
-@dataclass(frozen=True)
-class DeclaredAttribute:
+class DeclaredAttribute(NamedTuple):
     """An attribute as a schema declares it.
 
     Attributes:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, numpy_helper
@@ -220,8 +219,7 @@ def _external_problem(tensor: TensorProto, folder: Path | None) -> Problem | Non
     return _size_problem("length", length, tensor)
 
 
-@dataclass(frozen=True)
-class ExternalLocation:
+class ExternalLocation(NamedTuple):
     """The location of the elements of a tensor with external data.
 
     Attributes:

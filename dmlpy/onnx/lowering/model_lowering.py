@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from onnx import GraphProto, NodeProto, TensorProto
 from onnx.helper import make_node
@@ -544,8 +544,7 @@ def _is_lowered_at_latest(node: Node, model: LoadedModel) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class _Mark:
+class _Mark(NamedTuple):
     """A point of a lowering to roll back to: the numbers of records and of changes of stages."""
 
     records: int

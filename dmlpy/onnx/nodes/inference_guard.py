@@ -7,9 +7,8 @@ version of ONNX has a name of numbers that is not listed here. Texts that ONNX o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import AttributeProto
 
@@ -86,8 +85,7 @@ LISTED = ROWS - {"split"} | {"size"}
 """Names of inputs with entries for the axes of a tensor."""
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(NamedTuple):
     """A reason not to pass a node to ONNX's C++ code.
 
     Attributes:

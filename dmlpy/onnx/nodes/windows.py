@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import gt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from dmlpy.x.expressions import Expression
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(NamedTuple):
     """The windows of a node, one for each spatial dimension of DirectML's tensors: at least two.
 
     Attributes:
@@ -95,8 +93,7 @@ def compute_windows(node: Node, sizes: Sequence[int], lengths: Sequence[int]) ->
     return Windows((Window(1, 0, 0, 1, 1, 1),) * added + tuple(windows), added)
 
 
-@dataclass(frozen=True)
-class TransposedWindows:
+class TransposedWindows(NamedTuple):
     """The windows of a ConvTranspose, which slide over its result, with one entry for each of ONNX's spatial dimensions.
 
     Attributes:

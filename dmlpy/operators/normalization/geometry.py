@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import ActivationDesc
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """A tensor and its role.
 
     Attributes:

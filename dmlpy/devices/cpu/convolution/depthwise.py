@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dmlpy.devices.cpu.convolution.layout import PLAIN, Epilogue, byte_strides
 from dmlpy.devices.cpu.isa import storage_of
@@ -103,8 +103,7 @@ _MAX_COLUMNS = 1 << 30
 """Columns are numbered in 32 bits."""
 
 
-@dataclass(frozen=True)
-class Planes:
+class Planes(NamedTuple):
     """Windows that slide over planes independently.
 
     Attributes:

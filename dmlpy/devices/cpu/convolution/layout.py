@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Array, Box, Geometry, Sizes
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(NamedTuple):
     """An ordinary convolution, in three spatial dimensions.
 
     Attributes:

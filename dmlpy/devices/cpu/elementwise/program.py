@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from enum import IntEnum, auto
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.class_registry import name_of
 from dmlpy.description.enums import DataType, RoundingMode
@@ -142,8 +141,7 @@ EXPENSIVE = frozenset(
 """The instructions that take several times as long as an addition."""
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(NamedTuple):
     """One instruction; its result is the next value of its program, whose inputs are the first ones.
 
     Attributes:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from dmlpy.description.enums import AxisDirection, DataType, ReduceFunction
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
@@ -117,8 +116,7 @@ _NAMES = {"x": "input_tensor", "y": "output_tensor", "scale": "scale_tensor", "b
 _ONE = Axis(1, (0,) * len(TENSORS))
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(NamedTuple):
     """The layout of the entries of groups.
 
     Attributes:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -30,8 +29,7 @@ DIMENSIONS = 3
 """The spatial dimensions that plans have: those that a desc lacks come first, of size 1."""
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(NamedTuple):
     """The sizes of a convolution.
 
     Attributes:

@@ -8,11 +8,10 @@ order, and with it every bit of the results, depends on the sizes and strides al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 from math import ceil, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.devices.axes import Axis
 from dmlpy.devices.plan import PlanPart
@@ -32,8 +31,7 @@ SHORT = 1 << 7
 Index = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A part of the tensors.
 
     Attributes:
