@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -11,12 +10,17 @@ from numpy.lib.stride_tricks import sliding_window_view
 from dmlpy.description.enums import DepthSpaceOrder, PaddingMode
 from dmlpy.operators.movement.blocks import DepthToSpace1Desc, DepthToSpaceDesc, FoldDesc, SpaceToDepth1Desc, SpaceToDepthDesc, UnfoldDesc
 from dmlpy.operators.movement.copy import CastDesc, JoinDesc, ReverseSubsequencesDesc, SplitDesc, TileDesc
-from dmlpy.operators.movement.slicing import Padding1Desc, PaddingDesc, Slice1Desc, SliceDesc, SliceGradDesc, WindowDesc
+from dmlpy.operators.movement.slicing import (
+    Padding1Desc,
+    PaddingDesc,
+    Slice1Desc,
+    SliceDesc,
+    SliceGradDesc,
+    slice_index,
+    window_index,
+)
 from dmlpy.reference.conversion import converted, of_float, of_scalar
 from dmlpy.reference.registry import Array, Inputs, defines
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @defines(CastDesc)
@@ -123,14 +127,6 @@ def slice_(desc: SliceDesc, inputs: Inputs) -> Array:
     return np.broadcast_to(inputs["input_tensor"][slice_index(desc)], desc.slice_sizes)
 
 
-def slice_index(desc: SliceDesc) -> tuple[slice, ...]:
-    """The index of a slice's elements: a stride of 0 gives one, which is repeated."""
-    found = []
-    for offset, size, stride in zip(desc.offsets, desc.slice_sizes, desc.strides, strict=True):
-        found.append(slice(offset, offset + stride * (size - 1) + 1, stride or None))
-    return tuple(found)
-
-
 @defines(Slice1Desc)
 def slice1(desc: Slice1Desc, inputs: Inputs) -> Array:
     values: Array = inputs["input_tensor"]
@@ -144,18 +140,6 @@ def slice_grad(desc: SliceGradDesc, inputs: Inputs) -> Array:
     result = np.zeros(desc.output_gradient_tensor.sizes, gradient.dtype)
     result[window_index(desc, gradient.shape)] = gradient
     return result
-
-
-def window_index(desc: WindowDesc, counts: Sequence[int]) -> tuple[slice, ...]:
-    """The index of a window's first elements, this many in each dimension."""
-    found = []
-    for offset, size, stride, count in zip(
-        desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, counts, strict=True
-    ):
-        start = offset if stride > 0 else offset + size - 1
-        end = start + stride * (count - 1) + (1 if stride > 0 else -1)
-        found.append(slice(start, end if end >= 0 else None, stride))
-    return tuple(found)
 
 
 @defines(DepthToSpaceDesc)

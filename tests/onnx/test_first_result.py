@@ -35,7 +35,7 @@ opened = []
 sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
 for kind in (dml.ConvolutionDesc, dml.BatchNormalizationDesc, dml.ElementWiseClipDesc, dml.AveragePoolingDesc, dml.GEMMDesc):
     plan.find(kind)
-import dmlpy.devices.cpu.pooling.plan
+import dmlpy.devices.cpu.pooling.plan, dmlpy.devices.cpu.movement.copies, dmlpy.devices.graphs
 needless = [name for name in sys.argv[2].split() if name in sys.modules]  # NumPy's definitions import whole families
 onnx.load(sys.argv[1]).compile("numpy")({"x": np.ones((1, 3, 8, 8), np.float32)})
 from dmlpy.description.structs import Struct
@@ -50,7 +50,8 @@ print(json.dumps({
 }))
 """
 OTHER_OPERATORS = """dmlpy.operators.elementwise.logic dmlpy.operators.movement.blocks dmlpy.operators.pooling.maximum
-dmlpy.operators.pooling.roi dmlpy.operators.normalization.fused_batch dmlpy.operators.normalization.lp"""
+dmlpy.operators.pooling.roi dmlpy.operators.normalization.fused_batch dmlpy.operators.normalization.lp
+dmlpy.devices.graphs.normalization_fusion"""
 OTHER_WORK = """dmlpy.comparison dmlpy.devices.reporting.profile dmlpy.messages.tables dmlpy.graphs.picture dmlpy.onnx.runtime.plans
 dmlpy.onnx.lowering.rules.microsoft_fused dmlpy.onnx.lowering.rules.resizing dmlpy.onnx.lowering.rules.recurrent
 dmlpy.onnx.lowering.quantized_chains dmlpy.evidence.undocumented llvmlite.binding dmlpy.onnx.runtime.loop_iterations"""
@@ -84,7 +85,7 @@ def test_a_first_result_needs_little_of_dmlpy(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(path), OTHER_OPERATORS, OTHER_WORK], capture_output=True, text=True, check=True
     )
-    families = ["activation", "convolution", "elementwise", "matrix", "normalization", "pooling", "windows"]
+    families = ["activation", "along_axis", "convolution", "elementwise", "matrix", "movement", "normalization", "pooling", "windows"]
     expected = {"validators": [], "families": families, "needless": [], "entry points": 0, "looked through": False}
     assert json.loads(done.stdout) == expected
 

@@ -17,7 +17,6 @@ from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.elementwise_fusion import fuse_elementwise
 from dmlpy.devices.graphs.epilogue_fusion import fuse_epilogues
 from dmlpy.devices.graphs.ir import GraphIR
-from dmlpy.devices.graphs.normalization_fusion import fuse_normalizations
 from dmlpy.devices.graphs.program import GraphProgram, program_of
 
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ __all__ = [
     "loaded_program",
 ]
 
+_NORMALIZING = "BATCH_NORMALIZATION"
+"""The operator that is moved into a convolution."""
 _QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE"})
 """The operators that end a function of bytes."""
 _GATHERS = "GATHER_ND1"
@@ -59,7 +60,11 @@ def assign_buffers(
             kernel, and functions of bytes are looked up.
     """
     if fuse:
-        ir = fuse_epilogues(fuse_activations(fuse_normalizations(ir, compile_node), compile_node), compile_node)
+        if any(desc.short_name() == _NORMALIZING for desc in ir.operators.values()):
+            from dmlpy.devices.graphs.normalization_fusion import fuse_normalizations  # imports the normalizations of images
+
+            ir = fuse_normalizations(ir, compile_node)
+        ir = fuse_epilogues(fuse_activations(ir, compile_node), compile_node)
 
         def is_element_wise(desc: OperatorDesc) -> bool:
             return device.is_element_wise(desc, compile_node(desc)._plan)

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.enums import DepthSpaceOrder, PaddingMode
 from dmlpy.description.symbolic_sizes import is_symbolic
 from dmlpy.devices.cpu.movement.plan import Copy, Elements
-from dmlpy.operators.movement.blocks import DepthToSpace1Desc, SpaceToDepth1Desc, SpaceToDepthBaseDesc
-from dmlpy.operators.movement.slicing import Padding1Desc
+from dmlpy.operators.movement.slicing import Padding1Desc, slice_index, window_index
 from dmlpy.reference.conversion import of_float, of_scalar
-from dmlpy.reference.movement import slice_index, window_index
 
 if TYPE_CHECKING:
     from dmlpy.operators.generation import FillValueConstantDesc
@@ -96,6 +94,8 @@ def slice_gradient_copies(desc: SliceGradDesc) -> list[Copy]:
 
 def space_copies(desc: BlockSizeDesc) -> list[Copy]:
     """DEPTH_TO_SPACE and SPACE_TO_DEPTH: a pixel of a block of the image is a channel."""
+    from dmlpy.operators.movement.blocks import DepthToSpace1Desc, SpaceToDepth1Desc, SpaceToDepthBaseDesc  # few models have them
+
     assert desc.output_tensor is not None
     to_depth = isinstance(desc, SpaceToDepthBaseDesc)
     deep, image = ("output_tensor", "input_tensor") if to_depth else ("input_tensor", "output_tensor")
