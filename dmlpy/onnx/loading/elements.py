@@ -73,6 +73,10 @@ def sizes_problem(path: str, sizes: Sequence[int], element: int) -> Problem | No
     return None
 
 
+ELEMENTS = tuple(TensorProto.DataType.values())
+"""The numbers of ONNX's element types and of none, which protobuf lists anew each time."""
+
+
 def element_of_array(array: np.ndarray[Any, Any]) -> int:
     """ONNX's type of an array's elements."""
     return element_of_dtype(array.dtype)
@@ -84,6 +88,7 @@ def element_of_dtype(dtype: np.dtype[Any]) -> int:
     return int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
+@cache
 def element_name(element: int | None) -> str:
     """The name as in ONNX's type strings: `float16`, `int64`; `unknown` for None and undefined."""
     if not element:
@@ -92,6 +97,7 @@ def element_name(element: int | None) -> str:
     return {"float": "float32", "double": "float64"}.get(name, name)
 
 
+@cache
 def type_string(element: int) -> str:
     """The type of a tensor as ONNX's schemas spell it: `tensor(float)`."""
     return f"tensor({str(TensorProto.DataType.Name(element)).lower()})"

@@ -11,7 +11,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import Count, did_you_mean, listed, plural
 from dmlpy.messages.problems import MAX_PROBLEMS, Problem
 from dmlpy.onnx.loading import tensors
-from dmlpy.onnx.loading.elements import sizes_problem
+from dmlpy.onnx.loading.elements import ELEMENTS, sizes_problem
 from dmlpy.onnx.loading.limits import MAX_NAME, OPERANDS, Limits, ModelSize, limit_problem, most_bytes, most_nodes
 from dmlpy.onnx.loading.schemas import attributes_of, first_opsets, inputs_of, operators_of, schema_of
 
@@ -393,7 +393,7 @@ def _type_proto_problem(proto: TypeProto, depth: int) -> Problem | None:
     if kind not in ("tensor_type", "sparse_tensor_type"):
         return None
     tensor = getattr(proto, kind)
-    if tensor.elem_type not in TensorProto.DataType.values():
+    if tensor.elem_type not in ELEMENTS:
         return Problem("onnx.type", "type", str(tensor.elem_type), "the number of one of ONNX's element types")
     for index, dim in enumerate(tensor.shape.dim):
         if dim.WhichOneof("value") == "dim_value" and not -1 <= dim.dim_value < 1 << 40:

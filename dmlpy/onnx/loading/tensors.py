@@ -14,7 +14,7 @@ from onnx import SparseTensorProto, TensorProto, numpy_helper
 from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import Count, listed
 from dmlpy.messages.problems import DescError, Problem
-from dmlpy.onnx.loading.elements import MAX_DIMENSIONS, dtype_of, element_name, sizes_problem
+from dmlpy.onnx.loading.elements import ELEMENTS, MAX_DIMENSIONS, dtype_of, element_name, sizes_problem
 from dmlpy.system import files
 from dmlpy.system.other_formats import LFS_POINTER, LFS_REMEDY
 
@@ -51,7 +51,7 @@ def problem_of(tensor: TensorProto, folder: Path | None, held: Array | None = No
         folder: the folder of external data; None if there can be none.
         held: its bytes, if they were read apart from it.
     """
-    if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
+    if tensor.data_type not in ELEMENTS or tensor.data_type == TensorProto.UNDEFINED:
         return Problem("onnx.type", "data_type", str(tensor.data_type), "the number of one of ONNX's element types")
     if any(size < 0 for size in tensor.dims) or len(tensor.dims) > MAX_DIMENSIONS:
         return Problem("onnx.tensor", "dims", listed(tensor.dims), f"at most {MAX_DIMENSIONS} sizes, each 0 or more")

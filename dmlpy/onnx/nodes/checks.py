@@ -15,7 +15,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
-from dmlpy.onnx.loading.elements import element_name, sizes_problem, type_string
+from dmlpy.onnx.loading.elements import ELEMENTS, element_name, sizes_problem, type_string
 from dmlpy.onnx.loading.schemas import MICROSOFT, inputs_of
 from dmlpy.onnx.nodes import inference_guard
 from dmlpy.onnx.nodes.equations import letters_of, terms_of
@@ -128,7 +128,7 @@ def _type_numbers(node: Node) -> Iterator[Problem]:
     """Attributes that name no type of ONNX's."""
     for name in ("to", "dtype", "output_dtype"):
         given = node.attributes.get(name, TensorProto.FLOAT)
-        if given not in TensorProto.DataType.values() or (name == "to" and not given):
+        if given not in ELEMENTS or (name == "to" and not given):
             yield Problem("onnx.invalid", name, brief(given), "the number of one of ONNX's types, such as 1 for FLOAT")
 
 
