@@ -29,7 +29,8 @@ def halved(model: Model) -> Model:
 
     made = ModelProto()
     made.CopyFrom(model)
-    for weight in made.graph.initializer:
+    constants = [attribute.t for node in made.graph.node if node.op_type == "Constant" for attribute in node.attribute]
+    for weight in (*made.graph.initializer, *constants):
         if weight.data_type == TensorProto.FLOAT:
             weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight).astype(np.float16), weight.name))
     for value in (*made.graph.input, *made.graph.output, *made.graph.value_info):

@@ -15,6 +15,7 @@ pytest.importorskip("llvmlite")
 
 
 from dmlpy.devices.cpu.matrix import plan as product_plan
+from dmlpy.devices.cpu.matrix.plans import with_joined_rows
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.cpu.compiled_plans import run_on
 
@@ -109,6 +110,49 @@ def test_what_is_broadcast_by_strides_of_zero(monkeypatch: pytest.MonkeyPatch) -
         added = np.lib.stride_tricks.as_strided(given["c_tensor"], (2, 3, 10, 50), [4 * stride for stride in strides])
         expected = given["a_tensor"].astype(np.float64) @ given["b_tensor"] + added
         assert_close(run_on(2, product_plan, desc, given, monkeypatch), expected, np.float32, terms=30)
+
+
+# batch, rows, the axes along which B is the same, elements between rows and between matrices of A, members, and the joined sizes
+JOINED: dict[str, tuple[tuple[int, ...], int, tuple[int, ...], tuple[int, int], dict[str, Any], tuple[int, ...]]] = {
+    "steps of one row": ((1, 37), 1, (0, 1), (0, 0), {}, (1, 1, 37, 50)),
+    "steps of one row, apart, FLOAT16": ((1, 37), 1, (1,), (0, 5), {"fused_activation": RELU}, (1, 1, 37, 50)),
+    "all of the batch": ((5, 3), 2, (0, 1), (0, 0), {"fused_activation": GELU}, (1, 1, 30, 50)),
+    "all of the batch, until there are many rows": ((2, 33), 1, (0, 1), (0, 0), {}, (2, 1, 33, 50)),
+    "rows apart": ((4, 3), 2, (0, 1), (3, 0), {"trans_b": "TRANSPOSE"}, (1, 1, 24, 50)),
+    "matrices apart, of one row": ((4, 3), 1, (0, 1), (0, 7), {"beta": 0.5}, (4, 1, 3, 50)),
+    "matrices apart, of several rows": ((2, 3), 5, (0, 1), (0, 7), {}, (2, 3, 5, 50)),
+    "the outer axis, if the inner one is 1": ((9, 1), 1, (0,), (0, 4), {}, (1, 1, 9, 50)),
+    "B is another one along the inner axis": ((4, 3), 1, (0,), (0, 0), {}, (4, 3, 1, 50)),
+    "B is another one along the outer axis": ((4, 3), 1, (1,), (0, 0), {}, (4, 1, 3, 50)),
+    "many rows": ((1, 3), 33, (0, 1), (0, 0), {}, (1, 3, 33, 50)),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_rows_of_matrices_that_share_b_are_joined(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a C of as many rows, with one row of C for all, and without."""
+    batch, rows, shared, gaps, members, joined = JOINED[name]
+    rng, kind, terms = np.random.default_rng(7), np.dtype(np.float16 if name.endswith("FLOAT16") else np.float32), 41
+    of_b = (50, terms) if "trans_b" in members else (terms, 50)
+    row = terms + gaps[0]
+    steps = (batch[1] * (rows * row + gaps[1]), rows * row + gaps[1], row, 1)
+    if gaps[1]:
+        steps = (steps[0] + 3, *steps[1:])
+    memory = rng.normal(size=batch[0] * steps[0]).astype(kind)
+    a = np.lib.stride_tricks.as_strided(memory, (*batch, rows, terms), [kind.itemsize * step for step in steps])
+    b = rng.normal(size=(*(1 if axis in shared else size for axis, size in enumerate(batch)), *of_b)).astype(kind)
+    b = np.broadcast_to(b, (*batch, *of_b))
+    c = rng.normal(size=(*batch, rows, 50)).astype(kind)
+    for added in (c, np.broadcast_to(c[0, 0, 0], c.shape), None):
+        given = {"a_tensor": a, "b_tensor": b, **({} if added is None else {"c_tensor": added})}
+        desc = dml.GEMMDesc(**{place: dml.TensorDesc.of(array) for place, array in given.items()}, **members).with_outputs()
+        found = with_joined_rows(desc)
+        assert found.output_tensor is not None
+        assert found.output_tensor.sizes == joined
+        assert dml.check(found) == []
+        assert isinstance(compiled_plan(desc), product_plan.ProductPlan) == (joined[-2] > 3)
+        result = run_on(1, product_plan, desc, given, monkeypatch)
+        assert_close(result, dml.reference(desc, given).output_tensor, kind, terms=terms)
 
 
 @pytest.mark.parametrize(("rows", "terms", "columns"), [(21, 300, 71), (4, 1, 16), (130, 300, 110)])

@@ -23,6 +23,8 @@ _SMALL_MULTIPLICATIONS = 1 << 14
 _MULTIPLICATIONS_IN_PLACE = 1 << 21
 """The most multiplications of several rows or matrices that one thread computes in place, at least as fast as BLAS; for more, BLAS may use
 several threads."""
+_MOST_JOINED_ROWS = 32
+"""Of matrices with more rows, hardly any is lost where each has its own tiles."""
 _MIN_TERMS = 16
 """With fewer terms, rounding A would take as long as multiplying it."""
 
@@ -33,6 +35,7 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedP
     from dmlpy.devices.cpu.float32_copies import float32_copy_plan
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
 
+    desc = with_joined_rows(desc)
     is_float32 = desc.a_tensor.data_type is DataType.FLOAT32
     output, a = desc.output_tensor, desc.a_tensor
     assert output is not None  # guaranteed by the check
@@ -64,6 +67,37 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedP
     return ProductPlan(desc)
 
 
+def with_joined_rows(desc: GEMMDesc) -> GEMMDesc:
+    """The product with matrices of a batch as rows of one matrix, as far as all are multiplied by the same B and lie at equal distances.
+
+    Sequences that begin with the steps are such a batch: matrices [steps, 1, terms] times a B that is broadcast.
+    """
+    output = desc.output_tensor
+    assert output is not None  # guaranteed by the check
+    while desc.trans_a is MatrixTransform.NONE and output.sizes[-2] <= _MOST_JOINED_ROWS:
+        axis = max((axis for axis, size in enumerate(output.sizes[:-2]) if size > 1), default=None)
+        if axis is None or desc.b_tensor.element_strides[axis] != 0:
+            break
+        rows = output.sizes[-2]
+        several = {name: tensor for name, tensor in desc.tensors().items() if name != "b_tensor"}
+        if rows > 1 and any(own.element_strides[axis] != rows * own.element_strides[-2] for own in several.values()):
+            break
+        joined = {name: _joined(tensor, axis, rows) for name, tensor in several.items()}
+        desc = desc.replace(**joined, b_tensor=_joined(desc.b_tensor, axis, None))
+        output = joined["output_tensor"]
+    return desc
+
+
+def _joined(tensor: TensorDesc, axis: int, rows: int | None) -> TensorDesc:
+    """A tensor without the matrices along an axis of the batch, which are rows instead if it has as many rows for each."""
+    sizes, strides = list(tensor.sizes), list(tensor.element_strides)
+    if rows is not None:
+        strides[-2] = strides[axis if rows == 1 else -2]
+        sizes[-2] = rows * sizes[axis]
+    sizes[axis] = 1
+    return tensor.replace(sizes=sizes, strides=strides)
+
+
 @rounding_plan(GEMMDesc)
 def pair_plan(desc: GEMMDesc) -> PairProductPlan | None:
     """The plan of a checked desc whose factors are rounded to BFLOAT16, or are such numbers, if it is faster."""
@@ -72,6 +106,7 @@ def pair_plan(desc: GEMMDesc) -> PairProductPlan | None:
 
     if desc.a_tensor.data_type is DataType.FLOAT16 or not multiplies_bfloat16():
         return None
+    desc = with_joined_rows(desc)
     usual = product_plan(desc)
     if type(usual) is not ProductPlan or desc.a_tensor.sizes[-1] < _MIN_TERMS:
         return None
