@@ -29,6 +29,8 @@ _CONSTANTS = FeatureLevel.FL_6_2
 """The lowest level whose graphs have constants."""
 _OWN_SIZES = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
 """Operators whose sizes in ONNX Runtime differ from ONNX's inference: their rules determine the sizes."""
+_PRODUCTS = frozenset({"DynamicQuantizeMatMul", "FusedMatMul", "FusedMatMulActivation", "MatMulIntegerToFloat", "TransposeMatMul"})
+"""Products of other domains, which are scalars where both operands are vectors."""
 _RANK = 4
 """The dimensions that DirectML asks for at least: rules add them."""
 Results: TypeAlias = "list[tuple[Value | None, Expression | None]]"
@@ -119,8 +121,17 @@ def _match_outputs(node: Node, found: LoweredOutputs) -> Iterator[tuple[Value | 
         sizes: Sizes = expression.sizes
         if expected.sizes is not None and expected.is_static and node.op_type not in _OWN_SIZES:
             sizes = expected.sizes
+        elif expected.sizes is None and node.domain and sizes == (1,) and _is_scalar(node):
+            sizes = ()
         own = Value(expected.name, element, sizes)
         yield own, expression.reshape(*own.tensor_sizes)
+
+
+def _is_scalar(node: Node) -> bool:
+    """Whether the one element that a node of another domain gives is a scalar: ONNX infers no sizes for it."""
+    vectors = node.op_type in _PRODUCTS and all(node.rank(index) == 1 for index in (0, 1))
+    over_all = node.op_type == "QLinearReduceMean" and not node.attribute("keepdims", 1)
+    return vectors or over_all or _highest_rank(node) == 0
 
 
 def _highest_rank(node: Node) -> int:

@@ -17,9 +17,9 @@ from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import ELEMENTS, element_name, sizes_problem, type_string
 from dmlpy.onnx.loading.schemas import MICROSOFT, inputs_of
-from dmlpy.onnx.nodes import inference_guard
+from dmlpy.onnx.nodes import inference_guard, microsoft_sizes
 from dmlpy.onnx.nodes.equations import letters_of, terms_of
-from dmlpy.onnx.nodes.microsoft_requirements import PASTS, missing_parts, past_problems
+from dmlpy.onnx.nodes.microsoft_requirements import PASTS, part_problems, past_problems
 from dmlpy.onnx.nodes.ranks import rank_problems
 from dmlpy.onnx.nodes.windows import compute_windows, output_padding_problems, unpooled_sizes
 
@@ -46,7 +46,8 @@ def problems_of(node: Node) -> list[Problem]:
     """Problems of a node that is invalid in ONNX, as far as its inputs are known."""
     if node.domain == MICROSOFT:
         past = PASTS.get(node.op_type)
-        return [*missing_parts(node), *(() if past is None else past_problems(node, past))]
+        found = [*part_problems(node), *(() if past is None else past_problems(node, past))]
+        return found or microsoft_sizes.size_problems(node)
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
     found = [*_types(node), *_type_numbers(node)] or ([] if node.domain else [*rank_problems(node)])

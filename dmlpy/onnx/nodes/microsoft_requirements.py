@@ -1,4 +1,4 @@
-"""The inputs and attributes that nodes of com.microsoft must have: ONNX has no schemas of these operators."""
+"""The inputs and attributes that nodes of com.microsoft must and may have: ONNX has no schemas of these operators."""
 
 from __future__ import annotations
 
@@ -26,28 +26,34 @@ class Requirement(NamedTuple):
     Attributes:
         inputs: the names of the first inputs; those without a name may be left out.
         attributes: the names of the attributes.
+        known: the names of all attributes that they may have; None for an operator that the table lacks.
     """
 
-    inputs: tuple[str, ...]
-    attributes: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    known: tuple[str, ...] | None = None
 
 
 @cache
 def _requirements() -> Mapping[str, Requirement]:
-    """The operators that have a definition or run on the host; rules that lower operators check their nodes themselves."""
+    """The operators that dmlpy runs."""
     stored = json.loads(TABLE.read_text("utf-8"))
-    return {name: Requirement(tuple(item["inputs"]), tuple(item["attributes"])) for name, item in stored.items()}
+    return {name: Requirement(*(tuple(item[member]) for member in Requirement._fields)) for name, item in stored.items()}
 
 
-def missing_parts(node: Node) -> Iterator[Problem]:
-    """The inputs and attributes that a node of com.microsoft lacks."""
-    required = _requirements().get(node.op_type, Requirement((), ()))
+def part_problems(node: Node) -> Iterator[Problem]:
+    """The inputs and attributes that a node of com.microsoft lacks, and attributes that its operator does not have."""
+    required = _requirements().get(node.op_type, Requirement())
     for index, name in enumerate(required.inputs):
         if name and not node.has(index):
             yield Problem("onnx.missing", f"input {index} {name!r}", "left out", "an input that the operator requires")
     for name in required.attributes:
         if name not in node.attributes:
             yield Problem("onnx.missing", name, "left out", "an attribute that the operator requires")
+    for name in node.attributes if required.known is not None else ():
+        if name not in required.known:
+            expected = f"one of {node.op_type}'s: {listed(required.known)}" if required.known else "none"
+            yield Problem("onnx.invalid", name, "an attribute that it does not have", expected)
 
 
 def past_problems(node: Node, index: int) -> Iterator[Problem]:

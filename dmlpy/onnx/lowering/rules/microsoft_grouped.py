@@ -62,7 +62,7 @@ def grouped_attention(node: Node) -> tuple[Expression | None, ...]:
     keys, values = (_kept(node, index, new, step) for index, new in ((_PAST, keys), (_PAST + 1, values)))
     scale = float(node.attribute("scale", 0.0)) or 1 / sqrt(queries.sizes[3])
     longest = keys.sizes[2]
-    scores = apply_softcap(products(queries, keys, scale), float(node.attribute("softcap", 0.0)))
+    scores = apply_softcap(products(queries, keys, scale), max(0.0, float(node.attribute("softcap", 0.0))))
     if node.has(_BIAS):
         bias = node.x(_BIAS)
         lacks = longest - bias.sizes[3]
@@ -147,7 +147,9 @@ def _allowed(node: Node, step: Step, longest: int) -> Expression:
         return keys < step.before + step.length
     conditions = [keys <= places]
     window = int(node.attribute("local_window_size", -1))
-    if window >= 0:
+    if not window:
+        raise node.refusal("onnx.attribute", "local_window_size", "0", "1 or more keys that a token sees, or -1 for all")
+    if window > 0:
         conditions.append(keys > places - window)
     found = both(conditions)
     assert found is not None

@@ -112,8 +112,6 @@ def average_pool(node: Node) -> Expression:
     for name, numbers in (("kernel_shape", lengths), ("strides", node.attribute("strides", [1]))):
         if min(numbers, default=1) < 1:
             raise node.refusal("onnx.invalid", name, listed(numbers), "numbers of 1 or more")
-    if any(number != 1 for number in node.attribute("dilations", ())):
-        raise node.unsupported("dilations")
     windows = compute_windows(node, data.sizes[2:], lengths)
     placed, fitted = windows.add_dimensions(data), fit_windows(node, windows)
     if prod(fitted.lengths) > _MOST_ADDED:

@@ -1,0 +1,86 @@
+"""The sizes that nodes of com.microsoft must have: what ONNX Runtime rejects, and DirectML's operators would broadcast."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.messages.naming import listed, plural
+from dmlpy.messages.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dmlpy.onnx.loading.values import Sizes
+    from dmlpy.onnx.nodes.node import Node
+
+_RANKS: dict[str, tuple[tuple[int, int | None], ...]] = {
+    **dict.fromkeys(("FusedMatMul", "FusedMatMulActivation", "TransposeMatMul"), ((1, None), (1, None))),
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), ((1, None), (1, None))),
+    **dict.fromkeys(("FusedGemm", "GemmFloat8"), ((2, 2), (2, 2))),
+    "QGemm": ((2, 2),),
+    **dict.fromkeys(("BiasGelu", "FastGelu", "MatMulBnb4", "MatMulNBits"), ((1, None),)),
+    **dict.fromkeys(("BiasAdd", "BiasSplitGelu"), ((3, 3),)),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), ((2, 3), (2, 3))),
+}
+"""The fewest and the most dimensions of the first inputs."""
+_BY_CHANNEL: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("BiasAdd", "BiasGelu", "BiasSplitGelu", "FastGelu"), (1,)),
+    "SkipLayerNormalization": (2, 3, 4),
+    "SkipSimplifiedLayerNormalization": (2, 3),
+}
+"""Vectors with a number for each entry of the first input's last dimension, by index."""
+_SKIPS = frozenset({"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})
+"""Operators that add the second input to the first one."""
+
+
+def size_problems(node: Node) -> list[Problem]:
+    """Inputs of other sizes, as far as they are known."""
+    found = [problem for index, limits in enumerate(_RANKS.get(node.op_type, ())) for problem in _rank_problems(node, index, *limits)]
+    if found or (sizes := _sizes(node, 0)) is None:
+        return found
+    for index in _BY_CHANNEL.get(node.op_type, ()):
+        found += _vector_problems(node, index, sizes[-1:])
+    if node.op_type in _SKIPS and (skip := _sizes(node, 1)) is not None:
+        found += _skip_problems(skip, sizes)
+    return found
+
+
+def _sizes(node: Node, index: int) -> Sizes | None:
+    return node.value(index).sizes if node.has(index) else None
+
+
+def _rank_problems(node: Node, index: int, least: int, most: int | None) -> Iterator[Problem]:
+    sizes = _sizes(node, index)
+    if sizes is None or (len(sizes) >= least and (most is None or len(sizes) <= most)):
+        return
+    exact = plural(least, "dimension") if most == least else f"{least} to {most} dimensions"
+    yield _problem(index, sizes, f"at least {plural(least, 'dimension')}" if most is None else exact)
+
+
+def _vector_problems(node: Node, index: int, last: Sizes) -> Iterator[Problem]:
+    """A vector of another length than the first input's last dimension."""
+    sizes = _sizes(node, index)
+    if sizes is not None and (len(sizes) != 1 or (last and _differ(sizes[0], last[0]))):
+        yield _problem(index, sizes, f"{_listed(last)}: one number for each entry of the last dimension of input 0")
+
+
+def _skip_problems(skip: Sizes, sizes: Sizes) -> Iterator[Problem]:
+    """What is added must have the first input's sizes; its batch may be 1 or left out."""
+    is_alike = not any(map(_differ, skip[-2:], sizes[-2:]))
+    is_batch = len(skip) < len(sizes) or len(sizes) < 3 or skip[0] == 1 or not _differ(skip[0], sizes[0])
+    if len(skip) > len(sizes) or not is_alike or not is_batch:
+        others = f" or {_listed(sizes[1:])}" if len(sizes) > 2 else ""
+        yield _problem(1, skip, f"{_listed(sizes)}{others}: the sizes of input 0")
+
+
+def _differ(one: object, other: object) -> bool:
+    """Whether two sizes are known, and not the same."""
+    return isinstance(one, int) and isinstance(other, int) and one != other
+
+
+def _problem(index: int, sizes: Sizes, expected: str) -> Problem:
+    return Problem("onnx.invalid", f"input {index}", _listed(sizes), expected)
+
+
+def _listed(sizes: Sizes) -> str:
+    return listed(["?" if size is None else size for size in sizes])
