@@ -56,6 +56,7 @@ def ints(*values: int) -> Array:
 
 X345, X2345 = numbers(3, 4, 5), numbers(2, 3, 4, 5)
 WAVE, IMAGE, VOLUME = numbers(2, 3, 9), numbers(2, 3, 8, 7), numbers(1, 2, 5, 6, 7)
+BIAS = numbers(3)
 CEIL = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}
 LINE, DILATED = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 8), {"kernel_shape": [2], "dilations": [2]}
 
@@ -141,6 +142,8 @@ ROWS = [
     Row("ConvTranspose", [WAVE, numbers(3, 2, 3)], {"strides": [2], "pads": [1, 0]}, 11),
     Row("ConvTranspose", [VOLUME, numbers(2, 1, 2, 2, 2)], {"group": 2, "strides": [2, 1, 2]}, 11),
     Row("ConvTranspose", [IMAGE, numbers(3, 2, 3, 3)], {"strides": [2, 2], "output_padding": [1, 0]}, 11),
+    Row("ConvTranspose", [numbers(1, 2, 0, 3), numbers(2, 3, 2, 2), BIAS], {}, 11, expected=[BIAS.reshape(1, 3, 1, 1).repeat(4, 3)]),
+    Row("ConvTranspose", [numbers(1, 0, 2), numbers(0, 3, 2), BIAS], {}, 11, expected=[BIAS.reshape(1, 3, 1).repeat(3, 2)]),
     Row("MaxPool", [WAVE], {"kernel_shape": [3], "strides": [2], "pads": [1, 1]}, 12, operators=["MAX_POOLING"]),
     Row("MaxPool", [IMAGE], {"kernel_shape": [2, 3], "dilations": [2, 1]}, 12, operators=["MAX_POOLING2"]),
     Row("MaxPool", [IMAGE], CEIL, 12),

@@ -35,10 +35,16 @@ def lower_convolution(node: Node, fused_activation: FusableDesc | None = None) -
 
 @lowers("ConvTranspose")
 def lower_transposed_convolution(node: Node) -> Expression:
-    """CONVOLUTION with direction BACKWARD."""
+    """CONVOLUTION with direction BACKWARD; where there is nothing to multiply, the bias."""
     transposed = compute_transposed_windows(node)
     windows, group = transposed.windows, node.attribute("group", 1)
     zeros = [0] * windows.added
+    sizes = [node.sizes(0)[0], node.sizes(1)[1] * group, *[1] * windows.added, *transposed.sizes]
+    if node.value(0).is_empty or node.value(1).is_empty:
+        bias = _bias(node, windows)
+        if bias is None:
+            bias = x.fill_value_constant(value_data_type=node.data_type(0), value=0, output_sizes=[1]).reshape(*[1] * len(sizes))
+        return bias.broadcast(*sizes)
     return x.convolution(
         windows.add_dimensions(node.x(0)),
         windows.add_dimensions(node.x(1)),
@@ -50,7 +56,7 @@ def lower_transposed_convolution(node: Node) -> Expression:
         end_padding=[*zeros, *transposed.end],
         output_padding=[*zeros, *transposed.extra],
         group_count=group,
-        output_sizes=[node.sizes(0)[0], node.sizes(1)[1] * group, *[1] * windows.added, *transposed.sizes],
+        output_sizes=sizes,
     )
 
 
