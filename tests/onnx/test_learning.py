@@ -25,6 +25,10 @@ MACHINES = {
 """An SVMClassifier of two classes with a support vector each."""
 
 
+PAIR = {"coefficients": [1.0, 0.5], "intercepts": [0.1], "classlabels_ints": [1, 2]}
+"""A LinearClassifier of two classes, of which the second one has a score."""
+
+
 def tensor(values: Any) -> Any:
     return numpy_helper.from_array(np.asarray(values))
 
@@ -112,6 +116,26 @@ def test_a_batch_may_be_empty(operator: str, attributes: dict[str, Any], shapes:
         assert [found[name].shape for name in names] == [(rows, *shape[1:]) for shape in shapes]
 
 
+SHARES = np.array([[0.2, 0.1], [0.4, 0.05], [-0.9, 0.2], [0, 0]], np.float32)
+PROBITS = [[-0.3853402, -1.4051672], [0.0627057, -1.1265779], [NAN, NAN], [-1.2817129, -np.inf]]
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "expected"),
+    [
+        ("LinearRegressor", {"coefficients": [1.0, 0.5], "intercepts": [0.1]}, [row[:1] for row in PROBITS]),
+        ("LinearRegressor", {"coefficients": [1.0, 0.5, 0.3, 0.2], "intercepts": [0.1, 0.0], "targets": 2}, PROBITS),
+        ("LinearClassifier", PAIR | {"coefficients": [1.0, 0.5, 0.3, 0.2], "intercepts": [0.1, 0.0]}, PROBITS),
+        ("TreeEnsembleRegressor", {**TREE, "target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0],
+                                   "target_weights": [0.8, 0.3], "n_targets": 1}, [[0.8417561]] * 4),
+    ],
+)  # fmt: skip
+def test_shares_become_quantiles_of_the_normal_distribution(operator: str, attributes: dict[str, Any], expected: Any) -> None:
+    """As in ONNX Runtime 1.32.0, which gave the numbers."""
+    *_, found = run(operator, SHARES, outputs=2 if "Classifier" in operator else 1, post_transform="PROBIT", **attributes)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+
+
 @pytest.mark.parametrize("norm", ["MAX", "L1", "L2"])
 def test_the_norm_of_a_row_with_nan_is_nan(norm: str) -> None:
     (found,) = run("Normalizer", FLOATS, norm=norm)
@@ -139,7 +163,9 @@ def test_labels_are_texts() -> None:
         ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0, 3.0], "targets": 2}, "coefficients"),
         ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0, 3.0]}, "[N, 3]"),
         ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0], "intercepts": [1.0, 2.0]}, "intercepts"),
-        ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0], "post_transform": "PROBIT"}, "post_transform"),
+        ("LinearRegressor", FLOATS, {"coefficients": [1.0, 2.0], "post_transform": "TANH"}, "post_transform"),
+        ("LinearClassifier", FLOATS, PAIR | {"post_transform": "PROBIT"}, "where two classes share one score"),
+        ("SVMClassifier", FLOATS, MACHINES | {"post_transform": "PROBIT"}, "where two classes share one score"),
         ("LinearClassifier", FLOATS, {"coefficients": [1.0, 2.0]}, "classlabels_ints"),
         ("LinearClassifier", FLOATS, {"coefficients": [1.0, 2.0], "classlabels_ints": [1], "intercepts": [0.0]}, "one label"),
         ("LinearClassifier", FLOATS, {"coefficients": [1.0] * 4, "classlabels_ints": [1, 2, 3], "intercepts": [0.0] * 2}, "intercepts"),

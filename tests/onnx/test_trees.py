@@ -106,7 +106,7 @@ def test_scores_are_transformed(transform: int) -> None:
         ({"nodes_truenodeids": [99] * TREES * 7}, "nodes_truenodeids"),
         ({"nodes_truenodeids": [1] * 3}, "nodes_featureids"),
         ({"tree_roots": [99]}, "nodes_truenodeids"),
-        ({"post_transform": 4}, "post_transform"),
+        ({"post_transform": 5}, "post_transform"),
         ({"nodes_modes": np.full(TREES * 7, 6, np.uint8)}, "membership_values"),
     ],
 )
@@ -179,7 +179,7 @@ def test_numbers_may_be_tensors_of_doubles() -> None:
         ({"target_weights": [1.0]}, "target_ids"),
         ({"base_values": [1.0, 2.0]}, "base_values"),
         ({"aggregate_function": "MEDIAN"}, "aggregate_function"),
-        ({"post_transform": "PROBIT"}, "post_transform"),
+        ({"post_transform": "TANH"}, "post_transform"),
         ({"n_targets": 2**40}, "trees"),
     ],
 )
@@ -241,7 +241,7 @@ def test_the_label_is_that_of_the_largest_score(changed: dict[str, Any], labels:
         ({"class_weights": [1.0]}, "class_ids"),
         ({"base_values": [1.0]}, "base_values"),
         ({"class_ids": [0, 0, 0, 0], "base_values": [1.0, 2.0]}, "base_values"),
-        ({"post_transform": "PROBIT"}, "post_transform"),
+        ({"class_ids": [0, 0, 0, 0], "post_transform": "PROBIT"}, "post_transform"),
     ],
 )
 def test_a_classifier_that_contradicts_itself_is_refused(changed: dict[str, Any], path: str) -> None:

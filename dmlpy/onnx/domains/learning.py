@@ -9,7 +9,17 @@ from onnx import TensorProto
 
 from dmlpy.messages.naming import listed, plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
-from dmlpy.onnx.domains.scores import class_labels, describe_classes, feature_rows, numbers_of, rows_of, transform_of, transform_scores
+from dmlpy.onnx.domains.scores import (
+    class_labels,
+    describe_classes,
+    feature_rows,
+    numbers_of,
+    require_pairs,
+    rows_of,
+    transform_of,
+    transform_scores,
+    transforms_scores,
+)
 from dmlpy.onnx.loading.schemas import LEARNING
 
 if TYPE_CHECKING:
@@ -163,10 +173,10 @@ def _linear_scores(node: Node, targets: int) -> Array:
 
 @register_host_operator("LinearRegressor", _describe_scores, domain=LEARNING)
 def linear_regressor(node: Node) -> Sequence[Array]:
-    """The scores of the targets, [N, targets]. ONNX Runtime transforms scores only if there are several targets."""
+    """The scores of the targets, [N, targets]."""
     targets, transform = int(node.attribute("targets", 1)), transform_of(node)
     scores = _linear_scores(node, targets)
-    return [(transform_scores(scores, transform) if targets > 1 else scores).astype(np.float32)]
+    return [(transform_scores(scores, transform) if transforms_scores(transform, targets) else scores).astype(np.float32)]
 
 
 def _coefficient_rows(node: Node, labels: Array) -> int:
@@ -194,6 +204,7 @@ def linear_classifier(node: Node) -> Sequence[Array]:
     scores = _linear_scores(node, classes)
     if classes > 1:
         return [labels[scores.argmax(-1)], transform_scores(scores, transform).astype(np.float32)]
+    require_pairs(node, transform)
     score = scores[:, 0]
     # ONNX Runtime applies no transform but LOGISTIC to two classes of one score.
     pair = transform_scores(np.stack([-score, score], -1), "LOGISTIC") if transform == "LOGISTIC" else np.stack([1 - score, score], -1)

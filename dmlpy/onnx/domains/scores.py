@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Array, Value
     from dmlpy.onnx.nodes.node import Node
 
-TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
+TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 """The final transforms of scores, by the number that TreeEnsemble has for them."""
+_WINITZKI = 0.147
+"""The constant of Winitzki's approximation."""
 
 
 def transform_of(node: Node) -> str:
@@ -28,15 +30,41 @@ def transform_of(node: Node) -> str:
     return transform
 
 
+def transforms_scores(transform: str, targets: int) -> bool:
+    """Whether ONNX Runtime transforms the scores of a regressor's targets: of a single one only by PROBIT."""
+    return targets > 1 or transform == "PROBIT"
+
+
+def require_pairs(node: Node, transform: str) -> None:
+    """Rejects PROBIT where two classes share one score: ONNX does not say what the other score is, and ONNX Runtime leaves it unset."""
+    if transform == "PROBIT":
+        expected = f"one of {listed([name for name in TRANSFORMS if name != transform])}, where two classes share one score"
+        raise node.refusal("onnx.attribute", "post_transform", repr(transform), expected)
+
+
 def transform_scores(scores: Array, transform: str) -> Array:
     """The scores after a post_transform, one of `TRANSFORMS`."""
     if transform == "NONE":
         return scores
     if transform == "LOGISTIC":
         return np.asarray(1 / (1 + np.exp(-scores)))
+    if transform == "PROBIT":
+        return _probits(scores)
     kept = np.ones_like(scores, bool) if transform == "SOFTMAX" else scores != 0
     shares = np.where(kept, np.exp(scores - scores.max(-1, keepdims=True)), 0)
     return np.asarray(shares / np.maximum(shares.sum(-1, keepdims=True), np.finfo(float).tiny))
+
+
+def _probits(shares: Array) -> Array:
+    """The quantiles of the normal distribution, by Winitzki's approximation of the inverse error function.
+
+    ONNX does not define PROBIT; ONNX Runtime and ONNX's reference implementation approximate it so, up to 0.5% off. Outside of 0 to 1 the
+    result is NaN.
+    """
+    given = 2 * shares - 1
+    logs = np.log((1 - given) * (1 + given))
+    first, second = 2 / (np.pi * _WINITZKI) + logs / 2, logs / _WINITZKI
+    return np.asarray(np.sqrt(2) * np.sign(given) * np.sqrt(np.sqrt(first * first - second) - first))
 
 
 def class_labels(node: Node, integers: str) -> Array:

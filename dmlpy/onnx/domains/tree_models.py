@@ -10,7 +10,7 @@ from onnx import TensorProto, numpy_helper
 
 from dmlpy.messages.naming import Count, listed, plural
 from dmlpy.onnx.domains.host_operators import register_host_operator
-from dmlpy.onnx.domains.scores import class_labels, transform_of, transform_scores
+from dmlpy.onnx.domains.scores import class_labels, require_pairs, transform_of, transform_scores, transforms_scores
 from dmlpy.onnx.domains.trees import Trees, required_integers
 from dmlpy.onnx.loading.schemas import LEARNING
 
@@ -241,9 +241,9 @@ def tree_regressor(node: Node) -> Sequence[Array]:
     total, given = forest.combine(x, *functions[how])
     total = np.where(given, total, 0.0)
     total = total / len(forest.trees.roots) if how == "AVERAGE" else total
-    # ONNX Runtime transforms scores only if there are several targets, and adds no base value to targets that no leaf scores.
+    # ONNX Runtime adds no base value to targets that no leaf scores.
     total = total + np.where(given | (targets == 1), _base(node, targets), 0.0)
-    return [(transform_scores(total, transform) if targets > 1 else total).astype(np.float32)]
+    return [(transform_scores(total, transform) if transforms_scores(transform, targets) else total).astype(np.float32)]
 
 
 def _describe_classifier(node: Node) -> Sequence[OutputType]:
@@ -277,6 +277,7 @@ def tree_classifier(node: Node) -> Sequence[Array]:
 
 def _scores_of_two(node: Node, score: Array, transform: str) -> Array:
     """The scores of two classes where leaves have one weight: that of the second class, as ONNX Runtime and the reference have it."""
+    require_pairs(node, transform)
     if transform == "LOGISTIC":
         return transform_scores(np.stack([-score, score], -1), transform)
     # ONNX Runtime applies no other transform then. Weights of which none is negative are taken for shares.
