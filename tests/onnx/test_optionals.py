@@ -25,6 +25,10 @@ BY_OPTIONAL = """(optional(float[2, 3]) o, float[2, 3] x) => (float[2, 3] y) {
     c = OptionalHasElement(o)
     y = If (c) <then_branch = t () => (float[2, 3] b) { a = OptionalGetElement(o) b = Relu(a) },
                 else_branch = e () => (float[2, 3] d) { d = Neg(x) }> }"""
+RNN = np.random.default_rng(3).standard_normal((2, 1, 3, 3)).astype(np.float32)
+MAPPED_RNN = """(seq(float[4, 2, 3]) s, float[1, 3, 3] w, float[1, 3, 3] r, int32[2] l) => (seq(float[1, 2, 3]) t) {
+    t = SequenceMap (s, w, r, l) <body = b (float[4, 2, 3] a, float[1, 3, 3] v, float[1, 3, 3] q, int32[2] k) => (float[1, 2, 3] c) {
+        d, c = RNN <hidden_size = 3> (a, v, q, , k) }> }"""
 MAPPED = (
     "(seq(float[N, 3]) s) => (seq(float[N, 3]) t) { t = SequenceMap (s) <body = b (float[N, 3] a) => (float[N, 3] c) { c = Relu(a) }> }"
 )
@@ -77,12 +81,42 @@ def check(found: Any, expected: Any) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    ("node", "path"),
+    [("Relu(o)", "Relu_0.input 0"), ("Add(x, o)", "Add_0.input 1"), ("NonZero(o)", "NonZero_0.input 0"), ("ReduceSum(o)", "ReduceSum_0")],
+)
+def test_a_tensor_node_needs_what_an_optional_holds(node: str, path: str) -> None:
+    compiled = load(f"(optional(float[2, 3]) o, float[2, 3] x) => (y) {{ y = {node} }}").compile("numpy")
+    assert compiled({"o": A, "x": A})["y"].size
+    with pytest.raises(dml.DeviceError, match=rf"{path}.*is 'o', None, expected an optional that holds something"):
+        compiled({"o": None, "x": A})
+
+
 @pytest.mark.parametrize(("text", "given", "expected"), ROWS)
 def test_optionals_and_sequences(text: str, given: dict[str, Any], expected: list[Any]) -> None:
     """Twice: a second run finds what the first one compiled."""
     compiled = load(text).compile("numpy")
     for _ in range(2):
         check([*compiled(given).values()], expected)
+
+
+def test_a_body_that_is_mapped_runs_as_any_other() -> None:
+    """ONNX's reference implementation ignores the lengths."""
+    x, lengths = np.random.default_rng(4).standard_normal((2, 4, 2, 3)).astype(np.float32), np.array([2, 3], np.int32)
+    ((*found,),) = load(MAPPED_RNN).compile("numpy")({"s": [*x], "w": RNN[0], "r": RNN[1], "l": lengths}).values()
+    for steps, result in zip(x.astype(np.float64), found, strict=True):
+        state = np.zeros((2, 3))
+        for step, row in enumerate(steps):
+            running = (step < lengths)[:, None]
+            state = np.where(running, np.tanh(row @ RNN[0, 0].T + state @ RNN[1, 0].T), state)
+        np.testing.assert_allclose(result[0], state, rtol=1e-5, atol=1e-6)
+
+
+def test_sequences_that_are_mapped_together_have_one_length() -> None:
+    text = """(seq(float[N]) s, seq(float[N]) q) => (seq(float[N]) t) {
+        t = SequenceMap (s, q) <body = b (float[N] a, float[N] d) => (float[N] c) { c = Add(a, d) }> }"""
+    with pytest.raises(dml.DmlError, match=r"of lengths \[2, 1\], expected sequences of one length"):
+        load(text).compile("numpy")({"s": [A[0], A[1]], "q": [A[0]]})
 
 
 def test_an_optional_comes_and_goes() -> None:

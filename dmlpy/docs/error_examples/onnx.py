@@ -98,8 +98,8 @@ def onnx_graph() -> Any:
 
 @shows("onnx.host")
 def onnx_host() -> Any:
-    match = helper.make_node("RegexFullMatch", ["x"], ["y"], pattern="(")
-    onnx.load(made_of(match, types={"x": TensorProto.STRING}, x=[2])).compile("numpy")({"x": np.array(["a", "b"], object)})
+    title = helper.make_node("StringNormalizer", ["x"], ["y"], case_change_action="TITLE")
+    onnx.load(made_of(title, types={"x": TensorProto.STRING}, x=[2])).compile("numpy")({"x": np.array(["a", "b"], object)})
 
 
 @shows("onnx.inputs")

@@ -1,4 +1,4 @@
-"""Operators of other domains that run on the host by definitions of dmlpy: the registry, and their runs."""
+"""Operators that run on the host by definitions of dmlpy, most of other domains: the registry, and their runs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,16 @@ if TYPE_CHECKING:
     OutputType: TypeAlias = "tuple[int | None, Sizes | None]"
     """The element type and the sizes of an output, as far as they are known."""
     Describes: TypeAlias = Callable[[Node], Sequence[OutputType]]
+    Checks: TypeAlias = Callable[[Node], object]
 
 _FAMILIES = (
     *("block_gather", "crops", "decoding", "experts", "hashing", "inverse", "labels", "learning", "linear_attention", "masked_attention"),
     *("maps", "quantized_lstm", "support_vectors", "tokenizing", "tree_models", "trees"),
 )
+
+
+_OF_ONNX = frozenset({"RegexFullMatch"})
+"""ONNX's own operators among them: the reference implementation matches with Python's `re`, whose time has no bound."""
 
 
 class HostOperator(NamedTuple):
@@ -41,33 +46,40 @@ class HostOperator(NamedTuple):
     Attributes:
         computes: computes the outputs of a node whose inputs are known.
         describes: infers their types and sizes before the model runs.
+        checks: raises NotLowered for attributes that it cannot run with.
     """
 
     computes: Computes
     describes: Describes
+    checks: Checks | None = None
 
 
 _OPERATORS: dict[tuple[str, str], HostOperator] = {}
 
 
-def register_host_operator(op_type: str, describes: Describes, *, domain: str = MICROSOFT) -> Callable[[Computes], Computes]:
+def register_host_operator(
+    op_type: str, describes: Describes, *, domain: str = MICROSOFT, checks: Checks | None = None
+) -> Callable[[Computes], Computes]:
     """Registers the function that computes an operator.
 
     Args:
         op_type: the operator's name.
         describes: infers the types and the sizes of its outputs; nothing if the node's inputs are invalid.
         domain: the operator's domain.
+        checks: raises NotLowered for attributes that it cannot run with.
     """
 
     def register(function: Computes) -> Computes:
-        _OPERATORS[domain, op_type] = HostOperator(function, describes)
+        _OPERATORS[domain, op_type] = HostOperator(function, describes, checks)
         return function
 
     return register
 
 
 def find_host_operator(op_type: str, domain: str) -> HostOperator | None:
-    """The host operator for an operator of another domain; None if there is none."""
+    """dmlpy's host operator; None if it has none. ONNX's own operators are the reference implementation's, but for a few."""
+    if not domain and op_type not in _OF_ONNX:
+        return None
     for family in _FAMILIES:
         import_module(f"dmlpy.onnx.domains.{family}")
     return _OPERATORS.get((domain, op_type))
@@ -86,6 +98,18 @@ def describe_outputs(node: Node) -> Sequence[OutputType]:
         if ErrorPolicy.propagate_unexpected:
             raise
         return ()
+
+
+def find_problems(node: Node) -> Sequence[Problem]:
+    """Why the host cannot run a node of an operator that it has: attributes that it does not support."""
+    found = find_host_operator(node.op_type, node.domain)
+    if found is None or found.checks is None:
+        return ()
+    try:
+        found.checks(node)
+    except NotLowered as reason:
+        return reason.problems
+    return ()
 
 
 def compute_node(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str, Array], budget: Budget) -> dict[str, Array]:

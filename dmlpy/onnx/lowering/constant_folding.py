@@ -33,8 +33,7 @@ _NEVER = frozenset(
         *("ImageDecoder", "RegexFullMatch", "StringNormalizer"),
     }
 )
-"""Operators of random numbers, and those of unpredictable cost: an image of any size in few bytes, a pattern that
-Python's `re` matches in exponential time. StringNormalizer changes the locale of the whole process while it runs."""
+"""Operators of random numbers, and those of unpredictable cost: an image of any size in few bytes, expressions, texts."""
 
 
 _OF_NOTHING = {

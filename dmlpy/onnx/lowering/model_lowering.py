@@ -13,6 +13,7 @@ from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.symbolic_sizes import are_symbolic
 from dmlpy.messages.problems import CompileError, DescError, Problem
 from dmlpy.onnx.domains import definitions
+from dmlpy.onnx.domains.host_operators import find_problems as find_host_problems
 from dmlpy.onnx.domains.remedies import remedy_of
 from dmlpy.onnx.loading.limits import OPERANDS
 from dmlpy.onnx.loading.model_size import count_nodes
@@ -414,7 +415,9 @@ class Lowering:
         assert isinstance(stage, HostStage)
         values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
         where: Placement = "deferred" if deferred else "invalid" if self._is_invalid(problems) else "host"
-        if where == "host" and not self._has_host(node):
+        if where == "host" and (unsupported := find_host_problems(node)):
+            where, problems = "nowhere", unsupported
+        elif where == "host" and not self._has_host(node):
             where = "nowhere"
             remedy = remedy_of(node.op_type, node.domain)
             problems = [replace(problem, remedy=remedy) if problem.code == "onnx.kernel" else problem for problem in problems]

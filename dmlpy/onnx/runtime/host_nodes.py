@@ -35,7 +35,7 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
     Raises:
         DeviceError: nothing can run it.
     """
-    if node.proto.domain in ("", "ai.onnx") and node.proto.op_type in ("Loop", "Scan"):
+    if node.proto.domain in ("", "ai.onnx") and node.proto.op_type in ("Loop", "Scan", "SequenceMap"):
         from dmlpy.onnx.runtime.loops import LoopRun  # few models have loops
 
         loop = LoopRun(node, context)
@@ -49,11 +49,10 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
     own = "" if node.proto.domain == "ai.onnx" else node.proto.domain
     if not own and (passes := _PASSING.get(node.proto.op_type)) is not None:
         return lambda values: passes(node, values)
-    if not own and node.proto.op_type == "SequenceMap":
-        return _map_sequence(node, context)
-    if own and find_host_operator(node.proto.op_type, own) is not None:
+    if find_host_operator(node.proto.op_type, own) is not None:
 
         def run_own(values: dict[str, Any]) -> None:
+            _require_elements(node, values)
             given = {name: context.to_host(values[name]) for name in node.reads}
             opset, budget = node.opsets.get(own, 1), context.model.budget()
             with report_unexpected(context.name, node.proto.name, node.proto, DeviceError):
@@ -80,6 +79,7 @@ def _run_reference(node: HostNode, context: CompileContext) -> Callable[[dict[st
     operators = _Operators(node, context)
 
     def run(values: dict[str, Any]) -> None:
+        _require_elements(node, values)
         given = {name: context.to_host(values[name]) for name in node.reads}
         with report_unexpected(context.name, node.proto.name, node.proto, DeviceError):
             values.update(operators(given) or program()(given))
@@ -99,28 +99,21 @@ def _has_element(node: HostNode, values: dict[str, Any]) -> None:
 
 
 def _get_element(node: HostNode, values: dict[str, Any]) -> None:
-    given = node.proto.input[0]
-    if values[given] is None:
-        expected = "an optional that holds something: OptionalHasElement says whether it does"
-        raise DeviceError("the host", [Problem("onnx.host", f"{node.proto.name}.input 0", f"{given!r}, None", expected)])
-    values[node.proto.output[0]] = values[given]
+    _require_elements(node, values)
+    values[node.proto.output[0]] = values[node.proto.input[0]]
+
+
+def _require_elements(node: HostNode, values: dict[str, Any]) -> None:
+    """Rejects optionals that hold nothing, for a node that reads what they hold."""
+    expected = "an optional that holds something: OptionalHasElement says whether it does"
+    places = [(index, name) for index, name in enumerate(node.proto.input) if name and values[name] is None]
+    problems = [Problem("onnx.host", f"{node.proto.name}.input {index}", f"{name!r}, None", expected) for index, name in places]
+    if problems:
+        raise DeviceError("the host", problems)
 
 
 _PASSING = {"Identity": _pass, "Optional": _pass, "OptionalGetElement": _get_element, "OptionalHasElement": _has_element}
 """Nodes that compute nothing: the reference implementation takes no None, and returns a list of it."""
-
-
-def _map_sequence(node: HostNode, context: CompileContext) -> Callable[[dict[str, Any]], None]:
-    """SequenceMap, of which the reference implementation takes no empty sequence."""
-    others = _run_reference(node, context)
-
-    def run(values: dict[str, Any]) -> None:
-        if values[node.proto.input[0]]:
-            others(values)
-        else:
-            values.update((name, []) for name in node.proto.output if name)
-
-    return run
 
 
 _MOST_PROGRAMS = 8

@@ -1,4 +1,4 @@
-"""Loop and Scan that are not unrolled: their bodies are compiled like models, and iterations run one by one."""
+"""Loop, Scan and SequenceMap that are not unrolled: their bodies are compiled like models, and iterations run one by one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LoopRun:
     """A node of control flow whose body runs many times.
 
     Args:
-        node: the node, a Loop or a Scan.
+        node: the node, a Loop, a Scan or a SequenceMap.
         context: what its body is compiled for.
     """
 
@@ -60,7 +60,8 @@ class LoopRun:
         """
         given = [values[name] if name else None for name in self._node.proto.input]
         around = {name: self._array(values[name]) for name in self._around}
-        return self._run_loop(given, around) if self._node.proto.op_type == "Loop" else self._run_batched_scan(given, around)
+        runs = {"Loop": self._run_loop, "Scan": self._run_batched_scan, "SequenceMap": self._run_map}
+        return runs[self._node.proto.op_type](given, around)
 
     def _run_loop(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         most = None if given[0] is None else int(self._scalar(0, given[0]))
@@ -85,6 +86,18 @@ class LoopRun:
         first = [np.asarray(0, np.int64), np.asarray(True), *given[2:]]
         items = self._body.output[1 + len(states) :]
         return [*states, *(self._stack_rows(row, item, 0, first, around) for row, item in zip(rows, items, strict=True))]
+
+    def _run_map(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
+        """Lists of what the body gives for each tensor of the first sequence; all iterations read the same tensors of other inputs."""
+        lengths = [len(held) for held in given if isinstance(held, list)]
+        if len({*lengths}) > 1:
+            raise self._failure("the sequences", f"of lengths {lengths}", "sequences of one length")
+        found: list[list[Any]] = [[] for _ in self._outputs]
+        for place in range(lengths[0]):
+            held = [each[place] if isinstance(each, list) else each for each in given]
+            for row, output in zip(found, self._run(self._values(held, around)), strict=True):
+                row.append(output)
+        return found
 
     def _run_batched_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         if self._opset >= 9:
@@ -213,7 +226,7 @@ class LoopRun:
         if self._node.proto.op_type == "Loop":
             following, kept = dict(zip(inputs[1:], outputs, strict=False)), outputs[max(1, len(inputs) - 1) :]
             return LoopFlow(following, inputs[0], [], kept, outputs[0])
-        first = len(inputs) - int(self._attributes["num_scan_inputs"])
+        first = len(inputs) - int(self._attributes.get("num_scan_inputs", 0))
         return LoopFlow(dict(zip(inputs[:first], outputs, strict=False)), None, inputs[first:], outputs[first:], None)
 
     def _array(self, held: Any) -> Any:

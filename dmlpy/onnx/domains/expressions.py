@@ -1,0 +1,122 @@
+"""Regular expressions of RE2, whose time grows with the text alone: in Python's `re` those that it matches alike, others by google-re2."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dmlpy.onnx.nodes.node import Node
+
+_ATOM = re.compile(r"(\[\^?\]?(?:\\[^A-Za-z0-9]|\\[wds]|(?!--)[^\\\[\]])*\]|\\[wdsWDS]|\\[^A-Za-z0-9]|[^*+?()\[\]{}|^$\\])(\{\d{1,2}\}|)")
+"""A character or a class of characters, which occurs once or a number of times."""
+_IN_CLASS = re.compile(r"\\.|[&|~]", re.DOTALL)
+"""What is escaped in a class, and what Python would read as an operation on sets where it comes twice."""
+_LAST = re.compile(r"([+*?]|\{\d{1,2},(?:\d{1,2})?\}|)\Z")
+"""How often the last of them occurs."""
+_MOST_CHARACTERS = 1000
+"""The most characters that an expression counts: each place of a text is compared with as many. RE2 has the same limit."""
+_SPACES = r"\t\n\f\r "
+"""What RE2 takes for spaces."""
+
+
+class Match(Protocol):
+    """A part of a text."""
+
+    def span(self) -> tuple[int, int]:
+        """Where it begins and ends."""
+
+
+class Expression(Protocol):
+    """A compiled expression, of Python's `re` or of google-re2."""
+
+    @property
+    def pattern(self) -> str:
+        """The expression as it was given to the compiler."""
+
+    def fullmatch(self, text: str) -> Match | None:
+        """The whole text, if it matches."""
+
+    def finditer(self, text: str) -> Iterable[Match]:
+        """The parts that match, from left to right."""
+
+
+def compile_expression(node: Node, name: str, given: str, *, is_whole: bool = False) -> Expression:
+    """A regular expression whose time grows with the text alone.
+
+    Args:
+        node: the node that has it.
+        name: the attribute that it is.
+        given: the expression, in RE2's syntax.
+        is_whole: whether whole texts have to match, which may be empty; else the longest parts that begin first.
+
+    Raises:
+        NotLowered: RE2 rejects it, or google-re2 is not installed and it has more than characters and classes in sequence.
+    """
+    if not given and not is_whole:
+        raise node.refusal("onnx.invalid", name, "''", "an expression that matches a character or more")
+    found = _sequence(given)
+    if isinstance(found, int):
+        raise node.refusal("onnx.limit", name, f"one of more than {found} characters", f"at most {found}")
+    if found is not None and (is_whole or found.fullmatch("") is None):
+        return found
+    if (re2 := _module()) is not None:
+        return _compile_re2(re2, node, name, given, is_whole=is_whole)
+    expected = "characters and classes such as [a-z] one after the other, of which the last may occur any number of times"
+    expected += "" if is_whole else " from 1 on"
+    remedy = "install google-re2, which runs all regular expressions of RE2"
+    raise node.refusal("onnx.attribute", name, repr(given), expected, remedy=remedy)
+
+
+def _compile_re2(re2: Any, node: Node, name: str, given: str, *, is_whole: bool) -> Expression:
+    options = re2.Options()
+    options.log_errors = False
+    options.longest_match = not is_whole
+    try:
+        compiled: Expression = re2.compile(given, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        text = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
+        raise node.refusal("onnx.invalid", name, repr(given), "a regular expression of RE2", text) from None
+    return compiled
+
+
+@lru_cache(1)
+def _module() -> Any:
+    """google-re2; None if it is not installed. Other packages of a module `re2` fall back to Python's `re`, whose time has no bound."""
+    try:
+        import re2
+    except ImportError:
+        return None
+    return re2 if hasattr(getattr(re2, "Options", None), "max_mem") else None
+
+
+def _sequence(given: str) -> re.Pattern[str] | int | None:
+    """An expression that Python matches as RE2 does, in a time that grows with the text alone.
+
+    Returns:
+        It; the most characters that one may count, if it counts more; None if it has groups, alternatives, places such as a word's end,
+        or a varying number of anything but the last character.
+    """
+    parts, place, count = [], 0, 0
+    while (found := _ATOM.match(given, place)) is not None:
+        parts.append(_spelled(found[1]) + found[2])
+        place = found.end()
+        count += int(found[2][1:-1] or 1)
+        if count > _MOST_CHARACTERS:
+            return _MOST_CHARACTERS
+    last = _LAST.match(given, place)
+    if last is None or (last[1] and (not parts or parts[-1].endswith("}"))):
+        return None
+    try:
+        return re.compile("".join(parts) + last[1], re.ASCII)
+    except re.error:
+        return None
+
+
+def _spelled(atom: str) -> str:
+    """A character or a class as Python spells it."""
+    found = {r"\s": f"[{_SPACES}]", r"\S": f"[^{_SPACES}]"}.get(atom) or atom.replace(r"\s", _SPACES)
+    return _IN_CLASS.sub(lambda part: part[0] if len(part[0]) > 1 else f"\\{part[0]}", found) if found.startswith("[") else found
