@@ -187,7 +187,7 @@ def _place(node: Node, bounds: tuple[float, float], size: int, output: int, scal
         return 0.0, 0.0
     if mode == "asymmetric":
         return 1 / scale, 0.0
-    if mode == "tf_half_pixel_for_nn" and node.opset < 13:  # later opsets lack it
+    if mode == "tf_half_pixel_for_nn":  # opsets from 13 on lack it, but tf2onnx writes it and ONNX Runtime takes it there, too
         return 1 / scale, 0.5 / scale
     if mode == "align_corners":
         return (0.0 if output == 1 else 1.0 if output == size else (size - 1) / (output - 1)), 0.0
