@@ -7,13 +7,15 @@ import subprocess
 import sys
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 import dmlpy as dml
 from dmlpy import directml, onnx, x
 from dmlpy.inspection.explain import explain
+from dmlpy.messages.foreign_members import HINTS
 from dmlpy.unknown_names import unknown_attribute
-from tests.support.tools import require
+from tests.support.tools import missing, require
 
 MISSING = {"onnx": "onnx", "dask": r"dask\S*", "torch": "torch", "thinc": r"(thinc\S*|catalogue)"}
 
@@ -129,6 +131,7 @@ def test_names_of_the_header(name: str, hint: str) -> None:
         ("TensorDesc", r"did you mean dmlpy\.TensorDesc\?"),
         ("Size2D", r"did you mean dmlpy\.Size2D\?"),
         ("Convolution", r"did you mean x\.convolution\?$"),
+        ("lstm_training", r"did you mean x\.operator\(dmlpy\.LSTMTrainingDesc, \.\.\.\)\?$"),
     ],
 )
 def test_names_of_directmlx(name: str, hint: str) -> None:
@@ -147,6 +150,70 @@ def test_names_of_directmlx(name: str, hint: str) -> None:
 def test_names_of_onnx(name: str, hint: str) -> None:
     with pytest.raises(AttributeError, match=re.escape(f"dmlpy.onnx has no name {name!r}: {hint}")):
         getattr(onnx, name)
+
+
+TENSOR = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
+RELU = dml.ActivationReluDesc(input_tensor=TENSOR, output_tensor=TENSOR)
+
+
+def instances() -> dict[str, object]:
+    """An object of each class that answers for names of others, and what hints call it."""
+    arrays = [np.zeros((2, 3), np.float32)], [np.zeros((2, 3), np.float32)]
+    builder = dml.GraphBuilder()
+    builder.output("y", builder.add(RELU, input_tensor=builder.input("x", TENSOR)))
+    op, graph = dml.compile(RELU, "numpy"), dml.compile(builder.build(), "numpy")
+    error = dml.DescError("a desc")
+    found: list[object] = [op.device, op, op.prepare(), op.bind(*arrays), graph, graph.prepare(), graph.bind(*arrays), builder, error]
+    expression = x.input("x", [2, 3])
+    by_class = {kind.__name__: own for own in (*found, expression) for kind in type(own).__mro__ if kind.__name__ in HINTS}
+    if missing("onnx") is None:
+        model = onnx.load(onnx.export(x.activation_relu(expression).graph()).SerializeToString())
+        by_class |= {"Model": model, "CompiledModel": model.compile("numpy")}
+    return by_class
+
+
+@pytest.mark.parametrize("kind", HINTS)
+def test_members_of_other_libraries_are_answered_with_what_there_is(kind: str) -> None:
+    if kind in ("Model", "CompiledModel"):
+        require("onnx")
+    own = instances()[kind]
+    for name, hint in HINTS[kind].items():
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}': {re.escape(hint)}$") as caught:
+            getattr(own, name)
+        assert caught.value.name == name
+        assert caught.value.obj is own
+        assert not hasattr(own, name)
+        assert name not in dir(own)
+        for subject, member in re.findall(r"(dmlpy(?:\.onnx|\.x|\.CompiledOperator)?|\w+)\.([a-z_A-Z]\w*)", hint):
+            owner = {"dmlpy": dml, "dmlpy.onnx": onnx, "dmlpy.x": x, "dmlpy.CompiledOperator": dml.CompiledOperator}.get(subject)
+            if owner is None and subject in ("device", "op", "prepared", "dispatch", "compiled", "builder", "expression", "model", "error"):
+                owner = own
+            if owner is not None and (owner is not onnx or missing("onnx") is None):
+                assert hasattr(owner, member), hint
+
+
+@pytest.mark.parametrize(
+    ("own", "name", "hint"),
+    [
+        (RELU, "run", "compile it first: dmlpy.compile(..., device)"),
+        (x.activation_relu(x.input("x", [2])).graph(), "execute", "compile it first: dmlpy.compile(..., device)"),
+        (TENSOR, "ndim", "len(tensor.sizes)"),
+        (TENSOR, "run", "it has [data_type, sizes"),
+    ],
+)
+def test_members_that_structs_lack(own: object, name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"has no attribute {name!r}: {hint}")):
+        getattr(own, name)
+
+
+def test_an_output_that_is_not_described() -> None:
+    op = dml.compile(dml.TopKDesc(input_tensor=TENSOR, axis=1, k=2).with_outputs(), "numpy")
+    found = op(input_tensor=np.zeros((2, 3), np.float32))
+    for read in (lambda: found.output_indexes, lambda: found["output_indexes"]):
+        with pytest.raises(
+            (AttributeError, KeyError), match=r"output_value_tensor, output_index_tensor; did you mean output_index_tensor\?"
+        ):
+            read()
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.coercion import brief
-from dmlpy.messages.naming import c_member
+from dmlpy.messages.naming import c_member, did_you_mean
 
 if TYPE_CHECKING:
     from dmlpy.messages.tables import Table
@@ -60,7 +60,8 @@ class Outputs:
 
 
 def _unknown(name: object, values: Mapping[str, Any]) -> str:
-    return f"no output {brief(name)}: the desc describes {', '.join(values)}"
+    hint = did_you_mean(name, values) if len(values) > 1 else None
+    return f"no output {brief(name)}: the desc describes {', '.join(values)}{f'; {hint}' if hint else ''}"
 
 
 _SHOWN = 4

@@ -32,6 +32,7 @@ from dmlpy.description.form_problems import struct_problems
 from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.plain_values import Test, plain_test
+from dmlpy.messages.foreign_members import RUNNING
 from dmlpy.messages.naming import c_member, did_you_mean, is_c_style, listed, plural
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
 from dmlpy.system import forks
@@ -109,6 +110,10 @@ class UnknownMemberError(AttributeError):
         own = [c_member(member) if name[:1].isupper() else member for member in struct.model_fields]
         public = [other for other in vars(struct) if not other.startswith("_") and other not in own]
         remedy = f"it is a function: dmlpy.{name}(...)" if name in struct.functions else None
+        if name in RUNNING and "compile" in struct.functions:
+            remedy = "compile it first: dmlpy.compile(..., device)"
+        if name in ("ndim", "rank", "dim") and "sizes" in own:
+            remedy = "len(tensor.sizes)"
         remedy = remedy or member_remedy(name, own) or did_you_mean(name, own) or did_you_mean(name, public)
         return f"{struct.__name__!r} object has no attribute {name!r}: {remedy or f'it has {listed(own)}'}"
 

@@ -16,6 +16,7 @@ from dmlpy.debugging import DEVICES, log_once
 from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.plan import LaunchSequence, log_launch
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import nearest
 from dmlpy.messages.problems import DeviceError, RenamedWarning
@@ -58,6 +59,7 @@ class Memory:
 _NO_MEMORY = Memory(0, 0, None)
 
 
+@foreign_members
 class Device(ABC):
     """A place where operators run. Devices are shared: there is one object for each name."""
 

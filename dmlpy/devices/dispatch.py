@@ -13,6 +13,7 @@ from dmlpy.description.array_problems import value_problems
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.memory import binding
 from dmlpy.devices.memory.reserve import Reserve
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.problems import BindError, DispatchError, PickleError, Problem
 
 if TYPE_CHECKING:
@@ -391,6 +392,7 @@ class DispatchedOperator(Protocol):
         """The memory of a reserve that replaces a bound tensor's, and the problems with it."""
 
 
+@foreign_members
 class Dispatch(Rebindable):
     """One operator with all its memory: calling it launches and does nothing else.
 

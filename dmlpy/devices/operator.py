@@ -22,6 +22,7 @@ from dmlpy.devices.memory.reserve import Reserve, configuration, foreign_problem
 from dmlpy.devices.persistence.pickling import Bytes, Refused, host_bytes, layout_fingerprint, packed_bytes, packed_memory
 from dmlpy.devices.plan import ArrayPlan, BindingProperties, BoundAddress, Launch, Plan
 from dmlpy.devices.staged_calls import StagedCalls
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import BindError, PickleError, Problem
 
@@ -54,6 +55,7 @@ def _without_memory_error(step: str = "") -> Callable[[Method], Method]:
     return decorated
 
 
+@foreign_members
 @dataclass(frozen=True, eq=False, repr=False)
 class CompiledOperator:
     """A checked desc and its plan on a device. Immutable; threads may share it.
@@ -464,6 +466,7 @@ class CompiledOperator:
         return f"<{self.name} compiled for {self.device.name} {at_level(self.feature_level)}: {', '.join([*shown, *more])}>"
 
 
+@foreign_members
 class PreparedOperator:
     """A compiled operator with its constants packed. Called and bound like the operator, without the constants. Immutable.
 

@@ -19,6 +19,7 @@ from dmlpy.graphs import views
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
 from dmlpy.graphs.pruning import prune_nodes
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
 
@@ -58,6 +59,7 @@ class Value(views.TensorViews):
         return value
 
 
+@foreign_members
 class GraphBuilder:
     """Builds a `Graph` operator by operator.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import Count, c_path, plural, printable
 
@@ -158,6 +159,7 @@ def lay_out(subject: str, problems: Sequence[Problem]) -> str:
     return "\n".join(lines)
 
 
+@foreign_members
 class DmlError(Exception):
     """The base class of dmlpy's errors.
 

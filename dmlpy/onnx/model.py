@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import ExecutionFlags
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.onnx.loading.input_sizes import inputs_of
 from dmlpy.onnx.loading.load import LoadedModel, load_model
 from dmlpy.onnx.lowering.lowered_model import LoweredModel
@@ -49,6 +50,7 @@ def load(
         return Model(loaded, dict(sizes or {}), dict(constants or {}))
 
 
+@foreign_members
 class Model(LoweredModel):
     """An ONNX model with the sizes of its inputs, as far as they are known.
 

@@ -13,6 +13,7 @@ from dmlpy.description.enums import DataType, TensorFlags
 from dmlpy.description.symbolic_sizes import is_symbolic, slice_indices
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs import views
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x import calls, composition
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
+@foreign_members
 class Expression(views.TensorViews, TensorOperand):
     """The tensor that an input, a constant or an operator of a graph gives. The functions of `dmlpy.x` make and take expressions.
 

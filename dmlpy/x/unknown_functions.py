@@ -35,7 +35,12 @@ def unknown_function(module: str, name: str, public: Sequence[str] = ()) -> str:
     # `from dmlpy.x import calls` asks for the attribute before it imports the module: the remedy would import all operators.
     if name.isidentifier() and find_spec(f"dmlpy.{module}.{name}") is not None:
         return f"dmlpy.{module}.{name} is a module that is not imported: import dmlpy.{module}.{name}"
-    functions = {kind.short_name(): f"{module}.{function_name(kind)}" for kind in OPERATORS.values()}
+    functions = {
+        kind.short_name(): f"x.operator(dmlpy.{kind.__name__}, ...)"
+        if module == "x" and kind.is_extension
+        else f"{module}.{function_name(kind)}"
+        for kind in OPERATORS.values()
+    }
     called = {*functions.values()}
     others = [own for own in public if f"{module}.{own}" not in called]
     hint = (

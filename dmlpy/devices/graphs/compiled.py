@@ -22,6 +22,7 @@ from dmlpy.devices.memory.binding import BoundTensor, KnownLayouts
 from dmlpy.devices.memory.binding_table import BoundNames, with_call_errors
 from dmlpy.devices.persistence.pickling import Bytes, Refused, host_bytes
 from dmlpy.devices.plan import BindingProperties
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.problems import BindError, Problem
 from dmlpy.system import forks
 
@@ -40,6 +41,7 @@ Values = Any
 """Arrays or `Buffer`s by name, or a list of them in the graph's order."""
 
 
+@foreign_members
 class CompiledGraph:
     """A graph on a device: its nodes run one after the other, on one stream. Immutable; threads may share it.
 
@@ -479,6 +481,7 @@ class CompiledGraph:
         return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} {at_level(self.feature_level)}>"
 
 
+@foreign_members
 class PreparedGraph:
     """A compiled graph with its owned inputs prepared. Called and bound like the graph, without them. Immutable.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dmlpy.devices.dispatch import Rebindable, check_value_bounds
 from dmlpy.devices.graphs.hazards import areas_of, shared_memory
 from dmlpy.devices.graphs.launches import SCRATCH, GraphLaunches
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import Problem
 
@@ -44,6 +45,7 @@ class DispatchedGraph(Protocol):
     def explain_plan(self) -> GraphReport: ...
 
 
+@foreign_members
 class GraphDispatch(Rebindable):
     """A graph with all its memory: calling it launches every node. It owns its scratch: see `Dispatch`.
 

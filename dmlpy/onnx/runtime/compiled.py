@@ -17,6 +17,7 @@ from dmlpy.description.coercion import brief
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.persistence.pickling import Refused, device_name, version_refused, written_by
+from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, DescError, DmlError, Problem
 from dmlpy.onnx.loading.input_sizes import default_inputs, fit_problems
@@ -56,6 +57,7 @@ _MOST_NAMED = 4
 """The most inputs that a message names."""
 
 
+@foreign_members
 class CompiledModel:
     """A model on a device. Thread-safe.
 
