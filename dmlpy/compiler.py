@@ -14,6 +14,7 @@ from dmlpy.debugging import PLANS
 from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
+from dmlpy.description.stored_floats import stored
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.persistence.pickling import Refused, device_name, version_refused, written_by
@@ -158,7 +159,7 @@ def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel | 
     if problems := only_errors(found):
         raise CompileError(desc.c_name, problems, desc=desc)
     uncomputed = why_uncomputed(desc, on_cuda=device.memory_kind == "cuda") if found else None
-    plan = None if uncomputed else device.plan(desc, flags)
+    plan = None if uncomputed else device.plan(stored(desc), flags)
     if plan is None:
         raise CompileError(desc.c_name, [_not_built(desc, device, uncomputed)], HResult.E_NOTIMPL, desc)
     if owned := tuple(place for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML):

@@ -114,10 +114,8 @@ def shrink(desc: ActivationShrinkDesc, x: Array) -> Array:
 
 def _shrink_integers(desc: ActivationShrinkDesc, x: Array) -> Array:
     """SHRINK in float64, rounded toward zero and clamped to the type's range."""
-    # The attributes are 32-bit floats in the operator's struct; a value between two of them would change some integers' result.
-    stored = desc.replace(bias=float(np.float32(desc.bias)), threshold=float(np.float32(desc.threshold)))
     # NaN, which only an attribute brings, becomes the smallest integer.
-    return as_integers(np.fmax(shrink(stored, x.astype(np.float64)), np.iinfo(x.dtype).min), x.dtype)
+    return as_integers(np.fmax(shrink(desc, x.astype(np.float64)), np.iinfo(x.dtype).min), x.dtype)
 
 
 # exponentials

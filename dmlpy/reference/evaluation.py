@@ -18,6 +18,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import pack_tensor, unpack_tensor
 from dmlpy.description.outputs import Outputs
+from dmlpy.description.stored_floats import stored
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, CompileError, DescError, Problem, only_errors
 from dmlpy.reference.registry import Array, definition, why_undefined
@@ -40,7 +41,7 @@ def reference(
 
     FLOAT16, BFLOAT16 and FLOAT32 tensors are computed in `dtype`, and outputs of these types have it: they are not rounded to the
     described type (`outputs.output_tensor.astype(numpy.float16)` does that). FLOAT64 stays FLOAT64. Integers have their described types,
-    and quantized operators round and clamp to them as on a device.
+    and quantized operators round and clamp to them as on a device. FLOAT members are the 32-bit floats that the struct holds.
 
     Arrays are given by the tensors' sizes: strides do not matter, nor does OWNED_BY_DML. A reserve is an array of `dtype` in a layout
     that only `reference` uses: a gradient takes the reserve that `reference` returned for the training form.
@@ -95,7 +96,8 @@ class Definition:
         function = definition(type(desc))
         assert function is not None  # otherwise `why_undefined` gives a reason
         self.dtype, self._desc, self._function = dtype, desc, function
-        self._computed = in_other_type(desc, DataType.FLOAT32) if desc.has_bfloat16 else desc
+        held = stored(desc)
+        self._computed = in_other_type(held, DataType.FLOAT32) if held.has_bfloat16 else held
         slots = [(slot, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
         self._is_plain = all(
             slot.index is None and slot.field.marker.at_most is None and tensor.data_type.bits > 4 for slot, tensor in slots

@@ -19,6 +19,7 @@ def by_hand(arrays: dict[str, Array], rate: float, beta1: float, beta2: float, e
     """Kingma and Ba's algorithm, in the order of section 2's last paragraph, in float64."""
     x, m, v, g = (array.astype(np.float64) for array in list(arrays.values())[:4])
     step = int(arrays["training_step_tensor"].item())
+    rate, beta1, beta2, epsilon = (float(np.float32(value)) for value in (rate, beta1, beta2, epsilon))  # as the struct holds them
     m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
     # -expm1(t log beta) is 1 - beta^t without cancellation.
     corrected = rate * math.sqrt(-math.expm1(step * math.log(beta2))) / -math.expm1(step * math.log(beta1))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from dmlpy.description.stored_floats import stored
 from dmlpy.description.tensors import packed_strides, same_layout
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
 from dmlpy.devices.graphs.views import moved_strides, movements, with_ones
@@ -227,7 +228,7 @@ class _GroupBuilder:
                 inner = source[0]
                 reads.append((use[1], numbers[use if inner is None or use in numbers else inner]))
             numbers[node] = len(inputs) + at
-            operators.append(GroupedOperator(self.ir.operators[node], tuple(reads)))
+            operators.append(GroupedOperator(stored(self.ir.operators[node]), tuple(reads)))
         tensors = [tensor for _, tensor in inputs]
         whole = ElementwiseGroupDesc(input_tensors=tensors, output_tensor=self._result, nodes=tuple(operators))
         return _Group(nodes, whole, tuple(source for source, _ in inputs))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
+from dmlpy.description.stored_floats import stored
 from dmlpy.description.tensors import same_layout
 from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
 from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc, repeated
@@ -173,7 +174,7 @@ class _ChainBuilder:
         for node in nodes:
             places = [(use, read[0]) for use, read in self._reads(node)]
             own = tuple((use[1], numbers[use] if use in numbers else results[writer or 0]) for use, writer in places)
-            operators.append(GroupedOperator(ir.operators[node], own))
+            operators.append(GroupedOperator(stored(ir.operators[node]), own))
         assert given is not None  # some member reads the source
         tensors = [tensor for _, tensor in constants]
         whole = LookupTableDesc(input_tensor=given, constant_tensors=tensors, output_tensor=self._result, nodes=tuple(operators))

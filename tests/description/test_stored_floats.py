@@ -1,0 +1,85 @@
+"""FLOAT members are 32-bit floats in directml.h: the definitions and all devices compute with the numbers that a struct can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.description.stored_floats import stored
+from tests.support.tolerance import assert_close
+
+X = np.random.default_rng(0).uniform(0.5, 30, (1, 1, 8, 33)).astype(np.float32)
+TENSOR = dml.TensorDesc.of(X)
+THIRD = float(np.float32(1 / 3))
+
+
+def held(value: float) -> float:
+    return float(np.float32(value))
+
+
+@pytest.mark.parametrize(
+    ("desc", "function"),
+    [
+        (dml.ElementWiseConstantPowDesc(input_tensor=TENSOR, exponent=1 / 3), lambda x: x**THIRD),
+        (dml.ActivationLeakyReluDesc(input_tensor=TENSOR, alpha=0.1), lambda x: np.where(x > 0, x, held(0.1) * x)),
+        (dml.ActivationLinearDesc(input_tensor=TENSOR, alpha=0.1, beta=1 / 3), lambda x: held(0.1) * x + THIRD),
+        (dml.ElementWiseClipDesc(input_tensor=TENSOR, min=10.1, max=20.3), lambda x: np.clip(x, held(10.1), held(20.3))),
+        (
+            dml.ElementWiseSqrtDesc(input_tensor=TENSOR, scale_bias=dml.ScaleBias(scale=0.1, bias=1 / 3)),
+            lambda x: np.sqrt(held(0.1) * x + THIRD),
+        ),
+        (dml.ElementWiseThresholdDesc(input_tensor=TENSOR, min=10.1), lambda x: np.maximum(x, held(10.1))),
+    ],
+    ids=lambda value: value.short_name() if isinstance(value, dml.OperatorDesc) else "",
+)
+def test_attributes_are_the_numbers_of_the_struct(desc: dml.OperatorDesc, function: Callable[[Any], Any]) -> None:
+    described = desc.with_outputs()
+    expected = function(X.astype(np.float64))
+    np.testing.assert_allclose(dml.reference(described, input_tensor=X).output_tensor, expected, rtol=1e-14)
+    for device in ("numpy", "cpu"):
+        assert_close(dml.compile(described, device)(input_tensor=X).output_tensor, expected, np.float32)
+
+
+def test_structs_within_structs_are_rounded_too() -> None:
+    gemm = dml.GEMMDesc(a_tensor=TENSOR, b_tensor=TENSOR, alpha=0.1, fused_activation=dml.ActivationEluDesc(alpha=1 / 3))
+    found = stored(gemm)
+    assert isinstance(found, dml.GEMMDesc)
+    assert (found.alpha, found.beta, found.fused_activation) == (held(0.1), 1.0, dml.ActivationEluDesc(alpha=THIRD))
+    assert (gemm.alpha, stored(found)) == (0.1, found)
+    lstm = dml.LSTMDesc(
+        input_tensor=TENSOR,
+        weight_tensor=TENSOR,
+        recurrence_tensor=TENSOR,
+        activation_descs=[dml.ActivationHardSigmoidDesc(alpha=0.2, beta=0.5)] + 2 * [dml.ActivationTanhDesc()],
+        direction="FORWARD",
+        clip_threshold=0.7,
+    )
+    rounded = stored(lstm)
+    assert isinstance(rounded, dml.LSTMDesc)
+    assert rounded.activation_descs[0] == dml.ActivationHardSigmoidDesc(alpha=held(0.2), beta=0.5)
+    assert rounded.clip_threshold == held(0.7)
+    resample = dml.ResampleDesc(input_tensor=TENSOR, interpolation_mode="LINEAR", output_tensor=TENSOR, scales=[1, 1, 1 / 3, 2])
+    assert stored(resample).scales == (1, 1, THIRD, 2)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.0, 0.5, 1e300])
+def test_what_a_float_holds_stays_and_what_it_does_not_is_infinite(value: float) -> None:
+    desc = dml.ActivationLinearDesc(alpha=value, beta=0)
+    found = stored(desc)
+    assert (found is desc) == (value != 1e300)
+    assert np.array_equal(found.alpha, held_or_infinite(value), equal_nan=True)  # type: ignore[attr-defined]
+
+
+def held_or_infinite(value: float) -> float:
+    return float("inf") if value == 1e300 else value
+
+
+def test_scalar_unions_have_their_own_types() -> None:
+    """Their numbers are of the type that is named beside them, such as 64-bit ones."""
+    double = dml.TensorDesc(data_type="FLOAT64", sizes=[1, 1, 1, 2])
+    desc = dml.FillValueConstantDesc(value_data_type="FLOAT64", value=0.1, output_tensor=double)
+    assert stored(desc) is desc
