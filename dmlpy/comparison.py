@@ -18,6 +18,7 @@ from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
 from dmlpy.devices.graphs.ir import GraphIR
 from dmlpy.devices.memory import binding
 from dmlpy.graphs import Graph
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import BindError, DescError, Problem
 from dmlpy.reference.evaluation import Definition
 
@@ -80,7 +81,7 @@ class Comparison:
 
     def __str__(self) -> str:
         first, second = self.devices
-        head = f"{first} and {second} agree in all {len(self.nodes)} tensors"
+        head = f"{first} and {second} agree in {f'all {len(self.nodes)} tensors' if len(self.nodes) != 1 else 'the one tensor'}"
         if self.first is not None:
             head = f"{first} and {second} differ first at {self.first.node!r} ({self.first.operator})"
         lines = [
@@ -127,7 +128,7 @@ def compare(
     given = [devices] if isinstance(devices, str | Device) else [*devices]
     if len(given) != 2:
         remedy = 'name two, such as devices=["cpu", "reference"]'
-        raise BindError("compare", [Problem("bind.count", "devices", f"{len(given)} given", "two", remedy=remedy)])
+        raise BindError("compare", [Problem("bind.count", "devices", plural(len(given), "device"), "two", remedy=remedy)])
     (first, left), (second, right) = (_trace(graph, inputs, device, flags) for device in given)
     ir = GraphIR.of(graph)
     order = {index: step for step, index in enumerate(ir.order())}

@@ -88,7 +88,9 @@ class OperatorInitializer:
         """
         _refuse([*_form_problems("inputs", inputs), *_form_problems("persistent", persistent)])
         problems = [
-            Problem("bind.count", name, f"{len(given)} given", f"{plural(len(self.targets), 'target')}, with None where there is nothing")
+            Problem(
+                "bind.count", name, f"a list of {len(given)}", f"{plural(len(self.targets), 'target')}, with None where there is nothing"
+            )
             for name, given in (("inputs", inputs), ("persistent", persistent))
             if len(given) and len(given) != len(self.targets)
         ]

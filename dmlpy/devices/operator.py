@@ -309,7 +309,7 @@ class CompiledOperator:
         device, tables, prepared, persistent = self.device, self._tables, packed is not None, None if packed is None else packed._memory
         handle = device.stream_handle(stream)
         values, problems = tables.all[prepared].by_place(tensors)
-        problems += tables.inputs[prepared].missing(values)
+        problems += tables.inputs[prepared].missing(values, problems)
         bound: list[BoundTensor] = []
         copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] = []
         for field in tables.all[prepared].fields:
@@ -364,7 +364,7 @@ class CompiledOperator:
         given, problems = table.by_place(values)
         if not given and problems and problems[0].code == "bind.form":  # that the tensors are missing follows from it
             return [], problems
-        problems += table.missing(given)
+        problems += table.missing(given, problems)
         bound = []
         for field in table.fields:
             if field.name in given:

@@ -69,6 +69,8 @@ def reference(
         raise DescError("reference", [no_desc(desc, "an operator's desc, like RNNDesc(...)")])
     own = Definition(desc, _parse_type(dtype))
     values, problems = _by_place(desc, {} if inputs is None else inputs, arrays)
+    if problems and not values:  # that the tensors are missing follows from it
+        raise BindError(desc.c_name, problems)
     given, wrong = _inputs(desc, values, own.dtype)
     if problems := problems + wrong:
         raise BindError(desc.c_name, problems)

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dmlpy.description import support
@@ -64,6 +65,32 @@ class Checkable(Protocol):
     def lowest_level(self) -> FeatureLevel | None: ...
 
 
+_REMEDIES = {
+    "GraphBuilder": "build it: builder.build()",
+    "Value": "make it an output, and build the graph: builder.output(name, value), builder.build()",
+    "Expression": "make a graph of it: expression.graph()",
+    "CompiledOperator": "it is compiled; its desc is op.desc",
+    "PreparedOperator": "it is compiled; its desc is prepared.desc",
+    "CompiledGraph": "it is compiled; its graph is compiled.graph",
+    "PreparedGraph": "it is compiled; its graph is prepared.graph.graph",
+    "OperatorNode": "its desc is node.operator",
+    "TensorDesc": "it describes a tensor: give an operator's desc that holds it",
+    "Sequential": "make a graph of it: model.to_graph()",
+    "Model": "a model of ONNX has checks and graphs of its own: model.report(), model.compile(device)",
+    "ModelProto": "read it first: dmlpy.onnx.load(proto).compile(device)",
+}
+"""What to do with other objects, by the name of their class."""
+
+
+def _of_name(text: str) -> str | None:
+    """What to do with a string: a file's name, or JSON."""
+    if text.endswith(".onnx"):
+        return "read it first: dmlpy.onnx.load(path).compile(device)"
+    if text.lstrip().startswith("{"):
+        return "read it with OperatorDesc.from_json, or Graph.from_json"
+    return "read the file's text with OperatorDesc.from_json, or Graph.from_json" if text.endswith(".json") else None
+
+
 def no_desc(value: Any, expected: str, place: str = "desc") -> Problem:
     """The problem of a value in the place of a desc, such as an operator's class without its members."""
     remedy = None
@@ -72,6 +99,10 @@ def no_desc(value: Any, expected: str, place: str = "desc") -> Problem:
         remedy = f"give it its members: {value.__name__}({members}{', ' if members else ''}...)"
     elif isinstance(value, Mapping) and "Type" in value:
         remedy = "read it with OperatorDesc.from_dict"
+    elif isinstance(value, str | PathLike):
+        remedy = _of_name(fspath(value))
+    else:
+        remedy = _REMEDIES.get(type(value).__name__)
     return Problem("field.form", place, brief(value), expected, remedy=remedy)
 
 

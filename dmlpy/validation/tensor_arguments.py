@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.coercion import brief
-from dmlpy.messages.naming import c_member, c_path, did_you_mean, is_c_style, listed, with_article
+from dmlpy.messages.naming import c_member, c_path, did_you_mean, is_c_style, listed, plural, with_article
 from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.markers import In, TensorField
@@ -133,14 +133,21 @@ class TensorArguments:
                 found[name] = value
         return found, problems
 
-    def missing(self, values: Mapping[str, Any]) -> list[Problem]:
-        """A problem for each described tensor that no memory was given for."""
+    def missing(self, values: Mapping[str, Any], known: Iterable[Problem] = ()) -> list[Problem]:
+        """A problem for each described tensor that no memory was given for.
+
+        Args:
+            values: what was given, by place.
+            known: the problems that `by_place` found: those that follow from them are left out.
+        """
         if self.descs.keys() <= values.keys():
             return []
+        # Of an array of tensors that something else than a list was given for, it is missing that none of them has memory.
+        unread = {self._desc.member_named(problem.path) for problem in known if problem.code == "bind.count"}
         return [
             Problem("bind.missing", field.name, "not given", f"memory for {self.descs[field.name].summary()}", remedy=self._remedy(field))
             for field in self.fields
-            if field.name in self.descs and field.name not in values
+            if field.name in self.descs and field.name not in values and field.name.partition("[")[0] not in unread
         ]
 
     def _remedy(self, field: TensorField) -> str | None:
@@ -194,7 +201,15 @@ def in_order(values: Sequence[Any], order: Sequence[str], kind: str) -> tuple[di
     problems = []
     if len(given) != len(order):
         expected = f"{len(order)}, with None for each that is absent: {listed(order)}"
-        problems.append(Problem("bind.count", f"{kind}s", f"a list of {len(given)}", expected, remedy="pass them by name: {name: memory}"))
+        problems.append(
+            Problem(
+                "bind.count",
+                f"{kind}s",
+                f"a list of {len(given)}" if given else "an empty list",
+                expected,
+                remedy="pass them by name: {name: memory}",
+            )
+        )
     return dict(zip(order, given, strict=False)), problems
 
 
@@ -214,10 +229,12 @@ def _one_by_one(desc: OperatorDesc, values: Mapping[str, Any]) -> tuple[dict[str
         except Exception:  # a caller's list class, whose methods may raise anything
             items = None
         if items is None:
-            problems.append(Problem("bind.count", spelling, f"of type {type(value).__name__}", f"a list of {count}, one for each tensor"))
+            remedy = f"{spelling}=[...]"
+            found_type = f"of type {type(value).__name__}"
+            problems.append(Problem("bind.count", spelling, found_type, f"a list of {count}, one for each tensor", remedy=remedy))
             continue
         if len(items) > count:  # too few are reported one by one, as missing
-            problems.append(Problem("bind.count", spelling, f"{len(items)} given", f"{count}, one for each tensor"))
+            problems.append(Problem("bind.count", spelling, plural(len(items), "array"), f"{count}, one for each tensor"))
         for index, item in enumerate(items[:count]):
             place = f"{name}[{index}]"
             if any(_place_named(desc, other) == place for other in values):

@@ -68,7 +68,7 @@ def test_without_targets_it_does_nothing() -> None:
     assert initializer() == ()
     initializer.reset([dml.compile(owning(), "numpy")])
     (prepared,) = initializer([{"w": values(1, 1, 4, 4)}])
-    assert repr(prepared) == "<graph of 1 nodes prepared for numpy>"
+    assert repr(prepared) == "<graph of 1 node prepared for numpy>"
 
 
 def test_all_problems_of_all_targets_are_reported_and_nothing_is_written() -> None:

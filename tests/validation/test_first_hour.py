@@ -12,6 +12,7 @@ import pytest
 import dmlpy as dml
 from dmlpy import eager, x
 from dmlpy.inspection.explain import explain
+from dmlpy.keras import Sequential
 from dmlpy.messages.naming import plural, with_article
 from tests.support.tensors import tensor
 
@@ -63,6 +64,8 @@ FLOAT_OF_PYTORCH: Any = type("dtype", (), {"__module__": "torch", "__repr__": la
 A, B = ones(2, 3), ones(3, 4)
 GEMM: Any = dml.compile(dml.GEMMDesc(a_tensor=tensor(2, 3), b_tensor=tensor(3, 4)).with_outputs(), "numpy")
 OWNING: Any = dml.compile(GEMM.desc.replace(b_tensor=tensor(3, 4).replace(flags="OWNED_BY_DML")), "numpy")
+JOINED: Any = dml.compile(dml.JoinDesc(input_tensors=[tensor(2, 3)] * 2, axis=0).with_outputs(), "numpy")
+BYTE: Any = dml.compile(dml.ElementWiseIdentityDesc(input_tensor=dml.TensorDesc(data_type="INT8", sizes=[1])).with_outputs(), "numpy")
 GRAPH: Any = dml.compile(x.graph(x.activation_relu(x.input("x", [2, 3]))), "numpy")
 
 JOIN: Any = eager.join
@@ -201,10 +204,33 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "an array for a graph's inputs": (lambda: GRAPH.bind(A, [A]), ["1 problem\n", "inputs is an array of float32 [2, 3]"]),
     "the function's name of an operand": (lambda: GEMM(a=A, b_tensor=B), ["remedy: did you mean a_tensor?"]),
     "constants that are none": (lambda: GEMM.prepare(b=B), ["expected nothing: it has no constant inputs"]),
+    "too many arrays of a list": (
+        lambda: JOINED(input_tensors=[A, A, A]),
+        ["1 problem\n", "input_tensors is 3 arrays, expected 2, one for each"],
+    ),
+    "one array of a list": (
+        lambda: JOINED(input_tensors=A),
+        ["1 problem\n", "input_tensors is of type ndarray, expected a list of 2", "remedy: input_tensors=[...]"],
+    ),
+    "no outputs of a list": (lambda: JOINED.bind([A, A], []), ["outputs is an empty list, expected 1,"]),
+    "a buffer without a byte": (
+        lambda: BYTE(input_tensor=dml.Buffer(64, 0)),
+        ["a buffer of 0 bytes, expected at least 1 byte  [", "reaches 1 byte\n"],
+    ),
+    "an array for the definition": (lambda: dml.reference(GEMM.desc, A), ["1 problem\n", "inputs is an array of float32 [2, 3]"]),
+    # what is compiled
+    "a builder to compile": (lambda: dml.compile(dml.GraphBuilder()), ["remedy: build it: builder.build()"]),
+    "an operator to compile": (lambda: dml.compile(GEMM), ["remedy: it is compiled; its desc is op.desc"]),
+    "a compiled graph to compile": (lambda: dml.compile(GRAPH), ["remedy: it is compiled; its graph is compiled.graph"]),
+    "an expression to compile": (lambda: dml.compile(x.input("x", [2])), ["remedy: make a graph of it: expression.graph()"]),
+    "a model to compile": (lambda: dml.compile(Sequential(device="numpy")), ["remedy: make a graph of it: model.to_graph()"]),
+    "a file of ONNX to compile": (lambda: dml.compile("model.onnx"), ["remedy: read it first: dmlpy.onnx.load(path).compile(device)"]),
+    "a file of JSON to check": (lambda: dml.check("desc.json"), ["remedy: read the file's text with OperatorDesc.from_json"]),
+    "text of JSON to check": (lambda: dml.check('{"Type": 1}'), ["remedy: read it with OperatorDesc.from_json, or Graph"]),
     # comparisons
     "one device to compare": (
         lambda: dml.compare(GRAPH.graph, {"x": A}, "cpu"),
-        ["devices is 1 given, expected two", 'remedy: name two, such as devices=["cpu", "reference"]'],
+        ["devices has 1 device, expected two", 'remedy: name two, such as devices=["cpu", "reference"]'],
     ),
     "a compiled graph to compare": (
         lambda: dml.compare(GRAPH, {"x": A}, ["cpu", "numpy"]),

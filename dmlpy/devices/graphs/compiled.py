@@ -23,6 +23,7 @@ from dmlpy.devices.memory.binding_table import BoundNames, with_call_errors
 from dmlpy.devices.persistence.pickling import Bytes, Refused, host_bytes
 from dmlpy.devices.plan import BindingProperties
 from dmlpy.messages.foreign_members import foreign_members
+from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import BindError, Problem
 from dmlpy.system import forks
 
@@ -478,7 +479,7 @@ class CompiledGraph:
         return self
 
     def __repr__(self) -> str:
-        return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} {at_level(self.feature_level)}>"
+        return f"<graph of {plural(len(self.graph.nodes), 'node')} compiled for {self.device.name} {at_level(self.feature_level)}>"
 
 
 @foreign_members
@@ -564,7 +565,7 @@ class PreparedGraph:
         return self
 
     def __repr__(self) -> str:
-        return f"<graph of {len(self.graph.graph.nodes)} nodes prepared for {self.device.name}>"
+        return f"<graph of {plural(len(self.graph.graph.nodes), 'node')} prepared for {self.device.name}>"
 
 
 def _restore_prepared(graph: CompiledGraph | Refused, packed: Bytes, fingerprint: bytes) -> PreparedGraph | Refused:

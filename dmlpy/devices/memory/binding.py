@@ -197,8 +197,12 @@ def _bind_buffer(device: Device, name: str, desc: TensorDesc, buffer: Buffer, *,
         if (where := device.place_of(pointer)) is not None:
             problems.append(_foreign_memory_problem(device, name, where, "a buffer"))
         if size < desc.extent_in_bytes:
-            why = f"{desc.summary()} reaches {desc.extent_in_bytes} bytes"
-            problems.append(Problem("buffer.size", name, f"a buffer of {size} bytes", f"at least {desc.extent_in_bytes} bytes", (why,)))
+            why = f"{desc.summary()} reaches {plural(desc.extent_in_bytes, 'byte')}"
+            problems.append(
+                Problem(
+                    "buffer.size", name, f"a buffer of {plural(size, 'byte')}", f"at least {plural(desc.extent_in_bytes, 'byte')}", (why,)
+                )
+            )
     problems = problems or _alignment_problems(name, desc, pointer)
     return (None, problems) if problems else (BoundTensor(name, desc, output, pointer, buffer), [])
 
