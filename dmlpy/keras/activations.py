@@ -9,7 +9,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.naming import class_remedy, did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
     ActivationCeluDesc,
@@ -84,7 +84,8 @@ def activation(value: OperatorDesc | str | None) -> OperatorDesc:
     name = "linear" if value is None else value
     if not isinstance(name, str) or name not in ACTIVATIONS:
         expected = f"an activation desc of one tensor, or one of {', '.join(ACTIVATIONS)}"
-        remedy = _desc_remedy(name) or did_you_mean(name, ACTIVATIONS)
+        called = getattr(value, "__name__", None) if callable(value) else name  # a function of another library
+        remedy = class_remedy(value, ActivationDesc) or _desc_remedy(called) or did_you_mean(called, ACTIVATIONS)
         why = ("no single operator computes it",) if isinstance(name, str) and name in _COMPOSED else ()
         found = value.type_name if isinstance(value, OperatorDesc) else brief(value)
         raise DescError("activation", [Problem("field.form", "", found, expected, why, remedy)])

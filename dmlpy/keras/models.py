@@ -24,7 +24,7 @@ from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
 from dmlpy.keras.profiling import profile_layers
 from dmlpy.keras.training import Data, DataReader, Measured, Objective
-from dmlpy.keras.unknown_names import unknown_method
+from dmlpy.keras.unknown_names import LAYER_REMEDIES, unknown_method
 from dmlpy.messages.naming import class_remedy, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.messages.tables import Table
@@ -96,7 +96,8 @@ class Sequential:
         """
         if not isinstance(layer, Layer):
             found = brief(layer) if isinstance(layer, type) else with_article(type(layer).__name__)
-            raise DescError("Sequential.add", [Problem("layer.kind", "layer", found, "a layer", remedy=class_remedy(layer, Layer))])
+            remedy = class_remedy(layer, Layer) or LAYER_REMEDIES.get(type(layer).__name__)
+            raise DescError("Sequential.add", [Problem("layer.kind", "layer", found, "a layer", remedy=remedy)])
         if layer.return_state:
             remedy = "leave return_state out, or call the layers one after the other"
             raise DescError(
@@ -430,8 +431,7 @@ class Sequential:
             right_padded: promises that masked steps are the last ones of their sequences. Recurrent layers then run DirectML's operators
                 with the sequences' lengths, and their outputs at masked steps are zeros, where `predict` repeats the last ones.
 
-        Raises:
-            DescError: there are no layers, sizes are missing or wrong, or a layer is none of `dmlpy.keras`; all problems at once.
+        Raises DescError if there are no layers, sizes are missing or wrong, or a layer is none of `dmlpy.keras`; all problems at once.
         """
         from dmlpy.keras.graphs import model_graph
 

@@ -273,4 +273,6 @@ class DataReader:
 
 
 def _shape_problem(path: str, found: Sequence[int], expected: Shape, why: str) -> Problem:
-    return Problem("data.shape", path, f"of shape {list(found)}", str(list(expected)), (why,))
+    single = tuple(found) == tuple(expected[1:])
+    remedy = f"a single sample is a batch of one: {path}[None]" if single else None
+    return Problem("data.shape", path, f"of shape {list(found)}", str(list(expected)), (why,), remedy)

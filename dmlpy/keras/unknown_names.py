@@ -34,6 +34,14 @@ _MODEL_HINTS = {
 """What stands in the place of methods of Keras's models."""
 
 
+LAYER_REMEDIES = {
+    "Sequential": "make one Sequential of the layers of both",
+    "function": "Activation(name) applies a known function; other layers are classes derived from dmlpy.keras.Layer",
+    "str": "give a layer, such as Dense(10) or Activation('relu')",
+}
+"""What to add in the place of other objects, by the name of their class."""
+
+
 def unknown_method(name: str) -> str:
     """What an AttributeError of a `Sequential` says."""
     hint = _MODEL_HINTS.get(name)

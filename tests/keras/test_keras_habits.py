@@ -303,11 +303,28 @@ def test_an_unknown_method_of_a_model(name: str, hint: str) -> None:
         ("scaled_tanh", r"remedy: give its desc: dmlpy\.ActivationScaledTanhDesc\(\.\.\.\)"),
         ("mish", "no single operator computes it"),
         ("tanhh", "did you mean tanh"),
+        (np.tanh, "did you mean tanh"),
+        (dml.ActivationReluDesc, r"call the class: ActivationReluDesc\(\.\.\.\)"),
     ],
 )
-def test_an_unknown_activation(name: str, remedy: str) -> None:
-    with pytest.raises(dml.DescError, match=rf"is '{name}', expected an activation desc(.*\n)+.*{remedy}"):
+def test_an_unknown_activation(name: Any, remedy: str) -> None:
+    found = repr(name) if isinstance(name, str) else "<"
+    with pytest.raises(dml.DescError, match=rf"activation is {found}.*, expected an activation desc(.*\n)+.*{remedy}"):
         GRU(4, activation=name)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: model().add(model()), "make one Sequential of the layers of both"),
+        (lambda: model().add(lambda x: x), r"Activation\(name\) applies a known function"),
+        (lambda: model().add("relu"), r"such as Dense\(10\) or Activation\('relu'\)"),
+        (lambda: model().predict(X[0]), r"a single sample is a batch of one: x\[None\]"),
+    ],
+)
+def test_what_is_no_layer_or_no_batch(call: Callable[[], Any], remedy: str) -> None:
+    with pytest.raises(dml.DescError, match=rf"remedy: .*{remedy}"):
+        call()
 
 
 def test_the_names_that_hints_name_exist() -> None:

@@ -206,7 +206,7 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "constants that are none": (lambda: GEMM.prepare(b=B), ["expected nothing: it has no constant inputs"]),
     "too many arrays of a list": (
         lambda: JOINED(input_tensors=[A, A, A]),
-        ["1 problem\n", "input_tensors is 3 arrays, expected 2, one for each"],
+        ["1 problem\n", "input_tensors has 3 arrays, expected 2, one for each"],
     ),
     "one array of a list": (
         lambda: JOINED(input_tensors=A),
