@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.keras.activations import of_rows
+from dmlpy.keras.activations import of_rows, rows_tensor
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators import activation as of
@@ -47,8 +47,9 @@ class Passed:
 
 def refuse_untrainable(layer: str, activation: OperatorDesc) -> None:
     """Raises DescError for an activation that has no gradient."""
-    if type(activation) not in _OF_VALUES | _OF_ARGUMENTS:
-        names = {_name(kind) for kind in _OF_VALUES | _OF_ARGUMENTS}
+    kinds = {*_OF_VALUES, *_OF_ARGUMENTS}
+    if type(activation) not in kinds:
+        names = {_name(kind) for kind in kinds}
         name = _name(type(activation))
         why = ("it is constant between its jumps: its derivative trains nothing",) if "HARDMAX" in name else ()
         remedy = did_you_mean(name.replace("HARD", "SOFT"), names)
@@ -101,7 +102,8 @@ _OF_VALUES: Mapping[type[OperatorDesc], Callable[[Any, Array, Array], Array]] = 
 
 
 def _gelu(desc: Any, z: Array, backend: Backend) -> Array:
-    erf = ElementWiseErfDesc(input_tensor=of_rows(of.ActivationIdentityDesc(), z.shape).input_tensor).with_outputs()
+    tensor = rows_tensor(z.shape)
+    erf = ElementWiseErfDesc(input_tensor=tensor, output_tensor=tensor)
     below = 0.5 + 0.5 * backend.run(erf, input_tensor=z * np.float32(sqrt(0.5))).output_tensor
     density = np.exp(z * z * np.float32(-0.5))
     return below + np.where(density > 0, z, 0) * density * np.float32(1 / sqrt(2 * pi))  # infinity times 0 is 0 here
@@ -113,7 +115,7 @@ def _logistic(z: Array, scale: float, backend: Backend) -> Array:
 
 def _swish(desc: Any, z: Array, backend: Backend) -> Array:
     scale = np.float32(desc.sigmoid_input_scale)
-    y = _logistic(z, scale, backend)
+    y = _logistic(z, desc.sigmoid_input_scale, backend)
     slope = y * (1 - y)
     return y + np.where(slope > 0, z, 0) * slope * scale
 

@@ -85,7 +85,8 @@ def activation(value: OperatorDesc | str | None) -> OperatorDesc:
     if not isinstance(name, str) or name not in ACTIVATIONS:
         expected = f"an activation desc of one tensor, or one of {', '.join(ACTIVATIONS)}"
         called = getattr(value, "__name__", None) if callable(value) else name  # a function of another library
-        remedy = class_remedy(value, ActivationDesc) or _desc_remedy(called) or did_you_mean(called, ACTIVATIONS)
+        named = f"give its name: {called!r}" if called in ACTIVATIONS else None
+        remedy = class_remedy(value, ActivationDesc) or named or _desc_remedy(called) or did_you_mean(called, ACTIVATIONS)
         why = ("no single operator computes it",) if isinstance(name, str) and name in _COMPOSED else ()
         found = value.type_name if isinstance(value, OperatorDesc) else brief(value)
         raise DescError("activation", [Problem("field.form", "", found, expected, why, remedy)])
@@ -100,8 +101,13 @@ def _desc_remedy(name: object) -> str | None:
     return f"give its desc: dmlpy.{kind.__name__}(...)" if kind else None
 
 
+def rows_tensor(sizes: tuple[int, ...]) -> TensorDesc:
+    """A packed float32 tensor."""
+    return TensorDesc(data_type=DataType.FLOAT32, sizes=sizes)
+
+
 @lru_cache(maxsize=256)
 def of_rows(desc: OperatorDesc, sizes: tuple[int, ...]) -> OperatorDesc:
     """An activation with packed float32 tensors of these sizes. Cached, since every training step needs the same ones."""
-    tensor = TensorDesc(data_type=DataType.FLOAT32, sizes=sizes)
+    tensor = rows_tensor(sizes)
     return desc.replace(input_tensor=tensor, output_tensor=tensor)

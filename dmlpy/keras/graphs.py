@@ -208,7 +208,7 @@ def _activated(activation: OperatorDesc, rows: Expression) -> Expression:
     counted = isinstance(activation, AxesActivationDesc)
     given = rows.reshape(*rows.sizes[2:]) if counted else rows
     described = of_rows(activation, given.sizes)
-    (y,) = ops.operator(described, input_tensor=given)
+    y: Expression = ops.operator(described, input_tensor=given)[0]
     return y.reshape(*rows.sizes) if counted else y
 
 

@@ -12,7 +12,6 @@ from dmlpy.keras.simple import Dense, Embedding, Masking
 from dmlpy.keras.time_distributed import TimeDistributed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
-    ActivationDesc,
     ActivationEluDesc,
     ActivationLeakyReluDesc,
     ActivationReluDesc,
@@ -22,6 +21,7 @@ from dmlpy.operators.activation import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices import Device
     from dmlpy.keras.layer import Layer, Shape
 
@@ -152,7 +152,7 @@ class _Options:
             if self.config.get(name, value) != value:
                 self.problems.append(Problem("import.option", name, brief(self.config[name]), repr(value)))
 
-    def activation(self) -> ActivationDesc | None:
+    def activation(self) -> OperatorDesc | None:
         name = self.config["activation"]
         found = KERAS_3_ACTIVATIONS.get(name) if isinstance(name, str) else None
         if found is None:

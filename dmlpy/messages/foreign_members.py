@@ -154,5 +154,5 @@ def foreign_members(kind: Kind) -> Kind:
     def listed(self: object) -> list[str]:
         return [name for name in object.__dir__(self) if not isinstance(getattr_static(type(self), name, None), Instead)]
 
-    kind.__dir__ = listed
+    kind.__dir__ = listed  # type: ignore[assignment]
     return kind

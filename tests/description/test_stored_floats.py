@@ -54,7 +54,7 @@ def test_structs_within_structs_are_rounded_too() -> None:
         input_tensor=TENSOR,
         weight_tensor=TENSOR,
         recurrence_tensor=TENSOR,
-        activation_descs=[dml.ActivationHardSigmoidDesc(alpha=0.2, beta=0.5)] + 2 * [dml.ActivationTanhDesc()],
+        activation_descs=[dml.ActivationHardSigmoidDesc(alpha=0.2, beta=0.5), dml.ActivationTanhDesc(), dml.ActivationTanhDesc()],
         direction="FORWARD",
         clip_threshold=0.7,
     )

@@ -57,7 +57,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 MODELS: dict[str, tuple[Callable[[], list[Layer]], Array]] = {
     **{
-        f"{kind} {option}": (lambda make=make, more=more: [make(3, **more, input_shape=(5, 4))], ROWS)
+        f"{kind} {option}": (lambda make=make, more=more: [make(3, **more, input_shape=(5, 4))], ROWS)  # type: ignore[misc]
         for kind, make in RECURRENT.items()
         for option, more in OPTIONS.items()
     },
@@ -99,7 +99,7 @@ MODELS: dict[str, tuple[Callable[[], list[Layer]], Array]] = {
 }
 MASKED: dict[str, Callable[[], list[Layer]]] = {
     **{
-        f"{kind} {option}": (lambda make=make, more=more: [Masking(2.0, input_shape=(5, 4)), make(3, **more)])
+        f"{kind} {option}": (lambda make=make, more=more: [Masking(2.0, input_shape=(5, 4)), make(3, **more)])  # type: ignore[misc]
         for kind, make in list(RECURRENT.items())[::2]
         for option, more in OPTIONS.items()
     },
@@ -141,7 +141,7 @@ def test_masked_steps(name: str) -> None:
         assert_close(run(made.to_graph(x.shape), x=x)["y"], made.predict(x), np.float32, terms=8)
     made, x = model(MASKED[name]()), padded(ENDED)
     graph, expected = made.to_graph(x.shape, right_padded=True), made.predict(x)
-    assert not any(getattr(node, "operator", None) is not None and node.operator.is_extension for node in graph.nodes)
+    assert not any(isinstance(node, dml.OperatorNode) and node.operator.is_extension for node in graph.nodes)
     found = run(graph, x=x)["y"]
     if expected.ndim == 3 and isinstance(made.layers[-1], SimpleRNN | GRU | LSTM):
         counts = ENDED[:, ::-1] if made.layers[-1].go_backwards else ENDED
@@ -191,7 +191,7 @@ class Doubled(Layer):
         (lambda: model([GRU(3, input_dim=4)]).to_graph("abc"), r"'abc', expected sizes of at least 1"),
         (lambda: model([GRU(3, input_dim=4)]).to_graph(5), r"input_shape is 5, expected sizes of at least 1"),
         (
-            lambda: model([Doubled(input_dim=4), TimeDistributed(Doubled(input_dim=4))][:1]).to_graph((0, 4), right_padded=1),  # type: ignore[arg-type]
+            lambda: model([Doubled(input_dim=4), TimeDistributed(Doubled(input_dim=4))][:1]).to_graph((0, 4), right_padded=1),
             r"3 problems\n.*layers\[0\] is doubled_\d+, of the class Doubled, expected SimpleRNN(.|\n)*right_padded is 1(.|\n)*\(0, 4\)",
         ),
         (

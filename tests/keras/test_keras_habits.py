@@ -303,7 +303,7 @@ def test_an_unknown_method_of_a_model(name: str, hint: str) -> None:
         ("scaled_tanh", r"remedy: give its desc: dmlpy\.ActivationScaledTanhDesc\(\.\.\.\)"),
         ("mish", "no single operator computes it"),
         ("tanhh", "did you mean tanh"),
-        (np.tanh, "did you mean tanh"),
+        (np.tanh, "give its name: 'tanh'"),
         (dml.ActivationReluDesc, r"call the class: ActivationReluDesc\(\.\.\.\)"),
     ],
 )

@@ -19,7 +19,7 @@ from dmlpy.keras.simple import Dense, Embedding, Masking, sum_by_symbol
 from tests.support.keras.numbers import Array, differences, draw
 from tests.support.tolerance import assert_close
 
-SHAPES = [(5, 4), (3, 6, 4), (2, 3, 2, 4)]
+DENSE_SHAPES = [(5, 4), (3, 6, 4), (2, 3, 2, 4)]
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "linear": lambda z: z,
     "relu": lambda z: np.maximum(z, 0),
@@ -75,7 +75,7 @@ def test_every_name_has_a_function() -> None:
 @pytest.mark.parametrize(
     ("activation", "function", "shape", "bias"),
     [
-        *((name, ACTIVATIONS[name], shape, bias) for name in ("linear", "softmax") for shape in SHAPES for bias in (True, False)),
+        *((name, ACTIVATIONS[name], shape, bias) for name in ("linear", "softmax") for shape in DENSE_SHAPES for bias in (True, False)),
         *((given, function, (3, 6, 4), True) for given, function in (*ACTIVATIONS.items(), *DESCS)),
     ],
     ids=lambda value: value.short_name() if isinstance(value, dml.OperatorDesc) else str(value) if not callable(value) else "",

@@ -43,6 +43,10 @@ def gru(rows: int) -> Any:
     return layer.with_outputs()
 
 
+def compiled(value: Any) -> Any:
+    return dml.compile(value)
+
+
 def ones(*sizes: int) -> Any:
     return np.ones(sizes, np.float32)
 
@@ -219,12 +223,12 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "an array for the definition": (lambda: dml.reference(GEMM.desc, A), ["1 problem\n", "inputs is an array of float32 [2, 3]"]),
     # what is compiled
-    "a builder to compile": (lambda: dml.compile(dml.GraphBuilder()), ["remedy: build it: builder.build()"]),
-    "an operator to compile": (lambda: dml.compile(GEMM), ["remedy: it is compiled; its desc is op.desc"]),
-    "a compiled graph to compile": (lambda: dml.compile(GRAPH), ["remedy: it is compiled; its graph is compiled.graph"]),
-    "an expression to compile": (lambda: dml.compile(x.input("x", [2])), ["remedy: make a graph of it: expression.graph()"]),
-    "a model to compile": (lambda: dml.compile(Sequential(device="numpy")), ["remedy: make a graph of it: model.to_graph()"]),
-    "a file of ONNX to compile": (lambda: dml.compile("model.onnx"), ["remedy: read it first: dmlpy.onnx.load(path).compile(device)"]),
+    "a builder to compile": (lambda: compiled(dml.GraphBuilder()), ["remedy: build it: builder.build()"]),
+    "an operator to compile": (lambda: compiled(GEMM), ["remedy: it is compiled; its desc is op.desc"]),
+    "a compiled graph to compile": (lambda: compiled(GRAPH), ["remedy: it is compiled; its graph is compiled.graph"]),
+    "an expression to compile": (lambda: compiled(x.input("x", [2])), ["remedy: make a graph of it: expression.graph()"]),
+    "a model to compile": (lambda: compiled(Sequential(device="numpy")), ["remedy: make a graph of it: model.to_graph()"]),
+    "a file of ONNX to compile": (lambda: compiled("model.onnx"), ["remedy: read it first: dmlpy.onnx.load(path).compile(device)"]),
     "a file of JSON to check": (lambda: dml.check("desc.json"), ["remedy: read the file's text with OperatorDesc.from_json"]),
     "text of JSON to check": (lambda: dml.check('{"Type": 1}'), ["remedy: read it with OperatorDesc.from_json, or Graph"]),
     # comparisons
