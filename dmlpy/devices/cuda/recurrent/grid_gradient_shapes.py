@@ -164,6 +164,8 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
             most = 144 - 4 * (sums - 4) - 24 * resets_first - 8 * max(0, pairs - 2)
         else:  # the scales of halves also need registers
             most = 100 - 11 * (sums - 4) // 2 - 40 * resets_first
+            if product.data_type == HALF and sums == 4 and product.row_warps > 1:  # a step of R less, for compute capability 7.5
+                most -= 4
     return max(0, most - 24 * max(0, pairs - 2))
 
 

@@ -99,5 +99,6 @@ def grid_gradient_instances() -> Iterator[Kernel]:
         yield kernel(LSTMS[7], *row, passes=2 - place % 2)
     for product in MOST_REGISTERS:
         yield kernel(LSTMS[0], FLOAT, product, "data")
+    yield kernel(LSTMS[0], HALF, TensorCores(HALF, 1, 2, 0, 8, 4, 4), "flags")
     for (data_type, product, _), gates in zip(PRODUCTS[2::4], ((0, 4), (0, 1), (0, 2), (2, 1)), strict=True):
         yield arrange_gradient_kernel(data_type, product, *gates)
