@@ -118,6 +118,9 @@ class SimdMath:
         function = declared(self._builder.module, kind, f"llvm.{name}.v{self._simd.lanes}f32")
         return self._builder.call(function, values)
 
+    def square_root(self, x: Any) -> Any:
+        return self.built_in("sqrt", x)
+
     def magnitude(self, x: Any) -> Any:
         return self.built_in("fabs", x)
 

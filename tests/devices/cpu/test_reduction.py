@@ -197,7 +197,7 @@ REDUCTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
     "columns in two axes": ((3, 4, 5, 6), (0, 2), (200, 40, 7, 1), (60, 15, 9, 1)),
     "one input for all groups": ((5, 4, 6), (2,), (0, 6, 1), None),
 }
-FUNCTIONS = ("SUM", "AVERAGE", "L1", "SUM_SQUARE", "MIN", "MAX")
+FUNCTIONS = ("SUM", "AVERAGE", "L1", "L2", "SUM_SQUARE", "MIN", "MAX")
 
 
 @pytest.mark.parametrize("data_type", TYPES)
@@ -251,8 +251,19 @@ def test_reductions_of_integers(data_type: str, monkeypatch: pytest.MonkeyPatch)
             np.testing.assert_array_equal(run(desc, {"input_tensor": x}, "cpu")["output_tensor"], expected, f"{name}, {function}")
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_norms_whose_squares_are_no_floats(axis: int) -> None:
+    """Squares of 1e30 and of 1e-30 are beyond float32's range; beside them are zeros and usual numbers."""
+    x = np.outer([3.0, -4.0], np.repeat([1e30, 1e-30, 0.0, 1.0], 20)).astype(np.float32)
+    given = np.ascontiguousarray(x if axis == 0 else x.T)
+    desc = dml.ReduceDesc(input_tensor=tensor(given.shape), function="L2", axes=[axis]).with_outputs("output_tensor")
+    assert not isinstance(compiled_plan(desc), str)
+    found = run(desc, {"input_tensor": given}, "cpu")["output_tensor"].ravel()
+    assert_close(found, np.repeat([5e30, 5e-30, 0.0, 5.0], 20).astype(np.float32), np.float32, terms=2)
+
+
 def test_other_reductions_are_numpys() -> None:
-    desc = dml.ReduceDesc(input_tensor=tensor((3, 4)), function="L2", axes=(1,)).with_outputs("output_tensor")
+    desc = dml.ReduceDesc(input_tensor=tensor((3, 4)), function="LOG_SUM", axes=(1,)).with_outputs("output_tensor")
     assert "SUM_SQUARE have a compiled form" in str(compiled_plan(desc))
 
 

@@ -5,6 +5,7 @@ A thread reads a group several times while it is in a cache. Sums do not depend 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
-_ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
+_ZERO, _LOWEST, _INFINITY = np.float32(0.0), np.float32(-np.inf), np.float32(np.inf)
+_LEAST_NORM = np.float32(1e-15)
+"""The least norm whose squares are added in float32 without loss."""
 
 
 @jit
@@ -149,10 +152,8 @@ def build_reduction(layout: Layout, extreme: bool, stored: Storage, isa: Isa) ->
         isa: the instruction set that it is compiled for.
     """
     if layout == "rows":
-        unit = _largest_of_row(stored, isa) if extreme else _sum_of_row(stored, isa)
-    else:
-        return for_each_unit_in_place(_reduced_columns(extreme, stored, isa), stored, isa, REDUCED_VECTORS)
-    return for_each_unit_in_place(unit, stored, isa)
+        return for_each_unit_in_place(_largest_of_row(stored, isa) if extreme else _sum_of_row(stored, isa), stored, isa)
+    return for_each_unit_in_place(_reduced_columns(extreme, stored, isa), stored, isa, REDUCED_VECTORS)
 
 
 def _term(isa: Isa) -> Any:
@@ -168,14 +169,38 @@ def _term(isa: Isa) -> Any:
     return term
 
 
+def _norm_of(stored: Storage, isa: Isa) -> Any:
+    """The kernel `check_norms(p, x, y, count)`: computes norms anew, in float64, whose squares may have left the range of float32."""
+    load_store = load_store_of(stored, isa)
+    one, set_one, size = load_store.load_one, load_store.store_one, load_store.size
+
+    @jit
+    def check_norms(p: GroupParameters, x: Any, y: Any, count: Any) -> None:
+        for group in range(count):
+            norm = one(y + group * size)
+            if not _LEAST_NORM < norm < _INFINITY:
+                total = 0.0
+                for outer in range(p.outer_size):
+                    for entry in range(p.entry_size):
+                        value = np.float64(one(x + group * size + outer * p.x_outer + entry * p.x_entry))
+                        total += value * value
+                set_one(y + group * size, np.float32(math.sqrt(total)))
+
+    return check_norms
+
+
 def _sum_of_row(stored: Storage, isa: Isa) -> Any:
     simd, load_store, term = simd_of(isa), load_store_of(stored, isa), _term(isa)
     add, all_of, read, set_one, size, lanes = simd.add, simd.all_of, load_store.load, load_store.store_one, load_store.size, isa.lanes
-    select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
+    select_first, sum_of, check_norms = lane_selector(isa), horizontal_sum(isa), _norm_of(stored, isa)
 
     @jit
     def vector_at(p: GroupParameters, at: Any, count: Any) -> Any:
         return select_first(count, term(p, read(at, count)), all_of(_ZERO))
+
+    @jit
+    def finish(p: GroupParameters, y: Any, total: Any) -> None:
+        set_one(y, np.float32(math.sqrt(total) if p.root != 0 else total * p.factor))
 
     @jit
     def sum_chunks(p: GroupParameters, x: Any, y: Any) -> None:
@@ -194,14 +219,16 @@ def _sum_of_row(stored: Storage, isa: Isa) -> Any:
                 for at in range(whole, last, lanes):
                     a = add(a, vector_at(p, row + at * size, last - at))
                 total += np.float64(sum_of(add(add(a, b), add(c, d))))
-        set_one(y, np.float32(total * p.factor))
+        finish(p, y, total)
 
     @jit
     def unit(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
         if p.outer_size == 1 and p.entry_size <= lanes:
-            set_one(y, np.float32(np.float64(sum_of(vector_at(p, x, p.entry_size))) * p.factor))
+            finish(p, y, np.float64(sum_of(vector_at(p, x, p.entry_size))))
         else:
             sum_chunks(p, x, y)
+        if p.root != 0:
+            check_norms(p, x, y, 1)
 
     return unit
 
@@ -243,7 +270,7 @@ def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
     simd, load_store, term, larger = simd_of(isa), load_store_of(stored, isa), _term(isa), maximum_of(isa)
     add, multiply, all_of, read, write = simd.add, simd.multiply, simd.all_of, load_store.load, load_store.store
     lanes, vector = isa.lanes, isa.lanes * load_store.size
-    start = _LOWEST if extreme else _ZERO
+    start, root_of, check_norms = _LOWEST if extreme else _ZERO, function_of("square_root", isa), _norm_of(stored, isa)
 
     @jit
     def joined(p: GroupParameters, partial: Any, at: Any, left: Any) -> Any:
@@ -256,7 +283,7 @@ def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
 
     @jit
     def finish(p: GroupParameters, y: Any, total: Any, left: Any) -> None:
-        write(y, multiply(total, all_of(np.float32(p.factor))), left)
+        write(y, root_of(total) if p.root != 0 else multiply(total, all_of(np.float32(p.factor))), left)
 
     @jit
     def one(p: GroupParameters, x: Any, y: Any, left: Any) -> None:
@@ -295,6 +322,8 @@ def _reduced_columns(extreme: bool, stored: Storage, isa: Isa) -> Any:
         else:
             for at in range(0, left, lanes):  # fewer vectors than a unit may have
                 one(p, x + at // lanes * vector, y + at // lanes * vector, left - at)
+        if p.root != 0:
+            check_norms(p, x, y, min(left, REDUCED_VECTORS * lanes))
 
     return unit
 

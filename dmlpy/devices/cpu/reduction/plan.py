@@ -80,6 +80,7 @@ class GroupParameters(UnitParameters):
     epsilon: Float64 = field("what is added to a normalization's variance, or the least divisor of one by norms")
     squares: Flag = field("whether a reduction adds squares")
     magnitudes: Flag = field("whether a reduction or a norm adds magnitudes")
+    root: Flag = field("whether a reduction is the square root of the sum")
     factor: Float64 = field("what a reduction's sum is multiplied by; of an extreme 1 for the largest, -1 for the smallest")
     backward: Flag = field("whether running sums and products begin with the last entry")
     exclusive: Flag = field("whether a running sum or product is that of the entries before")
@@ -287,7 +288,8 @@ class CompiledReductionPlan(_GroupsPlan):
         factors = {ReduceFunction.AVERAGE: 1.0 / self._entries, ReduceFunction.MIN: -1.0}
         self._values = {
             "factor": factors.get(function, 1.0),
-            "squares": function is ReduceFunction.SUM_SQUARE,
+            "squares": function in (ReduceFunction.SUM_SQUARE, ReduceFunction.L2),
+            "root": function is ReduceFunction.L2,
             "magnitudes": function is ReduceFunction.L1,
         }
 

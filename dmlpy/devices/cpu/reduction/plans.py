@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from dmlpy.devices.cpu.reduction.top_k_plan import TopKPlan
 
-_SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.SUM_SQUARE}
+_SUMS = {ReduceFunction.SUM, ReduceFunction.AVERAGE, ReduceFunction.L1, ReduceFunction.L2, ReduceFunction.SUM_SQUARE}
 _SUMMED_INTEGERS = {DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64}
 """The integers whose sums, running sums and extremes are compiled."""
 _EXTREMES = {ReduceFunction.MIN, ReduceFunction.MAX}
