@@ -88,9 +88,9 @@ class _BoundCall:
     def __call__(self, arrays: Sequence[Any]) -> Any:
         torch = sys.modules.get("torch")
         is_torch = torch is not None and any(isinstance(array, torch.Tensor) for array in arrays)
-        device = self._compiled.device
-        on_gpu = torch is not None and is_torch and device.memory_kind == "cuda"
-        stream = torch.cuda.current_stream(device.name).cuda_stream if on_gpu else None
+        device, stream = self._compiled.device, None
+        if torch is not None and is_torch and device.memory_kind == "cuda":
+            stream = torch.cuda.current_stream(device.name).cuda_stream
         values = {operand.place: self._value(operand, arrays[operand.index], stream) for operand in self._operands}
         found = self._compiled(stream=stream, **values).as_dict()
         results: list[Any] = []
