@@ -163,7 +163,7 @@ def test_the_lines_that_were_logged_stay_few(logged: pytest.LogCaptureFixture, m
 
 
 def test_the_page_lists_every_variable() -> None:
-    page = (ROOT / "docs/debugging.md").read_text("utf-8")
+    page = (ROOT / "dmlpy/docs/guides/debugging.md").read_text("utf-8")
     listed = set(re.findall(r"^\| `(DMLPY_\w+)` \|", page, re.MULTILINE))
     read = set()
     for path in [*(ROOT / "dmlpy").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), ROOT / ".ci" / "run"]:

@@ -121,7 +121,7 @@ def test_the_nightly_workflow_fuzzes_every_promise_with_another_seed_each_night(
     assert NIGHTLY[True]["schedule"]
     assert job["steps"][-1]["run"] == "python -m tests.fuzzing.${{ matrix.fuzzer }} --seed ${{ github.run_number }}"
     fuzzers = [shlex.split(text) for text in job["strategy"]["matrix"]["fuzzer"]]
-    promised = re.findall(r"python -m tests\.fuzzing\.(\w+)", (ROOT / "docs/promises.md").read_text("utf-8"))
+    promised = re.findall(r"python -m tests\.fuzzing\.(\w+)", (ROOT / "dmlpy/docs/guides/promises.md").read_text("utf-8"))
     assert {module for module, *_ in fuzzers} == set(promised)
     for module, *arguments in fuzzers:
         sources = "".join((TESTS / "fuzzing" / f"{name}.py").read_text("utf-8") for name in (module, "tally"))

@@ -1,4 +1,4 @@
-"""The page on what dmlpy promises, docs/promises.md: its figures are the code's."""
+"""The page on what dmlpy promises, dmlpy/docs/guides/promises.md: its figures are the code's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def number(told: str) -> float:
 
 
 def test_limits_are_the_codes() -> None:
-    page = (ROOT / "docs/promises.md").read_text("utf-8")
+    page = (ROOT / "dmlpy/docs/guides/promises.md").read_text("utf-8")
     table = page[page.index("The limits:") : page.index("## What holds for callers")]
     rows = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", table, re.MULTILINE)[1:])
     assert rows.keys() == LIMITS.keys()

@@ -247,7 +247,7 @@ def _goal_text(ratios: dict[Work, tuple[float, str]], most: float, which: str, g
 
 
 def _beside_fastest(row: Row, max_isa: str | None) -> tuple[float, str] | None:
-    """dmlpy's median over that of the fastest other library held to the same instructions, and its name; None if no other library has a time."""
+    """dmlpy's median over that of the fastest other library held to the same instructions, and its name; None if none has a time."""
     others = [column for column in row.runs if not column[0].startswith(OWN) and is_held(column[0], max_isa)]
     found = [(1 / ratio, column[0]) for column in others if (ratio := row.ratio(column))]
     return max(found, default=None)

@@ -23,11 +23,11 @@ ROOT = PACKAGE.parent
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Start here": {
         "README.md": "index",
-        "docs/gallery.md": "guide/gallery",
+        "dmlpy/docs/guides/gallery.md": "guide/gallery",
         "dmlpy/eager/README.md": "guide/eager",
         "examples/tour.ipynb": "guide/tour",
         "dmlpy/devices/cuda/README.md": "guide/gpu",
-        "docs/from-directml.md": "guide/from-directml",
+        "dmlpy/docs/guides/from-directml.md": "guide/from-directml",
         "examples/README.md": "guide/examples",
     },
     "Operators and graphs": {
@@ -37,18 +37,18 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "dmlpy/operators/recurrent/README.md": "guide/recurrent",
         "dmlpy/operators/normalization/README.md": "guide/normalization",
         "dmlpy/devices/README.md": "guide/devices",
-        "docs/cpu.md": "guide/cpu",
-        "docs/cuda.md": "guide/cuda",
-        "docs/bfloat16.md": "guide/bfloat16",
-        "docs/accuracy.md": "guide/accuracy",
+        "dmlpy/docs/guides/cpu.md": "guide/cpu",
+        "dmlpy/docs/guides/cuda.md": "guide/cuda",
+        "dmlpy/docs/guides/bfloat16.md": "guide/bfloat16",
+        "dmlpy/docs/guides/accuracy.md": "guide/accuracy",
         "dmlpy/graphs/README.md": "guide/graphs",
         "dmlpy/x/README.md": "guide/x",
         "dmlpy/evidence/README.md": "guide/evidence",
     },
     "Models and libraries": {
         "dmlpy/onnx/README.md": "guide/onnx",
-        "docs/onnx-results.md": "guide/onnx-results",
-        "docs/onnx-compilation.md": "guide/onnx-compilation",
+        "dmlpy/docs/guides/onnx-results.md": "guide/onnx-results",
+        "dmlpy/docs/guides/onnx-compilation.md": "guide/onnx-compilation",
         "dmlpy/nn/README.md": "guide/nn",
         "dmlpy/keras/README.md": "guide/keras",
         "dmlpy/torch/README.md": "guide/torch",
@@ -58,16 +58,16 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Commands": {
         "dmlpy/cli/README.md": "guide/command-line",
-        "docs/debugging.md": "guide/debugging",
-        "docs/profiling.md": "guide/profiling",
+        "dmlpy/docs/guides/debugging.md": "guide/debugging",
+        "dmlpy/docs/guides/profiling.md": "guide/profiling",
         "dmlpy/bench/README.md": "guide/bench",
         "dmlpy/bench/records/README.md": "guide/records",
         "dmlpy/conformance/README.md": "guide/conformance",
     },
     "Project": {
         "dmlpy/README.md": "guide/architecture",
-        "docs/glossary.md": "guide/glossary",
-        "docs/promises.md": "guide/promises",
+        "dmlpy/docs/guides/glossary.md": "guide/glossary",
+        "dmlpy/docs/guides/promises.md": "guide/promises",
         "raw_kernels/README.md": "guide/raw-kernels",
         "schemas/README.md": "guide/schemas",
         ".github/CHANGELOG.md": "guide/changelog",
@@ -119,7 +119,7 @@ def read_pages(root: Path = ROOT) -> tuple[list[Page], list[str]]:
 
 
 def _file(path: str, root: Path) -> Path:
-    """A file of the checkout. In a wheel, `docs`, `raw_kernels` and `schemas` are folders of the package."""
+    """A file of the checkout. In a wheel, `raw_kernels` and `schemas` are folders of the package."""
     return next((file for file in (root / path, root / "dmlpy" / path) if file.is_file()), root / path)
 
 

@@ -212,7 +212,7 @@ class Recurrent(Layer):
 
     @property
     def operator_attributes(self) -> Mapping[str, Any]:
-        """The desc's members that are no tensors: activations of all directions, the direction, and the struct's other attributes."""
+        """The desc's members that are not tensors: activations of all directions, the direction, and the struct's other attributes."""
         return {"activation_descs": self.activations * self.directions, "direction": self.direction, **self.attributes}
 
     @property

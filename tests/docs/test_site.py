@@ -160,14 +160,11 @@ def test_pages_link_to_documents_and_name_other_files(tmp_path: Path) -> None:
     assert set(missing) == set(PAGES) - {"README.md", "dmlpy/README.md"}
 
 
-def test_a_wheel_has_guides_in_the_package(tmp_path: Path) -> None:
+def test_a_wheel_has_pages_of_other_folders_in_the_package(tmp_path: Path) -> None:
     """As `force-include` in pyproject.toml puts them there."""
-    (tmp_path / "dmlpy" / "docs" / "pictures").mkdir(parents=True)
-    (tmp_path / "dmlpy" / "docs" / "pictures" / "memory.svg").write_text("<svg/>")
-    (tmp_path / "dmlpy" / "docs" / "gallery.md").write_text("![p](pictures/memory.svg)")
-    gallery = next(page for page in read_pages(tmp_path)[0] if page.path == "docs/gallery.md")
-    assert gallery.text == "![p](../images/docs-pictures-memory.svg)"
-    assert [file.read_text() for file in gallery.images.values()] == ["<svg/>"]
+    (tmp_path / "dmlpy" / "schemas").mkdir(parents=True)
+    (tmp_path / "dmlpy" / "schemas" / "README.md").write_text("# Schemas")
+    assert [page.text for page in read_pages(tmp_path)[0] if page.path == "schemas/README.md"] == ["# Schemas"]
 
 
 def test_a_diagram_that_is_a_chain_is_drawn_and_any_other_is_text(tmp_path: Path) -> None:
@@ -180,7 +177,7 @@ def test_a_diagram_that_is_a_chain_is_drawn_and_any_other_is_text(tmp_path: Path
 def test_every_page_of_the_checkout_is_on_the_site() -> None:
     found = {
         path.relative_to(ROOT).as_posix()
-        for folder in ("dmlpy", "docs", ".github")
+        for folder in ("dmlpy", ".github")
         for path in (ROOT / folder).rglob("*.md")
         if "records" not in path.parts and path.name != "PULL_REQUEST_TEMPLATE.md"
     }
@@ -363,7 +360,7 @@ def test_the_first_page_begins_the_contents_and_pictures_are_shown() -> None:
     assert re.match(r'caption-text">Start here</span></p>\s*<ul[^>]*>\s*<li class="[^"]*\bcurrent\b[^"]*">\s*<a[^>]*>Overview</a>', first)
     gallery = page("guide/gallery")
     pictures = set(re.findall(r'src="\.\./_images/([^"]+)"', gallery))
-    assert pictures == {f"dmlpy-docs-pictures-{path.name}" for path in (ROOT / "docs/pictures").iterdir()}
+    assert pictures == {f"dmlpy-docs-pictures-{path.name}" for path in (ROOT / "dmlpy/docs/pictures").iterdir()}
     tour = page("guide/tour")
     assert tour.count('class="dmlpy-output"') >= 5
     assert "Adding two marked numbers" in tour

@@ -156,7 +156,7 @@ REST: dict[str, tuple[Change, int]] = {
 
 @table("name", REST)
 def test_what_stays_apart(name: str) -> None:
-    """Of sums that are no whole, parts may be; the number is that of the terms which are in one."""
+    """Of sums that are not whole, parts may be; the number is that of the terms which are in one."""
     build, terms = REST[name]
     own = Sum(17 if name == "too many terms" else 3)
     whole, apart = own.compiled(build(own))

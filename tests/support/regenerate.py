@@ -57,8 +57,8 @@ GENERATORS = (
     Generator("schemas", "dmlpy", ("schemas/**/*.json",), ("schemas",)),
     Generator("predictions", "dmlpy.bench.predictions", ("dmlpy/bench/records/predictions.json",), dated=True),
     Generator("figures of records", "dmlpy.bench.readme", ("dmlpy/bench/**/*.md", "dmlpy/bench/records/*.svg")),
-    Generator("pictures of the gallery", "tests.support.generators.pictures", ("docs/pictures/*",)),
-    Generator("tables and outputs of pages", "tests.support.generators.pages", ("README.md", ".github/*.md", "docs/*.md", "dmlpy/**/*.md")),
+    Generator("pictures of the gallery", "tests.support.generators.pictures", ("dmlpy/docs/pictures/*",)),
+    Generator("tables and outputs of pages", "tests.support.generators.pages", ("README.md", ".github/*.md", "dmlpy/**/*.md")),
 )
 """The schemas and samples are of the public classes; pages show all of the others."""
 

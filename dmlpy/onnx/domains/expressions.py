@@ -20,7 +20,7 @@ _LAST = re.compile(r"([+*?]|\{\d{1,2},(?:\d{1,2})?\}|)\Z")
 _MOST_CHARACTERS = 1000
 """The most characters that an expression counts: each place of a text is compared with as many. RE2 has the same limit."""
 _SPACES = r"\t\n\f\r "
-"""What RE2 takes for spaces."""
+"""The characters that are spaces to RE2."""
 
 
 class Match(Protocol):

@@ -39,7 +39,7 @@ def test_indices_of_extremes(kind: Any, direction: str, output: str, monkeypatch
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("kind", [dml.ArgminDesc, dml.ArgmaxDesc])
 def test_indices_of_extremes_of_columns(kind: Any, data_type: str, direction: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of rows: of few columns and of several vectors of them, which are no whole vectors; and rows of halves."""
+    """As of rows: of few columns and of several vectors of them, which are not whole vectors; and rows of halves."""
     rng = np.random.default_rng(2)
     for sizes, axis in (((2, 5, 3), 1), ((2, 4, 6, 7), 1), ((2, 3, 5, 150), 2), ((70, 100), 0), ((3, 21), 1)):
         for values in (rng.normal(size=sizes), rng.choice(SPECIAL, sizes), np.full(sizes, np.nan)):

@@ -28,7 +28,7 @@ from tests.support.generators import page_tables
 from tests.support.scripts import run
 from tests.support.tools import missing
 
-PAGES = sorted([ROOT / "README.md", *ROOT.glob(".github/*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("dmlpy/**/*.md")])
+PAGES = sorted([ROOT / "README.md", *ROOT.glob(".github/*.md"), *ROOT.glob("dmlpy/**/*.md")])
 """The pages whose code runs."""
 
 NEEDED = {"dmlpy/dask/README.md": "dask", "dmlpy/torch/README.md": "torch"}

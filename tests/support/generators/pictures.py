@@ -1,4 +1,4 @@
-"""The pictures of the gallery: `python -m tests.support.generators.pictures [--check]` draws them into `docs/pictures`.
+"""The pictures of the gallery: `python -m tests.support.generators.pictures [--check]` draws them into `dmlpy/docs/pictures`.
 
 With `--check` nothing is written: it fails if a picture would say something else. Graphviz and Matplotlib place things a little differently
 from version to version, so texts are compared, not places.
@@ -25,7 +25,7 @@ from tests.support.folders import EXAMPLES, ROOT
 from tests.support.generators import recording
 from tests.support.scripts import example
 
-FOLDER = ROOT / "docs/pictures"
+FOLDER = ROOT / "dmlpy" / "docs" / "pictures"
 WHITE = '<rect width="100%" height="100%" fill="white"/>'
 
 
