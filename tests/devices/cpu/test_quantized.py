@@ -400,6 +400,13 @@ def of_elements() -> dict[str, tuple[Callable[[], dml.OperatorDesc], dict[str, A
     output = dml.TensorDesc(data_type="INT8", sizes=q.shape)
     tensors = {name: tensor(array) for name, array in given.items()}
     found["add"] = lambda: dml.ElementWiseQuantizedLinearAddDesc(**tensors, output_tensor=output), given
+    for repeats, sizes in (("a", one), ("b", one), ("a", (3, 5, 1)), ("b", (1, 5, 1)), ("ab", (3, 1, 1))):
+        parts = {f"{name}_tensor": np.broadcast_to(given[f"{name}_tensor"][tuple(map(slice, sizes))], q.shape) for name in repeats}
+        own = {name: dml.TensorDesc.of(array) for name, array in (given | parts).items()}
+        found[f"add, {' and '.join(repeats)} of {sizes}"] = (
+            lambda own=own: dml.ElementWiseQuantizedLinearAddDesc(**own, output_tensor=output),
+            given | parts,
+        )
     return found
 
 

@@ -47,11 +47,14 @@ class ElementsParameters(UnitParameters):
     inner: Address = field("bytes from an element of a run to the next, for each tensor")
     bases: Address = field("the first element of each tensor")
     has_y: Flag = field("whether there is a second operand")
+    repeats_y: Flag = field("whether a run has one element of the second operand, which is repeated in scratch")
     x_flip: Count = field("128 if the first operand's bytes, or its zero points, are signed")
     y_flip: Count = field("the same for the second operand")
     output_flip: Count = field("the same for the output")
     low: Count = field("the least quantized result")
     high: Count = field("the largest quantized result")
+    scratch: Address = field("for each thread a piece of the second operand, if it is repeated")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
 
 
 class DynamicParameters(CountedParameters):
@@ -92,8 +95,6 @@ class ElementsPlan(PlanWithoutConstants):
         zero_point: the zero point where no tensor gives one, 0 or 128.
     """
 
-    temporary_size = 0
-
     def __init__(
         self,
         operation: Element,
@@ -101,10 +102,16 @@ class ElementsPlan(PlanWithoutConstants):
         sizes: Sequence[int],
         zero_point: int = 0,
     ) -> None:
-        self._operation, self._tensors, self._isa = operation, tensors, host_byte_isa()
+        self._operation, self._isa = operation, host_byte_isa()
         roles = [role for role in _ROLES if role in tensors]
         axes = list(merged(sizes, [tensors[role][2] for role in roles]))
         inner = axes.pop() if axes else None
+        repeated = set() if inner is None else {role for role, step in zip(roles, inner.strides, strict=True) if step == 0}
+        if operation is Element.ADD and "x" in repeated:  # the order of the operands does not matter, and the kernel repeats the second
+            tensors = {_EXCHANGED.get(role, role): tensor for role, tensor in tensors.items()}
+            repeated = {_EXCHANGED.get(role, role) for role in repeated}
+            roles = [_EXCHANGED.get(role, role) for role in roles]
+        self._tensors, self._repeats_y = tensors, "y" in repeated
         self._count = 1 if inner is None else inner.size
         steps = np.zeros((len(_ROLES), 1 + len(axes)), np.int64)
         for at, role in enumerate(roles):
@@ -121,6 +128,7 @@ class ElementsPlan(PlanWithoutConstants):
         self._units = self._pieces * prod(axis.size for axis in axes)
         self._threads = max(1, min(available_threads(), prod(sizes) // _WORK_OF_A_THREAD))
         self._tiles = min(self._units, self._threads * _TILES_PER_THREAD) if self._threads > 1 else 1
+        self.temporary_size = self._threads * _PIECE if self._repeats_y else 0
         self._fixed = {"sizes": FixedArray(self._sizes), "strides": FixedArray(self._strides), "inner": FixedArray(self._inner)}
         self._implied = BoundAddress(_IMPLIED.ctypes.data + [0, 128].index(zero_point), None)  # stays where it is
 
@@ -148,17 +156,21 @@ class ElementsPlan(PlanWithoutConstants):
                 **self._fixed,
                 "bases": places,
                 "has_y": "y" in self._tensors,
+                "repeats_y": self._repeats_y,
                 "x_flip": of_x,
                 "y_flip": signed.get("y", 0),
                 "output_flip": signed["output"],
                 "low": int(low),
                 "high": int(high),
+                "scratch": temporary,
+                "scratch_size": _PIECE,
             }
         )
         return TaskLaunch.of(ELEMENTS(self._operation, self._isa), parameters, self._threads)
 
 
 _ROLES = ("output", "x", "y", "x scale", "y scale", "output scale", "x zero", "y zero", "output zero")
+_EXCHANGED = {f"{one}{part}": f"{other}{part}" for one, other in (("x", "y"), ("y", "x")) for part in ("", " scale", " zero")}
 
 
 class DynamicPlan(PlanWithoutConstants):

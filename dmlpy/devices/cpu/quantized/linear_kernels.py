@@ -14,11 +14,11 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import declared, intrinsic, jit, unpacked
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.memory_kernels import set_byte
+from dmlpy.devices.cpu.memory_kernels import fill, set_byte
 from dmlpy.devices.cpu.quantized.linear import DynamicParameters, Element, ElementsParameters
 from dmlpy.devices.cpu.quantized.result_kernels import LARGEST_FACTOR, LEAST_FACTOR, TIE_MARGIN
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, float_at, integer_at, repeated_index, set_float, simd_of, struct_view
-from dmlpy.devices.cpu.thread_pool_kernels import share_units
+from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -385,6 +385,8 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
         )  # fmt: skip
         flips, limits = (p.x_flip, p.y_flip, p.output_flip), (p.low, p.high)
         to, of_x, of_y = integer_at(inner), integer_at(inner + 8), integer_at(inner + 16)
+        if p.repeats_y != 0:
+            of_y = 1
         together = to == result and of_x == element and (of_y == element or (of_y == 0 and p.has_y == 0))
         for at in range(3):
             together &= integer_at(inner + 24 + 8 * at) in (0, 4) and integer_at(inner + 48 + 8 * at) in (0, 1)
@@ -395,6 +397,9 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
             target, x, y = place(p, 0, number, first), place(p, 1, number, first), place(p, 2, number, first)
             scales = place(p, 3, number, first), place(p, 4, number, first), place(p, 5, number, first)
             zeros = place(p, 6, number, first), place(p, 7, number, first), place(p, 8, number, first)
+            if p.repeats_y != 0:
+                fill(own, y, 1, count)
+                y = own
             at = 0
             if is_run:
                 at = of_run(target, x, y, count, scales, zeros, flips, limits)
@@ -408,7 +413,7 @@ def build_elements(operation: Element, isa: ByteIsa) -> TaskBody:
                     of_one(target + at * to, x + at * of_x, y + at * of_y, own_scales, own_zeros, steps, flips, limits)
                 at += width
 
-    return share_units(ElementsParameters, run)
+    return share_units(ElementsParameters, run, own_scratch)
 
 
 @cache
