@@ -274,8 +274,8 @@ class Benchmark:
             options = self._options
             python = options.pythons.get(peer.name, sys.executable)
             threads = peer.threads or options.threads
-            limits = {"limit_s": options.limit_s, "until": self._until, "variables": variables_of(peer.name, options.max_isa)}
-            worker = Worker(peer.name, folder, python=python, threads=threads, **limits)
+            held, limit_s = variables_of(peer.name, options.max_isa), options.limit_s
+            worker = Worker(peer.name, folder, python=python, threads=threads, limit_s=limit_s, variables=held, until=self._until)
             worker.send("start", target=peer.target, device=self._device.name, threads=threads)
             self._started.discard(peer.name)
         return worker

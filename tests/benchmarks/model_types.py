@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-TYPES = ("FLOAT32", "FLOAT16", "INT8")
+TYPES = ("FLOAT32", "FLOAT16", "INT8", "QLINEAR", "DYNAMIC")
+"""INT8 has QuantizeLinear and DequantizeLinear about products, QLINEAR quantized operators, and DYNAMIC quantizes values as it runs."""
+_CONVERTED = {"INT8": "QuantizeLinear", "QLINEAR": "QuantizeLinear", "DYNAMIC": "DynamicQuantizeLinear"}
+"""An operator that each quantized model has."""
 CALIBRATIONS = 4
 """The random inputs from which the ranges of quantized values are taken."""
 
@@ -20,7 +23,7 @@ def in_type(model: Model, dtype: str) -> Model | None:
     """The model in another type; None where quantizing it changes nothing, as in recurrent layers."""
     if dtype == "FLOAT32":
         return model
-    return halved(model) if dtype == "FLOAT16" else quantized(model)
+    return halved(model) if dtype == "FLOAT16" else quantized(model, dtype)
 
 
 def halved(model: Model) -> Model:
@@ -56,15 +59,22 @@ class _Inputs:
         return self._left.pop() if self._left else None
 
 
-def quantized(model: Model) -> Model | None:
-    """The model with QuantizeLinear and DequantizeLinear about its products and convolutions."""
+def quantized(model: Model, dtype: str = "INT8") -> Model | None:
+    """The model in one of the quantized types. What has a convolution is not quantized dynamically: ONNX Runtime would not be faster."""
     import onnx
     from onnxruntime import quantization
 
     with tempfile.TemporaryDirectory() as folder:
         plain, made = (str(Path(folder, name)) for name in ("plain.onnx", "made.onnx"))
         onnx.save(model, plain)
-        kinds = {"activation_type": quantization.QuantType.QUInt8, "weight_type": quantization.QuantType.QInt8}
-        quantization.quantize_static(plain, made, _Inputs(model), quant_format=quantization.QuantFormat.QDQ, per_channel=False, **kinds)
+        signed, unsigned = quantization.QuantType.QInt8, quantization.QuantType.QUInt8
+        if dtype == "DYNAMIC":
+            if any(node.op_type == "Conv" for node in model.graph.node):
+                return None
+            quantization.quantize_dynamic(plain, made, weight_type=signed, op_types_to_quantize=["MatMul"])
+        else:
+            form = quantization.QuantFormat.QDQ if dtype == "INT8" else quantization.QuantFormat.QOperator
+            kinds = {"activation_type": unsigned, "weight_type": signed}
+            quantization.quantize_static(plain, made, _Inputs(model), quant_format=form, per_channel=False, **kinds)
         found = onnx.load(made)
-    return found if any(node.op_type == "QuantizeLinear" for node in found.graph.node) else None
+    return found if any(node.op_type == _CONVERTED[dtype] for node in found.graph.node) else None

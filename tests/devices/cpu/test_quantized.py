@@ -402,11 +402,13 @@ def of_elements() -> dict[str, tuple[Callable[[], dml.OperatorDesc], dict[str, A
     found["add"] = lambda: dml.ElementWiseQuantizedLinearAddDesc(**tensors, output_tensor=output), given
     for repeats, sizes in (("a", one), ("b", one), ("a", (3, 5, 1)), ("b", (1, 5, 1)), ("ab", (3, 1, 1))):
         parts = {f"{name}_tensor": np.broadcast_to(given[f"{name}_tensor"][tuple(map(slice, sizes))], q.shape) for name in repeats}
-        own = {name: dml.TensorDesc.of(array) for name, array in (given | parts).items()}
-        found[f"add, {' and '.join(repeats)} of {sizes}"] = (
-            lambda own=own: dml.ElementWiseQuantizedLinearAddDesc(**own, output_tensor=output),
-            given | parts,
-        )
+        whole = given | parts
+
+        def sums(whole: dict[str, Array] = whole) -> dml.OperatorDesc:
+            described = {name: dml.TensorDesc.of(array) for name, array in whole.items()}
+            return dml.ElementWiseQuantizedLinearAddDesc(**described, output_tensor=output)
+
+        found[f"add, {' and '.join(repeats)} of {sizes}"] = sums, whole
     return found
 
 
