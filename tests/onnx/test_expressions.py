@@ -47,17 +47,17 @@ def without_python(monkeypatch: pytest.MonkeyPatch) -> None:
     compiles = re.compile
 
     def fails(pattern: Any, flags: int = 0) -> Any:
-        assert "|" not in pattern
+        assert pattern not in [given for given, _ in ALTERNATIVES]
         return compiles(pattern, flags)
 
-    monkeypatch.setattr(expressions.re, "compile", fails)
+    monkeypatch.setattr(re, "compile", fails)
 
 
 @pytest.mark.usefixtures("without_re2")
 @pytest.mark.parametrize(
     ("pattern", "texts", "expected"),
     [
-        ("[a-c]*", ["abc", "", "abd"], [True, True, False]),
+        ("[a-c]*", ["abc", "", "abx"], [True, True, False]),
         (r"\d{3}-\d+", ["123-4", "12-4", "123-"], [True, False, False]),
         (r"\w\s\W?", ["a ", "a\t-", "é "], [True, True, False]),
         ("", ["", "a", "\n"], [True, False, False]),

@@ -156,6 +156,7 @@ def test_activations_behind_a_product(name: str) -> None:
 
 HIDDEN, WEIGHTS = normal(2, 3, 6), normal(6, 18)
 QUERY = normal(2, 3, 32)
+GROUPS = {"num_heads": 2, "kv_num_heads": 2}
 COUNT = np.array([3, 3], np.int32)
 PACKED = RNG.integers(0, 256, (3, 2, 8)).astype(np.uint8)
 BYTES, SCALE = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0.1).reshape(1)
@@ -187,7 +188,9 @@ BYTES, SCALE = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0
             "k_quant_type",
         ),
         ("GroupQueryAttention", {"q": QUERY}, {"num_heads": 3, "kv_num_heads": 2}, "onnx.invalid", "num_heads"),
-        ("GroupQueryAttention", {"q": QUERY}, {"num_heads": 2, "kv_num_heads": 2, "window": 4}, "onnx.invalid", "window"),
+        ("GroupQueryAttention", {"q": QUERY}, GROUPS | {"window": 4}, "onnx.invalid", "window"),
+        ("GroupQueryAttention", {"q": QUERY}, GROUPS | {"sliding_window_cache": 1}, "onnx.attribute", "sliding_window_cache"),
+        ("GroupQueryAttention", {"q": QUERY}, GROUPS | {"qk_output": 1}, "onnx.attribute", "qk_output"),
         ("MultiHeadAttention", {"q": HIDDEN}, {"num_heads": 2, "softcap": 1.0}, "onnx.invalid", "softcap"),
         ("FusedMatMul", {"a": B[0], "b": B}, {}, "onnx.invalid", "input 0"),
         ("FusedMatMul", {"a": X, "b": B[0]}, {}, "onnx.invalid", "input 1"),

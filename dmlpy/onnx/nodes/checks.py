@@ -46,8 +46,8 @@ def problems_of(node: Node) -> list[Problem]:
     """Problems of a node that is invalid in ONNX, as far as its inputs are known."""
     if node.domain == MICROSOFT:
         past = PASTS.get(node.op_type)
-        found = [*part_problems(node), *(() if past is None else past_problems(node, past))]
-        return found or microsoft_sizes.size_problems(node)
+        own = [*part_problems(node), *(() if past is None else past_problems(node, past))]
+        return own or microsoft_sizes.size_problems(node)
     if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
     found = [*_types(node), *_type_numbers(node)] or ([] if node.domain else [*rank_problems(node)])

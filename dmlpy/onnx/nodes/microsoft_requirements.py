@@ -50,9 +50,11 @@ def part_problems(node: Node) -> Iterator[Problem]:
     for name in required.attributes:
         if name not in node.attributes:
             yield Problem("onnx.missing", name, "left out", "an attribute that the operator requires")
-    for name in node.attributes if required.known is not None else ():
-        if name not in required.known:
-            expected = f"one of {node.op_type}'s: {listed(required.known)}" if required.known else "none"
+    if (known := required.known) is None:
+        return
+    for name in node.attributes:
+        if name not in known:
+            expected = f"one of {node.op_type}'s: {listed(known)}" if known else "none"
             yield Problem("onnx.invalid", name, "an attribute that it does not have", expected)
 
 

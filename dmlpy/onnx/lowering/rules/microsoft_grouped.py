@@ -158,7 +158,10 @@ def _allowed(node: Node, step: Step, longest: int) -> Expression:
 
 def _refuse(node: Node) -> None:
     """Rejects unsupported features."""
-    for name, kept in (("kv_cache_bit_width", 0), ("sliding_window_cache", 0), ("qk_output", 0)):
+    if node.attribute("sliding_window_cache", 0):
+        remedy = "export the model with caches that hold the whole sequence: local_window_size limits what is seen there, too"
+        raise node.refusal("onnx.attribute", "sliding_window_cache", "1", "0: no caches of a window's size", remedy=remedy)
+    for name, kept in (("kv_cache_bit_width", 0), ("qk_output", 0)):
         if node.attribute(name, kept) != kept:
             raise node.unsupported(name, kept)
     for name in ("k_quant_type", "v_quant_type"):
