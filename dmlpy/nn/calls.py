@@ -132,6 +132,7 @@ class Call:
             raise DescError(subject, problems)
         with self.home.current():
             if self.lease is not None:
+                self.lease.follow(self.home.device)
                 found = self._differentiate(self.lease.space, upstream)
             else:
                 found = {name: self.home.xp.zeros(shape, self.dtype) for name, shape in self.shapes.items()}

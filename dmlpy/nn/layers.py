@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.gate_order import Cell, GateOrder
+    from dmlpy.devices.device import Device
     from dmlpy.devices.dispatch import Dispatch
     from dmlpy.devices.operator import CompiledOperator
     from dmlpy.nn.arrays import Home, Native
@@ -94,7 +95,7 @@ class _Key(NamedTuple):
         ragged: whether sequences may end before the last step.
         trains: whether the gradient may follow.
         device: the device's name.
-        stream: the stream in which its work is ordered; 0 on a CPU.
+        stream: the identity of the stream in which its last work is ordered; 0 on a CPU.
     """
 
     layer: Layer
@@ -266,6 +267,11 @@ class Lease:
         """An array of the workspace that keeps the lease for as long as anybody refers to it. Elsewhere than in NumPy's memory: a copy."""
         return np.asarray(_Lent(self, array)) if type(array) is np.ndarray else array.copy()
 
+    def follow(self, device: Device) -> None:
+        """Notes that from now on the workspace is used in the current stream: the next lease has to come after that work."""
+        if self._key is not None:
+            self._key = self._key._replace(stream=_current_stream(device))
+
     def close(self) -> None:
         """Gives the workspace back."""
         key, self._key = self._key, None
@@ -295,7 +301,7 @@ def lease(home: Home, layer: Layer, sizes: Sizes, dtype: Any, *, ragged: bool, t
         ragged: whether the call has sequence lengths.
         trains: whether the gradient may follow.
     """
-    key = _Key(layer, sizes, np.dtype(dtype), ragged, trains, home.device.name, home.device.current_stream())
+    key = _Key(layer, sizes, np.dtype(dtype), ragged, trains, home.device.name, _current_stream(home.device))
     space: Workspace | None = IDLE.take(key)
     if space is None:
         try:
@@ -303,6 +309,10 @@ def lease(home: Home, layer: Layer, sizes: Sizes, dtype: Any, *, ragged: bool, t
         except MemoryError as error:  # CuPy's too
             raise no_memory("dmlpy.nn's buffers", error) from None
     return Lease(space, key)
+
+
+def _current_stream(device: Device) -> int:
+    return device.stream_identity(device.current_stream())
 
 
 def free_buffers() -> None:

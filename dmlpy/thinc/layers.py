@@ -227,6 +227,8 @@ def _forward(cell: Cell, model: Model[Any, Any], X: Any, is_train: bool) -> tupl
     def backprop(dY: Any) -> Any:  # noqa: N803
         upstream = batch.data(dY, model.get_dim("nO"), "dY")
         with home.current():
+            for used in leases:
+                used.follow(home.device)
             gradient = _differentiate(leases, shape, batch, upstream, model.ops.alloc1f(shape.size, zeros=False))
             if mask is not None:
                 gradient *= mask

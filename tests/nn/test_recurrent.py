@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from dmlpy.description.gate_order import Cell, GateOrder, reorder
 from dmlpy.nn import arrays as nn_arrays
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.fakes.cupy_over_numpy import FakeCuPy
+from tests.support.cuda.fakes.runtime_over_fake_cupy import in_a_fresh_thread
 from tests.support.operators.bfloat16_cases import BFLOAT16
 from tests.support.recurrent.layer_runs import USUAL
 from tests.support.tolerance import assert_close
@@ -359,3 +361,29 @@ def test_arrays_on_a_gpu(fake_cupy: FakeCuPy, cell: Cell, direction: str, length
     for name in case.arrays:
         expected = case.own_form(name, gradients[name], GateOrder.CUDNN)
         assert_close(np.array(getattr(found, name)), expected, np.float32, terms=T * B * (I + H), what=name)
+
+
+def test_buffers_go_to_later_work_of_the_stream_that_used_them_last(fake_cupy: FakeCuPy) -> None:
+    """The same holds for default streams of threads, which have one handle."""
+    runtime: Any = fake_cupy._device.runtime  # type: ignore[attr-defined]  # of the emulated device
+    case = Case("GRU", "forward")
+    given = {name: fake_cupy.asarray(array) for name, array in case.given(GateOrder.CUDNN).items()}
+
+    def gradient_in(stream: int) -> None:
+        _, backward = nn.gru_vjp(**given)
+        runtime.stream = stream
+        backward(fake_cupy.asarray(case.upstream["dy"]))
+
+    runtime.stream, other = 0, runtime.new_stream()
+    gradient_in(other)
+    size = nn.idle_bytes()
+    assert size
+    gradient_in(other)
+    assert nn.idle_bytes() == size, "in the same stream the buffers are used again"
+    runtime.stream = 0
+    gradient_in(2)
+    assert nn.idle_bytes() == 2 * size, "in the other one that work may use them still"
+    gradient_in(2)
+    assert nn.idle_bytes() == 2 * size
+    in_a_fresh_thread(partial(gradient_in, 2))
+    assert nn.idle_bytes() == 3 * size
