@@ -135,7 +135,7 @@ def test_an_error_on_another_stream_is_the_one_that_is_raised(gpu: CudaDevice, g
     outputs = {field.name: gpu.empty(rnn().tensors()[field.name], 0) for field in rnn().outputs()}
     dispatch, stream = op.bind(given, outputs), sys.modules["cupy"].cuda.Stream(non_blocking=True)
     gpus.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress")
-    with pytest.raises(dml.DeviceError, match=r"^(launch|launch_graph|memset|gemm): cudaErrorIllegalAddress; "):
+    with pytest.raises(dml.DeviceError, match=r"^(wait_for|launch|launch_graph|memset|gemm): cudaErrorIllegalAddress; "):
         dispatch(stream)
 
 

@@ -6,6 +6,8 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dmlpy.devices.cuda.runtime.cupy_errors import device_error
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
@@ -78,6 +80,9 @@ class Wait:
             if self._runtime.is_capturing(stream) != self._is_captured:
                 return False
             if self._event is None:
-                self._event = self._runtime.record(self._device, self._handle)
+                try:
+                    self._event = self._runtime.record(self._device, self._handle)
+                except Exception as error:
+                    raise device_error("wait_for", error) from error
             self._runtime.wait_event(stream, self._event)
         return True
