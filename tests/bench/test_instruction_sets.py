@@ -88,7 +88,7 @@ def test_other_processors_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_peers_that_cannot_be_held_are_those_that_are_named(options: dict[str, tuple[str, ...]], names: list[str]) -> None:
-    *_, peers = command.list_cases(command.CommandOptions(device="cpu", max_isa="AVX2", **options))  # type: ignore[arg-type]
+    *_, peers = command.list_cases(command.CommandOptions(device="cpu", max_isa="AVX2", **options))
     assert [name for name, _ in peers.rows] == names
 
 

@@ -72,3 +72,16 @@ def test_openvino_is_asked_for_the_model_s_type(monkeypatch: pytest.MonkeyPatch)
     for dtype, hint in (("FLOAT32", "f32"), ("FLOAT16", "f16"), ("INT8", "f32")):
         assert runner("OpenVINO", small(), 3, dtype)(np.zeros(2)).tolist() == [1, 1]
         assert asked.pop() == (small().SerializeToString(), "CPU", 3, hint)
+
+
+@pytest.mark.parametrize(("wrong", "left"), [("OpenVINO", ["ONNX Runtime", "cpu"]), ("cpu", None)])
+def test_a_result_that_differs_has_no_times(wrong: str, left: list[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_models, "libraries", lambda: ["ONNX Runtime", "OpenVINO", "cpu"])
+    monkeypatch.setattr(onnx_models, "memory", lambda *arguments: 1)
+    monkeypatch.setattr(onnx_models, "REST_S", 0.0)
+    monkeypatch.setattr(onnx_models, "runner", lambda library, *arguments: lambda x: x + (library == wrong))
+    if left is None:
+        with pytest.raises(SystemExit, match=r"small: cpu differs by "):
+            onnx_models.measured("small", small(), 1, 2)
+    else:
+        assert list(onnx_models.measured("small", small(), 1, 2)) == left
