@@ -2,9 +2,9 @@
 # onnxmltools 1.16.0 leaves out the sigmoid of XGBoost's reg:logistic, and mixes the classes of a boosted forest up.
 #
 # XGBoost 3.2.0's page "Parameters" has reg:logistic as logistic regression, whose predictions lie between 0 and 1: the ONNX model of the regressor
-# returns the logarithms of their odds, less those of base_score and plus base_score itself. With num_parallel_tree=3 and three classes each round grows three trees for the first class, three for
-# the second, three for the third ("Random Forests" there); the ONNX model hands them to the classes in turn, so that the labels are wrong.
-# Nothing is said. Other objectives and one tree a round are right.
+# returns the logarithms of their odds, less those of base_score and plus base_score itself. With num_parallel_tree=3 and three classes each
+# round grows three trees for the first class, three for the second, three for the third ("Random Forests" there); the ONNX model hands them
+# to the classes in another order, so that the labels are wrong. Nothing is said. Other objectives and one tree a round are right.
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
