@@ -161,7 +161,8 @@ class Record(_Part):
         """Writes the file, one line per run and without missing values; replaces an existing one atomically."""
         try:
             # Serialized first, so that NaN becomes null.
-            data = json.loads(self.model_dump_json(by_alias=True, exclude_none=True))
+            unsaid = None if self.instruction_sets else {"instruction_sets"}
+            data = json.loads(self.model_dump_json(by_alias=True, exclude_none=True, exclude=unsaid))
             write_text(path, lay_out(data, row_depth=2))
         except OSError as error:
             raise DmlError(f"{path} cannot be written: {error.strerror}") from error
