@@ -71,6 +71,15 @@ def check(found: dict[str, Any], x: Array) -> None:
         assert_close(found[name], array, np.float32)
 
 
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_the_exported_log_sigmoid_of_large_negative_numbers_is_the_number(device: str) -> None:
+    """Sigmoid and Log, as PyTorch 2.13.0 exports LogSigmoid; ONNX Runtime 1.32.0 has -inf (findings/torch-exporter-logsigmoid.sh)."""
+    nodes = [make_node("Sigmoid", ["x"], ["s"]), make_node("Log", ["s"], ["y"])]
+    x = np.array([-80, -50, -18, -17, -1], np.float32)
+    found = onnx.load(model(nodes, {"x": [5]}, ["y"])).compile(device)({"x": x})["y"]
+    assert_close(found, -np.log1p(np.exp(-x.astype(np.float64))), np.float32)
+
+
 def test_threads_share_a_model() -> None:
     compiled = chain("n").compile("numpy", keep_bytes=0)
     inputs = [given(seed, 1 + seed % 3) for seed in range(60)]
