@@ -16,6 +16,7 @@ from onnx import NodeProto, TensorProto, helper
 
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering import subgraphs
+from dmlpy.onnx.nodes.microsoft_requirements import ROUNDS_FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.load import LoadedModel
     from dmlpy.onnx.loading.values import Array
 
-ROUNDS_FIRST = "dmlpy_rounds_first"
-"""The attribute of a joined QLinearAdd: no node of a file has it."""
 _BYTES = (TensorProto.UINT8, TensorProto.INT8)
 _BIAS_TOLERANCE = 1e-5
 """How far the scale of a bias may be from the product of the other scales, relatively: both are rounded to FLOAT32."""

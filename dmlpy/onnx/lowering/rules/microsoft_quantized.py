@@ -15,11 +15,11 @@ from dmlpy.description.int4 import unpack_int4
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import listed, plural
 from dmlpy.onnx.loading.schemas import MICROSOFT
-from dmlpy.onnx.lowering.quantized_chains import ROUNDS_FIRST
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import quantization
 from dmlpy.onnx.lowering.rules.pooling import fit_windows, window_members
 from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, require, sides
+from dmlpy.onnx.nodes.microsoft_requirements import ROUNDS_FIRST
 from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
