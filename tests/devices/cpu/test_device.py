@@ -32,13 +32,15 @@ GREATER = dml.ElementWiseLogicalGreaterThanDesc(a_tensor=SOME, b_tensor=SOME).wi
 COMPARED = "2048 or more contiguous elements of FLOAT32, FLOAT16 or integers, or for 256 or fewer"
 HALVES = SIZES.replace(data_type="FLOAT16")
 CHOICE = dml.ElementWiseIfDesc(condition_tensor=SIZES.replace(data_type="UINT8"), a_tensor=HALVES, b_tensor=HALVES).with_outputs()
-POOLING = dml.MaxPoolingDesc(
-    input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 4, 4, 4]),
-    strides=(1, 1, 1),
-    window_size=(2, 2, 2),
-    start_padding=(0, 0, 0),
-    end_padding=(0, 0, 0),
-).with_outputs()
+POOLING = dml.MaxPooling2Desc(
+    input_tensor=dml.TensorDesc(data_type="INT32", sizes=[1, 1, 4, 4]),
+    strides=(1, 1),
+    window_size=(2, 2),
+    start_padding=(0, 0),
+    end_padding=(0, 0),
+    dilations=(1, 1),
+    output_tensor=dml.TensorDesc(data_type="INT32", sizes=[1, 1, 3, 3]),
+)
 NO_LLVMLITE = "llvmlite is not installed: pip install 'dmlpy[cpu]'"
 
 
@@ -47,7 +49,7 @@ NO_LLVMLITE = "llvmlite is not installed: pip install 'dmlpy[cpu]'"
     [
         pytest.param(build("RNN", RNG).desc, True, "compiled", id="compiled"),
         pytest.param(build("RNN", RNG).desc, False, f"numpy ({NO_LLVMLITE})", id="no llvmlite"),
-        pytest.param(POOLING, True, "numpy (a pooling over three dimensions has no compiled form)", id="another option"),
+        pytest.param(POOLING, True, "numpy (compiled poolings are of floats, UINT8 or INT8)", id="another type"),
         pytest.param(BITS, True, "numpy (ELEMENT_WISE_BIT_COUNT has no compiled form)", id="another operator"),
         pytest.param(NOTS, True, "numpy (ELEMENT_WISE_BIT_NOT is compiled for 2048 or more contiguous elements)", id="few bits"),
         pytest.param(GREATER, True, f"numpy (ELEMENT_WISE_LOGICAL_GREATER_THAN is compiled for {COMPARED})", id="comparison between sizes"),

@@ -115,7 +115,12 @@ def test_parts_of_larger_tensors() -> None:
 
 # what a pooling of [1, 2, 60, 60] is, and a part of the reason why NumPy runs it
 ELSEWHERE: dict[str, tuple[Any, dict[str, Any], dict[str, Any], str]] = {
-    "depth": (dml.MaxPoolingDesc, {"sizes": (1, 2, 3, 60, 60)}, {}, "three dimensions"),
+    "elements of slices far apart": (
+        dml.MaxPooling2Desc,
+        {"sizes": (1, 2, 3, 60, 60)},
+        {"dilations": (1, 57, 57), "output_indices_tensor": None},
+        "far more of the input",
+    ),
     "elements far apart": (dml.MaxPooling2Desc, {}, {"dilations": (57, 57), "output_indices_tensor": None}, "far more of the input"),
 }
 
@@ -205,7 +210,83 @@ def test_windows_in_the_padding_alone() -> None:
     np.testing.assert_array_equal(spread, next(iter(run(gradient, given, "numpy").values())))
 
 
-def test_indices_of_three_dimensions_are_numpys() -> None:
-    own: Any = {"window_size": (2,) * 3, "strides": (1,) * 3, "start_padding": (0,) * 3, "end_padding": (0,) * 3}
-    desc = dml.MaxPooling1Desc(input_tensor=packed("float32", 1, 1, 4, 4, 4), **own).with_outputs()
-    assert "three" in str(compiled_plan(desc))
+# sizes, window, strides, start padding, end padding, dilations, the output's sizes if they are rounded up
+DEPTHS: dict[str, tuple[Any, ...]] = {
+    "odd": ((2, 3, 7, 9, 21), (3, 2, 3), (2, 1, 2), (1, 0, 1), (0, 1, 1), None, None),
+    "dilated": ((1, 2, 9, 8, 11), (2, 3, 2), (1, 2, 1), (1, 2, 1), (1, 2, 0), (3, 2, 4), None),
+    "planes alone": ((2, 2, 3, 6, 10), (1, 3, 3), (1, 2, 1), (0, 1, 1), (0, 1, 1), (2, 1, 1), None),
+    "depth alone": ((2, 2, 6, 5, 7), (3, 1, 1), (2, 1, 1), (1, 0, 0), (1, 0, 0), None, None),
+    "elements": ((2, 2, 3, 2, 5), (1, 1, 1), (1, 1, 1), (0, 0, 0), (0, 0, 0), None, None),
+    "one window": ((2, 3, 3, 5, 7), (3, 5, 7), (1, 1, 1), (0, 0, 0), (0, 0, 0), None, None),
+    "one window of each slice": ((2, 3, 5, 5, 7), (2, 5, 7), (1, 1, 1), (0, 0, 0), (0, 0, 0), None, None),
+    "whole slices, windows of columns": ((2, 3, 3, 5, 7), (3, 5, 2), (1, 1, 1), (0, 0, 1), (0, 0, 1), None, None),
+    "windows cut off": ((1, 2, 5, 8, 8), (2, 3, 3), (2, 2, 3), (0, 0, 0), (0, 0, 0), None, (3, 4, 3)),
+}
+
+
+def _of_depth(kind: Any, name: str, data_type: str, **members: Any) -> Any:
+    """A pooling of three dimensions; without indices where there are some."""
+    sizes, window, strides, starts, ends, dilations, out = DEPTHS[name]
+    own: Any = {"window_size": window, "strides": strides, "start_padding": starts, "end_padding": ends, **members}
+    if "dilations" in kind.model_fields:
+        own["dilations"] = dilations or (1, 1, 1)
+    if out is not None:
+        own["output_tensor"] = packed(data_type.lower(), *sizes[:2], *out)
+    desc = kind(input_tensor=packed(data_type.lower(), *sizes), **own)
+    return desc if out is not None else desc.with_outputs()
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16", "INT8"])
+@pytest.mark.parametrize("name", DEPTHS)
+def test_three_dimensions(name: str, data_type: str) -> None:
+    """In every layout, also of images that do not follow one another; means are rounded once."""
+    rng, kind = np.random.default_rng(7), np.dtype(data_type.lower())
+    x = rng.normal(size=DEPTHS[name][0]).astype(kind) if kind.kind == "f" else rng.integers(-128, 128, DEPTHS[name][0]).astype(kind)
+    descs = [_of_depth(dml.MaxPooling2Desc, name, data_type).replace(output_indices_tensor=None)]
+    if kind.kind == "f":
+        x[0, -1, 1, 1, 2], x[0, 0, 2, 0, 1], x[0, 0, 0, 1, 1] = np.nan, np.inf, -np.inf
+        descs += [_of_depth(dml.AveragePooling1Desc, name, data_type, include_padding=include) for include in (False, True)]
+    for desc in descs:
+        expected = by_definition(desc, {"input_tensor": x})["output_tensor"]
+        for laid_out in layouts(desc):
+            assert not isinstance(compiled_plan(laid_out), str)
+            found = run(laid_out, {"input_tensor": x}, "cpu")["output_tensor"]
+            if data_type == "INT8":
+                np.testing.assert_array_equal(found, expected)
+            else:
+                assert_close(found, expected, x.dtype, terms=30)
+
+
+def test_threads_of_three_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(8).normal(size=DEPTHS["odd"][0]).astype(np.float32)
+    desc = _of_depth(dml.AveragePooling1Desc, "odd", "FLOAT32", include_padding=False)
+    results = [run_on(threads, pooling_plan, desc, {"input_tensor": x}, monkeypatch) for threads in (1, 2)]
+    assert_close(results[0], by_definition(desc, {"input_tensor": x})["output_tensor"], np.float32, terms=30)
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16", "INT8", "UINT32"])
+@pytest.mark.parametrize("name", DEPTHS)
+def test_indices_and_gradients_of_three_dimensions(name: str, data_type: str) -> None:
+    """NumPy's bits, in every layout; gradients are of floats."""
+    rng, sizes = np.random.default_rng(9), DEPTHS[name][0]
+    x = rng.integers(-9, 9, sizes).astype(data_type.lower())
+    if x.dtype.kind == "f":
+        x[0, 0, :2, :2], x[0, 1, 1, 1, 1], x[0, 1, 2, 1, 1] = -np.inf, np.nan, np.inf
+    forward = _of_depth(dml.MaxPooling2Desc, name, data_type)
+    if forward.output_indices_tensor is None:
+        forward = forward.replace(output_indices_tensor=packed("uint64", *forward.output_tensor.sizes))
+    work: list[tuple[Any, dict[str, Array]]] = [(forward, {"input_tensor": x})]
+    if x.dtype.kind == "f":
+        incoming = rng.normal(size=forward.output_tensor.sizes).astype(x.dtype)
+        members = {place: getattr(forward, place) for place in ("window_size", "strides", "start_padding", "end_padding", "dilations")}
+        gradient = dml.MaxPoolingGradDesc(
+            input_tensor=tensor(x), input_gradient_tensor=forward.output_tensor, output_gradient_tensor=tensor(x), **members
+        )
+        work.append((gradient, {"input_tensor": x, "input_gradient_tensor": incoming}))
+    for desc, given in work:
+        for laid_out in layouts(desc):
+            assert isinstance(compiled_plan(laid_out), IndexedPoolingPlan | ByteFloatsPlan)
+            found, expected = (run(laid_out, given, device) for device in ("cpu", "numpy"))
+            for place, array in expected.items():
+                np.testing.assert_array_equal(found[place], array)

@@ -64,6 +64,9 @@ DESCS: dict[str, dml.OperatorDesc] = {
     "pooling of rows": dml.AveragePoolingDesc(
         input_tensor=IMAGE, window_size=(3, 2), strides=(1, 1), include_padding=False, **PAD
     ).with_outputs(),
+    "pooling over three dimensions": dml.MaxPoolingDesc(
+        input_tensor=tensor(2, 3, 5, 6, 19), window_size=(2, 3, 3), strides=(1, 2, 1), start_padding=(0, 1, 1), end_padding=(1, 0, 1)
+    ).with_outputs(),
     "softmax": dml.ActivationSoftmax1Desc(input_tensor=tensor(3, 5, 33), output_tensor=tensor(3, 5, 33), axes=[1]),
     "normalization": dml.MeanVarianceNormalization1Desc(
         input_tensor=tensor(3, 5, 33), scale_tensor=tensor(1, 1, 33), bias_tensor=tensor(1, 1, 33), axes=[2]

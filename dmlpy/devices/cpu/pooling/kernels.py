@@ -1,4 +1,4 @@
-"""The compiled poolings: max and average, with indices and their gradient, and of regions."""
+"""The compiled poolings: max and average, and of regions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, Storage
 from dmlpy.devices.cpu.lane_kernels import horizontal_maximum_or_nan, horizontal_sum, lane_selector, maximum_of
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
-from dmlpy.devices.cpu.memory_kernels import long_at, ordered_integer, set_long, set_word, word_at
-from dmlpy.devices.cpu.pooling.plan import IndexedPoolingParameters, PoolingParameters
+from dmlpy.devices.cpu.memory_kernels import long_at, set_long, word_at
+from dmlpy.devices.cpu.pooling.plan import PoolingParameters
 from dmlpy.devices.cpu.pooling.region_plan import SAMPLE_BYTES, RegionParameters
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, float_at, integer_at, maximum, set_float, simd_of
+from dmlpy.devices.cpu.simd import INDEX, float_at, integer_at, maximum, set_float, simd_of
 from dmlpy.devices.cpu.thread_pool_kernels import own_scratch, share_units
 
 if TYPE_CHECKING:
@@ -187,201 +187,6 @@ def _combined_vectors(averages: bool, isa: Isa) -> Any:
         return simd.kind(types.int64), generate
 
     return combined
-
-
-# With indices
-
-
-def _largest_of_window(one: Any, lowest: Any) -> Any:
-    """The kernel `find(p, source, y, x)`: the largest element of the window at a position, and its number in the plane or -1.
-
-    NaN counts as larger than any number; of equal elements it is the first.
-
-    Args:
-        one: the operation that loads an element.
-        lowest: what an empty window gives.
-    """
-
-    @jit
-    def find(p: IndexedPoolingParameters, source: Any, y: Any, x: Any) -> Any:
-        top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
-        first = (-left + p.dilation_x - 1) // p.dilation_x if left < 0 else 0
-        last = min(p.window_x, (p.width - left + p.dilation_x - 1) // p.dilation_x)
-        largest, number = lowest, -1
-        for tap_y in range(p.window_y):
-            row = top + tap_y * p.dilation_y
-            if 0 <= row < p.height and first < last:
-                of_row, step = source + row * p.input_row + left * p.input_element, p.dilation_x * p.input_element
-                numbers, tap_step = row * p.width + left, p.dilation_x
-                if number < 0:  # so that infinities and NaN have a number, too
-                    largest, number = one(of_row + first * step), numbers + first * tap_step
-                for tap_x in range(first, last):
-                    value = one(of_row + tap_x * step)
-                    # Without a branch, which would depend on the values.
-                    is_larger = (value > largest) | ((value != value) & (largest == largest))
-                    largest = value if is_larger else largest
-                    number = numbers + tap_x * tap_step if is_larger else number
-        return largest, number
-
-    return find
-
-
-def _largest_of_taps(isa: Isa) -> Any:
-    """The intrinsic `find(at, offsets, numbers, taps, found)`: the largest of what the taps read for a vector of positions.
-
-    Behind the largest elements it stores, in words, the first taps' numbers that have them, or -1 where nothing is above -infinity. NaN
-    counts as larger than any number.
-    """
-    simd, words = simd_of(isa), ir.VectorType(INDEX, isa.lanes)
-
-    @intrinsic
-    def find(at: Any, offsets: Any, numbers: Any, taps: Any, found: Any) -> Any:
-        def generate(builder: Any, arguments: Any) -> None:
-            at, offsets, numbers, taps, found = arguments
-
-            def number_at(table: Any, tap: Any) -> Any:
-                place = builder.add(table, builder.shl(tap, ADDRESS(3)))
-                return builder.load(builder.inttoptr(place, ADDRESS.as_pointer()), align=8)
-
-            loop = Loop(builder, [ADDRESS(0), simd.all(-np.inf), ir.Constant(words, [-1] * isa.lanes)])
-            tap, largest, number = loop.values
-            address = builder.add(at, number_at(offsets, tap))
-            value = builder.load(builder.inttoptr(address, simd.llvm_type.as_pointer()), align=FLOAT_BYTES)
-            own = builder.insert_element(ir.Constant(words, ir.Undefined), builder.trunc(number_at(numbers, tap), INDEX), INDEX(0))
-            own = builder.shuffle_vector(own, own, ir.Constant(words, [0] * isa.lanes))
-            wins = builder.and_(builder.fcmp_unordered(">", value, largest), builder.fcmp_ordered("ord", largest, largest))
-            largest, number = builder.select(wins, value, largest), builder.select(wins, own, number)
-            following = builder.add(tap, ADDRESS(1))
-            loop.repeat_while(builder.icmp_signed("<", following, taps), [following, largest, number])
-            behind = builder.add(found, ADDRESS(isa.lanes * FLOAT_BYTES))
-            for vector, place in ((largest, found), (number, behind)):
-                builder.store(vector, builder.inttoptr(place, vector.type.as_pointer()), align=FLOAT_BYTES)
-
-        return types.void(*[types.int64] * 5), generate
-
-    return find
-
-
-def build_indexed_positions(stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of a pooling with indices by vectors of positions, to be compiled.
-
-    The arguments are those of `build_indexed_pooling`.
-    """
-    gather, find, lanes = input_tile_gather(stored, isa), _largest_of_taps(isa), isa.lanes
-    find_one = _largest_of_window(load_store_of(stored, isa).load_one, _LOWEST)
-    load, write, size = simd_of(isa).load, spread_writer(stored, isa), isa.lanes * FLOAT_BYTES
-
-    @jit
-    def pool_vector(p: PoolingParameters, at: Any, source: Any, plane: Any, y: Any, x: Any, output: Any, indices: Any, room: Any) -> None:
-        found, left = room + 2 * size, min(lanes, p.out_width - x)
-        find(at, p.offsets, p.numbers, p.taps, found)
-        write(output + x * p.output_element, load(found), left, p.output_element, room)
-        first = plane * p.height * p.width
-        position = first + (y * p.stride_y - p.pad_y) * p.width + x * p.stride_x - p.pad_x
-        for lane in range(left):
-            number = word_at(found + size + lane * FLOAT_BYTES)
-            index = position + lane * p.stride_x + number
-            if number < 0:  # padding alone, or -infinity as padding is
-                number = find_one(p, source, y, x + lane)[1]
-                index = first + number if number >= 0 else 0
-            to = indices + (x + lane) * p.indices_element
-            if p.index_bytes == _WORD_BYTES:
-                set_word(to, index)
-            else:
-                set_long(to, index)
-
-    @jit
-    def pool(p: PoolingParameters, first: Any, last: Any, scratch: Any) -> None:
-        for number in range(first, last):
-            plane, row_split = number // p.row_splits, number % p.row_splits
-            image, channel, first_row = plane // p.image_planes, plane % p.image_planes, row_split * p.rows
-            source = p.input + image * p.input_image + channel * p.input_channel
-            output = p.output + image * p.output_image + channel * p.output_channel
-            indices = p.indices + image * p.indices_image + channel * p.indices_channel
-            gather(p, scratch, source, 0, first_row)
-            for row in range(min(p.rows, p.out_height - first_row)):
-                y = first_row + row
-                to, of_row, room = output + y * p.output_row, indices + y * p.indices_row, scratch + p.plane
-                for x in range(0, p.out_width, lanes):
-                    pool_vector(p, scratch + (row * p.pitch + x) * FLOAT_BYTES, source, plane, y, x, to, of_row, room)
-
-    return share_units(PoolingParameters, pool, own_scratch)
-
-
-def _for_each_plane(run: Any) -> TaskBody:
-    """Calls run(p, plane, the address of its input, of its positions, and of its part of the other tensor, scratch) for each plane."""
-
-    @jit
-    def pool(p: IndexedPoolingParameters, first: Any, last: Any, scratch: Any) -> None:
-        for plane in range(first, last):
-            image, channel = plane // p.channels, plane % p.channels
-            source = p.input + image * p.input_image + channel * p.input_channel
-            pooled = p.pooled + image * p.pooled_image + channel * p.pooled_channel
-            run(p, plane, source, pooled, p.other + image * p.other_image + channel * p.other_channel, scratch)
-
-    return share_units(IndexedPoolingParameters, pool, own_scratch)
-
-
-def build_indexed_pooling(stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of a pooling, to be compiled.
-
-    Args:
-        stored: the type of the tensors' elements.
-        isa: the instruction set that it is compiled for.
-    """
-    load_store = load_store_of(stored, isa)
-    return _windows_one_by_one(_largest_of_window(load_store.load_one, _LOWEST), load_store.store_one)
-
-
-def build_indexed_integers(kind: str) -> TaskBody:
-    """Builds a thread's part of a pooling of integers, to be compiled.
-
-    Args:
-        kind: NumPy's name of their type.
-    """
-    load_one, store_one, least = ordered_integer(np.dtype(kind))
-    return _windows_one_by_one(_largest_of_window(load_one, least), store_one)
-
-
-def _windows_one_by_one(find: Any, set_one: Any) -> TaskBody:
-    """A thread's part of a pooling, with the kernel of `_largest_of_window` and the operation that stores an element."""
-
-    @jit
-    def pool_plane(p: IndexedPoolingParameters, plane: Any, source: Any, pooled: Any, indices: Any, scratch: Any) -> None:
-        for y in range(p.out_height):
-            for x in range(p.out_width):
-                value, number = find(p, source, y, x)
-                set_one(pooled + y * p.pooled_row + x * p.pooled_element, value)
-                index = number + plane * p.height * p.width if number >= 0 else 0
-                to = indices + y * p.other_row + x * p.other_element
-                if p.index_bytes == _WORD_BYTES:
-                    set_word(to, index)
-                else:
-                    set_long(to, index)
-
-    return _for_each_plane(pool_plane)
-
-
-def build_pooling_gradient(stored: Storage, isa: Isa) -> TaskBody:
-    """Builds a thread's part of the gradient of a pooling, to be compiled. The arguments are those of `build_indexed_pooling`."""
-    load_store = load_store_of(stored, isa)
-    find, one, set_one = _largest_of_window(load_store.load_one, _LOWEST), load_store.load_one, load_store.store_one
-
-    @jit
-    def spread_plane(p: IndexedPoolingParameters, plane: Any, source: Any, pooled: Any, target: Any, sums: Any) -> None:
-        for number in range(p.height * p.width):
-            set_float(sums + number * FLOAT_BYTES, _ZERO)
-        for y in range(p.out_height):
-            for x in range(p.out_width):
-                number = find(p, source, y, x)[1]
-                if number >= 0:
-                    at = sums + number * FLOAT_BYTES
-                    set_float(at, float_at(at) + one(pooled + y * p.pooled_row + x * p.pooled_element))
-        for y in range(p.height):
-            for x in range(p.width):
-                set_one(target + y * p.other_row + x * p.other_element, float_at(sums + (y * p.width + x) * FLOAT_BYTES))
-
-    return _for_each_plane(spread_plane)
 
 
 # Regions

@@ -114,7 +114,7 @@ def window_counts(desc: Any, isa: Isa) -> tuple[FixedArray, FixedArray]:
 
 POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:build_pooling", 5)
 """The pooling: what is computed of a window's elements, the type of tensors, and the instruction set."""
-INDEXED_POSITIONS = Kernel("dmlpy.devices.cpu.pooling.kernels:build_indexed_positions", 5)
+INDEXED_POSITIONS = Kernel("dmlpy.devices.cpu.pooling.indexed_kernels:build_indexed_positions", 5)
 """Max pooling with indices by vectors of positions: the type of tensors, and the instruction set."""
 
 _ALIGNMENT = 64
@@ -302,11 +302,11 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
         return TaskLaunch.of(self._row_blocks.kernel(), parameters, self._threads)
 
 
-INDEXED_POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:build_indexed_pooling", 5)
+INDEXED_POOLING = Kernel("dmlpy.devices.cpu.pooling.indexed_kernels:build_indexed_pooling", 5)
 """Max pooling with indices: the type of tensors, and the instruction set."""
-INDEXED_INTEGERS = Kernel("dmlpy.devices.cpu.pooling.kernels:build_indexed_integers", 5)
+INDEXED_INTEGERS = Kernel("dmlpy.devices.cpu.pooling.indexed_kernels:build_indexed_integers", 5)
 """Max pooling of integers with indices: NumPy's name of their type."""
-POOLING_GRADIENT = Kernel("dmlpy.devices.cpu.pooling.kernels:build_pooling_gradient", 5)
+POOLING_GRADIENT = Kernel("dmlpy.devices.cpu.pooling.indexed_kernels:build_pooling_gradient", 5)
 """The gradient of max pooling: the type of tensors, and the instruction set."""
 
 
@@ -329,21 +329,30 @@ class WindowParameters(UnitParameters):
 
 
 class IndexedPoolingParameters(WindowParameters):
-    """The parameters of both kernels."""
+    """The parameters of both kernels. Planes have slices, the one of two dimensions a single one."""
 
+    depth: Count = field("slices of the input")
+    out_depth: Count = field("slices of positions")
+    window_z: Count = field("slices of the window")
+    stride_z: Count = field("slices from a position of the window to the next behind")
+    dilation_z: Count = field("slices from a tap of the window to the next behind")
+    pad_z: Count = field("slices of padding before the input")
     input: Address = field("the input x")
     input_image: Bytes = field("from an image of x to the next")
     input_channel: Bytes = field("from a channel of x to the next")
+    input_slice: Bytes = field("from a slice of x to the next")
     input_row: Bytes = field("from a row of x to the next")
     input_element: Bytes = field("from an element of a row of x to the next")
     pooled: Address = field("the tensor of all positions: the result, or the incoming gradient")
     pooled_image: Bytes = field("from an image of it to the next")
     pooled_channel: Bytes = field("from a channel of it to the next")
+    pooled_slice: Bytes = field("from a slice of it to the next")
     pooled_row: Bytes = field("from a row of it to the next")
     pooled_element: Bytes = field("from an element of a row of it to the next")
     other: Address = field("the indices, or the gradient of x")
     other_image: Bytes = field("from an image of it to the next")
     other_channel: Bytes = field("from a channel of it to the next")
+    other_slice: Bytes = field("from a slice of it to the next")
     other_row: Bytes = field("from a row of it to the next")
     other_element: Bytes = field("from an element of a row of it to the next")
     index_bytes: Bytes = field("the size of an index: 4 or 8")
@@ -352,10 +361,10 @@ class IndexedPoolingParameters(WindowParameters):
 
 
 class IndexedPoolingPlan(PlanWithoutConstants):
-    """A max pooling over two dimensions with indices, of floats or integers, or the gradient of one of floats.
+    """A max pooling with indices, of floats or integers, or the gradient of one of floats.
 
     Args:
-        desc: a checked desc of four dimensions.
+        desc: a checked desc.
     """
 
     def __init__(self, desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> None:
@@ -366,17 +375,19 @@ class IndexedPoolingPlan(PlanWithoutConstants):
         self._names = (
             ("input_gradient_tensor", "output_gradient_tensor") if self._is_gradient else ("output_tensor", "output_indices_tensor")
         )
-        (batch, channels, height, width), (_, _, *out) = desc.input_tensor.sizes, self._tensors[self._names[0]].sizes
-        self._planes = batch * channels
-        dilations, values = getattr(desc, "dilations", (1, 1)), (desc.window_size, desc.strides, desc.start_padding)
-        window, strides, starts = (tuple(own[-2:]) for own in values)
-        names = ("out", "window", "stride", "dilation", "pad")
-        axes = zip((f"{name}_{axis}" for name in names for axis in "yx"), (*out, *window, *strides, *dilations[-2:], *starts), strict=True)
-        self._values: dict[str, Any] = {"channels": channels, "height": height, "width": width, **dict(axes)}
-        self._values |= {"out_height": self._values.pop("out_y"), "out_width": self._values.pop("out_x")}
-        taps = self._planes * prod(out) * prod(window)
+        (batch, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, self._tensors[self._names[0]].sizes
+        self._planes, count = batch * channels, len(spatial)
+        dilations = getattr(desc, "dilations", (1,) * count)
+        axes = {"window": desc.window_size, "stride": desc.strides, "dilation": dilations, "pad": desc.start_padding}
+        sizes = zip(("depth", "height", "width"), (*(1,) * (3 - count), *spatial), (*(1,) * (3 - count), *out), strict=True)
+        self._values: dict[str, Any] = {"channels": channels}
+        self._values |= {name: value for axis, own, positions in sizes for name, value in ((axis, own), (f"out_{axis}", positions))}
+        for name, along in axes.items():
+            alone = (0 if name == "pad" else 1,) * (3 - count)
+            self._values |= zip((f"{name}_{axis}" for axis in "zyx"), (*alone, *along), strict=True)
+        taps = self._planes * prod(out) * prod(desc.window_size)
         self._shares = WorkShares(self._planes, min(available_threads(), _INDEXED_COST * taps // _WORK_OF_A_THREAD))
-        self._scratch_size = -(-height * width * FLOAT_BYTES // _ALIGNMENT) * _ALIGNMENT if self._is_gradient else 0
+        self._scratch_size = -(-prod(spatial) * FLOAT_BYTES // _ALIGNMENT) * _ALIGNMENT if self._is_gradient else 0
         self.temporary_size = self._shares.threads * self._scratch_size
 
     def _kernel(self) -> Any:
@@ -399,9 +410,8 @@ class IndexedPoolingPlan(PlanWithoutConstants):
             "scratch_size": self._scratch_size,
         }
         for name, place in zip(("input", "pooled", "other"), ("input_tensor", *self._names), strict=True):
-            image, channel, _, row, element = byte_strides(self._tensors[place])
-            values |= {name: tensors[place], f"{name}_image": image, f"{name}_channel": channel, f"{name}_row": row}
-            values[f"{name}_element"] = element
+            steps = zip(("image", "channel", "slice", "row", "element"), byte_strides(self._tensors[place]), strict=True)
+            values |= {name: tensors[place], **{f"{name}_{what}": step for what, step in steps}}
         if not self._is_gradient:
             values["index_bytes"] = self._tensors[self._names[1]].data_type.numpy.itemsize
         return TaskLaunch.of(self._kernel(), IndexedPoolingParameters.bound(values), self._shares.threads)

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, cast
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc
+from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc, AveragingDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.indexing.plan import IndexingPlan
-    from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan, RowBlockPoolingPlan
+    from dmlpy.devices.cpu.pooling.plan import IndexedPoolingPlan, PoolingPlan
     from dmlpy.devices.cpu.pooling.region_gradient_plan import RegionGradientPlan
     from dmlpy.devices.cpu.pooling.region_plan import RegionsPlan
     from dmlpy.devices.cpu.quantized.float_plan import ByteFloatsPlan
+    from dmlpy.devices.plan import Plan
     from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPoolingGradDesc, MaxUnpoolingDesc
     from dmlpy.operators.pooling.roi import ForwardRegionsDesc, ROIAlignGradDesc, ROIPoolingDesc
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
@@ -24,10 +25,13 @@ _BYTES = ({DataType.UINT8}, {DataType.INT8})
 _FEWEST_BITS = 8
 _MAX_SPARSITY = 16
 """The most elements of an input tile for each element that its windows read."""
+_TOO_SPARSE = "the windows span far more of the input than they read"
+_PLANES_DIMENSIONS = 4
+"""Dimensions of the tensors of a pooling over two."""
 
 
 @plan(AveragePoolingDesc, AveragePooling1Desc, f"{_MAXIMUM}PoolingDesc", f"{_MAXIMUM}Pooling1Desc", f"{_MAXIMUM}Pooling2Desc")
-def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | ByteFloatsPlan | IndexedPoolingPlan | str:
+def pooling_plan(desc: ForwardPoolingDesc) -> Plan | str:
     """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import have_one_storage
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
@@ -40,12 +44,27 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan 
         return _byte_plan(desc)
     if not have_one_storage(types):
         return "compiled poolings are of floats, UINT8 or INT8"
-    if desc.input_tensor.dimension_count != 4:
-        return "a pooling over three dimensions has no compiled form"
+    if desc.input_tensor.dimension_count != _PLANES_DIMENSIONS:
+        return _depth_plan(desc)
     if row_blocks := RowBlockPoolingPlan.of(desc):
         return row_blocks
     found = PoolingPlan(desc)
-    return found if found.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"
+    return found if found.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
+
+
+def _depth_plan(desc: ForwardPoolingDesc) -> Plan | str:
+    """The plan of a checked desc of floats over three dimensions, or the reason why there is none."""
+    from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
+    from dmlpy.devices.cpu.pooling.depth_plan import DepthPoolingPlan, of_joined_slices
+
+    if (joined := of_joined_slices(desc)) is not None:
+        return pooling_plan(joined)
+    if isinstance(desc, AveragingDesc) and desc.input_tensor.data_type is DataType.BFLOAT16:
+        return "means of BFLOAT16 over three dimensions are computed of copies in FLOAT32"
+    if isinstance(desc, AveragingDesc) and desc.input_tensor.data_type is DataType.FLOAT16:
+        return Float32CopyPlan(desc)  # between planes and depth nothing is rounded
+    found = DepthPoolingPlan(desc)
+    return found if found.is_dense(_MAX_SPARSITY) else _TOO_SPARSE
 
 
 @plan(f"{_MAXIMUM}PoolingGradDesc")
@@ -61,9 +80,7 @@ def indexed_plan(desc: IndexedPoolingDesc | MaxPoolingGradDesc) -> PoolingPlan |
     is_whole = len(types) == 1 and all(own.numpy.kind in "iu" and own.bits >= _FEWEST_BITS for own in types)
     if not have_one_storage(types) and (is_gradient or not is_whole):
         return "compiled poolings with indices are of floats or integers, and their gradients of floats"
-    if desc.tensors()["input_tensor"].dimension_count != 4:
-        return "a pooling over three dimensions has no compiled form"
-    if is_whole:
+    if is_whole or desc.input_tensor.dimension_count != _PLANES_DIMENSIONS:
         return IndexedPoolingPlan(desc)
     if not is_gradient and (found := PoolingPlan(cast("IndexedPoolingDesc", desc))).takes_indices() and found.is_dense(_MAX_SPARSITY):
         return found
