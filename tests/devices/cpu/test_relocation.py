@@ -36,6 +36,7 @@ def convolution(image: dml.TensorDesc, filters: tuple[int, ...], **members: Any)
 
 
 PAD: dict[str, Any] = {"start_padding": (1, 1), "end_padding": (1, 1)}
+STATISTICS = ("mean_tensor", "variance_tensor", "scale_tensor", "bias_tensor")
 DESCS: dict[str, dml.OperatorDesc] = {
     "element-wise, strided": dml.ElementWiseAddDesc(
         a_tensor=tensor(3, 5, 7, strides=[70, 14, 2]), b_tensor=tensor(3, 5, 7, strides=[0, 1, 0]), output_tensor=tensor(3, 5, 7)
@@ -70,6 +71,27 @@ DESCS: dict[str, dml.OperatorDesc] = {
     "softmax": dml.ActivationSoftmax1Desc(input_tensor=tensor(3, 5, 33), output_tensor=tensor(3, 5, 33), axes=[1]),
     "normalization": dml.MeanVarianceNormalization1Desc(
         input_tensor=tensor(3, 5, 33), scale_tensor=tensor(1, 1, 33), bias_tensor=tensor(1, 1, 33), axes=[2]
+    ).with_outputs(),
+    "batch normalization": dml.BatchNormalizationDesc(
+        input_tensor=IMAGE, **dict.fromkeys(STATISTICS, tensor(1, 4, 1, 1)), spatial=True, epsilon=4.0, fused_activation=RELU
+    ).with_outputs(),
+    "batch normalization of rows": dml.BatchNormalizationDesc(
+        **dict.fromkeys(("input_tensor", "output_tensor"), tensor(2, 24, 5, 7, strides=[840, 1, 168, 24])),
+        **dict.fromkeys(STATISTICS, tensor(1, 24, 1, 1)),
+        spatial=True,
+        epsilon=4.0,
+    ),
+    "gradient of batch normalization": dml.BatchNormalizationGradDesc(
+        input_tensor=IMAGE,
+        input_gradient_tensor=IMAGE,
+        **dict.fromkeys(STATISTICS[:3], tensor(1, 4, 1, 1)),
+        epsilon=4.0,
+    ).with_outputs(),
+    "gradient of batch normalization in training": dml.BatchNormalizationTrainingGradDesc(
+        input_tensor=IMAGE,
+        input_gradient_tensor=IMAGE,
+        **dict.fromkeys(STATISTICS[:3], tensor(1, 4, 1, 1)),
+        epsilon=4.0,
     ).with_outputs(),
     **{kind.short_name(): described(kind, random_inputs(RNG, 3, 5, 7, kind)) for kind in (dml.GRUBlockCellDesc, dml.GRUBlockCellGradDesc)},
 }

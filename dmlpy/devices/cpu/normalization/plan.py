@@ -342,11 +342,15 @@ class _CompiledLaunch(NormalizationLaunch):
         self.groups = Block(first, first, 0, self.blocking.statistics)
         self._extents, self._is_rows, self._threads = plan.extents, plan.layout == "rows", plan._threads
         self._zeros = np.zeros(plan.extents[1] + host_isa().lanes, COMPUTE)
-        self._parameters = parameters = self._parameters_of(plan)
-        self._sum, self._compute = (
-            None if kernel is None else TaskLaunch(kernel, parameters.ctypes.data, self._threads, (parameters, self._zeros))
-            for kernel in plan.kernels
-        )
+        operands = plan._geometry.operands
+        self._addresses = {role: pointers[operands[role].name] for role in plan._roles}
+        self._shared = plan._shared.pointers(temporary)
+        self._values = self._values_of(plan, temporary + plan._shared.size)
+        self._sum, self._compute = (None if kernel is None else self._pass(kernel) for kernel in plan.kernels)
+
+    def _pass(self, kernel: Function, **others: Any) -> TaskLaunch:
+        """A pass over the tensors, with other values of some parameters."""
+        return TaskLaunch.of(kernel, BatchNormalizationParameters.bound({**self._values, **others}), self._threads)
 
     def sum_groups(self) -> None:
         """Computes the sums of all chunks."""
@@ -361,8 +365,8 @@ class _CompiledLaunch(NormalizationLaunch):
     def without_numpy(self, kernel: Function, epsilon: float) -> Launch:
         """Computes the coefficients, and y from them."""
         assert self._compute is not None
-        parameters = KnownStatisticsParameters.make(self._coefficient_values(STATISTICS, epsilon))
-        return in_order([TaskLaunch(kernel, parameters.ctypes.data, 1, parameters), self._compute])
+        parameters = KnownStatisticsParameters.bound(self._coefficient_values(STATISTICS, epsilon))
+        return in_order([TaskLaunch.of(kernel, parameters, 1), self._compute])
 
     def with_sums(self, first_shifts: Function, kernel: Function, epsilon: float) -> Launch:
         """Computes statistics and coefficients from sums, and y. Sums that have lost digits are computed again, with other shifts."""
@@ -371,15 +375,14 @@ class _CompiledLaunch(NormalizationLaunch):
         outer, _, inner, _ = self._extents
         unsettled = np.zeros(1, np.int64)
         values = self._coefficient_values([role for role in (*_AFFINE, *_OF_BATCH) if role in self.tensors], epsilon)
-        entries, shifts, of_sums = self.blocking.group_size, np.zeros_like(self._zeros), self._parameters.copy()
-        of_sums["centre"] = shifts.ctypes.data
-        values |= self._sum_values() | {"unsettled": unsettled.ctypes.data, "shifts": shifts.ctypes.data}
-        values |= {name: self._parameters[name].item() for name in ("x", "x_group")}
-        count, size = max((outer, self._parameters["x_outer"].item()), (inner, self.tensors["x"].itemsize))
+        entries, shifts = self.blocking.group_size, np.zeros_like(self._zeros)
+        values |= self._sum_values() | {"unsettled": unsettled, "shifts": shifts}
+        values |= {name: self._values[name] for name in ("x", "x_group")}
+        count, size = max((outer, self._values["x_outer"]), (inner, self.tensors["x"].itemsize))
         values |= {"samples": min(count, _SAMPLES) if entries > _FEW_ENTRIES else 0, "sample_size": size}
-        parameters = BatchStatisticsParameters.make(values)
-        set_shifts, settle = (TaskLaunch(own, parameters.ctypes.data, 1, (parameters, unsettled)) for own in (first_shifts, kernel))
-        add_up, compute = TaskLaunch(self._sum.body, of_sums.ctypes.data, self._threads, (of_sums, shifts)), self._compute
+        parameters = BatchStatisticsParameters.bound(values)
+        set_shifts, settle = (TaskLaunch.of(own, parameters, 1) for own in (first_shifts, kernel))
+        add_up, compute = self._pass(self._sum.body, centre=shifts), self._compute
 
         def launch(stream: int) -> None:
             set_shifts(stream)
@@ -396,17 +399,15 @@ class _CompiledLaunch(NormalizationLaunch):
         """Computes the sums, if there are some, the coefficients and the gradients of statistics, and dx."""
         values = self._coefficient_values([role for role in _GRADIENT_ROLES if role in self.tensors], geometry.epsilon)
         values |= {"has_products": sums > 1, "centres_anew": sums > 2} | (self._sum_values() if sums else {"entries": 1.0})
-        parameters = GradientStatisticsParameters.make(values)
-        set_centres, compute = (
-            None if own is None else TaskLaunch(own, parameters.ctypes.data, 1, parameters) for own in (centres, kernel)
-        )
+        parameters = GradientStatisticsParameters.bound(values)
+        set_centres, compute = (None if own is None else TaskLaunch.of(own, parameters, 1) for own in (centres, kernel))
         work = (set_centres, self._sum if sums else None, compute, self._compute)
         return in_order([launch for launch in work if launch is not None])
 
     def _sum_values(self) -> dict[str, Any]:
         """The parameters of `GroupSumsParameters`."""
         (outer, groups, _, chunks), sums, vector = self._extents, self.statistics["sums"], host_isa().lanes * COMPUTE.itemsize
-        values: dict[str, Any] = {"outer": outer, "chunks": chunks, "sums": sums.ctypes.data, "sum_size": sums.strides[0]}
+        values: dict[str, Any] = {"outer": outer, "chunks": chunks, "sums": self._shared["sums"], "sum_size": sums.strides[0]}
         values |= {"group_size": chunks * vector, "outer_size": sums.strides[1] if self._is_rows else groups * chunks * vector}
         return values | {"entries": float(self.blocking.group_size)}
 
@@ -416,9 +417,12 @@ class _CompiledLaunch(NormalizationLaunch):
         for role in roles:
             array = self.tensors[role]
             steps = array.strides if self._is_rows else (0, 0, *array.strides)[-3:]
-            values |= {role: array.ctypes.data, f"{role}_step": steps[1]}
-        names = ("centre", "factor", "offset", "slope")
-        return values | {name: self.statistics[name].ctypes.data for name in names if name in self.statistics}
+            values |= {role: self._addresses[role], f"{role}_step": steps[1]}
+        return values | self._coefficient_addresses()
+
+    def _coefficient_addresses(self) -> dict[str, int]:
+        """The addresses of the coefficients that there are."""
+        return {name: self._shared[name] for name in ("centre", "factor", "offset", "slope") if name in self._shared}
 
     def total(self, block: Block) -> Array:
         sums, (outer, groups, *_) = self.statistics["sums"], self._extents
@@ -428,7 +432,8 @@ class _CompiledLaunch(NormalizationLaunch):
             found = np.add.reduce(sums.reshape(len(sums), outer, groups, -1), axis=(1, 3), dtype=np.float64)
         return found.reshape(len(sums), *self.blocking.statistics)
 
-    def _parameters_of(self, plan: _CompiledPlan) -> Array:
+    def _values_of(self, plan: _CompiledPlan, own: int) -> dict[str, Any]:
+        """The parameters of the passes; `own` is the address of the threads' scratch."""
         outer, groups, inner, chunks = self._extents
         values: dict[str, Any] = {
             "tiles": min(
@@ -438,22 +443,22 @@ class _CompiledLaunch(NormalizationLaunch):
             "groups": groups,
             "inner": inner,
             "chunks": chunks,
-            "scratch": self.own[0]["vector"].ctypes.data,
+            "scratch": plan._own.pointers(own)["vector"],
             "scratch_size": plan._own.size,
-            "centre": self._zeros.ctypes.data,
+            "centre": self._zeros,
             "low": 0.0 if isinstance(plan._geometry.activation, ActivationReluDesc) else -inf,
         }
         if "sums" in self.statistics:
-            values |= {"sums": self.statistics["sums"].ctypes.data, "sum_size": self.statistics["sums"].strides[0]}
-        values |= {name: self.statistics[name].ctypes.data for name in ("centre", "factor", "offset", "slope") if name in self.statistics}
+            values |= {"sums": self._shared["sums"], "sum_size": self.statistics["sums"].strides[0]}
+        values |= self._coefficient_addresses()
         for role in TENSORS:
             if role in self.tensors:
                 tensor, name = self.tensors[role], _OUTPUTS.get(role, role)
                 steps = tensor.strides if self._is_rows else (0, 0, *tensor.strides)[-3:]
-                values |= {name: tensor.ctypes.data, f"{name}_outer": steps[0], f"{name}_group": steps[1]}
+                values |= {name: self._addresses[role], f"{name}_outer": steps[0], f"{name}_group": steps[1]}
         if "x" not in self.tensors and "dy" in self.tensors:  # the sums of dy alone; those with x are not read
             values |= {f"x{part}": values[f"dy{part}"] for part in ("", "_outer", "_group")}
-        return BatchNormalizationParameters.make(values)
+        return values
 
 
 class _Forward(forward.Forward):
