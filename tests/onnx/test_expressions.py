@@ -62,6 +62,8 @@ def without_python(monkeypatch: pytest.MonkeyPatch) -> None:
         (r"\w\s\W?", ["a ", "a\t-", "é "], [True, True, False]),
         ("", ["", "a", "\n"], [True, False, False]),
         ("a.", ["ab", "a\n", "a"], [True, False, False]),
+        (r"[-\s][^]a][]-]", ["-b]", " \n-", "+b]"], [True, True, False]),
+        (r"[\d\s-]\_", ["-_", "7_", "._"], [True, True, False]),
     ],
 )
 def test_texts_match_expressions_as_a_whole(pattern: str, texts: list[str], expected: list[bool]) -> None:
@@ -128,7 +130,7 @@ def test_tokens_are_those_of_onnx_runtime(attributes: dict[str, Any], expected: 
     [
         *("(a)", "a|b", "a+b+", "a+b", "a*", "a?", "a{0,2}", "a{2}{3}", "a**", "[a", "[^]", "[z-a]", r"[\S]", "[[:alpha:]]"),
         *("^a", "a$", r"\b", r"\1", r"\Qa", r"\pN", "(?i)a", "a{,3}", "a{1000}", "a+\n"),
-        *("[a--b]", "a{0}", "a{0}b*", "a{0}b{00}"),
+        *("[a--b]", "a{0}", "a{0}b*", "a{0}b{00}", "a{00,1}", "a{01}", r"\é", r"[]\S", r"[^]\s", r"[\s-_]", r"[\w-.]", r"[a-z-\s]"),
     ],
 )
 @pytest.mark.parametrize("attribute", ["tokenexp", "separators"])

@@ -11,11 +11,18 @@ if TYPE_CHECKING:
 
     from dmlpy.onnx.nodes.node import Node
 
-_ATOM = re.compile(r"(\[\^?\]?(?:\\[^A-Za-z0-9]|\\[wds]|(?!--)[^\\\[\]])*\]|\\[wdsWDS]|\\[^A-Za-z0-9]|[^*+?()\[\]{}|^$\\])(\{\d{1,2}\}|)")
+_COUNT = r"(?:0|[1-9]\d?)"
+"""A number of times: to RE2 braces around others, such as 01, are characters."""
+_OPENING = r"\[(?:\^|(?!\^))(?:\]|(?!\]))(?:-(?!-)|)"
+"""What begins a class: the ] or - that follows is one of its characters."""
+_ESCAPED = r"\\[^A-Za-z0-9\x80-\U0010ffff]"
+_OF_CLASS = rf"{_ESCAPED}|\\[wds](?!-[^\]])|(?!--|-\\[wds])[^\\\[\]]"
+"""What a class holds: a - beside one of several characters is refused, where Python could take it for a range's."""
+_ATOM = re.compile(rf"({_OPENING}(?:{_OF_CLASS})*\]|\\[wdsWDS]|{_ESCAPED}|[^*+?()\[\]{{}}|^$\\])(\{{{_COUNT}\}}|)")
 """A character or a class of characters, which occurs once or a number of times."""
 _IN_CLASS = re.compile(r"\\.|[&|~]", re.DOTALL)
 """What is escaped in a class, and what Python would read as an operation on sets where it comes twice."""
-_LAST = re.compile(r"([+*?]|\{\d{1,2},(?:\d{1,2})?\}|)\Z")
+_LAST = re.compile(rf"([+*?]|\{{{_COUNT},(?:{_COUNT})?\}}|)\Z")
 """How often the last of them occurs."""
 _MOST_CHARACTERS = 1000
 """The most characters that an expression counts: each place of a text is compared with as many. RE2 has the same limit."""
