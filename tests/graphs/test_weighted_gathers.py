@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ pytest.importorskip("llvmlite", reason="llvmlite is not installed (the extra 'cp
 
 import dmlpy as dml
 from dmlpy.devices.cpu.indexing import weighted_gather
+from dmlpy.devices.graphs import weighted_gather_fusion
 from dmlpy.graphs import GraphBuilder
 from tests.support.tables import table
 from tests.support.tensors import tensor
@@ -163,3 +165,17 @@ def test_what_stays_apart(name: str) -> None:
     found = [int(count) for count in re.findall(r"sums of (\d+) gathers", whole.plan)]
     assert sum(found) == terms
     same(whole, apart)
+
+
+def test_long_sums_take_a_time_of_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sum of a chain ends the search for terms soon, which does not recurse."""
+    searched = MagicMock(side_effect=weighted_gather_fusion._term)
+    monkeypatch.setattr(weighted_gather_fusion, "_term", searched)
+    own, length = Sum(40), 1000
+    total, other = own.total(), own.g.input("z", own.result)
+    for _ in range(length):
+        total = own.plus(total, other)
+    own.g.output("y", total)
+    compiled = dml.compile(own.g.build(), "cpu")
+    assert re.findall(r"sums of (\d+) gathers", compiled.plan) == ["16"]
+    assert searched.call_count <= length + 18 * own.terms

@@ -11,6 +11,8 @@ from dmlpy.description.support import SupportRow
 from dmlpy.description.tensors import TensorDesc  # noqa: TC001  pydantic reads it
 from dmlpy.devices.flops import flops
 
+MOST_TERMS = 16
+"""Terms, at most: kernels hold an address for the indices of each, and one for its weights."""
 _FLOAT = frozenset({DataType.FLOAT32})
 _INDEX = frozenset({DataType.UINT32})
 

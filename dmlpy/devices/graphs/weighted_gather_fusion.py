@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.graphs.weighted_gather_desc import WeightedGatherDesc
+from dmlpy.devices.graphs.weighted_gather_desc import MOST_TERMS, WeightedGatherDesc
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc, ElementWiseMultiplyDesc
 from dmlpy.operators.indexing import GatherND1Desc
@@ -52,7 +52,7 @@ def fuse_weighted_gathers(ir: GraphIR, compile_node: Callable[[OperatorDesc], ob
         if last in taken or type(ir.operators[last]) is not ElementWiseAddDesc:
             continue
         nodes: list[int] = []
-        terms = _terms(ir, (last, 0), nodes)
+        terms = _terms(ir, last, nodes)
         whole = None if terms is None else _whole(ir, last, terms)
         if terms is None or whole is None:
             continue
@@ -74,43 +74,46 @@ def fuse_weighted_gathers(ir: GraphIR, compile_node: Callable[[OperatorDesc], ob
     return replace(ir, operators=operators, reads=reads, declared=dict(ir.bound_outputs), groups=groups) if taken else ir
 
 
-def _terms(ir: GraphIR, source: Source, nodes: list[int]) -> list[_Term] | None:
-    """The terms of a sum in order, whose nodes are added to `nodes`; None if a value is anything else."""
-    node = source[0]
-    if node is None or not _is_own(ir, source, is_last=not nodes):
-        return None
-    desc = ir.operators[node]
-    nodes.append(node)
-    if type(desc) is ElementWiseAddDesc:
-        first = _terms(ir, ir.reads[node, "a_tensor"], nodes)
-        second = None if first is None else _terms(ir, ir.reads[node, "b_tensor"], nodes)
-        # Terms are added one after the other: the second operand is one.
-        return [*first, *second] if first is not None and second is not None and len(second) == 1 else None
-    if type(desc) is not ElementWiseMultiplyDesc:
-        return None
-    term = _term(ir, node)
+def _terms(ir: GraphIR, last: int, nodes: list[int]) -> list[_Term] | None:
+    """The terms of a sum in order, whose nodes are added to `nodes`; None if a value is anything else, or has too many.
+
+    Terms are added one after the other: the second operand of each ADD is one.
+    """
+    found: list[_Term] = []
+    node: int | None = last
+    while node is not None and type(ir.operators[node]) is ElementWiseAddDesc:
+        nodes.append(node)
+        term = _term(ir, ir.reads[node, "b_tensor"])
+        if term is None or len(found) + 1 == MOST_TERMS:
+            return None
+        found.append(term)
+        source = ir.reads[node, "a_tensor"]
+        node = source[0] if _is_own(ir, source) else None
+    term = None if node is None else _term(ir, source)
     if term is None:
         return None
-    nodes.append(term.nodes[0])
-    return [term]
+    found.append(term)
+    nodes.extend(node for each in found for node in each.nodes)
+    return found[::-1]
 
 
-def _is_own(ir: GraphIR, source: Source, *, is_last: bool) -> bool:
-    """Whether a value is computed and, unless it is the whole, read as it is written by one node alone."""
+def _is_own(ir: GraphIR, source: Source) -> bool:
+    """Whether a value is computed, and read as it is written by one node alone."""
     if source not in ir.tensors:
         return False
-    if is_last:
-        return True
     uses, written = ir.readers.get(source, ()), ir.tensors[source]
     return len(uses) == 1 and source not in ir.given and source not in ir.uncovered and ir.seen(uses[0]) == written
 
 
-def _term(ir: GraphIR, product: int) -> _Term | None:
-    """A product as a term, or None."""
+def _term(ir: GraphIR, value: Source) -> _Term | None:
+    """A value as a term, or None."""
+    product = value[0]
+    if product is None or not _is_own(ir, value) or type(ir.operators[product]) is not ElementWiseMultiplyDesc:
+        return None
     for place, other in _OPERANDS:
         source = ir.reads[product, place]
         gather = source[0]
-        if gather is None or not isinstance(desc := ir.operators.get(gather), GatherND1Desc) or not _is_own(ir, source, is_last=False):
+        if gather is None or not isinstance(desc := ir.operators.get(gather), GatherND1Desc) or not _is_own(ir, source):
             continue
         weight, indices = ir.seen((product, other)), desc.indices_tensor
         is_of_rows = desc.input_dimension_count == _DIMENSIONS and desc.batch_dimension_count == 1 and indices.sizes[-1] == 1

@@ -124,7 +124,8 @@ def nonzero_plan(desc: NonzeroCoordinatesDesc) -> NonzeroPlan | str:
 @plan("dmlpy.devices.graphs.weighted_gather_desc:WeightedGatherDesc")
 def weighted_gather_plan(desc: WeightedGatherDesc) -> WeightedGatherPlan | str:
     """The plan for a checked desc, or the reason why there is none."""
-    from dmlpy.devices.cpu.indexing.weighted_gather import MOST_TERMS, WeightedGatherPlan
+    from dmlpy.devices.cpu.indexing.weighted_gather import WeightedGatherPlan
+    from dmlpy.devices.graphs.weighted_gather_desc import MOST_TERMS
 
     if not 1 < len(desc.indices_tensors) == len(desc.weight_tensors) <= MOST_TERMS:
         return f"compiled sums of gathers have 2 to {MOST_TERMS} terms"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 WEIGHTED_GATHER = Kernel("dmlpy.devices.cpu.indexing.weighted_gather_kernels:build_weighted_gather", 5)
 """Sums of weighted gathers: their terms, whether channels are contiguous, and the instruction set."""
-MOST_TERMS = 16
-"""Terms, at most: the kernel holds an address for the indices of each, and one for its weights."""
 CHANNELS_OF_BLOCK = 4
 """Channels, of those that are not contiguous, that a place's indices are loaded for."""
 _PLACES_OF_PIECE = 1024
