@@ -17,7 +17,7 @@ from dmlpy.devices.cpu.reduction import top_k_plan
 from dmlpy.devices.cpu.reduction.top_k_plan import TopKPlan
 from tests.support.operators.layout_runs import Array, run
 
-TYPES = ("FLOAT32", "FLOAT16", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64")
+TYPES = ("FLOAT32", "FLOAT16", "BFLOAT16", "INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64", "UINT64")
 # sizes, axis and k: rows shorter and longer than vectors, and of many; along each dimension; all elements, and one
 # bytes are counted where many are taken, and others sorted by digits where many of long rows are
 SIZES = (
@@ -39,7 +39,7 @@ FEW = 5
 
 def elements(rng: np.random.Generator, dtype: np.dtype[Any], sizes: tuple[int, ...]) -> list[Array]:
     """Different numbers in no order and in both, and few numbers among which are both ends of the type, zeros and NaN."""
-    if dtype.kind == "f":
+    if dtype.kind not in "iu":
         different: Array = rng.normal(size=sizes).astype(dtype)
         few = rng.choice(np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.5], dtype), sizes)
     else:
@@ -61,7 +61,7 @@ def desc_of(x: Any, axis: int, k: int, index_type: str = "UINT32", **members: An
 def test_as_the_definition(data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In both directions, with both types of indices, on one thread and on two, also of an input with gaps. Results are bit for bit."""
     monkeypatch.setattr(top_k_plan, "_WORK_OF_A_THREAD", 1)
-    rng, dtype = np.random.default_rng(1), np.dtype(data_type.lower())
+    rng, dtype = np.random.default_rng(1), dml.DataType[data_type].numpy
     for sizes, axis, k in SIZES:
         for number, values in enumerate(elements(rng, dtype, sizes)):
             members = {"axis_direction": "INCREASING"} if number % 2 else {}

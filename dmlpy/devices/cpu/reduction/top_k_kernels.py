@@ -20,7 +20,7 @@ from llvmlite import ir
 from dmlpy.devices.cpu.compiler import types
 from dmlpy.devices.cpu.compiler.functions import intrinsic, jit
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.load_store import floats_of_halves
+from dmlpy.devices.cpu.load_store import floats_of_bfloat16, floats_of_halves
 from dmlpy.devices.cpu.memory_kernels import byte_at, element_copy, set_byte, set_word, word_at
 from dmlpy.devices.cpu.reduction.top_k_plan import RANKS, TopKParameters
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, first_bit, integer_at, set_integer
@@ -53,8 +53,10 @@ def keys_at(builder: Any, address: Any, dtype: np.dtype[Any], lanes: int, ascend
     is_float32 = dtype.kind == "f" and dtype.itemsize == FLOAT_BYTES
     stored = floats if is_float32 else ir.VectorType(ir.IntType(8 * dtype.itemsize), lanes)
     value = builder.load(builder.inttoptr(address, stored.as_pointer()), align=dtype.itemsize)
-    if dtype.kind == "f":
-        value = value if is_float32 else floats_of_halves(builder, value)
+    if dtype.kind not in "iu":
+        if not is_float32:
+            is_half = dtype.kind == "f"  # that of BFLOAT16 is "V"
+            value = floats_of_halves(builder, value) if is_half else builder.bitcast(floats_of_bfloat16(builder, value, lanes), floats)
         signed = builder.bitcast(builder.fadd(value, ir.Constant(floats, [0.0] * lanes)), words)
         keys = builder.xor(signed, builder.and_(builder.ashr(signed, all_of(bits - 1)), all_of(largest)))
         keys = builder.select(builder.fcmp_unordered("uno", value, value), all_of(largest), keys)
