@@ -61,6 +61,27 @@ class Chain:
         own = {f"{name}_tensor": self.g.input(name, entries) for name in ("mean", "variance", "scale", "bias")}
         return self.g.add(dml.BatchNormalizationDesc, "norm", input_tensor=x, **own, epsilon=0.25)
 
+    def constant_bytes(self, *, varies: bool = False) -> Any:
+        return self.constant(self.dtype, varies=varies)
+
+    def added(self, x: Any, other: Any, name: str = "sum") -> Any:
+        """The quantized sum of bytes and constants."""
+        ones = [1] * len(self.sizes)
+
+        def one(dtype: str = "FLOAT32") -> Any:
+            self._count += 1
+            return self.g.input(f"constant{self._count}", tensor(*ones, data_type=dtype, flags=self._flags))
+
+        output = tensor(*self.sizes, data_type=self.dtype)
+        own = {f"{of}_scale_tensor": one() for of in ("a", "b", "output")} | {
+            f"{of}_zero_point_tensor": one(self.dtype) for of in ("a", "b")
+        }
+        zero = {"output_zero_point_tensor": one(self.dtype)}
+        return self.g.add(dml.ElementWiseQuantizedLinearAddDesc, name, a_tensor=x, b_tensor=other, **own, **zero, output_tensor=output)
+
+    def product(self, a: Any, b: Any, name: str = "product") -> Any:
+        return self.g.add(dml.ElementWiseMultiplyDesc, name, a_tensor=a, b_tensor=b, output_tensor=tensor(*self.sizes))
+
     def apply(self, kind: Any, x: Any, name: str, **members: Any) -> Any:
         return self.g.add(kind, name, input_tensor=x, output_tensor=tensor(*self.sizes), **members)
 
@@ -90,14 +111,19 @@ def gate(c: Chain) -> None:
     """Both factors are functions of one value, of which one is quantized."""
     x = c.bytes()
     factor = c.quantized(c.apply(dml.ActivationSigmoidDesc, c.numbers(x), "sigmoid"), "between")
-    product = c.g.add(
-        dml.ElementWiseMultiplyDesc,
-        "product",
-        a_tensor=c.numbers(x, "left"),
-        b_tensor=c.numbers(factor, "right"),
-        output_tensor=tensor(*c.sizes),
-    )
-    c.g.output("y", c.quantized(product))
+    c.g.output("y", c.quantized(c.product(c.numbers(x, "left"), c.numbers(factor, "right"))))
+
+
+def error_function(c: Chain) -> None:
+    """Both factors of a GELU are quantized functions of one number, as is a sum within one of them."""
+    number = c.numbers(c.bytes())
+    left = c.quantized(c.product(number, c.constant(), "half"), "between")
+    right = c.added(c.quantized(c.apply(dml.ElementWiseErfDesc, number, "erf"), "step"), c.constant_bytes())
+    c.g.output("y", c.quantized(c.product(c.numbers(left, "left"), c.numbers(right, "right"))))
+
+
+def sum_of_bytes(c: Chain) -> None:
+    c.g.output("y", c.added(c.bytes(), c.constant_bytes(varies=True)))
 
 
 def added(c: Chain) -> None:
@@ -129,6 +155,25 @@ def with_gaps(c: Chain) -> None:
     c.g.output("y", c.quantized(c.normalized(c.numbers(c.bytes())), strides=[400, 80, 9, 1]))
 
 
+def another_reader(c: Chain) -> None:
+    """What is read besides is computed besides."""
+    norm = c.normalized(c.numbers(c.bytes()))
+    c.g.output("y", c.quantized(norm))
+    c.g.output("z", c.g.add(dml.ReduceDesc, "reduce", function="SUM", input_tensor=norm, axes=[3]))
+
+
+def an_output(c: Chain) -> None:
+    norm = c.normalized(c.numbers(c.bytes()))
+    c.g.output("y", c.quantized(norm))
+    c.g.output("z", norm)
+
+
+def after_a_bias(c: Chain) -> None:
+    """A bias for each entry of the last dimension has no table, what follows has."""
+    total = c.added(c.bytes(), c.constant_bytes(varies=True), "bias")
+    c.g.output("y", c.quantized(c.apply(dml.ActivationSigmoidDesc, c.numbers(total), "sigmoid")))
+
+
 Build = Callable[[Chain], None]
 TABLES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "nothing between": (nothing, ("dequantize", "quantize")),
@@ -137,6 +182,13 @@ TABLES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "fused RELU": (rectified, ("dequantize", "norm", "quantize")),
     "sigmoid": (sigmoid, ("dequantize", "sigmoid", "quantize")),
     "gate": (gate, ("dequantize", "sigmoid", "between", "left", "right", "product", "quantize")),
+    "gate of several quantizations": (
+        error_function,
+        ("dequantize", "half", "between", "erf", "step", "sum", "left", "right", "product", "quantize"),
+    ),
+    "quantized sum": (sum_of_bytes, ("sum",)),
+    "another reader": (another_reader, ("dequantize", "norm", "quantize")),
+    "an output of the graph": (an_output, ("dequantize", "norm", "quantize")),
     "bias": (added, ("dequantize", "sum", "quantize")),
     "in place": (in_place, ("dequantize", "norm", "quantize")),
     "two functions": (twice, ("dequantize", "norm", "between", "again", "swish", "quantize")),
@@ -190,6 +242,18 @@ def test_functions_of_bytes_are_looked_up(name: str, dtype: str) -> None:
     same(whole, apart)
 
 
+def test_the_longest_chain_with_a_table_is_taken() -> None:
+    whole, apart = made(after_a_bias, axis=3)
+    assert whole.explain_plan().chains == (("dequantize", "sigmoid", "quantize"),)
+    same(whole, apart)
+
+
+@pytest.mark.parametrize(("build", "steps"), [(another_reader, 4), (an_output, 3), (error_function, 1)])
+def test_only_what_is_read_besides_is_computed_besides(build: Build, steps: int) -> None:
+    whole, _ = made(build)
+    assert len(whole.explain_plan().order) == steps
+
+
 # properties of the processor that decide on the instructions: any has those that smaller ones have
 INSTRUCTIONS: dict[str, dict[str, Any]] = {
     "own": {},
@@ -218,18 +282,6 @@ def test_results_with_gaps_and_parts_of_runs_by_threads(monkeypatch: pytest.Monk
     same(*made(normalization, sizes=(2, CHANNELS, 7, 10)))
 
 
-def another_reader(c: Chain) -> None:
-    norm = c.normalized(c.numbers(c.bytes()))
-    c.g.output("y", c.quantized(norm))
-    c.g.output("z", c.g.add(dml.ReduceDesc, "reduce", function="SUM", input_tensor=norm, axes=[3]))
-
-
-def an_output(c: Chain) -> None:
-    norm = c.normalized(c.numbers(c.bytes()))
-    c.g.output("y", c.quantized(norm))
-    c.g.output("z", norm)
-
-
 def channels_last(c: Chain) -> None:
     """The elements of a channel are not side by side."""
     c.g.output("y", c.quantized(c.normalized(c.numbers(c.bytes())), strides=[315, 1, 45, 5]))
@@ -242,8 +294,6 @@ def two_values(c: Chain) -> None:
 
 APART: dict[str, tuple[Build, dict[str, Any]]] = {
     "constants that are bound": (normalization, {"flags": "NONE"}),
-    "another reader": (another_reader, {}),
-    "an output of the graph": (an_output, {}),
     "two values": (two_values, {}),
     "constants of the last dimension": (added, {"axis": 3}),
     "channels side by side": (channels_last, {}),

@@ -58,6 +58,11 @@ class Chain:
         self.types["y"] = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8}[dtype]
         return self
 
+    def with_scale(self, scale: float) -> Chain:
+        """The chain with another scale of the result."""
+        self.constants["y_scale"] = np.float32(scale)
+        return self
+
     def load(self, outputs: Sequence[str] = ("y",), *, join: bool = True) -> onnx.Model:
         found = model(self.nodes, self.inputs, list(outputs), types=self.types, constants=self.constants, opset=self.opset)
         return onnx.load(found, join_quantized=join)
@@ -101,6 +106,30 @@ def activated(kind: str, zero_point: int, *bounds: str, dtype: str = "uint8") ->
     number = chain.node("Conv", chain.of_input("a", [1, 3, 5, 5]), chain.of_weights("w", "int8", 4, 3, 3, 3))
     chain.constants |= {"least": np.float32(0), "six": np.float32(6)}
     return chain.quantized(chain.node(kind, number, *bounds), dtype, zero_point, 6 / 255)
+
+
+def moved(kind: str, *constants: Any, scale: float = 0.4, zero_point: int = 7, opset: int = 13, **attributes: Any) -> Chain:
+    """A node that moves numbers; the quantizations are equal if the zero point is 7."""
+    chain = Chain(opset)
+    number = chain.of_input("a", [2, 1, 3, 5], scale=scale)
+    names = [f"constant{at}" for at in range(len(constants))]
+    chain.constants |= {name: np.asarray(constant, np.int64) for name, constant in zip(names, constants, strict=True)}
+    return chain.quantized(chain.node(kind, number, *names, **attributes), zero_point=zero_point, scale=scale)
+
+
+MOVED: dict[str, Callable[[], Chain]] = {
+    "Transpose": lambda: moved("Transpose", perm=[3, 0, 2, 1]),
+    "Reshape": lambda: moved("Reshape", [5, -1]),
+    "Reshape, opset 10": lambda: moved("Reshape", [5, -1], opset=10),
+    "Flatten": lambda: moved("Flatten", axis=2),
+    "Squeeze": lambda: moved("Squeeze", [1]),
+    "Unsqueeze": lambda: moved("Unsqueeze", [0, 2]),
+    "Slice": lambda: moved("Slice", [1], [4], [3], [2]),
+    "Expand": lambda: moved("Expand", [2, 4, 3, 5]),
+    "Gather": lambda: moved("Gather", [[2, 0], [1, 1]], axis=2),
+    "a tiny scale": lambda: moved("Transpose", scale=2e-38),
+    "a huge scale": lambda: moved("Transpose", scale=1e36),
+}
 
 
 JOINED: dict[str, tuple[Callable[[], Chain], str]] = {
@@ -188,6 +217,10 @@ APART: dict[str, tuple[Callable[[], Chain], dict[str, Any]]] = {
     "Relu above the least result": (lambda: activated("Relu", 5), {}),
     "Clip within the results": (lambda: activated("Clip", 0, "", "least"), {}),
     "Gemm with a factor": (lambda: gemm(None, alpha=0.5), {}),
+    "moved to another scale": (lambda: moved("Transpose").with_scale(0.5), {}),
+    "moved to another zero point": (lambda: moved("Transpose", zero_point=8), {}),
+    "moved, too small to return": (lambda: moved("Transpose", scale=1e-40), {}),
+    "moved, too large to return": (lambda: moved("Transpose", scale=1e37), {}),
     "not asked for": (convolution, {"join": False}),
 }
 
@@ -242,3 +275,30 @@ def test_known_weights_are_folded(opset: int, sizes: tuple[int, ...]) -> None:
     records = chain.load(join=False).interpretation().records
     folded = [record.outputs[0].name for record in records if record.where == "folded"]
     assert {"w_number", "bias_number"} <= set(folded)
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_bytes_are_moved_instead_of_numbers(name: str) -> None:
+    """Without their quantizations, and with the same bits."""
+    chain = MOVED[name]()
+    kind = chain.nodes[1].op_type
+    assert chain.kinds() == [kind]
+    a = np.random.default_rng(13).permuted(np.arange(30, dtype=np.uint8) * 8 + 7).reshape(2, 1, 3, 5)
+    found, plain = (chain.load(join=join).compile("numpy")({"a": a})["y"] for join in (True, False))
+    assert found.dtype == plain.dtype
+    np.testing.assert_array_equal(found, plain)
+    assert len(np.unique(found)) > 5
+
+
+def test_moves_in_turn_are_of_bytes() -> None:
+    """Each with a quantization after it, as quantizers write them, up to a product."""
+    chain = Chain()
+    number = chain.of_input("a", [2, 12])
+    for at, (kind, members) in enumerate((("Reshape", {}), ("Transpose", {"perm": [0, 2, 1]}))):
+        chain.constants["sizes"] = np.array([2, 3, 4])
+        number = chain.node(kind, number, *(["sizes"] if kind == "Reshape" else []), **members)
+        chain.nodes.append(make_node("QuantizeLinear", [number, "a_scale", "a_zero"], [f"moved{at}"]))
+        number = f"numbers{at}"
+        chain.nodes.append(make_node("DequantizeLinear", [f"moved{at}", "a_scale", "a_zero"], [number]))
+    chain.quantized(chain.node("MatMul", number, chain.of_weights("w", "int8", 3, 5)))
+    assert chain.kinds() == ["Reshape", "Transpose", "QLinearMatMul"]

@@ -41,7 +41,7 @@ __all__ = [
 
 _NORMALIZING = "BATCH_NORMALIZATION"
 """The operator that is moved into a convolution."""
-_QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE"})
+_QUANTIZING = frozenset({"ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE", "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"})
 """The operators that end a function of bytes."""
 _GATHERS = "GATHER_ND1"
 """The operator of terms of weighted sums, of which there are several."""

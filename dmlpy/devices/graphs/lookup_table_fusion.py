@@ -15,6 +15,7 @@ from dmlpy.operators.normalization.batch import BatchNormalizationDesc
 from dmlpy.operators.quantized.linear import (
     DequantizeDesc,
     ElementWiseDequantizeLinearDesc,
+    ElementWiseQuantizedLinearAddDesc,
     ElementWiseQuantizeLinearDesc,
     QuantizeDesc,
 )
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_NODES = 32
 """Nodes of a table, at most."""
-_QUANTIZE = (ElementWiseQuantizeLinearDesc, QuantizeDesc)
+_QUANTIZE = (ElementWiseQuantizeLinearDesc, QuantizeDesc, ElementWiseQuantizedLinearAddDesc)
 _OTHERS = (ElementWiseDequantizeLinearDesc, DequantizeDesc, BatchNormalizationDesc, ElementwiseGroupDesc)
 _BYTES = (DataType.UINT8, DataType.INT8)
 
@@ -39,7 +40,7 @@ def fuse_lookup_tables(
     """The IR with the nodes between a tensor of bytes and its quantized function as one node each, in place of the last of them.
 
     The function is known when the graph is prepared: all else that the nodes read are constants and owned inputs, which repeat along the
-    last dimension. Nothing else reads the values between.
+    last dimension. Values between that others read are computed for them alone, by nodes that may be in several tables.
 
     Args:
         ir: a graph's, with its element-wise nodes fused.
@@ -48,20 +49,34 @@ def fuse_lookup_tables(
     """
     able = {index for index, desc in ir.operators.items() if isinstance(desc, (*_QUANTIZE, *_OTHERS)) or is_element_wise(desc)}
     found: list[_Chain] = []
-    taken: set[int] = set()
-    for last in reversed(ir.order()):
-        if last in taken or not isinstance(ir.operators[last], _QUANTIZE):
-            continue
-        chain = _ChainBuilder(ir, last, able - taken).chain()
+    writers = {source[0] for source in ir.given}
+    read = {source[0] for source in ir.reads.values()}
+    for node in reversed(ir.order()):
+        if node in read and node not in writers:
+            continue  # only nodes of tables read it
+        chain = _longest(ir, node, able, compile_node) if isinstance(ir.operators[node], _QUANTIZE) else None
         if chain is None:
-            continue
+            writers.update(ir.reads[use][0] for use in _uses(ir, node))
+        else:
+            writers.update(source[0] for source in chain.sources)
+            found.append(chain)
+    return _replace_chains(ir, found, {node for node in ir.operators if node in read and node not in writers}) if found else ir
+
+
+def _longest(ir: GraphIR, last: int, able: set[int], compile_node: Callable[[OperatorDesc], object]) -> _Chain | None:
+    """The longest chain to a node that the device looks up."""
+    for chain in reversed(_ChainBuilder(ir, last, able).chains()):
         try:
             compile_node(chain.whole)
         except (CompileError, DescError, DeviceError):
             continue
-        taken.update(chain.nodes)
-        found.append(chain)
-    return _replace_chains(ir, found) if found else ir
+        return chain
+    return None
+
+
+def _uses(ir: GraphIR, node: int) -> Iterator[Use]:
+    """Where a node reads values."""
+    return ((node, slot.place) for slot in ir.operators[node].input_slots() if slot.tensor is not None)
 
 
 @dataclass(frozen=True)
@@ -95,18 +110,21 @@ class _ChainBuilder:
     able: set[int]
     members: list[int] = field(default_factory=list)
 
-    def chain(self) -> _Chain | None:
-        """As many nodes as are a function of one tensor of bytes."""
+    def chains(self) -> list[_Chain]:
+        """Nodes that are a function of one tensor of bytes, from few to as many as there are."""
+        found: list[_Chain] = []
         if self.last not in self.able or not self._adds(self.last):
-            return None
-        whole: _Chain | None = None
+            return found
         while len(self.members) <= MAX_NODES:
             outside = list(dict.fromkeys(source for node in self.members for _, source in self._inner_reads(node)))
             if len(outside) == 1 and self._reads_bytes(outside[0]):
-                whole = self._made(outside[0]) or whole
+                made = self._made(outside[0])
+                if made is None:
+                    break  # nor do more nodes repeat the constants
+                found.append(made)
             if not any(self._takes(source) for source in outside):
                 break
-        return whole
+        return found
 
     def _inner_reads(self, node: int) -> Iterator[tuple[Use, Source]]:
         """What a member reads that neither members nor constants give."""
@@ -115,9 +133,8 @@ class _ChainBuilder:
                 yield use, source
 
     def _reads(self, node: int) -> Iterator[tuple[Use, Source]]:
-        for slot in self.ir.operators[node].input_slots():
-            if slot.tensor is not None:
-                yield (node, slot.place), self.ir.reads[node, slot.place]
+        for use in _uses(self.ir, node):
+            yield use, self.ir.reads[use]
 
     def _reads_bytes(self, source: Source) -> bool:
         """Whether the members read a value as bytes."""
@@ -125,24 +142,28 @@ class _ChainBuilder:
         return all(self.ir.seen(use).data_type in _BYTES and self.ir.seen(use) == self.ir.seen(uses[0]) for use in uses)
 
     def _takes(self, source: Source) -> bool:
-        """Adds the node that computes a value, if only members read it, as it is written."""
+        """Adds the node that computes a value, if members read it as it is written."""
         ir, node = self.ir, source[0]
-        if node is None or node not in self.able or source in ir.given or source in ir.uncovered:
+        if node is None or node not in self.able or source in ir.uncovered:
             return False
-        written = ir.tensors[source]
-        for use in ir.readers[source]:
-            seen = ir.seen(use)
-            if use[0] not in self.members or seen.data_type != written.data_type or seen.sizes != written.sizes:
-                return False
-            if not same_layout(written, seen.element_strides):
-                return False
+        if any(use[0] in self.members and not self._is_as_written(use, source) for use in ir.readers[source]):
+            return False
         return self._adds(node)
+
+    def _is_as_written(self, use: Use, source: Source) -> bool:
+        """Whether a node reads a value with the type, sizes and layout that it is written with."""
+        seen, written = self.ir.seen(use), self.ir.tensors[source]
+        return seen.data_type == written.data_type and seen.sizes == written.sizes and same_layout(written, seen.element_strides)
 
     def _adds(self, node: int) -> bool:
         """Adds a node of one result, if what it computes from is of the same sizes."""
         outputs = [slot.tensor for slot in self.ir.operators[node].output_slots() if slot.tensor is not None]
-        computed = [self.ir.seen(use) for use, source in self._reads(node) if source not in self.ir.static]
-        if len(outputs) != 1 or not computed or any(each.sizes != self._result.sizes for each in (*outputs, *computed)):
+        computed = [(use, source) for use, source in self._reads(node) if source not in self.ir.static]
+        if len(outputs) != 1 or not computed or outputs[0].sizes != self._result.sizes:
+            return False
+        if any(self.ir.seen(use).sizes != self._result.sizes for use, _ in computed):
+            return False
+        if any(source[0] in self.members and not self._is_as_written(use, source) for use, source in computed):
             return False
         self.members.append(node)
         return True
@@ -181,12 +202,11 @@ class _ChainBuilder:
         return _Chain(nodes, whole, (source, *(each for each, _ in constants)))
 
 
-def _replace_chains(ir: GraphIR, found: Sequence[_Chain]) -> GraphIR:
-    """The IR in which the last node of each chain computes what all of them did."""
+def _replace_chains(ir: GraphIR, found: Sequence[_Chain], gone: set[int]) -> GraphIR:
+    """The IR in which the last node of each chain computes what all of them did, without those that nothing reads any more."""
     whole = {chain.nodes[-1]: chain.whole for chain in found}
-    gone = {node for chain in found for node in chain.nodes}
     operators = {node: desc for node, desc in ir.operators.items() if node not in gone} | whole
-    reads = {use: source for use, source in ir.reads.items() if use[0] not in gone}
+    reads = {use: source for use, source in ir.reads.items() if use[0] not in gone and use[0] not in whole}
     groups = {node: nodes for node, nodes in ir.groups.items() if node not in gone}
     for chain in found:
         last, (source, *constants) = chain.nodes[-1], chain.sources

@@ -2,7 +2,8 @@
 
 `DequantizeLinear - Conv - QuantizeLinear` computes in FLOAT32 between integers; QLinearConv computes the same sums in integers. A result
 differs by one step of the quantization at most, where the sum in FLOAT32 is rounded to the other side of a tie. ONNX Runtime joins the
-same chains. A joined node has the name of the chain's middle, and its result that of the chain's result.
+same chains. A joined node has the name of the chain's middle, and its result that of the chain's result. What only moves numbers between
+equal quantizations moves their integers, with the same results.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Array
 
 _BYTES = (TensorProto.UINT8, TensorProto.INT8)
+_MOVES = frozenset({"Expand", "Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+"""The operators whose results are elements of their first input, of any type from opset 10 on."""
 _BIAS_TOLERANCE = 1e-5
 """How far the scale of a bias may be from the product of the other scales, relatively: both are rounded to FLOAT32."""
 
@@ -59,6 +62,12 @@ class _Quantized:
     @property
     def element(self) -> int:
         return int(helper.np_dtype_to_tensor_dtype(self.zero_point.dtype))
+
+    @property
+    def returns_from_numbers(self) -> bool:
+        """Whether the numbers that integers stand for, quantized again, are those integers: neither rounded much nor infinite."""
+        limits = np.finfo(np.float32)
+        return self.scale.size == 1 and bool(limits.tiny <= np.abs(self.scale.reshape(())) <= limits.max / 256)
 
     def is_per(self, axis: int, rank: int) -> bool:
         """Whether it has one scale, or one for each entry along an axis."""
@@ -112,6 +121,7 @@ class _Chains:
                 return
             core = inner
         join: Callable[[NodeProto, _Quantized], NodeProto | None] | None = {
+            **dict.fromkeys(_MOVES, self._move),
             "Conv": self._convolution,
             "MatMul": self._product,
             "Gemm": self._gemm,
@@ -121,6 +131,17 @@ class _Chains:
         if made is not None:
             made.name = core.name
             self._replace(last, made, [core, *passed])
+
+    def _move(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
+        """The node on integers instead of numbers, if quantizing the numbers returns the integers."""
+        x = self._operand(core, 0)
+        if x is None or not x.returns_from_numbers or x.element != result.element:
+            return None
+        if x.scale.reshape(-1)[0] != result.scale.reshape(-1)[0] or x.zero_point.reshape(-1)[0] != result.zero_point.reshape(-1)[0]:
+            return None
+        made = helper.make_node(core.op_type, [x.names[0], *core.input[1:]], [])
+        made.attribute.extend(core.attribute)
+        return made
 
     def _convolution(self, core: NodeProto, result: _Quantized) -> NodeProto | None:
         """QLinearConv."""

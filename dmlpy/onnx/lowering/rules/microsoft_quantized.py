@@ -16,7 +16,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import listed, plural
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.elementwise import quantization
+from dmlpy.onnx.lowering.rules.elementwise import in_four, quantization
 from dmlpy.onnx.lowering.rules.pooling import fit_windows, window_members
 from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, require, sides
 from dmlpy.onnx.nodes.microsoft_requirements import ROUNDS_FIRST
@@ -49,12 +49,14 @@ def add(node: Node) -> Expression:
 
     That of a joined chain rounds as the chain's QuantizeLinear does, with any zero point.
     """
-    a, b = node.x(0), node.x(3)
-    rank = max(len(a.sizes), len(b.sizes))
     if ROUNDS_FIRST in node.attributes or _rounds_alike(node, 7):
+        a, b = in_four(node.x(0), node.x(3))
+        rank = len(a.sizes)
         scales = [require(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
         zeros = [_one(node, index, rank) for index in (2, 5, 7)]
-        return x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
+        found = x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
+        return found.reshape(*found.sizes[rank - max(node.rank(0), node.rank(3)) :])
+    a, b = node.x(0), node.x(3)
     scale_a, scale_b, scale, zero_a, zero_b, zero = _parameters(node, 1, 4, 6, 2, 5, 7)
     by_a, by_b = scale_a / scale, scale_b / scale
     return rounded(_float(b) * by_b + (_float(a) * by_a + (zero - (by_a * zero_a + by_b * zero_b))), a.data_type)
