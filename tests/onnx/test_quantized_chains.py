@@ -60,7 +60,7 @@ class Chain:
 
     def with_scale(self, scale: float) -> Chain:
         """The chain with another scale of the result."""
-        self.constants["y_scale"] = np.float32(scale)
+        self.constants["y_scale"] = np.asarray(scale, np.float32)
         return self
 
     def load(self, outputs: Sequence[str] = ("y",), *, join: bool = True) -> onnx.Model:

@@ -23,6 +23,7 @@ from dmlpy.devices.cpu.isa import host_processor
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.quantized import convolution, linear, matrix, plane_tiling, tiling
+from dmlpy.devices.cpu.quantized.plans import with_joined_rows
 from dmlpy.devices.cpu.quantized.products import ByteIsa, Dot, byte_isa_of, host_byte_isa
 from dmlpy.devices.cpu.quantized.tiling import ByteGeometry
 from tests.support.cpu.compiled_plans import run_on
@@ -123,6 +124,40 @@ def test_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             for threads in (1, 2):
                 found = run_on(threads, matrix, desc, given, monkeypatch, prepared=threads == 1)
                 np.testing.assert_array_equal(found, wanted)
+
+
+# batch, rows, the axes along which B is the same, whether rows have scales, and the joined sizes
+JOINED: dict[str, tuple[tuple[int, int], int, tuple[int, ...], bool, tuple[int, ...]]] = {
+    "steps of one row": ((2, 5), 1, (0, 1), False, (1, 1, 10, 50)),
+    "until there are many rows": ((2, 37), 1, (0, 1), False, (2, 1, 37, 50)),
+    "few rows": ((1, 5), 3, (1,), False, (1, 1, 15, 50)),
+    "scales of rows": ((1, 5), 3, (1,), True, (1, 5, 3, 50)),
+    "scales of one row": ((1, 5), 1, (1,), True, (1, 1, 5, 50)),
+    "another B": ((2, 5), 1, (1,), False, (2, 1, 5, 50)),
+    "many rows": ((1, 2), 33, (1,), False, (1, 2, 33, 50)),
+}
+
+
+@pytest.mark.parametrize("output", ["", "uint8", "float32"])
+@pytest.mark.parametrize("name", JOINED)
+def test_rows_of_products_that_share_b_are_joined(name: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, rows, shared, each, joined = JOINED[name]
+    rng, terms = np.random.default_rng(9), 41
+    a = extreme(rng, "uint8", *batch, rows, terms)
+    b = extreme(rng, "int8", *(1 if axis in shared else size for axis, size in enumerate(batch)), terms, 50)
+    desc, given = product_of(a, np.broadcast_to(b, (*batch, terms, 50)), rng, each=each, output=output if output == "uint8" else "")
+    if output == "float32":
+        given |= {"a_scale_tensor": scale(rng, 1, 1, rows if each else 1, 1), "b_scale_tensor": scale(rng, 1, 1, 1, 1)}
+        if each:
+            given["b_scale_tensor"] = scale(rng, 1, 1, 1, 50)
+        given["bias_tensor"] = rng.normal(size=(*batch, rows, 50)).astype(np.float32)
+        desc = dml.MatrixMultiplyIntegerToFloatDesc(**{place: tensor(array) for place, array in given.items()}).with_outputs()
+    found = with_joined_rows(desc)
+    assert found.tensors()["output_tensor"].sizes == joined
+    assert dml.check(found) == []
+    for threads in (1, 2):
+        result = run_on(threads, matrix, desc, given, monkeypatch, prepared=threads == 1)
+        np.testing.assert_array_equal(result, run(desc, given)["output_tensor"])
 
 
 # channels, filters, sizes, window, strides, dilations, start and end padding, groups

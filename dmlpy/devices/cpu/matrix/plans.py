@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dmlpy.description.enums import DataType, MatrixTransform
 from dmlpy.devices.cpu.plans import plan, rounding_plan
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
-from dmlpy.operators.matrix import GEMMDesc
+from dmlpy.operators.matrix import GEMMDesc, MatrixProductDesc
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
     from dmlpy.devices.cpu.matrix.plan import PairProductPlan, ProductPlan, SmallProductPlan, TransposedProductPlan
+
+Product = TypeVar("Product", bound=MatrixProductDesc)
 
 _MIN_ROWS, _MIN_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
@@ -68,18 +72,28 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | SmallProductPlan | TransposedP
 
 
 def with_joined_rows(desc: GEMMDesc) -> GEMMDesc:
+    """The product with matrices of a batch as rows of one matrix: see `join_rows`."""
+    if desc.trans_a is MatrixTransform.TRANSPOSE:
+        return desc
+    return join_rows(desc, [name for name in desc.tensors() if name != "b_tensor"])
+
+
+def join_rows(desc: Product, of_rows: Sequence[str]) -> Product:
     """The product with matrices of a batch as rows of one matrix, as far as all are multiplied by the same B and lie at equal distances.
 
     Sequences that begin with the steps are such a batch: matrices [steps, 1, terms] times a B that is broadcast.
+
+    Args:
+        desc: a checked desc.
+        of_rows: the places of A, of the output, and of what has as many rows.
     """
-    output = desc.output_tensor
-    assert output is not None  # guaranteed by the check
-    while desc.trans_a is MatrixTransform.NONE and output.sizes[-2] <= _MOST_JOINED_ROWS:
+    output = desc.tensors()["output_tensor"]
+    while output.sizes[-2] <= _MOST_JOINED_ROWS:
         axis = max((axis for axis, size in enumerate(output.sizes[:-2]) if size > 1), default=None)
         if axis is None or desc.b_tensor.element_strides[axis] != 0:
             break
         rows = output.sizes[-2]
-        several = {name: tensor for name, tensor in desc.tensors().items() if name != "b_tensor"}
+        several = {name: tensor for name, tensor in desc.tensors().items() if name in of_rows}
         if rows > 1 and any(own.element_strides[axis] != rows * own.element_strides[-2] for own in several.values()):
             break
         joined = {name: _joined(tensor, axis, rows) for name, tensor in several.items()}

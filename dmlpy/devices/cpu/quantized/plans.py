@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs.lookup_table_desc import LookupTableDesc
 
 _BYTES = {DataType.UINT8, DataType.INT8}
+_OF_EACH_ROW = ("a_scale_tensor", "a_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
+"""What may have an element for each row."""
 
 
 @plan(MatrixMultiplyIntegerDesc, MatrixMultiplyIntegerToFloatDesc, QuantizedLinearMatrixMultiplyDesc)
@@ -55,7 +57,17 @@ def byte_product_plan(desc: QuantizedProductDesc) -> ByteProductPlan | Float32Co
         from dmlpy.devices.cpu.float32_copies import Float32CopyPlan
 
         return Float32CopyPlan(desc)
-    return ByteProductPlan(desc)
+    return ByteProductPlan(with_joined_rows(desc))
+
+
+def with_joined_rows(desc: QuantizedProductDesc) -> QuantizedProductDesc:
+    """The product with matrices of a batch as rows of one matrix, as GEMM has it; unless each row has a scale or zero point of its own."""
+    from dmlpy.devices.cpu.matrix.plans import join_rows
+
+    tensors = desc.tensors()
+    if any(name in tensors and tensors[name].element_count > 1 for name in _OF_EACH_ROW):
+        return desc
+    return join_rows(desc, ("a_tensor", "bias_tensor", "output_tensor"))
 
 
 @plan(ConvolutionIntegerDesc, QuantizedLinearConvolutionDesc)
