@@ -79,6 +79,13 @@ def grouped() -> None:
     step("sinks", 3, 0, [3, 3], 3, None, None, None, None, normal("grouped sinks", heads))
     places = np.array([[4], [4]], I64)
     step("places", 1, 4, [5, 5], 5, cosines, sines, places, do_rotary=1)
+    kept: dict[str, Any] = {"sliding_window_cache": 1, "local_window_size": 4}
+    step("kept of 7", 1, 6, [7], 7, outputs=[0], **kept)
+    step("kept of 9", 1, 6, [9], 9, cosines, sines, do_rotary=1, **kept)
+    step("kept ragged", 1, 6, [9, 5], 9, None, None, None, normal("kept bias", 1, heads, 1, 9), outputs=[0], **kept)
+    step("kept chunk", 3, 6, [12], 12, cosines, sines, do_rotary=1, softcap=2.0, **kept)
+    step("kept first", 9, 6, [9, 9], 9, smooth_softmax=1, **kept)
+    step("kept alone", 1, 4, [8], 8, **kept)
     packed = normal("grouped packed", batch, 3, (heads + 2 * groups) * size)
     given = [packed, None, None, None, None, np.array([2, 2], I32), np.array(3, I32), cosines, sines]
     node("GroupQueryAttention", given, 3, known=[6], do_rotary=1, **own)

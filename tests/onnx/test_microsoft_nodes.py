@@ -158,6 +158,9 @@ HIDDEN, WEIGHTS = normal(2, 3, 6), normal(6, 18)
 QUERY = normal(2, 3, 32)
 GROUPS = {"num_heads": 2, "kv_num_heads": 2}
 COUNT = np.array([3, 3], np.int32)
+CACHE = normal(2, 2, 3, 16)
+STEPS = {"q": QUERY, "k": QUERY, "v": QUERY, "pk": None, "pv": None, "n": COUNT - 1, "total": np.asarray(3, np.int32)}
+KEPT = {"sliding_window_cache": 1, "local_window_size": 4}
 PACKED = RNG.integers(0, 256, (3, 2, 8)).astype(np.uint8)
 BYTES, SCALE = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0.1).reshape(1)
 
@@ -189,7 +192,17 @@ BYTES, SCALE = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0
         ),
         ("GroupQueryAttention", {"q": QUERY}, {"num_heads": 3, "kv_num_heads": 2}, "onnx.invalid", "num_heads"),
         ("GroupQueryAttention", {"q": QUERY}, GROUPS | {"window": 4}, "onnx.invalid", "window"),
-        ("GroupQueryAttention", {"q": QUERY}, GROUPS | {"sliding_window_cache": 1}, "onnx.attribute", "sliding_window_cache"),
+        ("GroupQueryAttention", {"q": QUERY}, GROUPS | {"sliding_window_cache": 1}, "onnx.invalid", "local_window_size"),
+        ("GroupQueryAttention", STEPS, GROUPS | KEPT, "onnx.invalid", "input 3"),
+        ("GroupQueryAttention", STEPS, GROUPS | {"causal": 0, "local_window_size": 2}, "onnx.invalid", "local_window_size"),
+        ("GroupQueryAttention", STEPS | {"pk": CACHE, "pv": CACHE}, GROUPS | KEPT, "onnx.invalid", "input 3"),
+        (
+            "GroupQueryAttention",
+            STEPS | {"pk": CACHE, "pv": CACHE, "n": COUNT + 4, "total": np.asarray(8, np.int32)},
+            GROUPS | KEPT | {"local_window_size": 2},
+            "onnx.invalid",
+            "input 0",
+        ),
         ("GroupQueryAttention", {"q": QUERY}, GROUPS | {"qk_output": 1}, "onnx.attribute", "qk_output"),
         ("MultiHeadAttention", {"q": HIDDEN}, {"num_heads": 2, "softcap": 1.0}, "onnx.invalid", "softcap"),
         ("FusedMatMul", {"a": B[0], "b": B}, {}, "onnx.invalid", "input 0"),

@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlpy import x
 from dmlpy.description.enums import DataType
+from dmlpy.messages.naming import listed
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.heads import (
@@ -48,6 +49,58 @@ class Step:
     is_appended: bool
 
 
+@dataclass(frozen=True)
+class WindowCache:
+    """A cache that holds at least the last keys that a token sees, one after another from row 0 on, and drops earlier ones.
+
+    How many it holds depends on the number of tokens so far alone, not on how many each step has: the schema's L(T).
+
+    Attributes:
+        capacity: how many steps it can hold.
+        window: how many keys a token sees, the own one included.
+        length: how many tokens are new.
+        before: how many earlier ones each batch entry has, INT32 `[batch or 1, 1, 1, 1]`.
+    """
+
+    capacity: int
+    window: int
+    length: int
+    before: Expression
+
+    @property
+    def places(self) -> Expression:
+        """The positions of the keys of `follow`, INT32 `[batch or 1, 1, 1, capacity + length]`."""
+        return count_positions(self.capacity + self.length, 3) + self._first(self.before)
+
+    def follow(self, past: Expression, new: Expression) -> Expression:
+        """The past states that count, then the new ones; further rows repeat the last one, `[batch, heads, capacity + length, size]`."""
+        rows, held = count_positions(self.capacity + self.length, 2), self.before - self._first(self.before)
+        behind = x.clip(rows + (self.capacity - held), min=0, max=self.capacity + self.length - 1)
+        return _rows(x.join([past, new], axis=2), x.if_(rows < held, rows, behind))
+
+    def keep(self, states: Expression) -> Expression:
+        """The cache after this step; rows behind those that count, which ONNX Runtime leaves unset, repeat the last one.
+
+        Args:
+            states: what `follow` gives.
+        """
+        dropped = self._first(self.before + self.length) - self._first(self.before)
+        rows = x.clip(count_positions(self.capacity, 2) + dropped, min=0, max=self.capacity + self.length - 1)
+        return _rows(states, rows)
+
+    def _first(self, count: Expression) -> Expression:
+        """The position of row 0 after so many tokens."""
+        step = self.capacity - self.window + 1
+        beyond = x.max(count - self.capacity, 0)
+        return (beyond + (step - 1)) / step * step
+
+
+def _rows(states: Expression, rows: Expression) -> Expression:
+    """Rows `[batch or 1, 1, rows, 1]` of `[batch, heads, steps, size]`."""
+    batch, heads, _, size = states.sizes
+    return x.gather_elements(states, rows.broadcast(batch, heads, rows.sizes[2], size), axis=2)
+
+
 @lowers("GroupQueryAttention", domain=MICROSOFT, may_be_empty=(3, 4))
 def grouped_attention(node: Node) -> tuple[Expression | None, ...]:
     """GEMM, ACTIVATION_SOFTMAX1, GEMM; ELEMENT_WISE_IF chooses what is seen, and what of the buffers is new."""
@@ -59,17 +112,38 @@ def grouped_attention(node: Node) -> tuple[Expression | None, ...]:
         cosines, sines = (look_up(node.x(index), _places(node, step)) for index in (_COSINES, _COSINES + 1))
         interleaved = bool(node.attribute("rotary_interleaved", 0))
         queries, keys = (rotate(tensor, cosines, sines, interleaved=interleaved) for tensor in (queries, keys))
-    keys, values = (_kept(node, index, new, step) for index, new in ((_PAST, keys), (_PAST + 1, values)))
+    if node.attribute("sliding_window_cache", 0):
+        cache = _window(node, keys.sizes[0], step)
+        keys, values = (cache.follow(node.x(index), new) for index, new in ((_PAST, keys), (_PAST + 1, values)))
+        places, presents = cache.places, (cache.keep(keys), cache.keep(values))
+    else:
+        keys, values = (_kept(node, index, new, step) for index, new in ((_PAST, keys), (_PAST + 1, values)))
+        places, presents = count_positions(keys.sizes[2], 3), (keys, values)
     scale = float(node.attribute("scale", 0.0)) or 1 / sqrt(queries.sizes[3])
-    longest = keys.sizes[2]
     scores = apply_softcap(products(queries, keys, scale), max(0.0, float(node.attribute("softcap", 0.0))))
     if node.has(_BIAS):
-        bias = node.x(_BIAS)
-        lacks = longest - bias.sizes[3]
-        scores = scores + (x.padding1(bias, start_padding=[0] * 4, end_padding=[0, 0, 0, lacks]) if lacks else bias)
-    allowed = _allowed(node, step, longest)
-    scores = x.if_(allowed, scores, float("-inf"))
-    return merge_heads(weigh_values(_weights(node, scores), values)), keys, values
+        scores = scores + _bias(node, places)
+    scores = x.if_(_allowed(node, step, places), scores, float("-inf"))
+    return merge_heads(weigh_values(_weights(node, scores), values)), *presents
+
+
+def _window(node: Node, batch: int, step: Step) -> WindowCache:
+    """The cache; several tokens may follow earlier ones in a single batch entry alone, as in ONNX Runtime."""
+    if 1 < step.length < step.total and batch > 1:
+        expected = "1 batch entry, where several tokens follow earlier ones"
+        raise node.refusal("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
+    return WindowCache(node.sizes(_PAST)[2], int(node.attribute("local_window_size")), step.length, step.before)
+
+
+def _bias(node: Node, places: Expression) -> Expression:
+    """What is added to the scores of keys at these positions, `[1 or batch, 1, 1, keys]`."""
+    bias, longest = node.x(_BIAS), places.sizes[3]
+    if node.attribute("sliding_window_cache", 0):
+        sizes = max(bias.sizes[0], places.sizes[0]), bias.sizes[1], bias.sizes[2], longest
+        index = x.clip(places, min=0, max=bias.sizes[3] - 1).broadcast(*sizes)
+        return x.gather_elements(bias.broadcast(*sizes[:3], bias.sizes[3]), index, axis=3)
+    lacks = longest - bias.sizes[3]
+    return x.padding1(bias, start_padding=[0] * 4, end_padding=[0, 0, 0, lacks]) if lacks else bias
 
 
 def _weights(node: Node, scores: Expression) -> Expression:
@@ -140,9 +214,9 @@ def _kept(node: Node, index: int, new: Expression, step: Step) -> Expression:
     return x.if_(written, x.gather_elements(new, source, axis=2), past)
 
 
-def _allowed(node: Node, step: Step, longest: int) -> Expression:
-    """Which keys each query sees."""
-    keys, places = count_positions(longest, 3), count_positions(step.length, 2) + step.before
+def _allowed(node: Node, step: Step, keys: Expression) -> Expression:
+    """Which keys, at these positions, each query sees."""
+    places = count_positions(step.length, 2) + step.before
     if not node.attribute("causal", 1):
         return keys < step.before + step.length
     conditions = [keys <= places]
@@ -159,8 +233,9 @@ def _allowed(node: Node, step: Step, longest: int) -> Expression:
 def _refuse(node: Node) -> None:
     """Rejects unsupported features."""
     if node.attribute("sliding_window_cache", 0):
-        remedy = "export the model with caches that hold the whole sequence: local_window_size limits what is seen there, too"
-        raise node.refusal("onnx.attribute", "sliding_window_cache", "1", "0: no caches of a window's size", remedy=remedy)
+        _refuse_window(node)
+    if not node.attribute("causal", 1) and (window := int(node.attribute("local_window_size", -1))) != -1:
+        raise node.refusal("onnx.invalid", "local_window_size", str(window), "-1, because causal is 0")
     for name, kept in (("kv_cache_bit_width", 0), ("qk_output", 0)):
         if node.attribute(name, kept) != kept:
             raise node.unsupported(name, kept)
@@ -172,3 +247,15 @@ def _refuse(node: Node) -> None:
             raise node.refusal(
                 "onnx.input", f"input {index}", "given", "left out: no scales of caches, norms of heads or lengths of queries"
             )
+
+
+def _refuse_window(node: Node) -> None:
+    """Rejects caches that cannot hold a window, as ONNX Runtime does."""
+    window = int(node.attribute("local_window_size", -1))
+    if window < 1:
+        raise node.refusal("onnx.invalid", "local_window_size", str(window), "1 or more keys, which a cache of a window's size has to hold")
+    for index in (_PAST, _PAST + 1):
+        if not node.has(index):
+            raise node.refusal("onnx.invalid", node.input_label(index), "left out", "a cache, because sliding_window_cache is set")
+        if (sizes := node.sizes(index))[2] < window:
+            raise node.refusal("onnx.invalid", node.input_label(index), listed(sizes), f"{window} or more steps, as local_window_size says")
