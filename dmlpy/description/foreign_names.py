@@ -80,6 +80,7 @@ _MEMBERS = {
     "kernel_shape": ("window_size",),
     "pool_size": ("window_size",),
     "eps": ("epsilon",),
+    "bias": ("c", "c_tensor"),
     "shape": ("sizes", "output_sizes"),
     "dtype": ("data_type", "output_data_type", "value_data_type"),
 }

@@ -35,6 +35,15 @@ _MOST_PREPARED = 128
 _MOST_ATTRIBUTES = 4
 """The attributes that a message names."""
 
+_REMEDIES = {
+    "out": "leave it out: results are new arrays; dml.compile(desc, device).bind(inputs, outputs) writes into given ones",
+    "dtype": "cast the operands: results have their type",
+    "keepdims": "leave it out: reduced axes are kept, with size 1",
+    "keepdim": "leave it out: reduced axes are kept, with size 1",
+    "stream": "leave it out: it is the current stream of the GPU",
+}
+"""Remedies for arguments of other libraries' functions, where an operator has nothing like them."""
+
 _prepared: dict[Hashable, Prepared] = {}
 """Prepared calls by operator, device, layouts and attributes, the oldest first."""
 
@@ -122,7 +131,7 @@ class EagerOperator:
         from dmlpy.x.generation import parameters  # only a mistake needs it
 
         names = [*(name for group in parameters(self._kind) for name, *_ in group), "device"]
-        remedy = member_remedy(problem.field, names) or did_you_mean(problem.field, names) or problem.remedy
+        remedy = member_remedy(problem.field, names) or _REMEDIES.get(problem.field) or did_you_mean(problem.field, names) or problem.remedy
         return replace(problem, expected=f"one of {', '.join(names)}", remedy=remedy)
 
 

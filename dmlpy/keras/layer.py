@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.keras.regularizers import Regularizer
 
-_LATER_NAMES = {
+_OTHER_NAMES = {
     "units": "output_dim",
     "kernel_initializer": "init",
     "recurrent_initializer": "inner_init",
@@ -38,8 +38,20 @@ _LATER_NAMES = {
     "recurrent_dropout": "dropout_U",
     "implementation": "consume_less",
     "batch_shape": "batch_input_shape",
+    **dict.fromkeys(("hidden_size", "out_features", "embedding_dim"), "output_dim"),
+    **dict.fromkeys(("input_size", "in_features", "num_embeddings"), "input_dim"),
+    "nonlinearity": "activation",
 }
-"""Arguments of later Keras versions, each with its name in Keras 1."""
+"""Arguments of later Keras versions and of torch.nn, each with its name in Keras 1."""
+
+_REMEDIES = {
+    "num_layers": "add as many layers, all but the last with return_sequences=True",
+    "bidirectional": "wrap the layer: Bidirectional(layer)",
+    "batch_first": "leave it out: arrays are [batch, steps, width]",
+    "device": "Sequential takes it: Sequential(device=...)",
+    "mask_zero": "only Embedding has it; Masking masks steps of other inputs",
+}
+"""Remedies for arguments that Keras 1 has under no name."""
 
 Shape = tuple[int | None, ...]
 """Sizes of an array, the batch first; None for a size that may differ between calls."""
@@ -98,9 +110,9 @@ class Layer(ABC):
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        later = [name for name in kwargs if name in _LATER_NAMES]
-        if later and not _is_bound(cls, args, kwargs):  # Python would report that `output_dim` is missing
-            raise DescError(cls.__name__, [unknown_argument(name, cls) for name in later])
+        if kwargs and not _is_bound(cls, args, kwargs) and (others := kwargs.keys() - _arguments_of(cls)):
+            # Python would report that `output_dim` is missing, which may be given by another name.
+            raise DescError(cls.__name__, [unknown_argument(name, cls) for name in kwargs if name in others])
         # The layer is saved with the arguments that it was created with.
         self = super().__new__(cls)
         self._arguments = args, kwargs
@@ -340,15 +352,20 @@ def _is_shape(value: Any) -> bool:
 
 
 def unknown_argument(name: str, kind: type[Layer]) -> Problem:
-    """The problem of an argument that a layer does not have, perhaps since a later Keras version calls it so."""
-    names = {name for base in kind.__mro__ if issubclass(base, Layer) for name in signature(base.__init__).parameters}
-    known = sorted(names - {"self", "kwargs", "activations", "unknown"})
-    former = _LATER_NAMES.get(name)
-    remedy = f"Keras 1 calls it {former}" if former in known else did_you_mean(name, known)
+    """The problem of an argument that a layer does not have, perhaps since a later Keras version or torch.nn calls it so."""
+    known = sorted(_arguments_of(kind))
+    former = _OTHER_NAMES.get(name)
+    remedy = f"Keras 1 calls it {former}" if former in known else _REMEDIES.get(name) or did_you_mean(name, known)
     why: tuple[str, ...] = ()
     if name == "dtype":
         why, remedy = ("layers compute in float32",), "dmlpy.nn and dmlpy.torch have recurrent layers of float16 and bfloat16"
     return Problem("field.unknown", name, "not an argument of this layer", f"one of {', '.join(known)}", why, remedy)
+
+
+def _arguments_of(kind: type[Layer]) -> set[str]:
+    """The names of the arguments that a layer's constructor has, with those of its bases."""
+    names = {name for base in kind.__mro__ if issubclass(base, Layer) for name in signature(base.__init__).parameters}
+    return names - {"self", "kwargs", "activations", "unknown"}
 
 
 def _is_bound(kind: type[Layer], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -24,7 +24,7 @@ from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
 from dmlpy.keras.profiling import profile_layers
 from dmlpy.keras.training import Data, DataReader, Measured, Objective
-from dmlpy.keras.unknown_names import LAYER_REMEDIES, unknown_method
+from dmlpy.keras.unknown_names import LAYER_REMEDIES, refuses_other_arguments, unknown_method
 from dmlpy.messages.naming import class_remedy, plural, with_article
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.messages.tables import Table
@@ -45,6 +45,7 @@ class _Compiled(NamedTuple):
     optimizer: Optimizer
 
 
+@refuses_other_arguments
 class Sequential:
     """A model of layers, each of which receives the output of the previous one.
 
@@ -262,12 +263,11 @@ class Sequential:
         """
         self._known_layers()
         self._known_compiled()
-        count = nb_epoch if epochs is None else epochs
         called = given_callbacks(callbacks)
         rest = (validation_split, validation_data, shuffle, sample_weight, called, initial_epoch, steps_per_epoch, validation_steps)
-        arguments = FitArguments(x, y, batch_size, count, *rest)
+        arguments = FitArguments(x, y, batch_size, nb_epoch if epochs is None else epochs, *rest)
         source, validation = arguments.sources(self, "nb_epoch" if epochs is None else "epochs")
-        return Run(self, source, validation, int(count), verbose, int(initial_epoch)).train(called)
+        return Run(self, source, validation, int(arguments.epochs), verbose, int(initial_epoch)).train(called)
 
     def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> float | list[float]:
         """Makes one update. Returns the batch's loss before it, in a list with any metrics. The gradients stay in the weights.

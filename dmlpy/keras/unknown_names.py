@@ -1,13 +1,16 @@
-"""The message for a name that `dmlpy.keras` does not have, such as a layer or a module of Keras."""
+"""The messages for names that `dmlpy.keras` does not have: layers and modules of Keras, methods of its models, and their arguments."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from dmlpy.messages.argument_names import ArgumentNames
 from dmlpy.messages.naming import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+KindT = TypeVar("KindT", bound="type[Any]")
 
 _INPUT = "give the first layer input_shape=(...), without the batch"
 _HINTS = {
@@ -40,6 +43,35 @@ LAYER_REMEDIES = {
     "str": "give a layer, such as Dense(10) or Activation('relu')",
 }
 """What to add in the place of other objects, by the name of their class."""
+
+
+_ARGUMENTS = ArgumentNames(
+    "method",
+    {
+        **dict.fromkeys(("epoch", "n_epochs", "num_epochs"), ("epochs",)),
+        **dict.fromkeys(("X", "inputs"), ("x",)),
+        **dict.fromkeys(("labels", "targets"), ("y",)),
+        "validation": ("validation_data",),
+        "sample_weights": ("sample_weight",),
+    },
+    {
+        "device": "Sequential takes it: Sequential(device=...)",
+        "learning_rate": "the optimizer takes it, as lr: optimizer=Adam(lr=...)",
+        "lr": "the optimizer takes it: optimizer=Adam(lr=...)",
+        "class_weight": "give the weight of each sample: sample_weight=...",
+        "steps": "leave it out: all samples are read",
+        **dict.fromkeys(("workers", "use_multiprocessing", "max_queue_size"), "leave it out: give a loader of its own workers as x"),
+        **dict.fromkeys(("run_eagerly", "jit_compile", "auto_scale_loss"), "leave it out: the operators are compiled for the device"),
+    },
+)
+"""What stands in the place of arguments of methods of Keras's models."""
+
+
+def refuses_other_arguments(kind: KindT) -> KindT:
+    """Makes the methods of a model that train and run it raise DescError for arguments that they do not have."""
+    for name in ("compile", "fit", "evaluate", "predict", "train_on_batch", "test_on_batch"):
+        setattr(kind, name, _ARGUMENTS.refuse_others(getattr(kind, name)))
+    return kind
 
 
 def unknown_method(name: str) -> str:

@@ -9,6 +9,7 @@ from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.coercion import brief
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.problems import DescError, Problem
+from dmlpy.nn.argument_names import NAMES
 from dmlpy.nn.arrays import Array, Home, Native, receive
 from dmlpy.operators.normalization.batch import BatchNormalizationDesc, BatchNormalizationTrainingDesc
 
@@ -42,6 +43,7 @@ class BatchNormGradients(NamedTuple):
     bias: Array
 
 
+@NAMES.refuse_others
 def batch_norm(
     x: Array,
     scale: Array,
@@ -73,6 +75,7 @@ def batch_norm(
     return _batch_norm(x, scale, bias, mean, variance, epsilon, device)[0]
 
 
+@NAMES.refuse_others
 def batch_norm_vjp(
     x: Array,
     scale: Array,

@@ -13,6 +13,7 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import GateOrder
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
+from dmlpy.nn.argument_names import NAMES
 from dmlpy.nn.calls import Call, RecurrentGradients
 from dmlpy.nn.layers import ACTIVATIONS, Layer
 
@@ -70,6 +71,7 @@ Backward = Callable[..., RecurrentGradients]
 """Takes the gradients of the results, in their order; None, or what is left out, counts as zeros."""
 
 
+@NAMES.refuse_others
 def lstm(
     x: Array,
     w: Array,
@@ -108,6 +110,7 @@ def lstm(
     return _lstm(x, w, r, b, h0, c0, lengths, direction, gates, device, keep=False)[0]
 
 
+@NAMES.refuse_others
 def lstm_vjp(
     x: Array,
     w: Array,
@@ -151,6 +154,7 @@ def _lstm(
     return LSTMResult(*run.results), run
 
 
+@NAMES.refuse_others
 def gru(
     x: Array,
     w: Array,
@@ -188,6 +192,7 @@ def gru(
     return _gru(x, w, r, b, h0, lengths, direction, gates, reset_after, device, keep=False)[0]
 
 
+@NAMES.refuse_others
 def gru_vjp(
     x: Array,
     w: Array,
@@ -225,6 +230,7 @@ def _gru(
     return RecurrentResult(*run.results), run
 
 
+@NAMES.refuse_others
 def rnn(
     x: Array,
     w: Array,
@@ -260,6 +266,7 @@ def rnn(
     return _rnn(x, w, r, b, h0, lengths, direction, activation, device, keep=False)[0]
 
 
+@NAMES.refuse_others
 def rnn_vjp(
     x: Array,
     w: Array,
@@ -313,6 +320,7 @@ def _choice(subject: str, name: str, value: Any, choices: Any) -> str:
     return value
 
 
+@NAMES.refuse_others
 def lstm_cell(
     x: Array, h: Array, c: Array, w: Array, r: Array, b: Array | None = None, *, gates: Gates = "cudnn", device: Device | str | None = None
 ) -> tuple[Array, Array]:
@@ -321,6 +329,7 @@ def lstm_cell(
     return result.h, result.c
 
 
+@NAMES.refuse_others
 def gru_cell(
     x: Array,
     h: Array,

@@ -18,7 +18,7 @@ from dmlpy.devices import device as find_device
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.nn.arrays import Home
 from dmlpy.nn.layers import ACTIVATIONS, Layer, Lease, Sizes, Workspace, lease
-from dmlpy.thinc.argument_names import refuses_other_names
+from dmlpy.thinc.argument_names import NAMES
 from dmlpy.thinc.sequences import Batch, batch_of
 from dmlpy.thinc.weights import LayerWeights, Shape, slices, split
 
@@ -36,7 +36,7 @@ _STATES = {"LSTM": "HC0", "GRU": "H0", "RNN": "H0"}
 
 
 @registry.layers("dmlpy.LSTM.v1")
-@refuses_other_names
+@NAMES.refuse_others
 def LSTM(  # noqa: N802  (as Thinc calls its layers)
     nO: int | None = None,  # noqa: N803  (Thinc's names of sizes)
     nI: int | None = None,  # noqa: N803
@@ -65,7 +65,7 @@ def LSTM(  # noqa: N802  (as Thinc calls its layers)
 
 
 @registry.layers("dmlpy.GRU.v1")
-@refuses_other_names
+@NAMES.refuse_others
 def GRU(  # noqa: N802
     nO: int | None = None,  # noqa: N803
     nI: int | None = None,  # noqa: N803
@@ -81,7 +81,7 @@ def GRU(  # noqa: N802
 
 
 @registry.layers("dmlpy.RNN.v1")
-@refuses_other_names
+@NAMES.refuse_others
 def RNN(  # noqa: N802
     nO: int | None = None,  # noqa: N803
     nI: int | None = None,  # noqa: N803

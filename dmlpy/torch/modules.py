@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
+from dmlpy.torch.argument_names import NAMES, device_problems, same_float
 from dmlpy.torch.calls import KINDS, StagedCall
 from dmlpy.torch.direct import key_of
 from dmlpy.torch.function import Mixed, is_sharded, run, type_problems
@@ -91,7 +92,7 @@ class RNNBase(nn.Module):
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         dtype = dtype or torch.get_default_dtype()
-        self._refuse(self._argument_problems(dtype))
+        self._refuse(self._argument_problems(dtype, device))
         self.dropout = float(dropout)
         if dropout > 0 and num_layers == 1:
             warnings.warn(f"dropout = {dropout:g} has no effect: it acts between layers, and there is one", stacklevel=3)
@@ -107,7 +108,7 @@ class RNNBase(nn.Module):
         self._lay_tail()
         self.reset_parameters()
 
-    def _argument_problems(self, dtype: torch.dtype) -> Iterator[Problem]:
+    def _argument_problems(self, dtype: torch.dtype, device: Any) -> Iterator[Problem]:
         for name, least in (("input_size", 1), ("hidden_size", 1), ("num_layers", 1), ("proj_size", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -120,10 +121,9 @@ class RNNBase(nn.Module):
         if not isinstance(self.dropout, Real) or isinstance(self.dropout, bool) or not 0 <= self.dropout < 1:
             yield Problem("dropout_range", "dropout", brief(self.dropout), "a number of at least 0, below 1")
         if dtype not in FLOATS:
-            why = "sums and states are kept in 32 bits"
-            yield Problem(
-                "type.support", "dtype", str(dtype), "torch.float32, torch.float16 or torch.bfloat16", (why,), "pass dtype=torch.float32"
-            )
+            expected, why = "torch.float32, torch.float16 or torch.bfloat16", "sums and states are kept in 32 bits"
+            yield Problem("type.support", "dtype", str(dtype), expected, (why,), f"pass dtype={same_float(dtype)}")
+        yield from device_problems(device)
 
     def _refuse(self, problems: Iterable[Problem]) -> None:
         if found := list(problems):
@@ -481,6 +481,7 @@ class RNN(RNNBase):
 
     torch_class = nn.RNN
 
+    @NAMES.refuse_others
     def __init__(
         self,
         input_size: int,
@@ -506,6 +507,7 @@ class LSTM(RNNBase):
 
     torch_class = nn.LSTM
 
+    @NAMES.refuse_others
     def __init__(
         self,
         input_size: int,
@@ -527,6 +529,7 @@ class GRU(RNNBase):
 
     torch_class = nn.GRU
 
+    @NAMES.refuse_others
     def __init__(
         self,
         input_size: int,

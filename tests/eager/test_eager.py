@@ -260,6 +260,9 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], Any], list[str]]]:
         lambda: eager.cast(single, dtype="INT8"),
         ["expected one of input, output_data_type, device", "did you mean output_data_type?"],
     )
+    yield "a bias", lambda: eager.gemm(single, single.T, bias=single), ["bias is not a member", "did you mean c?"]
+    yield "out", lambda: eager.abs(single, out=single), ["results are new arrays; dml.compile(desc, device).bind(inputs, outputs)"]
+    yield "a type of results", lambda: eager.abs(single, dtype="FLOAT16"), ["cast the operands"]
     yield "device", lambda: eager.abs(single, device="gpu"), ["did you mean 'cuda'?"]
     yield "line", lambda: eager.gemm(single, single), ["gemm at ", "test_eager.py"]
 

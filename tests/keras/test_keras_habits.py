@@ -319,10 +319,14 @@ def test_an_unknown_activation(name: Any, remedy: str) -> None:
         (lambda: model().add(model()), "make one Sequential of the layers of both"),
         (lambda: model().add(lambda x: x), r"Activation\(name\) applies a known function"),
         (lambda: model().add("relu"), r"such as Dense\(10\) or Activation\('relu'\)"),
+        (lambda: model().fit(X, epoch=2), r"did you mean epochs\?"),
+        (lambda: model().compile(optimiser="adam", loss="mse"), r"did you mean optimizer\?"),
+        (lambda: model().compile("adam", "mse", device="cpu"), r"Sequential\(device=\.\.\.\)"),
+        (lambda: model().predict(X, workers=2), "give a loader"),
         (lambda: model().predict(X[0]), r"a single sample is a batch of one: x\[None\]"),
     ],
 )
-def test_what_is_no_layer_or_no_batch(call: Callable[[], Any], remedy: str) -> None:
+def test_what_a_model_does_not_take(call: Callable[[], Any], remedy: str) -> None:
     with pytest.raises(dml.DescError, match=rf"remedy: .*{remedy}"):
         call()
 

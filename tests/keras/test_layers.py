@@ -475,6 +475,11 @@ def test_remedies(options: dict[str, Any], remedy: str) -> None:
         ),
         (lambda: Dense(3, use_bias=False, activatoin="relu"), ["Keras 1 calls it bias", "did you mean activation?"]),
         (lambda: Adam(learning_rate=0.1), ["Keras 1 calls it lr"]),
+        (lambda: LSTM(input_size=4, hidden_size=3), ["Keras 1 calls it input_dim", "Keras 1 calls it output_dim"]),
+        (lambda: Embedding(num_embeddings=4, embedding_dim=3), ["Keras 1 calls it input_dim", "Keras 1 calls it output_dim"]),
+        (lambda: Dense(outptu_dim=3), ["did you mean output_dim?"]),
+        (lambda: LSTM(3, num_layers=2), ["add as many layers, all but the last with return_sequences=True"]),
+        (lambda: LSTM(3, bidirectional=True), ["wrap the layer: Bidirectional(layer)"]),
         (lambda: Embedding(5, 3, embeddings_initializer="zero"), ["Keras 1 calls it init"]),
     ],
 )

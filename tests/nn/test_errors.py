@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import nn
+from dmlpy.nn.argument_names import NAMES
 from tests.support.tools import require
 
 X, W, R, B = (np.zeros(shape, np.float32) for shape in ((5, 3, 4), (24, 4), (24, 6), (24,)))
@@ -103,6 +105,18 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ),
     ("an activation", lambda: nn.rnn(X, W[:6], R[:6], activation="gelu"), "activation is 'gelu', expected one of tanh, relu"),
     ("a step", lambda: nn.lstm_cell(X, H0, H0, W, R), r"x is 3-D \[5, 3, 4\], expected \[batch, input size\]"),
+    ("a bias by another name", lambda: nn.lstm(X, W, R, bias=B), r"lstm: 1 problem\n.*bias is not an argument of this.*\n.*mean b\?"),
+    ("only other names", lambda: nn.gru_vjp(input=X, W=W, R=R), r"gru_vjp: 3 problems(.|\n)*mean x\?(.|\n)*mean w\?(.|\n)*mean r\?"),
+    ("a state of a step", lambda: nn.lstm_cell(X[0], hx=H0, cx=H0, w=W, r=R), r"2 problems(.|\n)*mean h\?(.|\n)*mean c\?"),
+    ("a state", lambda: nn.gru(X, W[:18], R[:18], hx=H0), r"hx is not an argument(.|\n)*mean h0\?"),
+    ("a mask", lambda: nn.rnn(X, W[:6], R[:6], mask=[1]), r"mask is not an argument.*\n.*pass lengths"),
+    ("a misspelt name", lambda: nn.rnn(X, W[:6], R[:6], activatoin="relu"), r"mean activation\?"),
+    ("a name like no other", lambda: nn.rnn(X, W[:6], R[:6], qqqqqq=1), r"qqqqqq is not an argument.*\[field\.unknown\]$"),
+    (
+        "names of PyTorch's normalization",
+        lambda: nn.batch_norm(IMAGE, weight=C, bias=C, eps=1e-3, running_mean=C),
+        r"3 problems(.|\n)*mean scale\?(.|\n)*mean epsilon\?(.|\n)*mean mean\?",
+    ),
     ("two devices", lambda: nn.lstm(X, OnGpu(), R), "w is on cuda:0, expected on the CPU.*\n.*x is there"),
     ("another kind of memory", lambda: nn.lstm(OnGpu((10, 0)), OnGpu((10, 0)), OnGpu((10, 0))), "x is on a DLPack device of type 10"),
     ("dy's sizes", lambda: nn.lstm_vjp(X, W, R, device="numpy")[1](X), r"dy is \[5, 3, 4\], expected \[5, 3, 6\]"),
@@ -127,6 +141,11 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
 def test_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(dml.DescError, match=message):
         call()
+
+
+def test_the_arguments_that_remedies_name_exist() -> None:
+    arguments = {name for function in nn.__all__ if function[0].islower() for name in signature(getattr(nn, function)).parameters}
+    assert {argument for meant in NAMES._meant.values() for argument in meant} <= arguments
 
 
 def test_all_problems_are_reported_at_once() -> None:

@@ -105,7 +105,7 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
         r"LSTM: 5 problems(.|\n)*input_size(.|\n)*nI(.|\n)*hidden_size(.|\n)*nO(.|\n)*depth(.|\n)*bi(.|\n)*\[steps, batch, width\]",
     ),
     ("a GRU's nonlinearity", lambda: cast(Any, dt.GRU)(6, 3, nonlinearity="relu"), "nonlinearity.*not an argument(.|\n)*only RNN"),
-    ("an RNN's", lambda: cast(Any, dt.RNN)(6, 3, nonlinearity="relu"), "nonlinearity.*not an argument(.|\n)*here it is activation"),
+    ("an RNN's", lambda: cast(Any, dt.RNN)(6, 3, nonlinearity="relu"), "nonlinearity.*not an argument(.|\n)*did you mean activation"),
     ("a misspelt name", lambda: cast(Any, dt.RNN)(6, 3, dropuot=0.1), "dropuot(.|\n)*dropout"),
     ("an encoder's width", lambda: dt.BiLSTMEncoder(5, 1, 0.0), "nO is 5, expected an even number"),
     ("nothing of PyTorch", lambda: dt.from_pytorch(lstm()), "model is 'lstm', expected with_padded"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dmlpy as dml
@@ -64,6 +65,15 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("dropout NaN", lambda: dt.LSTM(4, 6, 2, dropout=float("nan")), "dropout is nan"),
     ("bias number", lambda: dt.LSTM(4, 6, bias=1), "bias is 1, expected True or False"),
     ("double", lambda: dt.LSTM(4, 6, dtype=torch.float64), rf"dtype is torch\.float64, {FLOATS}"),
+    ("NumPy's type", lambda: dt.LSTM(4, 6, dtype=np.float16), r"dtype is <class 'numpy\.float16'>(.|\n)*pass dtype=torch\.float16"),
+    ("a type's name", lambda: dt.LSTM(4, 6, dtype="bfloat16"), r"dtype is bfloat16, (.|\n)*pass dtype=torch\.bfloat16"),
+    ("dmlpy's device", lambda: dt.GRU(4, 6, device=dml.device("cpu")), r"device is <dmlpy device cpu>, expected a torch\.device"),
+    ("a device's name", lambda: dt.GRU(0, 6, device="numpy"), r"2 problems(.|\n)*device is 'numpy', (.|\n)*a module runs where"),
+    ("no argument", lambda: dt.LSTM(4, 6, b=True, layers=2), r"LSTM: 2 problems(.|\n)*mean bias\?(.|\n)*mean num_layers\?"),
+    ("Keras's name", lambda: dt.GRU(4, units=6), r"units is not an argument of this module(.|\n)*mean hidden_size\?"),
+    ("a GRU's projection", lambda: dt.GRU(4, 6, proj_size=2), r"proj_size is not an argument(.|\n)*only LSTM has"),
+    ("an RNN's activation", lambda: dt.RNN(4, 6, activation="relu"), r"mean nonlinearity\?"),
+    ("a GRU's activation", lambda: dt.GRU(4, 6, activation="relu"), "only RNN has"),
     ("nonlinearity", lambda: dt.RNN(4, 6, nonlinearity="sigmoid"), "nonlinearity is 'sigmoid', expected 'tanh' or 'relu'"),
     (
         "lengths of floats",
