@@ -339,7 +339,9 @@ def device(name: Device | str | None = None) -> Device:
         kind = _FORMER_NAMES[kind]
     if kind not in DEVICE_KINDS or (index and not re.fullmatch(r"[0-9]{1,4}", index)):
         candidate = _OTHER_NAMES.get(kind) or nearest(kind, DEVICE_KINDS)
-        hint = f"; did you mean {candidate + separator + index!r}?" if candidate and candidate != kind else ""
+        meant = candidate + separator + index if candidate and candidate != kind else None
+        meant = meant if isinstance(name, str) else _named(name)
+        hint = f"; did you mean {meant!r}?" if meant else ""
         raise DeviceError(
             f"device is {brief(name)}, expected 'cpu', 'numpy', 'cuda', 'cuda:<index>', 'cuda-emulated' or None{hint}",
             hresult=HResult.E_INVALIDARG,
@@ -353,6 +355,21 @@ def device(name: Device | str | None = None) -> Device:
     named = found
     log_once(DEVICES, lambda: f"{name!r} is {named.describe()['name']}")
     return found
+
+
+def _named(value: Any) -> str | None:
+    """The name for an index, or for another library's device: PyTorch's and JAX's have a kind and perhaps an index, CuPy's an `id`."""
+    try:
+        kinds = [getattr(value, name, None) for name in ("type", "platform")]
+        numbers = [value, getattr(value, "index", None), getattr(value, "id", None)]
+    except Exception:  # of a caller's object, which may raise anything
+        return None
+    index = next((number for number in numbers if type(number) is int and 0 <= number < 10_000), None)
+    kind = next((kind for kind in kinds if isinstance(kind, str)), None if index is None else "cuda")
+    kind = _OTHER_NAMES.get(kind or "", kind)
+    if kind not in LISTED_KINDS:
+        return None
+    return f"{kind}:{index}" if kind == "cuda" and index is not None else kind
 
 
 def list_devices() -> list[Device]:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.markers import In, TensorField
 
+CONSTANTS = "constant input"
+"""The kind of the inputs that `prepare` takes."""
+
 _MAX_REPORTED = 10
 """The most unnamed keys that are reported one by one."""
 
@@ -163,7 +166,9 @@ class TensorArguments:
         if marker.output and self._returned:
             return Problem("bind.misplaced", name, "an output", f"{self._kind}s only: the outputs are returned")
         own = "output" if marker.output else "input"
-        return Problem("bind.misplaced", name, with_article(own), f"{self._kind}s only", remedy=f"give it with the {own}s")
+        ownable = own == "input" and self._kind == CONSTANTS and self._desc.accepts_owned
+        other = ", or compile a desc whose tensor has the flag OWNED_BY_DML, which makes it constant" if ownable else ""
+        return Problem("bind.misplaced", name, with_article(own), f"{self._kind}s only", remedy=f"give it with the {own}s{other}")
 
 
 def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, Any], list[Problem]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -273,6 +274,9 @@ def test_memory_that_is_not_aligned_is_refused_with_a_remedy() -> None:
     assert (problem.code, problem.remedy) == ("bind.alignment", None)  # a Buffer has no copy
 
 
+ADDRESS = "pass the address: ctypes.cast(pointer, ctypes.c_void_p).value"
+
+
 @pytest.mark.parametrize(
     ("value", "remedy"),
     [
@@ -280,15 +284,20 @@ def test_memory_that_is_not_aligned_is_refused_with_a_remedy() -> None:
         (True, "make it an array: numpy.asarray(..., numpy.float32)"),
         (ctypes.c_void_p(4096), "describe the memory: dmlpy.Buffer(pointer.value, 12)"),
         (bytes(12), "read it as an array: numpy.frombuffer(..., numpy.float32)"),
+        (dml.Buffer(ctypes.c_void_p(4096), 12), ADDRESS),  # type: ignore[arg-type]
+        (dml.Buffer(ctypes.pointer(ctypes.c_float()), 12), ADDRESS),  # type: ignore[arg-type]
+        (dml.Buffer((ctypes.c_float * 3)(), 12), ADDRESS),  # type: ignore[arg-type]
+        (dml.Buffer("4096", 12), None),  # type: ignore[arg-type]
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_array_is_refused_with_a_remedy(value: object, remedy: str) -> None:
+def test_what_is_no_memory_is_refused_with_a_remedy(value: object, remedy: str | None) -> None:
     desc = dml.ActivationReluDesc(input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 3])).with_outputs()
     with pytest.raises(dml.BindError) as caught:
         dml.compile(desc, "numpy")(input_tensor=value)
     (problem,) = caught.value.problems
-    assert (problem.code, problem.remedy) == ("array.kind", remedy)
+    code = "buffer.form" if isinstance(value, dml.Buffer) else "array.kind"
+    assert (problem.code, problem.remedy) == (code, remedy)
 
 
 def test_compile_is_cached_and_refuses_with_all_problems() -> None:
@@ -344,10 +353,39 @@ def test_unknown_devices(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("host", "cpu"), ("HOST", "cpu"), ("cput", "cpu"), ("gpu", "cuda"), ("gpu:1", "cuda:1"), ("cuba:1", "cuda:1")]
+    ("name", "meant"),
+    [
+        ("host", "cpu"),
+        ("HOST", "cpu"),
+        ("cput", "cpu"),
+        ("gpu", "cuda"),
+        ("gpu:1", "cuda:1"),
+        ("cuba:1", "cuda:1"),
+        (2, "cuda:2"),
+        (SimpleNamespace(type="cpu", index=None), "cpu"),  # as PyTorch has them
+        (SimpleNamespace(type="cuda", index=1), "cuda:1"),
+        (SimpleNamespace(type="cuda", index=None), "cuda"),
+        (SimpleNamespace(platform="gpu", id=1), "cuda:1"),  # JAX
+        (SimpleNamespace(platform="cpu", id=0), "cpu"),
+        (SimpleNamespace(id=3), "cuda:3"),  # CuPy
+    ],
 )
-def test_other_names_of_devices_get_a_remedy(name: str, meant: str) -> None:
+def test_other_names_of_devices_get_a_remedy(name: Any, meant: str) -> None:
     with pytest.raises(dml.DeviceError, match=f"did you mean '{meant}'\\?$"):
+        dml.device(name)
+
+
+class Untold:
+    """An object whose kind cannot be read."""
+
+    @property
+    def type(self) -> Any:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("name", [True, -1, 1.0, b"cpu", {}, float, SimpleNamespace(type="meta"), SimpleNamespace(type=[]), Untold()])
+def test_what_stands_for_no_device_gets_no_remedy(name: Any) -> None:
+    with pytest.raises(dml.DeviceError, match=r"^device is (.|\n)*, expected 'cpu', 'numpy', .* or None$"):
         dml.device(name)
 
 

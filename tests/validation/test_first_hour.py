@@ -208,6 +208,10 @@ WRONG: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "an array for a graph's inputs": (lambda: GRAPH.bind(A, [A]), ["1 problem\n", "inputs is an array of float32 [2, 3]"]),
     "the function's name of an operand": (lambda: GEMM(a=A, b_tensor=B), ["remedy: did you mean a_tensor?"]),
     "constants that are none": (lambda: GEMM.prepare(b=B), ["expected nothing: it has no constant inputs"]),
+    "an input that is no constant": (
+        lambda: GEMM.prepare(b_tensor=B),
+        ["1 problem\n", "b_tensor is an input", "or compile a desc whose tensor has the flag OWNED_BY_DML, which makes it constant"],
+    ),
     "too many arrays of a list": (
         lambda: JOINED(input_tensors=[A, A, A]),
         ["1 problem\n", "input_tensors has 3 arrays, expected 2, one for each"],

@@ -223,7 +223,10 @@ def _buffer_range(name: str, buffer: Buffer) -> tuple[int, int, list[Problem]]:
     try:
         pointer, size = operator.index(buffer.pointer), operator.index(buffer.size_in_bytes)
     except Exception:  # no integers, or objects whose methods raise anything
-        return 0, 0, [Problem("buffer.form", name, brief(buffer), "a Buffer of two integers: an address and a number of bytes")]
+        is_pointer = isinstance(buffer.pointer, ctypes.c_void_p | ctypes._Pointer | ctypes.Array)
+        remedy = "pass the address: ctypes.cast(pointer, ctypes.c_void_p).value" if is_pointer else None
+        expected = "a Buffer of two integers: an address and a number of bytes"
+        return 0, 0, [Problem("buffer.form", name, brief(buffer), expected, remedy=remedy)]
     if not 0 < pointer < ADDRESSES:
         expected = "the address of device memory; pass None for no tensor"
         return 0, 0, [Problem("buffer.pointer", name, f"a buffer at {brief(pointer)}", expected)]
@@ -449,7 +452,7 @@ def resource(
             producers.append(seen.stream)
     problems = []
     if size < needed:
-        problems.append(Problem("resource.size", name, f"{size} bytes", f"at least {needed} bytes"))
+        problems.append(Problem("resource.size", name, plural(size, "byte"), f"at least {plural(needed, 'byte')}"))
     if needed and (pointer <= 0 or pointer % alignment):
         problems.append(Problem("resource.alignment", name, f"memory at {pointer:#x}", f"an address that is a multiple of {alignment}"))
     return (None, problems) if problems else ((pointer, pointer + needed), [])

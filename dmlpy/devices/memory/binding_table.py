@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from dmlpy.devices.memory.binding import KnownLayouts
 from dmlpy.messages.problems import BindError, Problem
-from dmlpy.validation.tensor_arguments import TensorArguments
+from dmlpy.validation.tensor_arguments import CONSTANTS, TensorArguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ class OperatorTables:
             TensorArguments(desc, [*inputs, *outputs], "tensor"),
             TensorArguments(desc, [*unpacked, *outputs], "tensor", packed=constants),
         )
-        self.constants = TensorArguments(desc, [field for field in inputs if field.name in constants], "constant input")
+        self.constants = TensorArguments(desc, [field for field in inputs if field.name in constants], CONSTANTS)
         self.reserves = tuple(field.name for field in outputs if field.marker.reserve and field.name in described)
         self._output_slots = [slot for slot in desc.output_slots() if slot.tensor is not None]
 
