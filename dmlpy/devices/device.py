@@ -128,7 +128,10 @@ class Device(ABC):
 
     @abstractmethod
     def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
-        """Converts a device array to a NumPy array; waits for the work on the stream. A NumPy array is returned as it is."""
+        """Converts a device array to a NumPy array; waits for the work on the stream. A NumPy array is returned as it is.
+
+        What is no array of a device, such as a number or a list, becomes one of NumPy in host memory.
+        """
 
     @abstractmethod
     def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:

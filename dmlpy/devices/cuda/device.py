@@ -130,6 +130,8 @@ class CudaDevice(Device):
     def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
         if isinstance(array, np.ndarray):
             return array
+        if not hasattr(array, "__cuda_array_interface__"):  # a number or a list, which CuPy would copy to its current GPU and back
+            return np.asarray(array)
         found = self.runtime.to_host(array, self.current_stream() if stream is None else stream)
         self.library.timeouts.check()
         return found

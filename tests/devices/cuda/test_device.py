@@ -77,6 +77,15 @@ def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
         check(device, rnn(), arrays, outputs)
 
 
+@pytest.mark.parametrize("value", [2.5, np.float32(2.5), [1, 2]], ids=repr)
+def test_numbers_and_lists_stay_in_host_memory(device: Any, value: Any) -> None:
+    before = device.runtime.counts.copy()
+    found = device.to_host(value)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, value)
+    assert device.runtime.counts == before
+
+
 def called(device: Any) -> tuple[Any, dict[str, Any]]:
     """An operator that needs scratch, and its inputs."""
     op = dml.compile(rnn(), device)
