@@ -118,6 +118,10 @@ class Device(ABC):
     @abstractmethod
     def _allocate(self, size: int, stream: int) -> Memory: ...
 
+    def memory_of(self, array: Any, stream: int) -> Memory:
+        """The memory of a whole array that its library has allocated for work on a stream: NumPy or, for a GPU, CuPy."""
+        return Memory(array.ctypes.data, array.nbytes, array)
+
     @abstractmethod
     def empty(self, desc: TensorDesc, stream: int) -> Any:
         """An array of the desc's type, sizes and strides in the device's memory, of its bytes for 4-bit elements. Gaps are zero."""

@@ -60,6 +60,7 @@ class Call:
             if steps and batch:
                 taken = lease(self.home, layer, self.sizes, self.dtype, ragged=counted is not None, trains=keep)
                 results = self._compute(taken.space, given, counted)
+                taken.space.note_use()
                 if keep:
                     self.lease = taken
                 else:
@@ -134,6 +135,7 @@ class Call:
             if self.lease is not None:
                 self.lease.follow(self.home.device)
                 found = self._differentiate(self.lease.space, upstream)
+                self.lease.space.note_use()
             else:
                 found = {name: self.home.xp.zeros(shape, self.dtype) for name, shape in self.shapes.items()}
                 # No step lies between the first states and the last.

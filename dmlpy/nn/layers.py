@@ -19,7 +19,7 @@ from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.constant_reuse import bind_with_reuse
-from dmlpy.devices.device import no_memory
+from dmlpy.devices.device import Memory, no_memory
 from dmlpy.nn.idle_pool import DISPATCH_BYTES, IDLE
 from dmlpy.nn.kept_weights import KeptWeights
 from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
@@ -133,6 +133,7 @@ class Workspace:
         layer, (steps, batch, inputs, units) = key.layer, key.sizes
         directions, rows = layer.directions, layer.gates * units
         self._xp, self._dtype, self._bytes = home.xp, key.dtype, 0
+        self._device, self._memories = home.device, list[Memory]()
         self.x = self._zeros(steps, batch, inputs)
         self.w = self._zeros(directions, rows, inputs)
         self.r = self._zeros(directions, rows, units)
@@ -154,6 +155,8 @@ class Workspace:
     def _zeros(self, *shape: int, dtype: Any = None) -> Native:
         array = self._xp.zeros(shape, dtype or self._dtype)
         self._bytes += array.nbytes
+        if self._device.memory_kind != "cpu":
+            self._memories.append(self._device.memory_of(array, self._device.current_stream()))
         return array
 
     @property
@@ -182,6 +185,14 @@ class Workspace:
             return
         self._forward()
         self._weights.settle()
+
+    def note_use(self) -> None:
+        """Notes that work in the current stream uses the buffers: they are not freed before it is done, or its CUDA graph is destroyed."""
+        if self._memories:
+            stream = self._device.current_stream()
+            for memory in self._memories:
+                assert memory.used_in is not None  # a GPU has streams
+                memory.used_in(stream)
 
     def differentiate(self) -> None:
         """Computes `gradients` from `upstream`; the buffers must hold what they held in `run`."""
@@ -257,20 +268,28 @@ class Lease:
 
     Attributes:
         space: the workspace.
+
+    Args:
+        space: the workspace.
+        key: what it is for; None if there is to be no other lease of it.
     """
 
-    def __init__(self, space: Workspace, key: _Key) -> None:
+    def __init__(self, space: Workspace, key: _Key | None) -> None:
         self.space = space
-        self._key: _Key | None = key
+        self._key = key
 
     def lend(self, array: Native) -> Native:
         """An array of the workspace that keeps the lease for as long as anybody refers to it. Elsewhere than in NumPy's memory: a copy."""
         return np.asarray(_Lent(self, array)) if type(array) is np.ndarray else array.copy()
 
     def follow(self, device: Device) -> None:
-        """Notes that from now on the workspace is used in the current stream: the next lease has to come after that work."""
+        """Notes that from now on the workspace is used in the current stream: the next lease has to come after that work.
+
+        A CUDA graph that captures the work uses the workspace whenever it is launched: then there is no other lease.
+        """
         if self._key is not None:
-            self._key = self._key._replace(stream=_current_stream(device))
+            stream = device.current_stream()
+            self._key = None if device.is_capturing(stream) else self._key._replace(stream=device.stream_identity(stream))
 
     def close(self) -> None:
         """Gives the workspace back."""
@@ -301,18 +320,16 @@ def lease(home: Home, layer: Layer, sizes: Sizes, dtype: Any, *, ragged: bool, t
         ragged: whether the call has sequence lengths.
         trains: whether the gradient may follow.
     """
-    key = _Key(layer, sizes, np.dtype(dtype), ragged, trains, home.device.name, _current_stream(home.device))
-    space: Workspace | None = IDLE.take(key)
+    stream = home.device.current_stream()
+    key = _Key(layer, sizes, np.dtype(dtype), ragged, trains, home.device.name, home.device.stream_identity(stream))
+    is_captured = home.device.is_capturing(stream)
+    space: Workspace | None = None if is_captured else IDLE.take(key)
     if space is None:
         try:
             space = Workspace(home, key)
         except MemoryError as error:  # CuPy's too
             raise no_memory("dmlpy.nn's buffers", error) from None
-    return Lease(space, key)
-
-
-def _current_stream(device: Device) -> int:
-    return device.stream_identity(device.current_stream())
+    return Lease(space, None if is_captured else key)
 
 
 def free_buffers() -> None:

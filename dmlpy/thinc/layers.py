@@ -223,6 +223,8 @@ def _forward(cell: Cell, model: Model[Any, Any], X: Any, is_train: bool) -> tupl
         last = leases[-1]
         # A gradient does not read y, and leases are held until nobody can ask for it: so y need not be copied.
         y = batch.get(last.lend(last.space.y) if is_train else last.space.y, model.get_dim("nO"), takes=is_train)
+        for used in leases:
+            used.space.note_use()
 
     def backprop(dY: Any) -> Any:  # noqa: N803
         upstream = batch.data(dY, model.get_dim("nO"), "dY")
@@ -233,7 +235,10 @@ def _forward(cell: Cell, model: Model[Any, Any], X: Any, is_train: bool) -> tupl
             if mask is not None:
                 gradient *= mask
             model.inc_grad(cell, gradient)
-            return batch.get(leases[0].space.gradients["x"], shape.inputs)
+            found = batch.get(leases[0].space.gradients["x"], shape.inputs)
+            for used in leases:
+                used.space.note_use()
+            return found
 
     if not is_train:
         for used in reversed(leases):  # layers of equal sizes then find the weights of the last call in the next one

@@ -387,3 +387,44 @@ def test_buffers_go_to_later_work_of_the_stream_that_used_them_last(fake_cupy: F
     assert nn.idle_bytes() == 2 * size
     in_a_fresh_thread(partial(gradient_in, 2))
     assert nn.idle_bytes() == 3 * size
+
+
+@pytest.mark.parametrize("part", ["call", "gradient"])
+def test_buffers_belong_to_the_cuda_graph_that_captures_their_use(fake_cupy: FakeCuPy, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other call uses them, and they are not freed before it is destroyed."""
+    runtime: Any = fake_cupy._device.runtime  # type: ignore[attr-defined]  # of the emulated device
+    monkeypatch.setattr(fake_cupy._device, "replayed", lambda launch: launch)  # which captures another stream: not possible here
+    case = Case("GRU", "forward")
+    given = {name: fake_cupy.asarray(array) for name, array in case.given(GateOrder.CUDNN).items()}
+    nn.gru_vjp(**given)  # compiles, and leaves buffers that a call in a capture does not take
+    size = nn.idle_bytes()
+    if part == "call":
+        runtime.stream = stream = runtime.begin_capture()
+        _, backward = nn.gru_vjp(**given)
+    else:
+        _, backward = nn.gru_vjp(**given)
+        runtime.stream = stream = runtime.begin_capture()
+        backward(fake_cupy.asarray(case.upstream["dy"]))
+    graph, runtime.stream = runtime.end_capture(stream), 0
+    assert buffers_of(backward) <= {memory.pointer for memory in graph.held}
+    del backward
+    assert nn.idle_bytes() == (size if part == "call" else 0)
+
+
+def test_buffers_are_not_freed_before_the_work_that_uses_them_last(fake_cupy: FakeCuPy, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime: Any = fake_cupy._device.runtime  # type: ignore[attr-defined]  # of the emulated device
+    case = Case("GRU", "forward")
+    given = {name: fake_cupy.asarray(array) for name, array in case.given(GateOrder.CUDNN).items()}
+    uses: dict[int, set[int]] = {}
+    monkeypatch.setattr(runtime, "_hold", lambda memory, stream: uses.setdefault(stream, set()).add(memory.pointer))
+    runtime.stream, other = 0, runtime.new_stream()
+    _, backward = nn.gru_vjp(**given)
+    runtime.stream = other
+    backward(fake_cupy.asarray(case.upstream["dy"]))
+    assert buffers_of(backward) <= uses[other]
+
+
+def buffers_of(backward: Any) -> set[int]:
+    """The addresses of the buffers of a call whose gradient this method computes."""
+    space = backward.__self__.lease.space
+    return {getattr(space, name).owner.pointer for name in ("x", "w", "r", "b", "h0", "y", "h")}

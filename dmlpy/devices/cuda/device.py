@@ -117,6 +117,10 @@ class CudaDevice(Device):
         memory = self.runtime.allocate(self.ordinal, size, stream)
         return Memory(memory.pointer, size, memory, memory.used_in)
 
+    def memory_of(self, array: Any, stream: int) -> Memory:
+        memory = self.runtime.memory_of(self.ordinal, array, stream)
+        return Memory(memory.pointer, memory.size, memory, memory.used_in)
+
     def empty(self, desc: TensorDesc, stream: int) -> Any:
         desc = desc.memory
         array = self.runtime.empty(self.ordinal, desc.sizes, desc.element_strides, desc.data_type.numpy, stream)

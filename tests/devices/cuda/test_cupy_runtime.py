@@ -259,6 +259,22 @@ def test_freed_memory_waits_for_every_stream_that_used_it(
     assert gpus.device() == 0
 
 
+def test_memory_of_an_array_waits_for_streams_that_use_it(runtime: CupyRuntime, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
+    array, stream = runtime.empty(0, (1024,), (1,), np.dtype(np.float32), 0), sys.modules["cupy"].cuda.Stream()
+    pointer, memory = array.data.ptr, runtime.memory_of(0, array, 0)
+    assert (memory.pointer, memory.size) == (pointer, 4096)
+    memory.used_in(0)
+    assert not gpus.recorded
+    memory.used_in(stream.ptr)
+    gpus.busy.add(stream.ptr)
+    del memory, array
+    assert runtime.allocate(0, 4096, 0).pointer != pointer
+    gpus.busy.clear()
+    runtime.allocate(0, 1024, 0)
+    assert pointer in {block.pointer for block in [runtime.allocate(0, 4096, 0) for _ in range(3)]}
+
+
 @pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0)])
 def test_both_handles_of_the_legacy_stream_share_their_memory(first: int, second: int, runtime: CupyRuntime, gpus: FakeGpus) -> None:
     memory = runtime.allocate(0, 4096, first)

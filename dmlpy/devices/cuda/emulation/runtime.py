@@ -375,6 +375,10 @@ class EmulatedRuntime(CpuStreams):
         memory.used_in(stream)
         return memory
 
+    def memory_of(self, device: int, array: Any, stream: int) -> CpuMemory:
+        found: CpuMemory = array.owner
+        return found
+
     def _hold(self, memory: CpuMemory, stream: int) -> None:
         """Keeps memory alive for the graph, if the stream is being captured. Other work is done when it is enqueued."""
         if stream in self._recordings:

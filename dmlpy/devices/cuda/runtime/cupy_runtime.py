@@ -354,6 +354,9 @@ class CupyRuntime:
     def allocate(self, device: int, size: int, stream: int) -> CupyMemory:
         return self.pool.allocate(device, size, stream)
 
+    def memory_of(self, device: int, array: Any, stream: int) -> CupyMemory:
+        return CupyMemory(self.pool, device, array.nbytes, stream, array.data)
+
     @translated
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
         self._cudart.memcpyAsync(destination, source, size, self._cudart.memcpyDeviceToDevice, stream)

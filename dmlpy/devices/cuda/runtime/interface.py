@@ -233,6 +233,9 @@ class CudaRuntime(Protocol):
             DeviceError: with E_OUTOFMEMORY if there is none left.
         """
 
+    def memory_of(self, device: int, array: Any, stream: int) -> Memory:
+        """The memory of a whole array that its library (CuPy) has allocated for work on a stream."""
+
     def copy(self, destination: int, source: int, size: int, stream: int) -> None: ...
     def memset(self, pointer: int, value: int, size: int, stream: int) -> None: ...
     def empty(self, device: int, sizes: Sequence[int], strides: Sequence[int], data_type: np.dtype[Any], stream: int) -> Any:

@@ -355,6 +355,10 @@ def fake_cupy(gpus: FakeGpus) -> Any:
             self.device = memptr.device
 
         @property
+        def nbytes(self) -> int:
+            return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+        @property
         def host(self) -> Array:
             extent = 0 if 0 in self.shape else self.dtype.itemsize + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
             memory = (ctypes.c_char * extent).from_address(self.data.ptr) if extent else b""
