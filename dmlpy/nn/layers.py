@@ -133,7 +133,7 @@ class Workspace:
         layer, (steps, batch, inputs, units) = key.layer, key.sizes
         directions, rows = layer.directions, layer.gates * units
         self._xp, self._dtype, self._bytes = home.xp, key.dtype, 0
-        self._device, self._memories = home.device, list[Memory]()
+        self._device, self._stream, self._memories = home.device, key.stream, list[Memory]()
         self.x = self._zeros(steps, batch, inputs)
         self.w = self._zeros(directions, rows, inputs)
         self.r = self._zeros(directions, rows, units)
@@ -190,6 +190,8 @@ class Workspace:
         """Notes that work in the current stream uses the buffers: they are not freed before it is done, or its CUDA graph is destroyed."""
         if self._memories:
             stream = self._device.current_stream()
+            if self._device.stream_identity(stream) == self._stream and not self._device.is_capturing(stream):
+                return  # as those for which they were allocated
             for memory in self._memories:
                 assert memory.used_in is not None  # a GPU has streams
                 memory.used_in(stream)
