@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # hummingbird-ml 0.4.12 leaves out what LightGBM does behind its trees: the exponential of Poisson and gamma regression, and more.
 #
-# LightGBM 4.7.0's page "Parameters" says what the prediction of each is: "poisson" and "gamma" have a logarithmic link, boosting="rf" predicts
-# the mean of the trees, a leaf of linear_tree is a linear model, reg_sqrt squares, multiclassova has a sigmoid for each class, and sigmoid is the
-# parameter of the sigmoid. hummingbird gives the logarithm, the sum, constant leaves, the root, a softmax and a parameter of 1. Tweedie, which
-# has the same link as Poisson, is right. Nothing is said.
+# LightGBM 4.7.0's predict() has a logarithmic link for "poisson" and "gamma", and the mean of the trees for boosting="rf". Its page "Parameters"
+# says that a leaf of linear_tree is a linear model, that reg_sqrt squares the prediction, that multiclassova is a binary objective for each class,
+# and that sigmoid is the parameter of the sigmoid. hummingbird gives the logarithm, the sum, constant leaves, the root, a softmax and a parameter
+# of 1. Tweedie, which has the same link as Poisson, is right. Nothing is said. linear_tree is known (microsoft/hummingbird#807).
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

@@ -2,8 +2,8 @@
 # hummingbird-ml 0.4.12 gives other probabilities than scikit-learn 1.9.1's LogisticRegression of three classes or more.
 #
 # scikit-learn's user guide has multinomial logistic regression there ("Logistic regression", "Multinomial Case"): the softmax of the scores.
-# hummingbird reads the attribute multi_class, which this version of scikit-learn no longer has; without it, it divides the sigmoid of each score by their sum, as
-# one-versus-rest would. The labels are right. hummingbird asks for no version of scikit-learn, and nothing is said.
+# hummingbird reads the attribute multi_class, which this version of scikit-learn no longer has; without it, it divides the sigmoid of each score
+# by their sum, as one-versus-rest would. The labels are right. hummingbird asks for no version of scikit-learn, and nothing is said.
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -24,7 +24,7 @@ for count in (2, 3):
     converted = hummingbird.ml.convert(model, "torch", x)
     right, found, scores = model.predict_proba(x), converted.predict_proba(x), model.decision_function(x)
     print(f"{count} classes: scikit-learn {right[0].round(3)}, hummingbird {found[0].round(3)}, largest difference {np.abs(right - found).max():.3f}")
-    assert np.array_equal(model.predict(x), converted.predict(x))
+    assert np.array_equal(model.predict(x), converted.predict(x)) and not hasattr(model, "multi_class")
     if count == 2:
         assert np.allclose(right, found, atol=1e-5)
         continue

@@ -4,7 +4,7 @@
 # LightGBM 4.7.0 (page "Advanced Topics", "Missing Value Handle") and scikit-learn 1.9.1's HistGradientBoostingRegressor ("Missing values support")
 # learn for each split on which side NaN goes. hummingbird compares NaN with the threshold, which is false, so it goes to the right always: the
 # rows with a NaN get other predictions, the others the right ones. A LightGBM model that saw no NaN in training takes one for 0;
-# hummingbird does not. Nothing is said.
+# hummingbird does not. Nothing is said. For XGBoost, its authors ask for imputation (microsoft/hummingbird#531).
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

@@ -3,7 +3,7 @@
 #
 # ONNX: the zero points are subtracted from the elements before they are multiplied. For matrices (two dimensions) IREE does so, and without zero
 # points it is right in three dimensions as well; two batches of 2 x 4 and 4 x 3 with zero points of 1 and 2 are off by several steps, INT8 and
-# UINT8 alike. Nothing is said. (Compiler for the CPU, import by iree-import-onnx's own module.)
+# UINT8 alike. Nothing is said. (Compiler for the CPU, import by iree-import-onnx's own module.) iree-org/iree#24583 is about MatMulInteger.
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

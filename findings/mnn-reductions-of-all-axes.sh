@@ -2,7 +2,7 @@
 # MNN 3.6.1's ReduceL1, ReduceL2, ReduceSumSquare, ReduceLogSum and ReduceLogSumExp of opset 18 reduce all axes, whatever axes the node gives.
 #
 # From opset 18 on the axes of ONNX's reductions are an input, here a constant of the model. MNN reads it for ReduceSum, ReduceMean, ReduceMax,
-# ReduceMin and ReduceProd, and not for these five: a tensor of [2, 3, 4] becomes a single number. With the attribute of opset 13 all are
+# ReduceMin and ReduceProd, and not for these five: a tensor of [2, 3, 4] becomes a single number. With the attribute of opset 13 the five are
 # right. Nothing is said.
 set -euo pipefail
 root=$(mktemp -d)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # onnxmltools 1.16.0 converts LightGBM models with linear_tree, reg_sqrt, zero_as_missing or boosting="rf" as if they had been trained without.
 #
-# LightGBM 4.7.0's page "Parameters" says what each one does to a prediction: a leaf of linear_tree is a linear model, reg_sqrt squares the
-# result, zero_as_missing sends 0 where a missing value goes. The ONNX model has constant leaves, no square, and compares 0 with the
-# threshold. A random forest predicts the mean of its trees; the ONNX model of a regressor divides that by the number of trees once more, and
-# that of a classifier is off too. ONNX Runtime 1.32.0 and onnx 1.16.1's text of TreeEnsembleRegressor agree about the files. Nothing is said.
+# LightGBM 4.7.0's page "Parameters" says what they do to a prediction: a leaf of linear_tree is a linear model, reg_sqrt squares the result,
+# zero_as_missing treats 0 as a missing value. The ONNX model has constant leaves, no square, and compares 0 with the threshold. A random
+# forest's predict() is the mean of its trees; the ONNX model of a regressor divides that by the number of trees once more, and that of a
+# classifier is off too. Nothing is said. linear_tree has been reported to ONNX Runtime (microsoft/onnxruntime#25623).
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

@@ -3,7 +3,8 @@
 #
 # XGBoost 3.2.0 grows a tree for each target of a row of labels ("Multiple Outputs") and for each quantile of reg:quantileerror. The ONNX model of
 # the regressor sums them all up as target 0, and has the base score alone for the others. A classifier of two labels, each 0 or 1, gives
-# the probabilities of a single class and 1 less them. Nothing is said. One target, or one quantile, is right.
+# the probabilities of a single class and 1 less them. Nothing is said. One target, or one quantile, is right. The regressor is known
+# (onnx/onnxmltools#676, and #761, which would mend it).
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# PyTorch 2.13.0's exporter to ONNX leaves divisor_override of avg_pool2d and avg_pool3d out.
+# PyTorch 2.13.0's exporter to ONNX (onnxscript 0.7.2) leaves divisor_override of AvgPool2d and AvgPool3d out.
 #
 # "if specified, it will be used as divisor, otherwise size of the pooling region will be used", say the pages of AvgPool2d and AvgPool3d. With 1, the
 # windows' sums are meant. ONNX's AveragePool has no such attribute; the exporter (dynamo=True, the default) writes one all the same, which
-# divides by the size of the window, and says nothing. The module's attribute goes the same way.
+# divides by the size of the window, and says nothing. The exporter before it refused (pytorch/pytorch#105349).
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

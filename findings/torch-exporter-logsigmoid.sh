@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# F.logsigmoid and nn.LogSigmoid of PyTorch 2.13.0 are minus infinity from -18 down, once they are exported to ONNX and run.
+# LogSigmoid of PyTorch 2.13.0, exported to ONNX (onnxscript 0.7.2), is minus infinity from -18 down in ONNX Runtime 1.32.0.
 #
-# log(sigmoid(x)) is x for such x, and so PyTorch computes it. The exporter (dynamo=True, the default) writes the formula of its page as it stands: Sigmoid
-# and then Log. A sigmoid of FLOAT below -104 is 0 in any case, and ONNX Runtime 1.32.0's is 0 from -18 on, and inexact before.
+# log(sigmoid(x)) is x to seven digits there, and so PyTorch computes it. The exporter (dynamo=True, the default) writes the formula of its page as
+# it stands: Sigmoid and then Log. A sigmoid of FLOAT below -104 is 0 in any case, and ONNX Runtime's is 0 from -18 on, and inexact before.
 # -Softplus(-x) of the same ONNX is right, in ONNX Runtime as well. Nothing is said.
 set -euo pipefail
 root=$(mktemp -d)
