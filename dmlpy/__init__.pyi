@@ -73,7 +73,6 @@ from .messages.problems import DispatchError as DispatchError
 from .messages.problems import DmlError as DmlError
 from .messages.problems import PickleError as PickleError
 from .messages.problems import Problem as Problem
-from .messages.problems import RenamedWarning as RenamedWarning
 from .operators.activation import ActivationCeluDesc as ActivationCeluDesc
 from .operators.activation import ActivationDesc as ActivationDesc
 from .operators.activation import ActivationEluDesc as ActivationEluDesc
@@ -511,7 +510,6 @@ __all__ = [
     "RecurrentDirection",
     "ReduceDesc",
     "ReduceFunction",
-    "RenamedWarning",
     "Resample1Desc",
     "Resample2Desc",
     "Resample3Desc",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import re
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import wraps
@@ -19,7 +18,7 @@ from dmlpy.devices.plan import LaunchSequence, log_launch
 from dmlpy.messages.foreign_members import foreign_members
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import nearest
-from dmlpy.messages.problems import DeviceError, RenamedWarning
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -301,9 +300,6 @@ LISTED_KINDS = ("numpy", "cpu", "cuda")
 _OTHER_NAMES = {"host": "cpu", "gpu": "cuda", "dml": "cuda"}
 """Other libraries' names for the devices, which dmlpy rejects."""
 
-_FORMER_NAMES = {"numba": "cpu"}
-"""Names that a device had before. They still work, with a `RenamedWarning`."""
-
 Kind = TypeVar("Kind", bound=Device)
 
 
@@ -323,7 +319,7 @@ def device(name: Device | str | None = None) -> Device:
     """The device of a name: `cpu`, `numpy`, `cuda` (the first GPU) or `cuda:1`; None means the first GPU that works, else `cpu`.
 
     Both `cpu` and `numpy` are the processor: `numpy` runs by NumPy alone, and `cpu` by compiled kernels where they exist and llvmlite is
-    installed. `numba` is a former name of `cpu`. `cuda-emulated` runs the CUDA kernels on the processor, slowly, to debug them.
+    installed. `cuda-emulated` runs the CUDA kernels on the processor, slowly, to debug them.
 
     Raises:
         DeviceError: no such device; the message has the reason and a remedy.
@@ -341,9 +337,6 @@ def device(name: Device | str | None = None) -> Device:
         log_once(DEVICES, lambda: f"no device is named: cpu, as there is no GPU: {found}")
         return device("cpu")
     kind, separator, index = str.lower(name).partition(":") if isinstance(name, str) else ("", "", "")
-    if kind in _FORMER_NAMES:
-        warnings.warn(f"the device {kind!r} is now named {_FORMER_NAMES[kind]!r}", RenamedWarning, stacklevel=2)
-        kind = _FORMER_NAMES[kind]
     if kind not in DEVICE_KINDS or (index and not re.fullmatch(r"[0-9]{1,4}", index)):
         candidate = _OTHER_NAMES.get(kind) or nearest(kind, DEVICE_KINDS)
         meant = candidate + separator + index if candidate and candidate != kind else None

@@ -225,7 +225,3 @@ class DispatchError(DmlError, RuntimeError):
 
 class PickleError(DmlError, TypeError):
     """An object can be neither pickled nor copied, or a pickle does not fit this machine."""
-
-
-class RenamedWarning(FutureWarning):
-    """A name that something had in earlier versions: it still works, and the text gives the one to use instead."""

@@ -73,7 +73,6 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         "DmlError",
         "PickleError",
         "Problem",
-        "RenamedWarning",
     ),
     "dmlpy.description.outputs": ("Outputs",),
     "dmlpy.description.tensors": ("TensorDesc",),

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import copyreg
 import json
 import pickle
 import subprocess
 import sys
-import warnings
 from typing import Any
 
 import numpy as np
@@ -107,33 +105,10 @@ def test_it_runs_every_operator() -> None:
     assert [kind for kind in OPERATORS.values() if cpu.runs(kind)] == [kind for kind in OPERATORS.values() if numpy.runs(kind)]
 
 
-@pytest.mark.parametrize("name", ["numba", "NUMBA", "numba:0"])
-def test_a_former_name_still_works_with_a_word(name: str) -> None:
-    with pytest.warns(dml.RenamedWarning, match="the device 'numba' is now named 'cpu'"):
-        assert dml.device(name) is dml.device("cpu")
-
-
-def test_a_former_name_is_reported_where_it_is() -> None:
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        dml.device("numba")
-    assert [item.filename for item in told] == [__file__]
-
-
 @pytest.mark.parametrize("duplicate", [copy.copy, lambda operator: pickle.loads(pickle.dumps(operator))], ids=["copy", "pickle"])
 def test_an_operator_can_be_pickled(duplicate: Any) -> None:
     operator = dml.compile(ROUNDED, "cpu")
     assert duplicate(operator) is operator
-
-
-def test_a_pickle_of_a_former_name_can_be_loaded() -> None:
-    operator = dml.compile(ROUNDED, "cpu")
-    reduced: Any = copyreg.dispatch_table[dml.CompiledOperator](operator)
-    arrive, (version, packed) = reduced
-    desc, device, *options = pickle.loads(packed)
-    assert device == "cpu"
-    with pytest.warns(dml.RenamedWarning):
-        assert arrive(version, pickle.dumps((desc, "numba", *options))) is operator
 
 
 def test_a_graph_of_compiled_and_other_operators() -> None:
