@@ -400,6 +400,7 @@ RUN = ["LSTM", "GRU", "JOIN", "SPLIT", "BATCH_NORMALIZATION", "QUANTIZE", "TOP_K
 def test_results_arrive_as_computed(behave: Behave, name: str) -> None:
     rng = np.random.default_rng(5)
     descs = list(runs(KINDS[name], dml.FeatureLevel.FL_6_4))[:4]
+    assert descs
     with Device(mock.Behaviour().libraries(), dml.FeatureLevel.FL_1_0) as device:
         for desc in descs:
             inputs = random_inputs(rng, desc)

@@ -141,7 +141,9 @@ def test_definitions_refer_to_each_other_alone() -> None:
 def test_nothing_next_to_a_reference_hides_what_it_refers_to(operator: str) -> None:
     """Editors merge both and keep the keyword next to the reference."""
     whole = whole_schema(operator)
-    for reference in references(whole):
+    found = list(references(whole))
+    assert found
+    for reference in found:
         target = whole["$defs"][reference["$ref"].rpartition("/")[2]]
         assert not target.keys() & (reference.keys() - {"$ref", "description"}), reference
 

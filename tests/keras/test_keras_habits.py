@@ -332,7 +332,9 @@ def test_what_a_model_does_not_take(call: Callable[[], Any], remedy: str) -> Non
 
 
 def test_the_names_that_hints_name_exist() -> None:
-    for hint in (*unknown_names._HINTS.values(), *unknown_names._MODEL_HINTS.values()):
-        for path in re.findall(r"dmlpy\.([\w.]+)", hint):
-            module, _, member = path.partition(".")
-            assert not member or hasattr(import_module(f"dmlpy.{module}"), member)
+    hints = " ".join((*unknown_names._HINTS.values(), *unknown_names._MODEL_HINTS.values()))
+    named = [(module, member) for module, member in re.findall(r"dmlpy\.(\w+)(?:\.(\w+))?", hints)]
+    assert named
+    for module, member in named:
+        imported = import_module(f"dmlpy.{module}")
+        assert not member or hasattr(imported, member)

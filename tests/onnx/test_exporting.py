@@ -182,7 +182,9 @@ def test_a_random_graph_of_all_operators_is_said_by_onnx(seed: int) -> None:
 @pytest.mark.parametrize("file", sorted(path.name for path in EXPORTED.glob("*.onnx")))
 def test_the_graphs_of_an_imported_model_are_said_by_onnx(file: str) -> None:
     """PyTorch's models, as DirectML's operators, go out again."""
-    for graph in onnx.load(EXPORTED / file).graphs:
+    graphs = onnx.load(EXPORTED / file).graphs
+    assert graphs
+    for graph in graphs:
         random, described = np.random.default_rng(0), dml.compile(graph, "numpy").inputs
         drawn = {
             name: random.uniform(-0.5, 0.5, tensor.sizes) if tensor.data_type.numpy.kind == "f" else random.integers(0, 3, tensor.sizes)

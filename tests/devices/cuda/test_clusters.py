@@ -185,7 +185,9 @@ def test_an_older_device_refuses_the_kernel() -> None:
 @pytest.mark.parametrize("hidden", [2, 3, 37, 100, 128, 250])
 @pytest.mark.parametrize("data_type", ["FLOAT16", "FLOAT32"])
 def test_a_cluster_has_all_units_and_each_block_some(data_type: str, hidden: int, batch: int) -> None:
-    for shape in grid_shapes(forward_desc("LSTM", data_type, hidden, batch), H100, tf32=False):
+    shapes = grid_shapes(forward_desc("LSTM", data_type, hidden, batch), H100, tf32=False)
+    assert any(shape.clustered for shape in shapes) == ((data_type, hidden) != ("FLOAT16", 2)), "one word is one block's"
+    for shape in shapes:
         if shape.clustered:
             assert shape.unit_groups in CLUSTER_BLOCKS
             assert (shape.unit_groups - 1) * shape.units < hidden <= shape.unit_groups * shape.units
