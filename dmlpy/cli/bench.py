@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dmlpy.cli.output import flag, report_errors, show, tell, warn
+
+if TYPE_CHECKING:
+    from dmlpy.bench.command import CommandOptions
 
 NameArguments = Annotated[
     list[str] | None, typer.Argument(metavar="OPERATOR", help="With --operators: names; default: all.", show_default=False)
@@ -28,6 +31,12 @@ ThreadsOption = Annotated[
 ReferencesOption = Annotated[
     Path | None,
     typer.Option("--references", dir_okay=False, help="Reference results precomputed by dmlpy.bench.references.", show_default=False),
+]
+ScalesOption = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--scale", help="With --operators: sizes, as multiples of the usual one; repeatable.", min=0.01, max=100, show_default=False
+    ),
 ]
 MaxIsaOption = Annotated[
     str | None,
@@ -58,30 +67,24 @@ def bench(
     add: Annotated[bool, flag("--add", help="Keep the other runs of the existing record.")] = False,
     picture: PictureOption = None,
     operators: Annotated[bool, flag("--operators", help="Measure single operators: all, or the named ones.")] = False,
-    scales: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--scale", help="With --operators: sizes, as multiples of the usual one; repeatable.", min=0.01, max=100, show_default=False
-        ),
-    ] = None,
+    scales: ScalesOption = None,
     max_isa: MaxIsaOption = None,
     list_shapes: Annotated[bool, flag("--list", help="List the cases without measuring.")] = False,
 ) -> None:
     """Measure layers of known models, and on a GPU or with --operators single operators; compare with other installed libraries."""
     from dmlpy.bench import command
 
-    if no_peers and peers:
-        raise typer.BadParameter("--peer and --no-peers contradict each other: give one of them")
-    if picture is not None and save is None:
-        raise typer.BadParameter("--picture draws the record that --save writes: give both")
-    if add and save is None:
-        raise typer.BadParameter("--add is about the record that --save writes: give both")
     if names and not operators:
         raise typer.BadParameter(_why_no_name(names[0]))
-    if scales and not operators:
-        raise typer.BadParameter("--scale is about single operators: give --operators too")
-    if operators and (shapes or passes or slope or picture is not None):
-        raise typer.BadParameter("--operators has no shapes, passes, slopes and pictures: leave the others out")
+    for contradicts, message in (
+        (no_peers and peers, "--peer and --no-peers contradict each other: give one of them"),
+        (picture and not save, "--picture draws the record that --save writes: give both"),
+        (add and not save, "--add is about the record that --save writes: give both"),
+        (scales and not operators, "--scale is about single operators: give --operators too"),
+        (operators and (shapes or passes or slope or picture), "--operators has no shapes, passes, slopes and pictures: leave these out"),
+    ):
+        if contradicts:
+            raise typer.BadParameter(message)
     chosen = command.CommandOptions(
         *(device, shapes or (), dtypes or (), passes or (), None if no_peers else peers or (), pythons or ()),
         rounds=rounds,
@@ -104,10 +107,21 @@ def bench(
         for listed in listing:
             show(listed)
         return
+    _measure(chosen, save, picture)
+
+
+def _measure(options: CommandOptions, save: Path | None, picture: Path | None) -> None:
+    """Measures, prints the tables, and writes the record and its picture.
+
+    Raises:
+        typer.Exit: a case of dmlpy failed or was wrong, none was started, or an error ended the measurement.
+    """
+    from dmlpy.bench import command
+
     with report_errors():
-        record = command.run(chosen, save, inform=warn)
-        for found, reasons in command.format_tables(record):
-            show(found)
+        record = command.run(options, save, inform=warn)
+        for text, reasons in command.format_tables(record):
+            show(text)
             for reason in reasons:
                 tell(reason)
         if save is not None and picture is not None:
